@@ -148,6 +148,7 @@ class Aggregator(Parameters, ABC):
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
         """Returns the numbers that `draw` needs: here the counts of the votes, `[num_queries, num_labels]`.
 
+        Where `counts_abstention_as_half`, half of the teachers that do not vote on a label are added to its counts.
         The summary is private, as the votes are. Nothing has been charged when `summarize` is called.
 
         Raises:
@@ -226,9 +227,9 @@ class Aggregator(Parameters, ABC):
         return self
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
-        """Returns a release without noise, to compare with: the labels that a majority of teachers votes for.
+        """Returns a release without noise, to compare with: labels that most teachers who vote on them vote for.
 
-        No epsilon covers the result.
+        Every query is answered. No epsilon covers the result.
 
         Args:
             source: the private votes.
@@ -484,10 +485,10 @@ class Aggregator(Parameters, ABC):
         return issubclass(CountedVotes, self.reads)
 
     def _source_of(self, votes: Any, num_teachers: int) -> VoteSource:
-        """Returns an array of votes as a vote source of the type that this aggregator reads.
+        """Returns votes that are given as an array as a vote source of the type that this aggregator reads.
 
         Args:
-            votes: the argument of `aggregate`.
+            votes: counts or the votes of each teacher, as in `aggregate`.
             num_teachers: the number of teachers, public.
         """
         if self.reads_counts:

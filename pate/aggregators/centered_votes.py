@@ -250,7 +250,9 @@ class CenteredVotes(Aggregator):
         return self._release_once(source, record, prevalence_rng=rng, votes_rng=rng)
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
-        """Returns the release without the noise of the votes, around the center that was released with noise.
+        """Returns the release without the noise of the votes, around the public center or the one in the record.
+
+        A prevalence in the record was released with noise.
 
         No epsilon covers the result; see `Aggregator.noiseless_from`.
         """

@@ -91,9 +91,9 @@ class ClippedVotes(Aggregator):
         return pa.SelfComposedEvent(noisy_counts, shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
-        """Returns the clipped counts, `[num_queries, num_labels]`.
+        """Returns the clipped counts, `[num_queries, num_labels]`, plus `threshold_votes` for teachers without a label.
 
-        The counts are int64 with norm l1. With norm l2 they are float64, multiples of 2**-32.
+        They are int64 with norm l1. With norm l2 they are float64, multiples of 2**-32.
         """
         if self.norm == "l2" and votes.num_teachers > _MAX_TEACHERS:
             rule = f"at most {_MAX_TEACHERS}: above it sums of weights are not exact"

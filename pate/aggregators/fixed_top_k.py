@@ -84,7 +84,10 @@ class FixedTopK(Aggregator):
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int
     ) -> dict[tuple[int, ...] | None, float]:
-        """Returns the exact probability of each set of k labels, for one query with counts `[num_labels]`."""
+        """Returns the exact probability of each set of k labels, for one query with counts `[num_labels]`.
+
+        The number of teachers is not read, as the mechanisms do not depend on it.
+        """
         distribution: dict[tuple[int, ...] | None, float] = {}
         for indices, probability in self.top_k.distribution(votes).items():
             labels = tuple(sorted(indices))

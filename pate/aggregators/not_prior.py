@@ -221,8 +221,9 @@ class NotPriorTopK(TargetChargedAggregator):
     def fitted(self, budget: pa.Budget, shape: VoteShape) -> NotPriorTopK:
         """Returns a copy of the aggregator with noise for which the session meets a budget; see `Aggregator.fitted`.
 
-        The releases by stable top-k get the noise at which they alone cost `release_share` of the epsilon. The checks
-        then get the least noise that meets the budget. `session_delta` becomes the budget's delta.
+        The releases by stable top-k get the noise at which they alone cost `release_share` of the epsilon, or all of it
+        if no query is checked. The checks then get the least noise that meets the budget. `session_delta` becomes the
+        budget's delta.
         """
         has_checks = shape.num_queries > self.first_queries
         share_of_releases = self.release_share if has_checks else 1.0

@@ -118,9 +118,10 @@ class StableFixedTopK(StableAggregator):
     def fitted(self, budget: Budget, shape: VoteShape) -> StableFixedTopK:
         """Returns a copy of the aggregator with the least noise whose price meets a budget.
 
-        With test="table", the order of the table and all three noises are computed anew. The peel gets the part
-        `peel_share` of the Renyi budget, and the stable set the rest (`split_budget`). With another test the noises
-        keep their proportion. Finally `scaled_to` multiplies all noise by the least factor that meets the budget.
+        With test="table" and no given table, the order of the table and all three noises are computed anew. The peel
+        gets the part `peel_share` of the Renyi budget, and the stable set the rest (`split_budget`). With another test
+        or a given table the noises keep their proportion. Finally `scaled_to` multiplies all noise by the least factor
+        that meets the budget.
         """
         planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
         if not isinstance(self.gap_test, TableTest) or self.k >= shape.num_labels:

@@ -105,7 +105,8 @@ class AnswerFile:
     def _stored_blocks(self, num_experts: int) -> Iterator[tuple[NDArray[Any], BoolArray | None]]:
         """Yields the arrays `answers` and `answered` of the file, in blocks of at most `num_experts` experts.
 
-        Both arrays are `[num_experts_in_block, num_queries, num_labels]`; `answered` is None if the file has none.
+        Both arrays are `[num_experts_in_block, num_queries, num_labels]`. The answers are log-odds or bits; `answered`
+        is bool, and None if the file has none.
         """
         with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
             blocks = read_rows(

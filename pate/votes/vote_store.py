@@ -39,7 +39,7 @@ def whole_blocks(
     """Yields blocks of votes, cuts large ones, and raises `InvalidValue` unless all together have the given shape.
 
     Args:
-        blocks: `[num_teachers_in_block, num_queries, num_labels]`.
+        blocks: bits or confidences in [0, 1], `[num_teachers_in_block, num_queries, num_labels]`.
         shape: (num_teachers, num_queries, num_labels) of all blocks together.
     """
     num_teachers, num_queries, num_labels = shape
