@@ -91,7 +91,7 @@ def _cost_of_gaussian_votes(
     orders: object,
     answered: BoolArray | None = None,
 ) -> DataDependentCost:
-    """Returns the cost of `GaussianVotes`, the sum of the costs of one bit for each label of each query.
+    """Returns the data-dependent cost of `GaussianVotes`: the sum over one bit for each label of each query.
 
     Arguments and errors are those of `cost_on`.
     """
@@ -116,7 +116,7 @@ def _cost_of_gnmax(
     orders: object,
     answered: BoolArray | None = None,
 ) -> DataDependentCost:
-    """Returns the cost of `GNMax`, which is at most its price.
+    """Returns the data-dependent cost of `GNMax`, which is at most its price.
 
     Arguments are those of `cost_on`.
 
@@ -148,7 +148,7 @@ def _cost_of_screened(
     orders: object,
     answered: BoolArray | None = None,
 ) -> DataDependentCost:
-    """Returns the cost of a screened aggregator: the screening of all queries plus the answers to screened-in queries.
+    """Returns the data-dependent cost of screening all queries plus that of answering those that pass.
 
     Arguments and errors are those of `cost_on`.
     """

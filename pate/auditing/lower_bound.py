@@ -193,8 +193,8 @@ def _bit_distribution(counts: IntArray, *, threshold: float, noise_std: float) -
 def _winner_pairs(*, noise_std: float, num_candidates: int, is_replace_one: bool) -> Iterator[Pair]:
     """Yields pairs of neighboring histograms for a mechanism that releases the label with the largest noisy count.
 
-    Two labels, or under add/remove also one, lead all others by the same number of votes. Between the neighbors the
-    first label loses a vote, which under replace-one the second label gains.
+    Two labels, or under add/remove also one, lead all others by the same number of votes. From the first histogram to
+    the second, the first label loses a vote, which under replace-one the second label gains.
 
     Args:
         noise_std: the standard deviation of the noise, which scales the leads.
@@ -240,7 +240,8 @@ def _gap_pairs(shape: VoteShape, *, is_replace_one: bool) -> Iterator[Pair]:
 def _top_pairs(num_top: int, *, shape: VoteShape, is_replace_one: bool) -> Iterator[Pair]:
     """Yields pairs of neighbors, in the first of which `num_top` labels lead all others by equal votes, or by none.
 
-    Between the neighbors some counts rise by a vote. Under replace-one all other counts fall by a vote.
+    From the first histogram to the second, some counts rise by a vote. Under replace-one all other counts fall by a
+    vote.
     """
     num_labels = shape.num_labels
     ranks = np.arange(num_labels)

@@ -248,7 +248,13 @@ def _require_releases(aggregator: Aggregator, *, layout: str) -> None:
 
 
 def _usual_aggregators(layout: str, *, shape: VoteShape, target_delta: float) -> list[Aggregator]:
-    """Returns the aggregators that can release votes of a layout, the usual one first, with assumed parameters."""
+    """Returns the aggregators that can release votes of a layout, the usual one first, with assumed parameters.
+
+    Args:
+        layout: the layout of the votes, such as "classes".
+        shape: the numbers of queries, labels and teachers.
+        target_delta: the delta of the price, of which failure probabilities take a part.
+    """
     noise_std = ASSUMED["noise_std"]
     screening_std = ASSUMED["screening_std"]
     threshold_share = ASSUMED["threshold_share"]

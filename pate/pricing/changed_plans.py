@@ -42,7 +42,7 @@ class ChangedPlans:
         max_seconds: float,
         clock: Callable[[], float],
     ) -> None:
-        """Starts the time limit.
+        """Stores the arguments and starts the time limit.
 
         Args:
             unsolved_aggregator: the aggregator before its noise was solved for.

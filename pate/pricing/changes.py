@@ -316,7 +316,7 @@ def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
 
 
 def _with_noise_factor(priced: PricedRelease, noise_factor: float) -> PricedRelease:
-    """Returns a copy of the release with its noise multiplied by a factor, and rounded to four digits."""
+    """Returns a copy of a release with its noise multiplied by a factor and rounded to four digits; the price stays."""
     scaled_aggregator = priced.aggregator.scaled(noise_factor)
     changed = changed_fields(before=priced.aggregator, after=scaled_aggregator)
     rounded = {name: float(f"{value:.4g}") for name, value in changed.items()}

@@ -208,8 +208,8 @@ def _fit_by_teachers(
 ) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
     """Returns the aggregator with the noise of the smallest budget, and the classes with their number of teachers.
 
-    A group with records at m teachers can change m votes for each label. A class gets the largest m whose price is
-    within its budget. The returned aggregator is priced for the largest m.
+    A group with records at m teachers can change m votes for each label. A class gets the largest m, up to 16, whose
+    price is within its budget. The returned aggregator is priced for the largest m.
 
     Args:
         aggregator: the aggregator, with noise to start from.

@@ -227,7 +227,8 @@ def _prices_side_by_side(
         accountant_price: the price by the budget's accountant.
         priced_release: the planned release.
         delta: the delta of the prices.
-        other_accountants: by name, a function without arguments that returns an empty accountant.
+        other_accountants: by name, a function without arguments that returns an empty accountant. The budget's own
+            accountant is not listed twice.
     """
     if not other_accountants:
         return ()
@@ -247,7 +248,7 @@ def _prices_side_by_side(
 def _public_solutions(
     priced_release: PricedRelease, parameters: Mapping[str, object]
 ) -> dict[str, object]:
-    """Returns the values that a plan has solved for: the number of queries, and fields that are public parameters."""
+    """Returns the values, by name, that a plan has solved for: the number of queries, and fields in `parameters`."""
     return {
         name: value
         for name, value in priced_release.solved_for.items()

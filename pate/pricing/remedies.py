@@ -225,9 +225,10 @@ class _RunningSearch:
         }
 
     def _search_epsilon_and_queries(self, priced: PricedRelease) -> None:
-        """Searches for a larger epsilon and for fewer queries.
+        """Searches for fewer queries, and for a larger epsilon if the plan solves for the noise of one epsilon.
 
-        If neither more teachers nor fewer queries work, fewer queries together with the most teachers are tried.
+        If neither more teachers nor fewer queries make the release useful, both are tried together: fewer queries with
+        the largest candidate number of teachers.
 
         Args:
             priced: the refused release, priced by the Renyi accountant.

@@ -48,8 +48,9 @@ class LowerBound:
 
     Attributes:
         epsilon: the bound for all releases together, at the target delta; rounded down.
-        first: the counts of the first neighbor, P in the largest P(S) - e^epsilon Q(S), which proves the bound.
-        second: the counts of the second neighbor, Q.
+        first: the counts of the first neighbor, on which some set of outcomes is likelier than a smaller epsilon
+        allows.
+        second: the counts of the second neighbor.
         num_releases: the number of independent releases on this pair.
     """
 

@@ -298,7 +298,10 @@ def _run_once(
 
 
 def _with_files_read(value: Any) -> Any:
-    """Returns the contents of a file or folder for a `Path`, as a later run may change them; other values unchanged."""
+    """Returns the content of the file for a `Path`, as a later run may change it; other values unchanged.
+
+    For a folder the result is a dictionary of the content of each file by its path in the folder.
+    """
     if not isinstance(value, Path):
         return value
     if value.is_file():
@@ -375,10 +378,10 @@ def _leak_of(first_value: Any, second_value: Any, *, place: str) -> Leak:
 
 
 class _Absent:
-    """The type of `_ABSENT`, which stands for a missing entry."""
+    """The type of `_ABSENT`, which stands for an entry that only one of two compared values has."""
 
     def __repr__(self) -> str:
-        """Returns the text of a missing entry in a leak."""
+        """Returns "nothing", by which a leak names a missing entry."""
         return "nothing"
 
 

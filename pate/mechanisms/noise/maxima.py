@@ -51,7 +51,12 @@ def laplace_argmax(values: FloatArray) -> FloatArray:
 
 
 def _argmax_by_quadrature(values: FloatArray, noise_kind: NoiseKind) -> FloatArray:
-    """Returns the probability of each index to have the largest sum value + noise, `[..., n]`."""
+    """Returns the probability of each index to have the largest sum value + noise, `[..., n]`.
+
+    Args:
+        values: divided by the scale of the noise, `[..., n]`.
+        noise_kind: the kind of noise.
+    """
 
     def row_distribution(row: FloatArray) -> FloatArray:
         return largest_distribution(row, class_sizes=np.ones(len(row)), noise_kind=noise_kind)

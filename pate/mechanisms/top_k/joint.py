@@ -108,7 +108,7 @@ class JointMechanism(TopKMechanism):
     def _draw_block(
         self, counts: IntArray, *, has_few_outcome_classes: bool, rng: np.random.Generator
     ) -> IntArray:
-        """Draws a sequence of k indices for each histogram: first its class, and then a member of the class."""
+        """Draws a sequence of k indices for each histogram `[q, d]`: its class, then a member of that; `[q, k]`."""
         ranked_indices, falling_counts = falling_order(counts)
         classes, class_indices = self.draw_class_indices(
             falling_counts, has_few_outcome_classes=has_few_outcome_classes, rng=rng

@@ -135,5 +135,5 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
 
 
 def _cut_at_bottom(indices: IntArray) -> IntArray:
-    """Returns candidates in their noisy order `[Q, k]`, with -1 from the bottom (-1) on."""
+    """Returns indices `[Q, k]` in which all entries of a row after its first -1, the bottom, are -1 too."""
     return np.where(np.cumsum(indices < 0, axis=1) > 0, -1, indices)

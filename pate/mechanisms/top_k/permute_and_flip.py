@@ -68,7 +68,7 @@ class PermuteAndFlipTopK(PureTopK):
             rng: draws the coins.
 
         Returns:
-            The ranks of the picks, `[Q, k]`.
+            The ranks of the picks, counted from 0, in the order of the picks: `[Q, k]`.
         """
         rows = np.arange(len(falling_counts))
         is_remaining = np.ones(falling_counts.shape, dtype=np.bool_)
@@ -100,7 +100,7 @@ class PermuteAndFlipTopK(PureTopK):
             rng: draws the coins.
 
         Returns:
-            The ranks of the picks, `[k]`.
+            The ranks of the picks, counted from 0, in the order of the picks: `[k]`.
         """
         is_remaining = np.ones(len(deficits), dtype=np.bool_)
         ranks = np.empty(self.k, dtype=np.int64)

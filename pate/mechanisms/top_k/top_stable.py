@@ -119,6 +119,8 @@ class TopStableTopK(DomainTopK):
     def _order_and_gap_excess(self, counts: IntArray) -> tuple[IntArray, IntArray]:
         """Returns the order of the counts and the excess of each gap over w, for histograms `[Q, d]`.
 
+        Here w is the most by which a gap moves between neighbors: 2 (replace-one) or 1 (add/remove).
+
         Returns two arrays: the indices in falling order of their counts, `[Q, d]`; and max(gap - w, 0) after each rank
         k..domain_size, `[Q, domain_size - k + 1]`.
         """
