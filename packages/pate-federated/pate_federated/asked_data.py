@@ -34,7 +34,10 @@ class AskedData:
     path: Path
 
     def load(self) -> Dataset:
-        """Returns the data set with the queries as public records, whose true labels are unknown."""
+        """Returns the data set with the queries as public records, whose true labels are unknown.
+
+        Raises `InvalidValue` if the file of queries is that of the private records, or if the queries lack a label.
+        """
         schema_path = getattr(self.data, "schema", None)
         private_path = getattr(self.data, "private", None)
         if isinstance(private_path, str):
@@ -77,6 +80,8 @@ def _require_all_labels(queries: Queries, label_names: tuple[str, ...]) -> None:
 
 def with_labels(dataset: Dataset, label_names: tuple[str, ...]) -> Dataset:
     """Returns a holder's data set with the labels of all holders; labels that the holder lacks are unknown.
+
+    True labels of public and test records are replaced by zeros.
 
     Args:
         dataset: a holder's data set, with the labels that it has.

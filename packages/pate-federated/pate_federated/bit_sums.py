@@ -21,10 +21,10 @@ _BITS_AT_ONCE = 2**24
 class BitSums:
     """The number of rows in which each bit is set, for rows of packed bits that are added one by one.
 
-    Rule: the counts are kept as binary digits, and digit i of all counts is itself a row of bits. On the level of digit
-    i, two new rows and the row of the level become a sum and a carry (a carry-save adder). The sum stays on the level,
-    and the carry goes to the next one. On average a row takes less than one such addition. An addition has five
-    operations for 64 bits.
+    Rule: the counts are kept as binary digits. Digit i of the counts of all bits is itself a row of bits. On the level
+    of digit i, two new rows and the row of the level become a sum and a carry (a carry-save adder). The sum stays on
+    the level, and the carry goes to the next one. On average a row takes less than one such addition. An addition has
+    five operations for 64 bits.
     """
 
     def __init__(self, *, num_queries: int, bytes_per_query: int) -> None:
@@ -56,9 +56,9 @@ class BitSums:
         self._levels.append([np.zeros(self._num_words, dtype=np.uint64), carry])
 
     def counts(self, num_labels: int) -> IntArray:
-        """Returns the number of rows with each bit set, int64 `[num_queries, num_labels]`.
+        """Returns the number of added rows in which each bit is set, int64 `[num_queries, num_labels]`.
 
-        The first `num_labels` bits of each query are counted.
+        The first `num_labels` bits of each query are counted; further ones only fill the last byte.
         """
         total = np.zeros((self.shape[0], num_labels), dtype=np.int64)
         rows = max(1, _BITS_AT_ONCE // (self.shape[1] * _WORD))

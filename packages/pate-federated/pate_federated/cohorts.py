@@ -22,9 +22,9 @@ def cohort_of_heads(
     num_groups: int | None = None,
     label_sets: Sequence[tuple[str, ...]] | None = None,
 ) -> Cohort:
-    """Returns the cohort of the holders whose votes have these heads.
+    """Returns the cohort of the holders whose votes have these heads (`VoteManifest`, what a holder says of its votes).
 
-    Settings and the unit of privacy are those in which all heads agree.
+    Settings in which heads differ are left out. If they differ in the unit of privacy, it is one teacher.
 
     Args:
         heads: the head of each holder's votes.

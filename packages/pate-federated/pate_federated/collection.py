@@ -65,12 +65,18 @@ class AbsentVotes(TeacherVotes):
         self.num_labels = present_votes.num_labels
 
     def bits(self) -> Iterator[BoolArray]:
-        """Yields blocks of bits of the present teachers, and then of the absent teachers."""
+        """Yields blocks of bits of the present teachers, and then of the absent teachers.
+
+        The shape of a block is `[num_teachers_in_block, num_queries, num_labels]`.
+        """
         yield from self.present.bits()
         yield from self._blocks_of_absent(dtype=np.dtype(np.bool_))
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """Yields blocks of confidences of the present teachers, and then of the absent teachers."""
+        """Yields blocks of confidences of the present teachers, and then of the absent teachers.
+
+        The shape of a block is `[num_teachers_in_block, num_queries, num_labels]`.
+        """
         dtype = np.dtype(np.float32)
         for block in self.present.confidences():
             dtype = block.dtype
@@ -82,12 +88,18 @@ class AbsentVotes(TeacherVotes):
         return self._with_zeros_of_absent(self.present.label_shares())
 
     def known_shares(self) -> FloatArray | None:
-        """Returns the share of each teacher's records that know each label, with zeros for absent teachers."""
+        """Returns the share of each teacher's records that know each label, with zeros for absent teachers.
+
+        The shape is `[num_teachers, num_labels]`. None means that labels have no gaps.
+        """
         known_shares = self.present.known_shares()
         return None if known_shares is None else self._with_zeros_of_absent(known_shares)
 
     def voting(self) -> BoolArray | None:
-        """Returns which teachers vote on which labels; absent teachers vote on all, unless labels have gaps."""
+        """Returns which teachers vote on which labels, bool `[num_teachers, num_labels]`; absent teachers vote on none.
+
+        None means that labels have no gaps, and that all teachers, absent ones too, vote on all labels.
+        """
         voting = self.present.voting()
         return None if voting is None else self._with_zeros_of_absent(voting)
 
@@ -108,12 +120,16 @@ class AbsentVotes(TeacherVotes):
         )
 
     def _with_zeros_of_absent(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Returns values of the present teachers, followed by zeros for the absent teachers."""
+        """Returns values of the present teachers, followed by zeros for the absent ones, `[num_teachers, num_labels]`.
+
+        Args:
+            values: `[num_present, num_labels]`.
+        """
         zeros = np.zeros((self.num_absent, self.num_labels), dtype=values.dtype)
         return np.concatenate([values, zeros])
 
     def _blocks_of_absent(self, *, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
-        """Yields the constant votes of each absent teacher, `[1, num_queries, num_labels]`."""
+        """Yields the constant votes of each absent teacher, `[1, num_queries, num_labels]`, in a type."""
         one_teacher = np.zeros((1, self.num_queries, self.num_labels), dtype=dtype)
         one_teacher[:, :, 0] = self.first_label
         yield from [one_teacher] * self.num_absent
@@ -154,7 +170,7 @@ class Collection:
         """Returns the votes of all teachers on the roll, in the form that the aggregator reads.
 
         A teacher of an absent holder votes for no label, or for the first label if the aggregator releases one label.
-        The price covers such a change of votes.
+        The price covers this change of its votes.
 
         Raises:
             InvalidValue: too many holders are absent, or the adjacency is add/remove and the aggregator reads more than
@@ -200,7 +216,7 @@ def collect(
 
 
 def _largest_size(request: Request, *, num_teachers: int) -> int:
-    """Returns an upper bound of the size of a vote file, unpacked, in bytes.
+    """Returns an upper bound on the size in bytes of a holder's vote file, unpacked.
 
     Args:
         request: the queries, and whether bits or confidences are cast.
@@ -358,7 +374,10 @@ class FederatedRelease:
         )
 
     def _read_collection(self) -> Collection:
-        """Reads the collection of an earlier call; raises `DamagedFile` if a vote file was changed."""
+        """Returns the collection of votes that an earlier call of `run` completed in the inbox.
+
+        Raises `DamagedFile` if a vote file was changed, and `InvalidValue` if it is for another request.
+        """
         rule = "what was collected for a release"
         stored = read_value(
             _CollectedFiles, self.inbox / _MARKER, name="collected", rule=rule, remedy=_REMEDY

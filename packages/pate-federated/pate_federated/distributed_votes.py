@@ -149,14 +149,14 @@ class DistributedVotes(base.Aggregator):
         )
 
     def require_source(self, votes: VoteSource) -> None:
-        """Accepts a `NoisySum` without making it; checks other votes as `Aggregator.require_source` does."""
+        """Accepts a `NoisySum` without having its sum made; checks other votes as `Aggregator.require_source` does."""
         if not isinstance(votes, NoisySum):
             super().require_source(votes)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
-        """Releases labels of votes, or of a `NoisySum`, which is made after the ledger is charged.
+        """Releases labels of votes, as `Aggregator.release` does, or of a `NoisySum`.
 
-        See `Aggregator.release`.
+        The sum of a `NoisySum` is made only after the ledger is charged, and stored in the record.
         """
         if not isinstance(votes, NoisySum):
             return super().release(votes, rng, record)
@@ -179,15 +179,19 @@ class DistributedVotes(base.Aggregator):
         )
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
-        """Returns the counts of the votes, to which teachers without a label add as the threshold asks of them."""
+        """Returns the counts of the votes plus a public constant for each label, `[num_queries, num_labels]`.
+
+        The constant is `threshold_share` times the number of teachers whose holder lacks the label, rounded down. So
+        these teachers neither help nor hinder the release of the label.
+        """
         counts = super().summarize(votes)
         num_without_label = votes.require_type(CountableVotes).num_without_label()
         return counts + threshold_votes(num_without_label, threshold_share=self.threshold_share)
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
-        """Releases the labels whose count plus noise exceeds the threshold.
+        """Releases the labels whose count plus noise exceeds `threshold_share * num_teachers`.
 
-        The noise has the variance of the shares of all holders together.
+        The noise is drawn here. It has the variance of the shares of all holders together.
         """
         noisy_counts = summary * self.shares.steps + self.shares.drawn_together(summary.shape, rng)
         threshold = self.threshold_share * shape.num_teachers * self.shares.steps
@@ -198,7 +202,7 @@ class DistributedVotes(base.Aggregator):
 def _expected_from_distributed_votes(
     aggregator: DistributedVotes, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expected shares of right labels, with the noise of all holders together."""
+    """Returns the expected shares of right labels on made-up votes, with the noise of all holders together."""
     shares = aggregator.shares
     noise_std = (shares.variance * aggregator.num_holders / shares.num_counted) ** 0.5
     return expected_bits(votes, threshold_share=aggregator.threshold_share, noise_std=noise_std)

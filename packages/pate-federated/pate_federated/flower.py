@@ -115,7 +115,10 @@ def message_content(fields: Mapping[str, str | bytes]) -> RecordDict:
 
 
 def contribution_of(message: Message) -> Contribution | None:
-    """Returns the answer in a message; None for a message without a holder's name, which a crashed app sends."""
+    """Returns the answer of a holder in a message: its votes, or a problem in their place.
+
+    Returns None for a message without a holder's name, which a crashed app sends.
+    """
     holder, votes, problem = (
         None if message.has_error() else _field(message, name=name) for name in _ANSWER
     )
@@ -154,7 +157,9 @@ def ask(
     seconds: float,
     connect_seconds: float,
 ) -> Iterator[Contribution]:
-    """Yields the answers of all nodes to one message, and a problem for each holder whose answer is late or missing.
+    """Yields the answers of all connected nodes to one message, as they arrive.
+
+    Then it yields a problem for each holder on the roll whose answer is late or missing.
 
     Args:
         grid: Flower's connection to the nodes.
@@ -217,15 +222,15 @@ def _vote_bytes(plan: HolderPlan, folder: Path, request_bytes: bytes) -> bytes:
 def _sum_bytes(
     plan: HolderPlan, folder: Path, question_bytes: bytes, *, question_kinds: Collection[str]
 ) -> bytes:
-    """Returns the bytes of a holder's answer to a question, which has to be of one of some kinds.
+    """Returns the bytes of a holder's answer to a question; raises `InvalidValue` for a question of another kind.
 
-    The server reads this holder's own sum.
+    The server reads this holder's own sum in the answer.
 
     Args:
         plan: the holder's plan.
         folder: the holder's folder.
         question_bytes: the bytes of the question.
-        question_kinds: the kinds of questions that are answered.
+        question_kinds: those of `KINDS` that are answered.
     """
     question = Question.from_bytes(question_bytes)
     require(
@@ -243,7 +248,7 @@ def _add_reply(
     plans: Plans,
     make_answer: Callable[[HolderPlan, Path, bytes], bytes],
 ) -> None:
-    """Adds a reply to an app: the bytes that `make_answer` returns, or the class of the exception that it raises.
+    """Adds a reply to an app, for messages of a type: the bytes of `make_answer`, or the class of its exception.
 
     The message of an exception might disclose records, so it stays in the holder's log.
 
@@ -251,7 +256,7 @@ def _add_reply(
         app: the app.
         message_type: the type of message that is answered.
         plans: returns the holder's plan and folder, given the holder's name.
-        make_answer: returns the bytes of the answer.
+        make_answer: returns the bytes of the answer, given the plan, the folder and the bytes of the message.
     """
 
     def reply(message: Message, context: Context) -> Message:
@@ -288,7 +293,7 @@ def secure_holder_app(
     Args:
         plans: returns the holder's plan and folder, given the holder's name.
         own: the holder's terms and its share of the noise; for rounds the roll, from which the terms are computed.
-        shares: the field of `SumTerms` for rounds; None for keys divided among all holders.
+        shares: the field `shares` of `SumTerms` for rounds; None for keys divided among all holders.
     """
     terms = (
         SumTerms.of_digits(roll=own, shares_per_key=shares) if isinstance(own, Roll) else own.terms
@@ -314,7 +319,9 @@ def _answer_stage(
     own: HolderSum | Roll,
     terms: SumTerms,
 ) -> Message:
-    """Returns the answer to a stage of a secure sum; a reason for a refusal goes to the holder's log.
+    """Returns a holder's answer to one stage of a secure sum, after checking message, masks and holders in the sum.
+
+    A refusal raises `InvalidValue`. It names the class of an exception alone; the reason goes to the holder's log.
 
     Args:
         message: the message of the server.
@@ -328,7 +335,10 @@ def _answer_stage(
     state = context.state.config_records
 
     def add_numbers(message: Message, context: Context) -> Message:
-        """Returns the holder's numbers in the stage in which Flower masks them."""
+        """Returns a message with the holder's numbers, which Flower masks then.
+
+        Raises `InvalidValue` in any stage but the one that masks.
+        """
         require(stage == Stage.COLLECT_MASKED_VECTORS, "stage", stage, "the one that masks")
         numbers, digest = _numbers_of_holder(holder, plans=plans, own=own, message=message)
         state[_RECORD] = ConfigRecord({"asked": digest})
@@ -462,7 +472,7 @@ def require_stage(terms: SumTerms, *, message: Message, node: int) -> str:
 
 
 def _require_names(fields: Mapping[str, Any], field_names: Collection[str]) -> None:
-    """Raises `InvalidValue` unless the fields of a message have exactly these names."""
+    """Raises `InvalidValue` unless the fields of a message have exactly the names in `field_names`."""
     require(
         set(fields) == set(field_names),
         "configuration",
@@ -472,7 +482,15 @@ def _require_names(fields: Mapping[str, Any], field_names: Collection[str]) -> N
 
 
 def _require_enough(terms: SumTerms, name: str, num_holders: int) -> None:
-    """Raises `InvalidValue` unless so many holders are enough to open a sum, and no more than share a key."""
+    """Raises `InvalidValue` unless `num_holders` is from `terms.threshold` to `terms.num_shares`.
+
+    So many holders are enough to open a sum, and no more than share a key.
+
+    Args:
+        terms: the terms of the sum.
+        name: the name of the number in the error.
+        num_holders: the number of holders in a message.
+    """
     require(
         terms.threshold <= num_holders <= terms.num_shares,
         name,
@@ -482,7 +500,10 @@ def _require_enough(terms: SumTerms, name: str, num_holders: int) -> None:
 
 
 def _distinct_nodes(node_numbers: Any, excluded_node: int | None = None) -> list[int]:
-    """Returns the numbers of nodes in a message; raises `InvalidValue` for a duplicate or `excluded_node`."""
+    """Returns a list of nodes' numbers in a message; raises `InvalidValue` for other values.
+
+    The list must have whole numbers alone, none twice, and not `excluded_node`.
+    """
     are_nodes = isinstance(node_numbers, list) and all(
         type(node) is int and node != excluded_node for node in node_numbers
     )
@@ -498,7 +519,9 @@ def _distinct_nodes(node_numbers: Any, excluded_node: int | None = None) -> list
 def _numbers_of_holder(
     holder: str, *, plans: Plans, own: HolderSum | Roll, message: Message
 ) -> tuple[FloatArray, str]:
-    """Returns the numbers that a holder adds to a sum, and the digest of the request or question.
+    """Returns the numbers that a holder adds to a sum, and the digest of the request or question in the message.
+
+    For a request they are the counts of its teachers' votes, for a question the digits of their sum (`Limbs`).
 
     Args:
         holder: the name of the holder.
@@ -533,7 +556,7 @@ class _Summing(FedAvg):  # type: ignore[misc]  # Flower is optional, so its clas
     """A Flower strategy that sends the same message to all nodes, and stores the average of the answers.
 
     Attributes:
-        average: the average that Flower computed; None before the answers.
+        average: the average of the holders' numbers that Flower computed; None before the answers.
         holders: the names of the holders in the average.
         instructions: the messages to the nodes.
     """
@@ -571,7 +594,7 @@ def secure_sum(
         grid: Flower's connection to the nodes.
         context: Flower's context of the server's run.
         roll: the expected holders.
-        payload: the request or question.
+        payload: the request or question that the nodes answer, in bytes, by its name.
         terms: the terms of the sum.
         seconds: the time for each of the four stages of the protocol.
         connect_seconds: the time to wait for a node of each holder.
@@ -631,7 +654,7 @@ def _server_app(
     release: Release | Callable[[Context], Release],
     serve: Callable[[Grid, Context, Release], object],
 ) -> ServerApp:
-    """Returns an app that makes a release.
+    """Returns an app of Flower's server that makes a release.
 
     Args:
         release: the release, or a function that returns the release for the run's context.
@@ -732,7 +755,7 @@ def rounds_app(
         release: the release, or a function that returns the release for the run's context.
         secure: whether to make the sums by SecAgg+, so that the server reads no sum of a single holder. Holders then
             run `secure_holder_app`.
-        shares: the field of `SumTerms`, if `secure`; None for keys divided among all holders.
+        shares: the field `shares` of `SumTerms`, if `secure`; None for keys divided among all holders.
         seconds: the time for an answer, or for each of the four stages of a secure sum.
         connect_seconds: the time to wait for a node of each holder.
         monitor: displays the progress and the absent holders of each round; None for no display.

@@ -49,9 +49,9 @@ def _holder_sort_key(holder: str) -> tuple[bool, int, str]:
 
 
 def _require_same_questions(holders_file: HoldersFile, first_file: HoldersFile) -> None:
-    """Raises `InvalidValue` for a file with other queries than the first file.
+    """Raises `InvalidValue` for a file with other queries, form of votes, clip or data set than the first file.
 
-    The message shows no digest.
+    The message shows no digest of queries.
     """
     for head in holders_file.heads:
         for name, rule in _SAME.items():
@@ -74,7 +74,7 @@ def _require_same_questions(holders_file: HoldersFile, first_file: HoldersFile) 
 
 
 def _require_different_holders(holders_files: Sequence[HoldersFile]) -> None:
-    """Raises `InvalidValue` for a holder in two files, whose records would be counted twice."""
+    """Raises `InvalidValue` if two files have votes of one holder, whose records would be counted twice."""
     file_of_holder = dict[str, Path]()
     for file in holders_files:
         for head in file.heads:
@@ -88,17 +88,18 @@ class GatheredVotes(TeacherVotes):
     """The votes in vote files and sums of different holders, on the same queries.
 
     Holders and their teachers are sorted by the holders' names, whatever the names of the files. If a file holds a sum,
-    only counts are available. Errors depend on the heads of the files alone, so they disclose nothing about votes.
+    only counts are available. Whether files fit together depends on their heads alone, so that an error discloses
+    nothing about votes.
 
     Holders may have different labels, which are public: the labels here are the union of all. A teacher does not vote
     on a label that its holder lacks, or that none of its records knows. Source: docs/proofs/label_gaps.md.
 
     Attributes:
         files: the files, sorted by their holders.
-        heads: the statements of all holders, sorted by name.
+        heads: the statements of all holders (`VoteManifest`), sorted by name.
         record_ids: `[num_queries]`, the public names of the queries.
-        label_names: the name of each label that a holder has: those of the first holder, then the further ones of the
-            second, and so on.
+        label_names: the agreed names of labels, or each label that some file has: those of the first file, then the
+            further ones of the second, and so on.
         labels_of_holders: the names of the labels that each holder has, in the order of `heads`; public.
         num_groups: the number of units of privacy at all holders together.
         teachers_per_holder: the largest number of teachers of one holder.
@@ -111,7 +112,7 @@ class GatheredVotes(TeacherVotes):
 
         Args:
             files: the files of different holders.
-            label_names: the names of all labels, if they are agreed; None for those that some holder has.
+            label_names: the names of all labels, if they are agreed; None for those that some file has.
         """
         require(bool(files), "votes", [], "at least one vote file")
         self.files = tuple(sorted(files, key=lambda file: _holder_sort_key(file.heads[0].holder)))
@@ -247,7 +248,7 @@ class GatheredVotes(TeacherVotes):
     def known_shares(self) -> FloatArray | None:
         """Returns the share of each teacher's records that know each label, `[num_teachers, num_labels]`.
 
-        None means that all labels are known. Raises `InvalidValue` for files of bits, which do not hold the shares.
+        None means that labels have no gaps. Raises `InvalidValue` for files of bits, which do not hold the shares.
         """
         if not self.have_gaps:
             return None
@@ -275,12 +276,19 @@ class GatheredVotes(TeacherVotes):
         )
 
     def _label_indices(self, holders_file: HoldersFile) -> IntArray:
-        """Returns the index among all labels of each label of a file."""
+        """Returns the index among `label_names` of each label of a file, in the file's order."""
         index_of = {name: index for index, name in enumerate(self.label_names)}
         return np.array([index_of[name] for name in holders_file.label_names], dtype=np.int64)
 
     def _for_all_labels(self, values: NDArray[Any], *, holders_file: HoldersFile) -> NDArray[Any]:
-        """Returns values for the labels of a file, on their last axis, as values for all labels; other labels get 0."""
+        """Returns values for all labels, `[..., num_labels]`, from values for the labels of a file.
+
+        Labels that the file lacks get 0.
+
+        Args:
+            values: values whose last axis is that of the file's labels.
+            holders_file: the file.
+        """
         if holders_file.label_names == self.label_names:
             return values
         united = np.zeros((*values.shape[:-1], self.num_labels), dtype=values.dtype)
@@ -303,7 +311,10 @@ class GatheredVotes(TeacherVotes):
         raise InvalidValue("aggregator.rounds", rule=rule)
 
     def accuracies(self, true_labels: BoolArray, known: BoolArray | None = None) -> FloatArray:
-        """Returns the share of right bits of each teacher, `[num_teachers]`; an empty array if a file holds a sum."""
+        """Returns the share of right bits of each teacher with a bit to judge, `[m]`; see `VoteSource.accuracies`.
+
+        Returns an empty array if a file holds a sum.
+        """
         return np.zeros(0) if self._are_sums else super().accuracies(true_labels, known)
 
     def counts(self, max_votes: int | None = None) -> IntArray:
@@ -313,7 +324,7 @@ class GatheredVotes(TeacherVotes):
             max_votes: the largest number of votes of a teacher on a query; None for all.
 
         Raises:
-            InvalidValue: a file holds a sum of votes without this limit.
+            InvalidValue: a file holds a sum of votes that were cast without this limit or a smaller one.
         """
         if max_votes is not None and self._are_sums:
             clip = self.heads[0].vote_clip
@@ -323,7 +334,13 @@ class GatheredVotes(TeacherVotes):
         return super().counts(max_votes)
 
     def _counted(self, max_votes: int | None) -> IntArray:
-        """Returns the counts of votes; packed bits are added without unpacking, unless votes have to be limited."""
+        """Returns the counts of votes, `[num_queries, num_labels]`.
+
+        Packed bits are added without unpacking where no vote needs a check or a limit.
+
+        Args:
+            max_votes: the largest number of votes of a teacher on a query; None for all.
+        """
         bit_sums = BitSums(num_queries=self.num_queries, bytes_per_query=-(-self.num_labels // 8))
         total = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
         for holders_file in self.files:
@@ -348,7 +365,10 @@ class GatheredVotes(TeacherVotes):
         return total + bit_sums.counts(num_labels=self.num_labels)
 
     def _can_add_packed(self, vote_file: VoteFile) -> bool:
-        """Returns True for a file of all labels whose bits need no check."""
+        """Returns True for a file with all labels in their order, no `vote_clip` and no gaps.
+
+        Its bits need no check, so that packed bytes can be added.
+        """
         head = vote_file.manifest
         return (
             vote_file.label_names == self.label_names
@@ -375,13 +395,23 @@ class GatheredVotes(TeacherVotes):
     def _head_with_all_labels(
         self, head: VoteManifest, *, own_labels: tuple[str, ...]
     ) -> VoteManifest:
-        """Returns the head of a holder in a file with the labels of all holders, which says what labels it has."""
+        """Returns a holder's head for a file that has the labels of all holders.
+
+        Its `known_labels` are the labels that the holder has, or None if the holder has all.
+
+        Args:
+            head: the head in the holder's own file.
+            own_labels: the labels that the holder has.
+        """
         if set(own_labels) == set(self.label_names):
             return replace(head, known_labels=None)
         return replace(head, num_labels=self.num_labels, known_labels=own_labels)
 
 
 def _values_or_ones(values: NDArray[Any] | None, *, vote_file: VoteFile) -> NDArray[Any]:
-    """Returns values for each teacher and label of a file; if they are None, returns 1 for each."""
+    """Returns values for each teacher and label of a file unchanged; if they are None, returns ones in their place.
+
+    The shape is `[num_teachers, num_labels]` of the file.
+    """
     num_teachers, _, num_labels = vote_file.manifest.shape
     return np.ones((num_teachers, num_labels)) if values is None else values

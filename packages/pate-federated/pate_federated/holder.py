@@ -118,7 +118,7 @@ def answer_question(
 
     Args:
         plan: the holder's plan: its name, records and teachers.
-        question: the question. The holder takes only the state of the sum from it.
+        question: the question. The holder takes from it the samples and what to sum, and nothing else of the plan.
         folder: the folder of teachers and answers, of mode 0700. Each opening has its own folder there.
         monitor: displays the progress; None for no display.
 
@@ -143,9 +143,9 @@ def answer_question(
 
 
 def opening_of(question: Question, folder: Path) -> Request:
-    """Returns the samples of the release that a question belongs to, read from the opening that this holder received.
+    """Returns the request with the samples of a release in rounds, from the opening that this holder received.
 
-    If the question is an opening itself, it is stored in the folder first.
+    The opening is the first question of the release. If `question` is an opening, it is stored in the folder first.
 
     Raises `InvalidValue` if the holder has received no such opening.
     """
@@ -162,7 +162,7 @@ def opening_of(question: Question, folder: Path) -> Request:
 def _sum_answer_bytes(
     plan: HolderPlan, question: Question, opening: Request, teacher_folder: Path, monitor: Monitor
 ) -> bytes:
-    """Trains the teachers that are missing, and returns the bytes of the answer with their sum.
+    """Trains the holder's teachers that are missing, and returns the bytes of the answer with the sum over them.
 
     Args:
         plan: the holder's plan for the samples of the opening.
@@ -204,7 +204,9 @@ def _sum_answer_bytes(
 
 
 def _sum_over_teachers(ensemble: Ensemble, *, question: Question, folder: Path) -> IntArray:
-    """Returns the sum over the holder's teachers that a question asks for, in steps.
+    """Returns the sum over the holder's teachers that a question asks for, int64 of shape `question.shape`, in steps.
+
+    To an opening it is empty.
 
     Args:
         ensemble: the holder's trained teachers.
@@ -255,7 +257,9 @@ def _sum_over_teachers(ensemble: Ensemble, *, question: Question, folder: Path) 
 def _pool_answers(
     ensemble: Ensemble, *, public_pca: PublicPCA, public_inputs: Float32Array, folder: Path
 ) -> PoolAnswers:
-    """Returns the teachers' answers on the public pool, beyond their own records; computes them once for all rounds.
+    """Returns the answers of a holder's trained teachers on the public pool, computed once for all rounds.
+
+    Votes need how far they differ from the answers on a teacher's own records (`PoolAnswers.pool_excess`).
 
     Args:
         ensemble: the holder's trained teachers.

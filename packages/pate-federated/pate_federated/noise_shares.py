@@ -67,14 +67,14 @@ class NoiseShares(Parameters):
     def share(self) -> DiscreteGaussian:
         """The noise that a holder adds to each of its counts, in steps.
 
-        Raises `InvalidValue` if it is too wide to draw.
+        Raises `InvalidValue` if this noise has too large a variance to be drawn.
         """
         rule = f"at most {4096 * math.isqrt(self.num_counted)}: a share is drawn up to a standard deviation of 4096"
         require(self.share_variance <= LARGEST_VARIANCE, "noise_std", self.noise_std, rule)
         return DiscreteGaussian(self.share_variance)
 
     def drawn_together(self, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
-        """Returns noise with the variance of all holders' shares together, in steps, drawn at one place.
+        """Returns noise with the variance of all `num_holders` shares together, in steps, drawn at one place.
 
         Args:
             shape: the shape of the noise.

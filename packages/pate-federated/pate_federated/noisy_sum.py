@@ -13,7 +13,8 @@ class NoisySum(VoteSource):
     """A sum of votes that already has its noise; no other form of the votes is available.
 
     Attributes:
-        total: a function that makes the sum, or returns it if it was made before. It is called after the charge.
+        total: a function that returns the sum, which it makes if it was not made before, and the number of holders in
+            it. It is called after the charge.
         digest: a public digest of the request for votes and of the holders, whose teachers vote.
         num_teachers: the number of teachers, those of absent holders included.
     """

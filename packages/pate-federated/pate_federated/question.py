@@ -54,7 +54,7 @@ _FORMS = SAMPLES | {
 
 @contextmanager
 def refusing_unreadable(name: str, rule: str) -> Iterator[None]:
-    """Raises `InvalidValue` with a rule in place of an error of reading bytes within the `with` block.
+    """Raises `InvalidValue` in place of an error within the `with` block that comes from bytes that cannot be read.
 
     Args:
         name: the name of the value in the message of the error.
@@ -69,7 +69,7 @@ def refusing_unreadable(name: str, rule: str) -> Iterator[None]:
 
 
 def require_head(head: VoteManifest, queries_digest: str, **expected: Any) -> None:
-    """Raises `InvalidValue` unless a holder's head has the expected values.
+    """Raises `InvalidValue` unless the head of a holder's votes (`VoteManifest`) has the expected values.
 
     Args:
         head: the head of a holder's votes.
@@ -273,7 +273,7 @@ class Request:
 
     @cached_property
     def digest(self) -> str:
-        """The digest of the inputs and the names of the queries."""
+        """The digest of the inputs and the public names of the queries; labels and form of the votes are not in it."""
         return queries_digest(np.asarray(self.inputs, dtype=np.float32), self.record_ids)
 
     def samples(self) -> dict[str, NDArray[Any]]:
@@ -431,7 +431,7 @@ class Question:
 
     @property
     def most_bytes(self) -> int:
-        """The largest number of bytes of an answer."""
+        """The largest number of bytes of a holder's answer."""
         return 8 * math.prod(self.shape) + HEADS
 
     @property
@@ -449,7 +449,7 @@ class Question:
 
     @property
     def clipped_sum(self) -> Any:
-        """The mechanism that clips and sums label shares or the votes of a round, as the question asks."""
+        """The mechanism that clips and sums label shares or the votes of a round, with the clip of the question."""
         clip = float(self.state["clip"])
         return (
             ClippedSum(clip, shape=(1, self.num_entries))
@@ -472,8 +472,8 @@ class Question:
     def require_possible(self, total: IntArray, num_teachers: int) -> None:
         """Raises `InvalidValue` for a sum that the answers of `num_teachers` teachers cannot have.
 
-        Such a sum has another shape than `shape`, or is longer than `num_teachers` times `reach`. A sum of the kind
-        "lengths" must be counts >= 0 that add up to at most `num_teachers`.
+        A possible sum has the shape `shape` and is at most `num_teachers` times `reach` long. For the kind "lengths" it
+        is instead counts >= 0 that add up to at most `num_teachers`.
         """
         require(total.shape == self.shape, "sum.shape", total.shape, str(self.shape))
         if self.kind == LENGTHS:
@@ -488,7 +488,7 @@ class Question:
             raise InvalidValue("sum", rule=rule)
 
     def require_part_of(self, opening: Request) -> None:
-        """Raises `InvalidValue` for a question that does not belong to an opening.
+        """Raises `InvalidValue` if the question has other labels than an opening, or a center unlike its samples.
 
         Args:
             opening: the first request of the release in rounds, which has the samples and labels of all its questions.
@@ -511,7 +511,7 @@ class Question:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of the kind, `asked`, the number of labels and the state, in hexadecimal digits."""
+        """The SHA-256 of the kind, `asked`, the number of labels, `have_gaps` and the state, in hexadecimal digits."""
         digest = hashlib.sha256(repr(("question", self.kind, self.asked, self.num_labels)).encode())
         if self.have_gaps:
             digest.update(b"gaps")
@@ -598,12 +598,12 @@ class SumAnswer:
 
     @classmethod
     def from_bytes(cls, data: bytes, question: Question, **expected_head: Any) -> Self:
-        """Returns the answer in some bytes; raises `InvalidValue` for an answer that does not fit.
+        """Returns the answer in some bytes; raises `InvalidValue` if it is damaged or no answer to the question.
 
         Args:
             data: the bytes.
             question: the question that must be answered.
-            **expected_head: the expected fields of the head, by name.
+            **expected_head: the expected values of fields of the answer's head, by name.
         """
         with refusing_unreadable(name="answer", rule="a whole answer, as pate_federated makes it"):
             size = len(data)

@@ -77,6 +77,8 @@ def train_on_release(
 ) -> StudentModel:
     """Trains a student on a release and writes a bundle, which `pate.load` reads. Training costs no epsilon.
 
+    If the folder of the bundle has a finished student, that one is returned and nothing is trained.
+
     Args:
         plan: the plan of the student.
         release: the folder that `pate-release` wrote, its `release/`, or a copy of that.
@@ -174,7 +176,7 @@ def train_on_release(
 
 
 def _complete_bundle(folder: Path, with_student: Callable[[str], str]) -> None:
-    """Completes a bundle: writes its settings and its manifest, and removes the terms of the release.
+    """Completes the bundle of a trained student: writes its settings and manifest, and removes the release's terms.
 
     Args:
         folder: the folder of the bundle.
@@ -205,7 +207,9 @@ def folder_of(release: Path) -> Path:
 
 
 def _terms_of(published_folder: Path, *, named_folder: Path) -> Terms | None:
-    """Returns the terms of a release; None if a student was trained in the folder, which removes its terms.
+    """Returns the terms of a release; None if a student was trained in the folder, as training removes the terms.
+
+    Raises `InvalidValue` if there are neither terms nor a student.
 
     Args:
         published_folder: the folder that holds release.npz.
@@ -238,7 +242,9 @@ def published_recipe(release: Path) -> Recipe:
 
 
 def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicNames]:
-    """Reads a release with its scores, if the file has scores, and the public names of queries and labels.
+    """Reads a release, and the public names of its queries and labels.
+
+    If the file also has centered votes' scores of labels, the release has them too.
 
     Args:
         path: the file of the release.

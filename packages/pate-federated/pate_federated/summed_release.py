@@ -177,21 +177,24 @@ class SumTerms:
 
     @property
     def least(self) -> int:
-        """The smallest number of holders with which a sum is made."""
+        """The smallest number of holders over which a sum is made, n - d."""
         return self.num_holders - self.max_absent
 
     @property
     def num_shares(self) -> int:
-        """The number of holders among which the shares of a key are divided."""
+        """The number of holders among which a key is divided: `shares`, or all holders if that is None."""
         return self.num_holders if self.shares is None else self.shares
 
     @property
     def threshold(self) -> int:
-        """The number of shares of a key from which the key of an absent holder can be reconstructed."""
+        """The number of shares from which a holder's key can be reconstructed: two thirds of `shares`, or n - d."""
         return self.least if self.shares is None else -(-2 * self.shares // 3)
 
     def require_sendable(self, numbers: IntArray) -> FloatArray:
-        """Returns whole numbers as floats of the same values; raises `InvalidValue` for numbers beyond the terms."""
+        """Returns whole numbers as floats of the same values.
+
+        Raises `InvalidValue` if one is larger in size than `most`.
+        """
         if np.abs(numbers).max(initial=0) > self.most:
             raise InvalidValue(
                 "counts", rule=f"numbers of at most {self.most}, the terms of the sum"
@@ -206,7 +209,8 @@ class SumTerms:
             num_present: the number of holders in the average.
 
         Raises:
-            InvalidValue: there are too few or too many holders, or a holder used other terms.
+            InvalidValue: there are too few or too many holders; or the sum is not whole or too large, so that some
+                holder used other terms.
         """
         rule = f"{self.least} to {self.num_holders}, of holders={self.num_holders} with max_absent={self.max_absent}"
         require(self.least <= num_present <= self.num_holders, "holders present", num_present, rule)
@@ -239,7 +243,7 @@ class Limbs:
 
     @classmethod
     def of(cls, question: Question, roll: Roll, shares_per_key: int | None = None) -> Self:
-        """Returns digits that are enough for the answer of any holder to a question.
+        """Returns the form of digits, large enough in number for the answer of any holder to a question.
 
         The holder with the most teachers needs the most. `shares_per_key` is the field `shares` of `SumTerms`.
         """
@@ -285,10 +289,12 @@ class HolderSum:
         require_count("max_answers", self.max_answers)
 
     def numbers(self, plan: HolderPlan, request: Request, votes: Path, folder: Path) -> FloatArray:
-        """Returns the numbers that a holder adds to a sum: its counts, plus its share of the noise.
+        """Returns the numbers that a holder adds to a sum, `[num_queries, num_labels]`.
 
-        The result is `[num_queries, num_labels]`. With noise, a request is answered only once. Two sums over different
-        sets of holders would disclose the counts of one holder by their difference.
+        Without noise these are the counts of its teachers' votes. With noise they are the counts in steps, plus its
+        share of the noise, plus the constant of `threshold_votes` for labels that it lacks. With noise, a request is
+        answered only once. Two sums over different sets of holders would disclose the counts of one holder by their
+        difference.
 
         Args:
             plan: the holder's plan.
@@ -329,9 +335,9 @@ class HolderSum:
         return self.terms.require_sendable(noisy_counts)
 
     def _note_answer(self, request: Request, *, folder: Path) -> None:
-        """Notes on disk that a request is answered, before anything is sent.
+        """Notes in a folder that a request is answered, before anything is sent.
 
-        Raises `InvalidValue` for a second answer.
+        Raises `InvalidValue` if the request was answered before, or if it is one more than `max_answers`.
         """
         path = folder / f"answered-{request.digest}"
         with file_lock(folder / _LOCK):
@@ -349,7 +355,7 @@ class HolderSum:
 
 
 def write_first_note(path: Path, text: str) -> str | None:
-    """Writes a note to a file unless the file exists; returns the text of the file that exists, else None.
+    """Writes a text to a file and returns None; if the file exists already, returns its text and writes nothing.
 
     A lock makes the call safe for concurrent processes.
     """
@@ -377,7 +383,7 @@ def _read_or_make_sum(
     remedy: str,
     request_digest: str | None = None,
 ) -> Arrays:
-    """Returns the arrays in the file of a sum; makes the sum and writes the file if the file does not exist.
+    """Returns the arrays `total` and `holders` in the file of a sum; if there is no file, makes the sum and writes it.
 
     Args:
         path: the file.
@@ -417,7 +423,8 @@ class SummedRelease:
         output_dir: the folder of the release; its `release/` may be published.
         dataset: the public name of the holders' data. All charges for one name are in one account of the ledger.
         real: False for synthetic records.
-        shares: the field of `SumTerms`. None if holders share the noise: the price depends on who can open the sum.
+        shares: the field `shares` of `SumTerms`. It must be None if holders share the noise, whose price depends on who
+            can open the sum.
     """
 
     plan: ReleasePlan
@@ -511,9 +518,12 @@ class SummedRelease:
         )
 
     def counted_votes(self, make_sum: Callable[[], Summed]) -> CountedVotes:
-        """Returns a vote source with the sum of all teachers' votes.
+        """Returns a vote source with the counts over the teachers of all holders on the roll.
 
-        Teachers of absent holders have constant votes, as in `Collection.source`.
+        A teacher of an absent holder votes for no label, or for the first label if the aggregator releases one label.
+
+        Args:
+            make_sum: makes the sum and returns it with the names of its holders, if the inbox has none.
         """
         counts, holders = self.sum_in_inbox(make_sum)
         if self.plan.aggregator.single_label:
@@ -545,8 +555,8 @@ class SumOfAnswers:
     Attributes:
         total: the sum over the holders, int64, in steps.
         holders: the names of the holders in the sum.
-        heads: the head of each holder's answer, by the holder's name.
-        refused: the reason for each holder that is not in the sum, by the holder's name.
+        heads: the head of each holder's answer, by the holder's name; empty after a secure sum.
+        refused: the reason for each holder that is not in the sum, by the holder's name; empty after a secure sum.
     """
 
     total: IntArray
@@ -627,9 +637,9 @@ class Mailbox:
     wait: bool = True
 
     def __call__(self, question: Question) -> SumOfAnswers:
-        """Writes the question, and returns the sum of the answers that have arrived.
+        """Writes the question, and returns the sum of the valid answers that have arrived.
 
-        Raises `AnswersAwaited` if too few have arrived.
+        Raises `AnswersAwaited` if any is missing, or without `wait` if more than `roll.max_absent` are.
         """
         question_path = self.folder / "questions" / f"{question.name}.npz"
         answer_folder = self.folder / "answers" / question.name
@@ -648,9 +658,9 @@ class Mailbox:
         problem = f"expected a file of at most {most_bytes} bytes, as pate-vote writes it"
 
         def read_contribution(holder: str, path: Path) -> Contribution:
-            """Reads the answer of a holder.
+            """Reads the answer of a holder from a file.
 
-            Skips files of unknown names, pipes, folders and files that are too large.
+            The answer has a problem and no votes if the name is not on the roll, or the file is too large or no file.
             """
             is_known = holder in self.roll.holders
             is_usual = is_known and is_regular(path) and path.stat().st_size <= most_bytes
@@ -813,7 +823,10 @@ class AskedVotes(VotesInRounds, ShareSums):
         self.records_per_teacher = sum(head.num_groups for head in self.heads) / present
 
     def _ask_or_read_opening(self, opening: Question) -> Opened:
-        """Returns the holders that take part; asks the opening question if the inbox has no answers to it."""
+        """Returns the holders that take part in the release, as `opening.json` in the inbox lists them.
+
+        If there is no such file, asks the opening question and writes the file.
+        """
         path = self.folder / "opening.json"
         if not os.path.lexists(path):
             answers = self._exchange_if_enough(opening)
@@ -828,7 +841,7 @@ class AskedVotes(VotesInRounds, ShareSums):
         return stored
 
     def _exchange_if_enough(self, question: Question) -> SumOfAnswers:
-        """Asks all holders and returns the sum; raises `InvalidValue` if too many of them are absent."""
+        """Asks all holders a question and returns the sum; raises `InvalidValue` if too many of them are absent."""
         answers = self._exchange(question)
         for line in answers.refused.values():
             self._monitor.say(line)
@@ -840,10 +853,12 @@ class AskedVotes(VotesInRounds, ShareSums):
         return answers
 
     def sum_of(self, kind: str, **state: Any) -> IntArray:
-        """Returns the sum of the answers to a question about the samples of the opening; absent holders add nothing.
+        """Returns the sum of the holders' answers to a question, int64, in steps; absent holders add nothing.
+
+        The question is asked once: a later call reads the sum from the inbox.
 
         Args:
-            kind: the kind of question.
+            kind: the kind of question, one of `KINDS`.
             **state: the arrays of the question, by name.
         """
         arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
@@ -865,9 +880,9 @@ class AskedVotes(VotesInRounds, ShareSums):
         return sum_file["total"].astype(np.int64)
 
     def _log_question(self, *, file_name: str) -> None:
-        """Writes the name of a question's file to the log before the question is asked.
+        """Writes the name of a question's file to the log in the inbox before the question is asked.
 
-        Raises `InvalidValue` if it is in the log already, and a later question is in the log, too.
+        Raises `InvalidValue` if the name is in the log already, followed by that of a later question.
         """
         path = self.folder / "asked.txt"
         rule = "the questions that were asked"
@@ -895,11 +910,11 @@ class AskedVotes(VotesInRounds, ShareSums):
         return self.sum_of(LENGTHS)
 
     def total(self, clipped_sum: ClippedSum, center: FloatArray) -> IntArray:
-        """Asks the holders for the sum of their teachers' clipped shares minus a center, and adds up the answers.
+        """Asks the holders for the sum of their teachers' shares, each minus a center and clipped; adds up the answers.
 
         Args:
             clipped_sum: the clip and the grid of the sum.
-            center: `[num_entries]`.
+            center: `[num_entries]`, which is subtracted from the shares of each teacher before the clip.
         """
         return self.sum_of(SHARES, center=center, clip=clipped_sum.clip)
 
@@ -938,7 +953,9 @@ class AskedVotes(VotesInRounds, ShareSums):
 
 
 class AskedMoments(RoundVotes):
-    """The votes in rounds, whose sums the server asks all holders for; a holder that is absent in a round adds nothing.
+    """The votes in rounds of all holders' teachers, for whose sum the server asks the holders in each round.
+
+    A holder that is absent in a round adds nothing.
 
     Formal guarantee: see docs/proofs/vote_rounds.md, "Rounds of many holders".
     """
@@ -948,7 +965,7 @@ class AskedMoments(RoundVotes):
 
         Args:
             votes: asks the holders for sums, and has the pool.
-            num_directions: the most directions, those of the largest variance (`PublicPCA`).
+            num_directions: the largest number of directions; those of the largest variance are taken (`PublicPCA`).
         """
         self._votes = votes
         self._directions = PublicPCA.fit(

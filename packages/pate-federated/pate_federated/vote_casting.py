@@ -93,7 +93,10 @@ class HolderPlan:
             )
 
     def num_teachers_of(self, dataset: Dataset) -> int:
-        """Returns the number of teachers; raises `InvalidValue` if there are fewer private groups than teachers."""
+        """Returns the number of the holder's teachers.
+
+        Raises `InvalidValue` if the data set has fewer private groups than teachers, of all simulated holders together.
+        """
         num_groups = dataset.private.num_groups
         num_teachers = self.num_teachers or num_groups
         num_in_all = num_teachers * (self.holders or 1)
@@ -269,7 +272,7 @@ class HolderShare:
     def train(
         self, num_queries: int, *, engine: Engine, folder: EnsembleFolder, monitor: Monitor
     ) -> Ensemble:
-        """Trains the teachers that are missing in the folder, and returns the ensemble; see `Ensemble.train`."""
+        """Trains those of the holder's teachers that the folder lacks, and returns them all; see `Ensemble.train`."""
         return Ensemble.train(
             self.teacher,
             self.dataset,
@@ -283,7 +286,12 @@ class HolderShare:
 
 
 def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
-    """Returns the head of a holder's vote file: the statements that the holder makes about its votes."""
+    """Returns the head of a holder's vote file: the statements that the holder makes about its votes.
+
+    Args:
+        plan: the plan of the votes.
+        ensemble: the holder's trained teachers.
+    """
     dataset = ensemble.dataset
     names = ensemble.public_names
     return VoteManifest(
@@ -308,11 +316,11 @@ def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
 
 
 def _is_done(run_folder: RunFolder, *, vote_file: Path) -> bool:
-    """Returns True if a call has completed the file; raises `InvalidValue` if the file was changed since.
+    """Returns True if an earlier call has completed the vote file; raises `InvalidValue` if it was changed since.
 
     Args:
-        run_folder: the folder of the call.
-        vote_file: the vote file.
+        run_folder: the folder of the teachers, which has the digest of a completed file.
+        vote_file: the path of the vote file.
     """
     path = run_folder.cast_digest
     remedy = "remove it, and the same command writes it again"

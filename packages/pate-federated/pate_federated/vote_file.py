@@ -158,7 +158,12 @@ class HoldersFile:
         return self.label_names if head.known_labels is None else head.known_labels
 
     def _require_labels(self, rule: str, remedy: str) -> None:
-        """Raises `DamagedFile` if a name of a label comes twice, or a head has a label that the file lacks."""
+        """Raises `DamagedFile` if a name of a label comes twice, or a head has a label that the file lacks.
+
+        Args:
+            rule: what the file should be, for the message.
+            remedy: the advice in the message.
+        """
         are_distinct = len(set(self.label_names)) == len(self.label_names)
         names = [name for head in self.heads for name in self.labels_of(head)]
         if not are_distinct or not set(names) <= set(self.label_names):
@@ -386,7 +391,10 @@ class VoteFile(HoldersFile):
         return np.asarray(self._array_of_teachers("voting", dtype_kind="b"), dtype=np.bool_)
 
     def _array_of_teachers(self, array_name: str, *, dtype_kind: str) -> NDArray[Any]:
-        """Returns an array of numbers in [0, 1] for each label of each teacher; raises `DamagedFile` for others."""
+        """Returns an array of the file with a number in [0, 1] for each label of each teacher.
+
+        The shape is `[num_teachers, num_labels]`. Raises `DamagedFile` for another shape or other numbers.
+        """
         with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
             values = read_member(archive, array_name=array_name, dtype_kinds=dtype_kind)
         teachers, _, labels = self.manifest.shape
@@ -505,7 +513,10 @@ class SumFile(HoldersFile):
         return file
 
     def counts(self) -> NDArray[np.unsignedinteger[Any]]:
-        """Returns the counts, `[num_queries, num_labels]`, each at most the teachers that vote on the label."""
+        """Returns the counts, `[num_queries, num_labels]`.
+
+        Raises `InvalidValue` if one is above the number of teachers that vote on the label.
+        """
         with reading(self.path, rule=_SUM_RULE, remedy=_SUM_REMEDY) as archive:
             counts = self._require_possible(
                 read_member(archive, array_name="counts", dtype_kinds="u")
@@ -515,7 +526,7 @@ class SumFile(HoldersFile):
         return counts
 
     def abstaining(self) -> IntArray:
-        """Returns the number of teachers who do not vote on a label that their holder has, `[num_labels]`."""
+        """Returns the number of teachers who do not vote on each label though their holder has it, `[num_labels]`."""
         if not self.have_gaps:
             return np.zeros(len(self.label_names), dtype=np.int64)
         with reading(self.path, rule=_SUM_RULE, remedy=_SUM_REMEDY) as archive:
@@ -530,7 +541,11 @@ class SumFile(HoldersFile):
         return abstaining.astype(np.int64)
 
     def _num_teachers_with_label(self, *, heads: tuple[VoteManifest, ...]) -> IntArray:
-        """Returns the number of teachers whose holder has each label, among the holders with these heads."""
+        """Returns the number of teachers whose holder has each label, among these holders, `[num_labels]`.
+
+        Args:
+            heads: the heads of the holders that are counted.
+        """
         label_sets = [self.labels_of(head) for head in heads]
         return teachers_with_label(self.label_names, label_sets=label_sets, heads=heads)
 
@@ -573,7 +588,7 @@ def is_sum_file(path: Path | str) -> bool:
 
 
 def is_whole_archive(path: Path) -> bool:
-    """Returns True for an .npy file, or for an archive that is not cut off."""
+    """Returns True for an .npy file, or for a zip archive that is not cut off; False if it cannot be read."""
     try:
         with path.open("rb") as file:
             return is_array_file(first_bytes=file.read(_NUM_FIRST_BYTES)) or zipfile.is_zipfile(

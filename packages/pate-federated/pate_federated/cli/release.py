@@ -27,7 +27,10 @@ _print_page = partial(
 
 
 def release(config: DictConfig) -> None:
-    """Makes or continues the release of a configuration, and prints its price and the next steps."""
+    """Makes or continues the release of a configuration, and prints its price and the next steps.
+
+    With `roll=` the release is made in rounds, and with `sum=` no release is made but a file of summed votes.
+    """
     if config.roll is not None:
         rule = "nothing beside roll=: holders are asked for sums, round after round"
         require(OmegaConf.is_missing(config, "votes"), "votes", config.get("votes"), rule)
@@ -43,7 +46,10 @@ def release(config: DictConfig) -> None:
 
 
 def read_votes(config: DictConfig) -> tuple[VoteSource, Cohort]:
-    """Returns the votes in the files of a configuration, and the cohort of the holders that cast them."""
+    """Returns the votes in the files of a configuration, and the cohort of the holders that cast them.
+
+    Raises `InvalidValue` if files of pate-vote and files of other projects are mixed.
+    """
     paths = vote_paths(config)
     is_own = [is_vote_file(path) or is_sum_file(path) for path in paths]
     if any(is_own):
@@ -81,7 +87,10 @@ def _write_sum(config: DictConfig) -> None:
 
 
 def _release_in_rounds(config: DictConfig) -> None:
-    """Reads the holders' answers that have arrived, and releases all rounds for which there are answers."""
+    """Reads the holders' answers from the mailbox, and releases round after round while enough answers are there.
+
+    If answers are missing, it prints the file of the question and ends.
+    """
     plan, output_dir = plan_of(config, excluded_settings=("sum",))
     rule = "each holder and how many teachers it has, such as roll={north: 12, south: 12}"
     require(isinstance(config.roll, DictConfig), "roll", config.roll, rule)

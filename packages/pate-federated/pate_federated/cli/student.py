@@ -24,7 +24,7 @@ from pate_federated.student_training import StudentPlan, folder_of, train_on_rel
 
 
 def train_student(config: DictConfig) -> None:
-    """Trains the student of a configuration, if it is not trained yet, and prints its folder."""
+    """Trains the student of a configuration on a release, if it is not trained yet, and prints its folder."""
     require_named(config, rules={"release": "the folder that pate-release wrote, or its release/"})
     monitor = ConsoleMonitor()
     release_folder = Path(config.release)
@@ -52,7 +52,7 @@ def _queries_reader(
 
     Args:
         config: the configuration.
-        release_folder: the folder of the release.
+        release_folder: the folder of the release, beside which features of a data set are cached.
         monitor: displays the progress.
     """
     sources = [name for name in ("queries", "data") if config[name] is not None]

@@ -30,7 +30,10 @@ _print_page = partial(print_page, "cli/vote.txt", package="pate_federated", ques
 
 
 def vote(config: DictConfig) -> None:
-    """Makes or continues the vote file of a configuration, and prints its content and who may have it."""
+    """Makes or continues the vote file of a configuration, and prints its content and who may have it.
+
+    With `question=` it writes the answer to this question of a release in rounds instead.
+    """
     require_named(config, rules=_RULES)
     output = Path(str(config.output))
     monitor = ConsoleMonitor()
