@@ -172,7 +172,8 @@ class Prevalence(Parameters):
         Args:
             label_shares: numbers in [0, 1], `[num_teachers, num_labels]`, the share of each teacher's records with each
                 label; or a `ShareSums` that gives sums of them, which may have gaps.
-            num_teachers: the declared number of teachers; under add/remove there may be fewer rows.
+            num_teachers: the declared number of teachers; under add/remove there may be fewer rows, unless teachers
+                have weights.
             rng: the source of all noise.
             ledger: the ledger to charge before anything is drawn, if there is no `record`; None charges nothing.
             records_per_teacher: the approximate number of records of each teacher, public, >= 1.
@@ -220,7 +221,10 @@ class Prevalence(Parameters):
         return [self.noise_multiplier / math.sqrt(share) for share in self.recipe.prevalence_split]
 
     def _require_teachers(self, share_sums: ShareSums, num_teachers: int) -> None:
-        """Raises `InvalidValue` unless the shares have `num_teachers` teachers; under add/remove fewer are allowed."""
+        """Raises `InvalidValue` unless the shares are those of `num_teachers` teachers.
+
+        Under add/remove they may be of fewer teachers, if teachers have no weights.
+        """
         num_rows = share_sums.num_teachers
         may_be_fewer = self.adjacency == Adjacency.ADD_REMOVE and share_sums.weights is None
         fits = num_rows == num_teachers or (may_be_fewer and num_rows < num_teachers)

@@ -145,9 +145,9 @@ def read_sets(path: Path | str) -> BoolArray:
 
 
 def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
-    """Returns the array of votes in an .npy, .npz or .csv file; raises `InvalidValue` if it cannot be read.
+    """Returns the array of numbers in an .npy, .npz or .csv file, of votes or of sets of labels.
 
-    It is also raised for an array with numbers that are not finite. The shape is not checked.
+    Raises `InvalidValue` if the file cannot be read, or has numbers that are not finite. The shape is not checked.
 
     Args:
         path: the file.
@@ -171,7 +171,7 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
 
 
 def _read_arrays(path: Path, *, name: str) -> NDArray[Any]:
-    """Returns the array of votes in an .npy or .npz file.
+    """Returns the array of numbers in an .npy or .npz file; shape and numbers are not checked.
 
     In an .npz file it is the array called `name`, votes, teacher_votes or counts, or the only array. A vote file of
     this package is unpacked. Raises `InvalidValue` if no array fits, or the file is too large.

@@ -159,7 +159,7 @@ class LabeledFeatures:
         """Returns the factor of the prior variances with the least cross-validated log-loss of known labels.
 
         The factor is one of a fixed list. The search begins at 1, and goes on in the direction in which the loss falls
-        until it rises.
+        until it rises. Only the first 4,000 rows are read.
 
         Args:
             expected_variances: `[num_features]`, the variance of the prior of each weight that has the factor 1.
