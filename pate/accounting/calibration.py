@@ -76,7 +76,7 @@ class NoisePrices:
         self.tolerance = _TOLERANCE
 
     def priced(self, noise_level: float) -> PricedNoise:
-        """Returns a noise level with the excess of its epsilon, which is computed at most once for each noise level."""
+        """Returns a noise level with its log(epsilon / target epsilon), which is computed once for each level."""
         if noise_level not in self._by_noise:
             self._by_noise[noise_level] = PricedNoise(
                 noise=noise_level, log_excess=self._log_excess(noise_level)

@@ -89,8 +89,8 @@ class Pair:
 class _CurvePoints(NamedTuple):
     """Points of the test curve of P = N(mean_shift, 1) and Q = N(0, 1), `[num_points]` each.
 
-    The test curve of a pair is the largest P(S) over all sets S with a given Q(S). Each point is that of a set
-    {x > z}, for a threshold z.
+    The test curve of a pair is the largest P(S) over all sets S with a given Q(S). Each point is that of a set {x > z},
+    for a threshold z.
     """
 
     masses: FloatArray  # Q(Z > z)

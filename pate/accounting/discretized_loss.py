@@ -126,8 +126,8 @@ def _add_intervals(
 ) -> None:
     """Adds the probabilities of intervals of losses to `masses`: a part of each at either end of its interval.
 
-    Each interval lies between two neighboring losses of the grid. A bound on what rounding may have moved is added at
-    the next larger loss, where it makes the price larger.
+    Each interval lies between two neighboring losses of the grid. A bound on what rounding may have moved is added one
+    loss above the upper end, where it makes the price larger.
 
     Args:
         masses: the probabilities of the losses on the grid, with loss 0 in the middle; the function changes them.
@@ -225,7 +225,7 @@ def _cells(
         return np.asarray(gaussian_pair.second_tails(x).below > gaussian_pair.first_tails(x).above)
 
     def is_tail_negligible(x: FloatArray) -> BoolArray:
-        """Returns, for each x, whether the probability right of x is negligible, so that its loss may be infinite."""
+        """Returns, for each x, whether the losses right of x are so improbable that they may count as infinite."""
         return np.asarray(gaussian_pair.first_tails(x).above < negligible_mass)
 
     farthest = np.array([gaussian_pair.farthest])

@@ -116,8 +116,9 @@ class ExactAccountant(LossAccountant):
     docs/proofs/exact_composition.md.
 
     Args:
-        in_blocks: True composes more than 180 releases in blocks, with a total some tenths of a percent above the
-            optimum. False composes every release by itself, which takes some milliseconds for each.
+        in_blocks: True composes more than 180 releases (72 winners of noisy counts) in blocks, with a total some tenths
+            of a percent above the optimum. False composes every release by itself, which takes some milliseconds for
+            each.
         any_event_order: True replaces each release by one pair that dominates it, so that the bound holds for every
             order of the events.
 

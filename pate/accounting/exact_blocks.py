@@ -473,7 +473,8 @@ def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> FloatArray:
 def are_composed_one_by_one(steps: Steps) -> bool:
     """Returns True if steps (releases) are composed one by one, and not in blocks.
 
-    That is so for up to about 180 steps, and where one of the steps has a rare and enormous privacy loss.
+    That is so for up to 180 steps (72 steps if all of them are winners of noisy counts), and where one of the steps has
+    a rare and enormous privacy loss. Steps with one fixed pair do not count.
     """
     total_cost = sum(num_times * cost_of_step(step_pairs) for step_pairs, num_times in steps)
     has_rare_loss = any(

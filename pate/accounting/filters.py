@@ -380,12 +380,11 @@ def best_order(max_epsilon: float, target_delta: float) -> float:
 
 @dataclass(frozen=True)
 class GaussianFilter(PrivacyFilter):
-    """A filter that sums mu^2 = 1 / noise_multiplier^2 of Gaussian events; it also admits events of pure DP.
+    """A filter that sums mu^2 = 1 / noise_multiplier^2 of Gaussian events, and of events that are priced like them.
 
-    Other events are refused. The winner of noisy counts (`WinnerEvent`) is summed as the Gaussian release of these
-    counts. An event of pure DP is converted into the mu^2 of a Gaussian event that costs at least as much. Without
-    failures the bound is tight: the admitted Gaussian events may cost as much together as one Gaussian release at the
-    cap.
+    The winner of noisy counts (`WinnerEvent`) is summed as the Gaussian release of these counts. An event of pure DP is
+    converted into the mu^2 of a Gaussian event that costs at least as much. Other events are refused. Without failures
+    the bound is tight: the admitted Gaussian events may cost as much together as one Gaussian release at the cap.
 
     Source: Smith & Thakurta 2022; docs/proofs/filters.md.
 
@@ -506,12 +505,12 @@ class GaussianAndRenyi(RenyiFilter):
 
     @cached_property
     def gaussian_budget(self) -> float:
-        """The largest sum of mu^2 whose epsilon at half of delta is at most the cap, rounded down."""
+        """The largest sum of mu^2 whose epsilon at `conversion_delta` is at most the cap, rounded down."""
         return self._gaussian_filter.budget
 
     @cached_property
     def _gaussian_filter(self) -> GaussianFilter:
-        """The filter that sums mu^2, at half of delta."""
+        """The filter that sums mu^2 and converts the sum at `conversion_delta`."""
         return GaussianFilter(
             max_epsilon=self.max_epsilon,
             target_delta=self.conversion_delta,
@@ -550,8 +549,8 @@ class GaussianFirst(RenyiFilter):
 class GaussianOrRenyi(RenyiFilter):
     """A filter that becomes `GaussianFilter` if the first charged event is Gaussian, and else `RenyiFilter`.
 
-    After a Gaussian first event, only Gaussian and pure DP events are admitted. The file of a ledger that an earlier
-    version wrote may name this filter.
+    After a Gaussian first event, only events that `GaussianFilter` can sum are admitted: Gaussian events, winners of
+    noisy counts, and pure DP. The file of a ledger that an earlier version wrote may name this filter.
     """
 
     name: ClassVar[str] = "gaussian_or_renyi"

@@ -192,8 +192,7 @@ def _loss_on_grid(epsilon: float, num_releases: int, grid_spacing: float) -> _Gr
     """Returns the distribution of the summed loss of `num_releases` epsilon-DP releases on a grid.
 
     The probability of a loss between two points is split between both, so that the total probability stays the same on
-    both neighbors. Losses below the
-    grid are moved up to its first point. Losses above the grid count as infinite.
+    both neighbors. Losses below the grid are moved up to its first point. Losses above the grid count as infinite.
 
     Args:
         epsilon: the epsilon of each release.

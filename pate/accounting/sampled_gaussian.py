@@ -78,10 +78,10 @@ def _x_at_odds(odds: FloatArray, mean_shift: float) -> FloatArray:
 def _profile_of_replaced(event: SampledGaussianEvent, epsilons: FloatArray) -> FloatArray:
     """Returns the privacy profile of a sampled Gaussian on the worst neighbors if a unit is replaced, `[num_epsilons]`.
 
-    P and Q are mixtures of N(0, 1): with N(C, 1) and with N(-C, 1), each with weight q. With gamma = e^epsilon the
-    delta is H_gamma(P || Q) = P(S) - gamma Q(S) for the best set S. At gamma < 1 the neighbors are exchanged:
-    H_gamma(P || Q) = 1 - gamma + gamma H_(1/gamma)(Q || P). At gamma > 1 the set S is the x with e^(C x) above the
-    solution y of
+    P and Q are mixtures of N(0, 1): with N(C, 1) and with N(-C, 1), each with weight q, where C is `event.shift` and q
+    is `event.sampling_prob`. With gamma = e^epsilon the delta is H_gamma(P || Q) = P(S) - gamma Q(S) for the best set
+    S. At gamma < 1 the neighbors are exchanged: H_gamma(P || Q) = 1 - gamma + gamma H_(1/gamma)(Q || P). At gamma > 1
+    the set S is the x with e^(C x) above the solution y of
 
         y - gamma / y = (gamma - 1) e^(C^2 / 2) (1 - q) / q,
 
@@ -163,8 +163,8 @@ def _sum_plan(event: SampledGaussianEvent, orders: FloatArray) -> _SumPlan:
     """Returns the plan for the integral over x of E(x) = phi(x) w(x)^a v(x)^(1 - a) as a sum, for each order a.
 
     Here w and v are the densities of the release on the two worst neighbors, divided by phi. C is the largest norm of a
-    contribution divided by the noise std. The steps are so small that the error of the
-    sum is at most `_SUM_ERROR` times the smallest possible divergence.
+    contribution divided by the noise std. The steps are so small that the error of the sum is at most `_SUM_ERROR`
+    times the smallest possible divergence.
 
     E is analytic. In the strip |Im x| <= y,
 
@@ -204,10 +204,10 @@ def _sum_plan(event: SampledGaussianEvent, orders: FloatArray) -> _SumPlan:
 def _rdp_by_sum(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
     """Returns an upper bound on the Renyi curve of a sampled Gaussian by numerical integration, `[num_orders]`.
 
-    The integrand is E - phi (a w - (a - 1) v), with the symbols of `_sum_plan`. Its integral is the moment
-    E_Q[(P/Q)^a] less 1. The
-    integrand is >= 0, so nothing cancels where the moment is nearly 1. Beyond the ends of the sum the integral is at
-    most the last terms of E, and of (a - 1) phi v, divided by the slope of log E there. Large moments are scaled down.
+    The integrand is E - phi (a w - (a - 1) v), with the symbols of `_sum_plan`. Its integral is the moment E_Q[(P/Q)^a]
+    less 1. The integrand is >= 0, so nothing cancels where the moment is nearly 1. Beyond the ends of the sum the
+    integral is at most the last terms of E, and of (a - 1) phi v, divided by the slope of log E there. Large moments
+    are scaled down.
     """
     plan = _sum_plan(event, orders)  # [A] each
     q = event.sampling_prob

@@ -278,9 +278,9 @@ def best_session_price(
 
 
 class _Split(NamedTuple):
-    """A split of a session's delta into the probability of more accesses and the delta of the composed accesses.
+    """A split of a session's delta into `overrun_prob` and the delta of `num_accesses` composed accesses.
 
-    `epsilon` is the session's epsilon by this split.
+    `overrun_prob` bounds the probability of more accesses. `epsilon` is the session's epsilon by this split.
     """
 
     epsilon: float

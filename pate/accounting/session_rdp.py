@@ -72,14 +72,15 @@ def _log_moment_of_hits(event: SessionEvent, cost: FloatArray) -> FloatArray:
 
 
 def hit_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
-    """Returns the hit cost u of the calls of a session at each order a, rounded up, `[num_orders]`.
+    """Returns an upper bound on the hit cost u of the calls of a session at each order a, `[num_orders]`.
 
     Let M be the sum of P^a Q^(1-a) over all outcomes of a call that are no hits, and H the sum over all hits, with P
     and Q the distributions on two neighbors. The hit cost is the smallest number with M + (1 - u) H <= 1 for every
     call.
 
-    For q-targets u = (S - 1) e^((a - 1) t) / q, where t is the epsilon of an access and S the largest moment of a t-DP
-    pair. For calls in the boundary wrapper u is the smaller of that and of a bound for this wrapper.
+    For q-targets the bound is (S - 1) e^((a - 1) t) / q, where t is the epsilon of an access and S the largest sum of
+    P^a Q^(1-a) of a t-DP pair. For calls in the boundary wrapper it is the smaller of that and of a bound for this
+    wrapper.
     """
     # Costs overflow at orders where the number of hits limits nothing.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -96,10 +97,10 @@ def hit_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
 
 
 def call_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
-    """Returns the call cost s of the calls of a session at each order a, rounded up, `[num_orders]`.
+    """Returns an upper bound on the call cost s of the calls of a session at each order a, `[num_orders]`.
 
-    It is the largest sum of P^a Q^(1-a) over all outcomes of a call, less 1, with P and Q the distributions on two
-    neighbors.
+    The call cost is the largest sum of P^a Q^(1-a) over all outcomes of a call, less 1, with P and Q the distributions
+    on two neighbors.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         cost = _excess_moment(pure_dp_rdp(event.epsilon, orders), orders)
@@ -120,7 +121,7 @@ def call_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
 
 
 def _bounded_range_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
-    """Returns the hit cost u (`hit_cost`) for calls with a bounded range in the boundary wrapper, `[num_orders]`.
+    """Returns a bound on the cost `hit_cost` of calls with a bounded range in the boundary wrapper, `[num_orders]`.
 
     With g = e^epsilon it is the larger of two costs: 2 - 2 g^(a-1) (a - (a-1) g), where one outcome is nearly certain,
     and the cost where no outcome has a probability above 1/2 (`_tie_cost`).
@@ -141,7 +142,7 @@ def _bounded_range_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
 
 
 def _pure_dp_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
-    """Returns the hit cost u (`hit_cost`) for epsilon-DP calls in the boundary wrapper, `[num_orders]`.
+    """Returns a bound on the hit cost (`hit_cost`) of epsilon-DP calls in the boundary wrapper, `[num_orders]`.
 
     The cost is max(rise, fall, tie) of docs/proofs/hits.md, with b = e^-epsilon / 2 and w(x, y) = x^a y^(1-a). It is
     infinite at orders for which the proof does not hold.

@@ -208,9 +208,9 @@ class TargetCharging(HeldBudget):
     def event(self) -> Event:
         """The price of the whole session as an event that accountants can compose with other events.
 
-        The event is the composition of `num_accesses` accesses to the private data. Its failure probability includes
-        the probability that the session needs more accesses. With k counters the number of accesses is that of
-        k * `target_hits` hits, unless `price.event` is cheaper by its zCDP bound.
+        The event is the composition of `price.num_accesses` accesses to the private data. Its failure probability
+        includes the probability that the session needs more accesses. With k counters the number of accesses is that of
+        k * `target_hits` hits. Where `price.event` is then cheaper by its zCDP bound, it is returned.
         """
         num_counters = len(self.hits)
         if num_counters == 1:

@@ -96,10 +96,11 @@ def trade_off_lower_bound(delta_at: DeltaAt, *, alpha: float, largest_epsilon: f
 
 
 def max_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
-    """Returns the largest 1 - alpha - f(alpha) that a trade-off curve f can have, rounded up and at most 1.
+    """Returns the largest 1 - alpha - f(alpha) that a trade-off curve f with these deltas can have, rounded up.
 
-    Each epsilon gives two lines below the curve (`trade_off_lower_bound`), which cross at alpha = beta = (1 - delta) /
-    (1 + e^epsilon), where 1 - alpha - beta is largest. Source: Kairouz, Oh & Viswanath 2015.
+    Each epsilon gives two lines below the curve (`trade_off_lower_bound`), which cross where both alpha and f(alpha)
+    are (1 - delta) / (1 + e^epsilon). There 1 - alpha - f(alpha) is largest. The result is at most 1. Source: Kairouz,
+    Oh & Viswanath 2015.
 
     Args:
         delta_at: the delta at each epsilon.

@@ -154,9 +154,8 @@ def _covering_squares() -> tuple[FloatArray, FloatArray]:
     """Returns the lower left corners, `[num_squares, 2]`, and the widths, `[num_squares]`, of squares of points (a, b).
 
     The squares cover the region with a and b at least -1.8 and a + b at most 2.8 (`square_corner_pairs`). A square is
-    divided into four where the pair at one of its corners costs too
-    much. That cost is about the second moment of the pair's loss divided by mean_shift^2, with large losses weighted a
-    little more.
+    divided into four where the pair at one of its corners costs too much. That cost is about the second moment of the
+    pair's loss divided by mean_shift^2, with large losses weighted a little more.
     """
     num_columns = round((_LARGEST_SUM - 2 * _SMALLEST_COUNT) / _LARGEST_WIDTH)
     starts = _SMALLEST_COUNT + _LARGEST_WIDTH * np.arange(num_columns)
