@@ -55,7 +55,7 @@ class StabilityTest(Parameters):
         pass_probs: the probability of passing at gap 0, 1, …; never decreasing, and at most `failure_prob` for gaps up
             to sens. The probabilities are rounded down to multiples of 2**-53 and to at most 1 - 2**-40, so that a
             draw has them exactly. Gaps larger than the last one pass with the last probability.
-        failure_prob: the largest pass probability for gaps up to sens, in (0, 1).
+        failure_prob: the largest pass probability for gaps up to sens, in [2**-53, 1).
         adjacency: how neighboring data sets differ, an `Adjacency` or its name.
         num_teachers: the number of teachers T, which is the largest gap. With 0 the largest gap is that of the last
             probability.

@@ -95,7 +95,7 @@ def named_budgets(budgets: Any) -> dict[str, float]:
     """Returns the epsilon of each class by its name.
 
     `budgets` is a mapping, or a list of epsilons, whose classes are named by the numbers. Raises `InvalidValue` for
-    anything else.
+    anything else, for more than 100 classes or none, and for an epsilon that is not above 0.
 
     >>> named_budgets([1, 4.0]), named_budgets({"cautious": 1})
     ({'1': 1.0, '4': 4.0}, {'cautious': 1.0})

@@ -36,7 +36,7 @@ class NoisyWhole(Parameters):
     `sensitivity`.
 
     Attributes:
-        epsilon: the epsilon of pure DP of one noisy number, >= 2**-31.
+        epsilon: the epsilon of pure DP of one noisy number, in [2**-31, 2**16].
         adjacency: how neighboring data sets differ.
     """
 
@@ -56,6 +56,6 @@ class NoisyWhole(Parameters):
     def noise(self) -> DiscreteLaplace:
         """The discrete Laplace noise that is added to each number.
 
-        Its rate is the largest on a grid of rates that costs at most `epsilon`.
+        Its rate is the largest multiple of 2**-32 at which a noisy number costs at most `epsilon`.
         """
         return DiscreteLaplace.at_most(Fraction(float(self.epsilon)) / self.sensitivity)

@@ -25,7 +25,7 @@ class CanonicalClasses:
 
     A class holds all sets with the same first missing rank `first_missing` and with a last rank in low + 1..high. So
     the ranks before `first_missing` are in each set, `first_missing` is not, and ranks between it and the last one may
-    be in the set or not. One class has a single set, the ranks 1..k: there `first_missing` and `high` are k.
+    be in the set or not. One class has a single set, the ranks 1..k: there `high` is k, and `first_missing` is k or 0.
 
     Attributes:
         first_missing: the first missing rank of each class, `[n]`; 0 for a class that leaves the first missing rank
