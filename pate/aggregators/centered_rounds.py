@@ -287,7 +287,7 @@ class CenteredRounds:
         Args:
             votes: the votes in rounds, of which public features are read.
             first_prevalence: the prevalence of each label.
-            public_start: the weights of all features but the constant, whose weights follow from the prevalence.
+            public_start: the weights of all features but the constant; its weights follow from the prevalence.
         """
         descent_rules = self._descent(votes, first_prevalence)
         return descent_rules.with_constants(
@@ -327,7 +327,8 @@ class CenteredRounds:
         """Returns the student that all rounds teach, computed from public and released values alone.
 
         Its weights are an average of two: those after the descent, and those of a student that learns from the mean
-        moments of all rounds. With `earlier_moments` only the second kind is used, on the average of both moments.
+        moments of all rounds. With `earlier_moments`, it is only a student that learns from moments: from the average
+        of these and the moments of the rounds.
 
         Args:
             outcome: what the rounds released.
@@ -407,7 +408,7 @@ class CenteredRounds:
 
         Args:
             votes: the votes in rounds, of which public features and weights of rows are read.
-            first_prevalence: the prevalence of each label that the student is to have.
+            first_prevalence: the prevalence of each label, at which a student without a start begins.
         """
         return Descent(
             public_features=votes.public,

@@ -70,9 +70,8 @@ class LabeledRows(StartSource):
         """Returns the logistic model of the labeled rows as a start, with the variance of each of its weights.
 
         The prior variance of the weights is the expected one times a scale that cross-validation chooses. The variance
-        of a weight is the posterior one by Laplace's approximation. If the scale is below 1, 1 minus the scale times
-        the expected variance is added: public labels that hardly depend on the inputs are no sign that private labels
-        hardly do.
+        of a weight is the posterior one by Laplace's approximation. For a scale below 1, (1 - scale) times the expected
+        variance is added: public labels that hardly depend on the inputs are no sign that private labels hardly do.
 
         Args:
             votes: the votes, of which the features of public rows are read. If the pool in the votes has fewer rows

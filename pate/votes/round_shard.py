@@ -53,7 +53,7 @@ _WEIGHT_BITS = 38
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class PublicStudent:
-    """The student of a round, which computes residuals exactly: labels minus its probabilities.
+    """The student of a round, which computes residuals, labels minus its probabilities, from exact logits.
 
     Features are whole numbers of steps of 2**-14, and weights are cut to whole numbers of a unit. Doubles hold the sums
     of their products exactly, as in `ExactMatrix`.
@@ -243,7 +243,7 @@ class RoundShard:
     ) -> IntArray:
         """Returns the sum of the clipped votes of teachers with few records each, `[num_features, num_labels]`.
 
-        The sum is in steps. The mean matrix of a single teacher is not computed, which takes less time.
+        The sum is in steps. No mean matrix of a single teacher is computed, which saves time.
         """
         features = self.features(teacher_block.rows)
         scale = self._scale(question, teacher_block=teacher_block)
