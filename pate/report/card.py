@@ -306,7 +306,7 @@ def privacy_card(
 
 
 def _promise_text(privacy: Privacy) -> str:
-    """Returns the guarantee in a few sentences."""
+    """Returns the guarantee in a few sentences of Markdown, with warnings of a large epsilon and of seeded noise."""
     if math.isinf(privacy.epsilon):
         return "This release has **no privacy guarantee**: its epsilon is infinite."
     epsilon = format_epsilon(privacy.epsilon)
@@ -428,7 +428,11 @@ def features_origin(features: Mapping[str, Scalar]) -> str:
 
 
 def _public_answers_text(digest: str) -> str:
-    """Returns the origin of the public model's answers in words, with their SHA-256."""
+    """Returns a text on the public model with whose answers votes were compared, for the privacy card.
+
+    Args:
+        digest: the SHA-256 of the model's answers.
+    """
     return (
         f"those of a model that saw no private example, by the statement of the data owner (SHA-256 {digest}); "
         "the price covers the difference"

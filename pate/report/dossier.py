@@ -365,7 +365,7 @@ class Dossier:
 
     @cached_property
     def registry(self) -> dict[str, dict[str, Any]]:
-        """The entry for a public registry of deployments."""
+        """The entry for a public registry of deployments of differential privacy, as `registry_entry` returns it."""
         return registry_entry(self)
 
     def to_json(self) -> dict[str, Any]:

@@ -207,7 +207,13 @@ def _metrics_of_resamples(
 
 
 def _resample_weights(num_samples: int, num_resamples: int, seed: int) -> Iterator[Float32Array]:
-    """Yields, for blocks of b resamples, how often each sample was drawn in each resample, `[n, b]`."""
+    """Yields, for blocks of b resamples, how often each sample was drawn in each resample, `[n, b]`.
+
+    Args:
+        num_samples: n, the number of samples, and of draws with replacement in a resample.
+        num_resamples: the number of resamples of all blocks together.
+        seed: the seed of the draws.
+    """
     rng = np.random.default_rng(seed)
     bytes_per_resample = 4 * num_samples
     block_size = max(1, min(num_resamples, _BLOCK_BYTES // bytes_per_resample))
@@ -276,7 +282,11 @@ def _metrics_of_block(
 
 
 def _means_of_defined(values: FloatArray) -> FloatArray:
-    """Returns the mean over labels of the values that are not NaN, `[B]` from `[L, B]`; NaN if all are NaN."""
+    """Returns the mean over labels of the values that are not NaN, `[B]`; NaN if all are NaN.
+
+    Args:
+        values: the value of each label in each of B resamples, `[L, B]`.
+    """
     is_defined = np.isfinite(values)
     num_defined = is_defined.sum(axis=0)
     sums = np.where(is_defined, values, 0.0).sum(axis=0)

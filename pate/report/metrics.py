@@ -264,7 +264,11 @@ def areas_under_roc(
 def require_predictions(
     predicted_labels: ArrayLike, scores: ArrayLike, true_labels: ArrayLike
 ) -> tuple[BoolArray, FloatArray, BoolArray]:
-    """Returns the three arrays of a prediction as bool, float64 and bool; raises as `multilabel_metrics` does."""
+    """Returns the three arrays of a prediction, in this order, as bool, float64 and bool `[num_samples, num_labels]`.
+
+    Raises:
+        InvalidValue: an array has another type, or is empty; or the shapes differ; or a score is not finite.
+    """
     bits = np.asarray(predicted_labels)
     values = np.asarray(scores)
     truth = np.asarray(true_labels)

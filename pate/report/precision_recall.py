@@ -14,7 +14,7 @@ _MAX_POINTS = 200
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class PrecisionRecall:
-    """The precision-recall curve of a model, computed from true labels that no epsilon covers.
+    """The precision-recall curve of a model, pooled over all labels, from true labels that no epsilon covers.
 
     Attributes:
         recall: the recall at each point of the curve, rising, `[num_points]`.
@@ -42,7 +42,9 @@ class PrecisionRecall:
         threshold: Any,
         known: BoolArray | None = None,
     ) -> Self | None:
-        """Returns the curve at up to 200 values of recall; None if no sample has a label.
+        """Returns the curve of all pairs of a sample and a label together, with up to 200 points.
+
+        Each point is for the labels whose score is at least some number. The result is None if no sample has a label.
 
         Args:
             scores: the scores of the model, `[num_samples, num_labels]`.
@@ -82,7 +84,10 @@ class PrecisionRecall:
 def _recall_and_precision(
     *, predicted_labels: BoolArray, true_labels: BoolArray
 ) -> tuple[float, float]:
-    """Returns the recall and the precision of predicted labels, both bool `[num_samples, num_labels]`."""
+    """Returns the recall and the precision over all samples and labels; precision is 0 if no label is predicted.
+
+    Both arguments are bool `[num_samples, num_labels]`. Some sample must have a label.
+    """
     hits = float((predicted_labels & true_labels).sum())
     recall = hits / float(true_labels.sum())
     precision = hits / max(float(predicted_labels.sum()), 1.0)

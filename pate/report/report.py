@@ -246,7 +246,10 @@ class Report:
 
     @property
     def ceiling_name(self) -> str:
-        """The key of the model that is the upper limit in the verdict: the model of all records, if it was trained."""
+        """The key of the model that is the upper limit in the verdict.
+
+        It is the model of all private records, or, if that was not trained, the student of the true labels.
+        """
         has_ceiling = self.baselines.all_records_model is not None
         return "all_records_model" if has_ceiling else "true_label_student"
 
@@ -264,7 +267,11 @@ class Report:
         return html_table(f"Report of {self.name} on {self.data.name}", rows)
 
     def reason_without(self, model: str) -> str:
-        """Returns the reason why `model` has no scores; "" if it has scores, and for reports of earlier versions."""
+        """Returns the reason why a model has no scores; "" if it has scores, and for reports of earlier versions.
+
+        Args:
+            model: the key of the model in `models`.
+        """
         return self.left_out.get(model, "") if self.models[model] is None else ""
 
     @property

@@ -158,7 +158,10 @@ class RunWriter(AbstractContextManager["RunWriter"]):
                 self._scalar(tag=tag, value=value, step=epoch)
 
     def write_report(self, report: Report) -> None:
-        """Writes the guarantee and the scores as text, the scores as metrics, and the settings as hyper-parameters."""
+        """Writes the guarantee and the models' scores as text, and the student's scores as metrics.
+
+        The settings of the run are written as hyper-parameters.
+        """
         privacy = report.privacy
         heading = report.heading
         terms = [
@@ -215,7 +218,10 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             self._writer.add_text(tag, text_string=table, global_step=0)
 
     def _is_new(self, tag: str, *, step: int) -> bool:
-        """Returns True if the folder has no event of this tag and step yet, and remembers the event as written."""
+        """Returns True if the folder has no event of this tag and step yet, and remembers the event as written.
+
+        The result is False if the writer has no folder, as it writes nothing then.
+        """
         if self._writer is None:
             return False
         is_new = (tag, step) not in self._written

@@ -40,7 +40,10 @@ def percent(share: float) -> str:
 
 
 def add_words(templates: Any) -> None:
-    """Adds the filters and names that all pages use to a Jinja environment."""
+    """Adds to a Jinja environment the filters `delta`, `epsilon` and `percent`, and the words that all pages use.
+
+    The words are the names of metrics, models and adjacencies, and two warnings.
+    """
     templates.filters |= {"delta": format_delta, "epsilon": format_epsilon, "percent": percent}
     templates.globals |= {
         "metrics": METRIC_NAMES,

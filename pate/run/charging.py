@@ -190,14 +190,17 @@ class RunCharge:
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of what is published; infinity if its failure probabilities exceed delta."""
+        """The epsilon of all draws together, or of the best run of a tuning, at the budget's delta.
+
+        It is infinity if the failure probabilities of these draws exceed delta.
+        """
         if self.tuned is not None:
             return self.budget.epsilon_of(self.published_event)
         return self._epsilon_of_draws(self.num_draws)
 
     @property
     def tuned(self) -> TunedRuns | None:
-        """The runs of which this one is to be the best; None for a release that is no candidate of a tuning."""
+        """The public facts on the runs of a tuning whose best run is published; None without a tuning."""
         return self._terms.tuned
 
     @property
@@ -363,7 +366,10 @@ class RunCharge:
             return math.inf
 
     def _make_ledger(self) -> None:
-        """Makes the ledger; if another run has made it since `open`, opens that ledger."""
+        """Makes the file of the ledger, or opens it if another run has made it since `open`.
+
+        If that other run has made it for other terms, this run gets a ledger of its own terms in the same folder.
+        """
         try:
             self._ledger = _open_ledger(self._path, terms=self._terms, priced=self.priced)
         except InvalidValue:
@@ -429,7 +435,11 @@ class RunCharge:
         self._keys.write(self.run_folder)
 
     def _cost_lines(self) -> Iterator[str]:
-        """Yields warnings of other ledgers and shared noise, the cost of earlier releases, and the room under a cap."""
+        """Yields lines for the user on what the records have cost so far.
+
+        They are warnings of other ledgers and of shared noise, the total of people who are in several accounts, the
+        cost of earlier releases, and the room under a cap.
+        """
         terms = CountedTerms.of_release(self._terms)
         yield from other_ledger_lines(
             self._path, counted_terms=terms, other_ledgers=self._other_ledgers

@@ -222,7 +222,7 @@ class Ensemble:
 
     @property
     def reads_records_to_vote(self) -> bool:
-        """Whether votes are computed from the private records whenever they are read, as nothing is kept of them."""
+        """Whether each reading of votes reads the private records again: so it is for teachers that are not trained."""
         return not isinstance(self.teacher, Teacher)
 
     def of_rows(self, rows: IntArray) -> "Ensemble":

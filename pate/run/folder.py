@@ -208,7 +208,7 @@ class RunFolder(EnsembleFolder):
 
     @property
     def has_begun(self) -> bool:
-        """Returns True if a run in this folder has trained or drawn anything.
+        """Returns True if the folder has a file that a run writes when it begins to train or to draw its release.
 
         A folder for which this is true also has the keys of the run's draws.
         """
@@ -305,7 +305,7 @@ class RunFolder(EnsembleFolder):
                 raise InvalidValue("manifest", self.path / name, rule=rule)
 
     def _release_names(self) -> list[str]:
-        """Returns the names of all files of `release/`, relative to the run's folder, the manifest last."""
+        """Returns the names of all files of `release/`, such as `release/privacy.json`, with its manifest last."""
         return [
             f"{self.release.name}/{name}" for name in (*_file_names(folder=self.release), MANIFEST)
         ]

@@ -66,7 +66,7 @@ class CountedTerms:
 
     @property
     def words(self) -> str:
-        """Returns the terms in the form of settings on a command line."""
+        """The terms as text, such as "adjacency=add_remove at target_delta=1e-05"."""
         return f"adjacency={self.adjacency} at target_delta={self.target_delta}"
 
 
@@ -86,7 +86,7 @@ class LedgerPlace:
 
     @classmethod
     def read(cls, run_folder: RunFolder) -> Self | None:
-        """Reads the place from a run's folder.
+        """Reads the place of a run's ledger from the run's folder.
 
         The result is None for a new run, and for a run of an earlier version of pate that wrote no place.
         """
@@ -102,17 +102,17 @@ class LedgerPlace:
         return cls(path=Path(content["path"]), identity=content["identity"])
 
     def write(self, run_folder: RunFolder) -> None:
-        """Writes the place into a run's folder."""
+        """Writes this place of a run's ledger into the run's folder."""
         content = {"path": str(self.path), "identity": self.identity}
         write_text(run_folder.ledger_place, text=json.dumps(content) + "\n")
 
     @property
     def is_there(self) -> bool:
-        """Returns True if the ledger is still the file at its path."""
+        """Whether the file at `path` exists and is still the ledger with this identity."""
         return self.is_of(self.path)
 
     def is_of(self, path: Path) -> bool:
-        """Returns True if the file at another path is this ledger, for example after the file was moved."""
+        """Returns True if the file at the given path is the ledger with this identity, for example after a move."""
         return path.exists() and Store(path, settings=None).identity == self.identity
 
 

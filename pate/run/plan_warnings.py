@@ -76,7 +76,8 @@ def plan_warnings(
 def remedies_of(aggregator: Aggregator, teacher: Voter, dataset: Dataset) -> Mapping[str, str]:
     """Returns advice for each cause of a bad student, by the cause, such as "the teachers" or "noise".
 
-    The aggregator has its own advice. The advice against weak teachers depends on the kind of teachers and inputs.
+    It is the advice of the aggregator, `aggregator.remedies`. Only that against weak teachers, "the teachers", may be
+    replaced by advice that suits their kind and the kind of inputs.
     """
     remedies = dict(aggregator.remedies)
     if not teacher.is_trained or "the teachers" not in remedies:

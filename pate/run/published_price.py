@@ -52,11 +52,11 @@ class Charge(Protocol):
 
     @property
     def epsilon(self) -> float:
-        """The price of all draws together, or of the best run of a tuning."""
+        """The epsilon of all draws together, or of the best run of a tuning; infinity for no guarantee."""
 
     @property
     def tuned(self) -> TunedRuns | None:
-        """The runs of which this one is the best; None for a release that is no candidate of a tuning."""
+        """The public facts on the runs of a tuning whose best run is published; None without a tuning."""
 
     @property
     def published_event(self) -> Event:

@@ -23,7 +23,8 @@ class ReleaseTerms(ReleaseSettings):
         accountant: makes a new accountant, which computes prices.
         start: the folder of the earlier release that the student starts from; None for no start.
         new_account: true gives the records an account of their own, even if another account lists some of their owners.
-        tuned: the runs of which the release is to be the best; None for a release that is no candidate of a tuning.
+        tuned: the public facts on the runs of a tuning, of which the best is published; None for a release outside of a
+            tuning.
         settings: the settings as plain values; a folder of a run with other values is refused.
     """
 

@@ -386,7 +386,7 @@ def _release_scores(run: PricedRun, *, trained_student: TrainedStudent) -> Relea
 def _measure(
     run: PricedRun, *, released: ReleasedRun, students: StudentTraining, curves: RunWriter
 ) -> Report:
-    """Compares the student with models of the private records, attacks it, and writes and returns the report.
+    """Compares the student with baselines, attacks it by membership inference, and writes and returns the report.
 
     Private: `majority_labels`, `baselines`, `membership` and the report; no epsilon covers them.
     """

@@ -307,7 +307,10 @@ def _total_epsilon(plans: Sequence[Plan]) -> float:
 
 
 def dominating_event(events: Sequence[Event]) -> Event:
-    """Returns a price that is at least each of several prices: the common price, or the largest of Gaussian prices.
+    """Returns an event that costs at least as much as each of several events, by any accountant.
+
+    If all events are equal, it is that event. If all consist of Gaussian noise, it is the Gaussian with the least
+    noise.
 
     Args:
         events: the prices of one run under each setting.

@@ -372,5 +372,5 @@ def _write_release(
 
 
 def _digests(folder: Path, *, file_names: Sequence[str]) -> Mapping[str, str]:
-    """Returns the SHA-256 digests of files in a folder, by file name."""
+    """Returns the SHA-256 digest of each file of a folder that `file_names` lists, in hexadecimal, by file name."""
     return {name: file_digest(folder / name, remedy=FROM_BACKUP, rule=_RULE) for name in file_names}
