@@ -18,7 +18,7 @@ def import_pyarrow() -> Any:
 
 
 def joined(array: Any) -> Any:
-    """Returns a pyarrow array without chunks. The chunks of a chunked array are joined."""
+    """Returns a pyarrow array as one array: the chunks of a chunked array are joined, any other is unchanged."""
     return array.combine_chunks() if isinstance(array, import_pyarrow().ChunkedArray) else array
 
 

@@ -55,7 +55,11 @@ class CategoryColumn(Column):
         return tuple(f"{self.name}={value}" for value in values)
 
     def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
-        """Returns the one-hot encoding of words, `[num_cells, num_features]`. No word is marked as wrong."""
+        """Returns the one-hot encoding of cells, `[num_cells, num_features]`, as 0 and 1. No cell is marked as wrong.
+
+        A word that is no category counts as unknown and gets the feature of other words. A missing cell gets the same
+        feature if no public cell is missing.
+        """
         words = as_texts(cells)
         categories = import_pyarrow().array(self.categories, import_pyarrow().string())
         codes = codes_among(words, categories=categories)
@@ -83,7 +87,10 @@ class CategoryColumn(Column):
         )
 
     def frame_columns(self, encoded_cells: Float32Array) -> dict[str, Any]:
-        """Returns the words that features `[num_cells, num_features]` encode, as columns of a data frame."""
+        """Returns the words that features `[num_cells, num_features]` encode, as one categorical column by its name.
+
+        All words that are no category become "other", and missing cells stay missing.
+        """
         from pandas import Categorical
 
         other = OTHER if OTHER not in self.categories else f"{OTHER} than {self.name}"
@@ -111,7 +118,10 @@ class CategoryColumn(Column):
 
 
 def _with_truths_as_numbers(words: Any) -> Any:
-    """Returns canonical words in which True is 1 and False is 0: cells of a DataFrame that are bool are numbers."""
+    """Returns pyarrow words in which True is replaced by 1 and False by 0; all other words are unchanged.
+
+    In a DataFrame, cells that are bool are read as numbers.
+    """
     compute = import_pyarrow().compute
     words = compute.if_else(compute.equal(words, "True"), "1", words)
     return compute.if_else(compute.equal(words, "False"), "0", words)

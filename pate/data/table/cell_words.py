@@ -33,7 +33,8 @@ def column_cells(column: Any) -> Any:
     """Returns a column of pandas as a pyarrow array `[num_cells]`: float64 if all cells are numbers, otherwise strings.
 
     Whole numbers of at least 2**53 are rounded to floats, as pandas does if a cell of their column is missing. Truth
-    values are 0 and 1, durations seconds, moments words in UTC with at most six digits after the second.
+    values become 0 and 1, and durations seconds. Dates with a time become words in UTC with at most six digits after
+    the second. Missing cells are null.
     """
     pa = import_pyarrow()
     from pandas import CategoricalDtype
@@ -47,9 +48,9 @@ def column_cells(column: Any) -> Any:
 
 
 def _typed_cells(column: Any) -> Any:
-    """Returns a column without a Python object for each cell; None if its type needs these.
+    """Returns a column of pandas as `_cells_one_by_one` does, but much faster; None for types where this is impossible.
 
-    The result is that of `_cells_one_by_one`.
+    It converts numbers, bits, times in UTC and texts as a whole, without a Python object for each cell.
     """
     pa = import_pyarrow()
     from pandas import StringDtype
@@ -73,7 +74,10 @@ def _typed_cells(column: Any) -> Any:
 
 
 def _cells_one_by_one(cells: Iterable[Any]) -> Any:
-    """Returns Python objects as a pyarrow array, each read by itself."""
+    """Returns Python objects as a pyarrow array, each read by `_reading`.
+
+    The array has floats if all cells that are not missing are numbers, and otherwise words.
+    """
     pa = import_pyarrow()
     readings = [_reading(cell) for cell in cells]
     is_number = np.array([isinstance(reading, float) for reading in readings], np.bool_)
@@ -89,7 +93,10 @@ def _cells_one_by_one(cells: Iterable[Any]) -> Any:
 
 
 def _reading(cell: Any) -> float | str | np.datetime64 | None:
-    """Returns the number, the moment or the word that a cell means; None for a missing cell."""
+    """Returns what a Python object in a cell means: a number, a point in time, or a word; None for a missing cell.
+
+    Truth values and durations are numbers; a time of day, a list or an interval is a word.
+    """
     if cell is None or type(cell).__name__ in _MISSING_TYPES:
         return None
     if isinstance(cell, str):
@@ -113,7 +120,10 @@ def _reading(cell: Any) -> float | str | np.datetime64 | None:
 
 
 def _number(cell: Any) -> float | None:
-    """Returns the float that is nearest to a number, infinity for a number that no float holds; None for no number."""
+    """Returns the float that is nearest to a number; None for an object that is no number.
+
+    A number that is too large for a float becomes +inf, and a NaN that Python cannot convert becomes NaN.
+    """
     if isinstance(cell, complex | np.complexfloating) and cell.imag == 0:
         cell = cell.real
     if isinstance(cell, np.bool_):
@@ -129,9 +139,10 @@ def _number(cell: Any) -> float | None:
 
 
 def _text(cell: Any) -> str:
-    """Returns a list, a tuple, an array, an interval or another object as text, with each part read like a cell.
+    """Returns the text of a cell that is no text, number, time or missing value, such as a list or an interval.
 
-    Truth values count as numbers, and missing cells do not come here.
+    Each item of a list, tuple or array, and each bound of an interval of pandas, is read as a cell by itself. Any other
+    object is converted by `str`.
     """
     if isinstance(cell, np.ndarray):
         cell = cell.tolist() if cell.dtype.kind != "O" else list(cell)
@@ -146,14 +157,14 @@ def _text(cell: Any) -> str:
 
 
 def _word_of_part(part: Any) -> str:
-    """Returns the word for a part of a list or an interval, with quotation marks around a text."""
+    """Returns an item of a list, or a bound of an interval, as text, with quotation marks if it is a text itself."""
     if isinstance(part, str | bytes):
         return repr(_reading(part))
     return str(_cells_one_by_one([part]).cast(import_pyarrow().string())[0].as_py())
 
 
 def _moment(cell: datetime.datetime) -> np.datetime64:
-    """Returns a moment in UTC, rounded down to microseconds. A moment without a time zone is in UTC."""
+    """Returns a date with a time in UTC, rounded down to microseconds. Without a time zone it is in UTC already."""
     # A Timestamp of pandas may lie beyond the years that Python's datetime can hold.
     if hasattr(cell, "to_datetime64"):
         return np.datetime64(cell.to_datetime64().astype("datetime64[us]"))
@@ -164,7 +175,7 @@ def _moment(cell: datetime.datetime) -> np.datetime64:
 
 
 def _moment_words(moments: NDArray[np.datetime64]) -> Any:
-    """Returns moments `[num_cells]` as pyarrow words such as 2020-01-31 12:00:00.5; null for NaT."""
+    """Returns points in time `[num_cells]` as pyarrow words such as 2020-01-31 12:00:00.5; null for NaT."""
     pa = import_pyarrow()
     words = pa.array(moments.astype("datetime64[us]")).cast(pa.string())
     without_zeros = pa.compute.replace_substring_regex(words, r"(\.\d*?)0+$", r"\1")
@@ -172,6 +183,9 @@ def _moment_words(moments: NDArray[np.datetime64]) -> Any:
 
 
 def _seconds(duration: datetime.timedelta | int) -> float:
-    """Returns a duration in seconds. Whole numbers are microseconds beyond the durations of Python."""
+    """Returns a duration in seconds.
+
+    numpy gives a duration that is too long for Python's `timedelta` as a whole number of microseconds.
+    """
     microseconds = duration if isinstance(duration, int) else duration // _MICROSECOND
     return float(microseconds) / _MICROSECONDS_IN_A_SECOND

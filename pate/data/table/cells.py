@@ -28,11 +28,11 @@ _FIRST_NUMBERS = 64
 
 
 def as_texts(cells: Any) -> Any:
-    """Returns cells as pyarrow strings `[num_cells]`, without surrounding blanks; null for an empty cell.
+    """Returns the cells of a pyarrow column as strings `[num_cells]`, without surrounding blanks; null if empty.
 
     Each cell is read by itself, so that no cell changes the text of another cell. Whole numbers below 2**63 are
-    written as digits, even if their column holds floats. Decimal numbers have no zeros at the end, because all cells
-    of a column share one number of digits. Bytes that are not UTF-8 become the replacement character U+FFFD.
+    written as digits, even if their column holds floats. Zeros at the end of typed decimals are removed, because all
+    cells of such a column share one number of digits. Bytes that are not UTF-8 become the replacement character U+FFFD.
     """
     pa = import_pyarrow()
     cells = _decoded(cells)
@@ -54,9 +54,9 @@ def as_texts(cells: Any) -> Any:
 
 
 def digest_cells(cells: Any) -> Any:
-    """Returns cells in the type from which `digest_texts` makes their texts.
+    """Returns the cells of a batch in the type from which `digest_texts` makes the texts of ledgers' digests.
 
-    Floats become whole numbers if all of them are whole. So a cell may change the text of another cell.
+    Floats become whole numbers if all floats of the batch are whole. So a cell may change the text of another cell.
 
     Args:
         cells: a pyarrow array with all cells of a column in a batch.
@@ -75,7 +75,9 @@ def digest_cells(cells: Any) -> Any:
 
 
 def digest_texts(cells: Any) -> Any:
-    """Returns cells as pyarrow strings, as version 1 wrote them, because digests in ledgers must not change.
+    """Returns cells as the pyarrow strings of which digests in ledgers are made: those of version 1 of this package.
+
+    The texts stay those of version 1, because digests must not change.
 
     Features must not be made of these texts, because the text of a number can depend on other cells of its column.
 
@@ -129,7 +131,10 @@ def as_dates(
 ) -> FloatArray:
     """Returns cells as days since 1970, `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a date.
 
-    For `date_orders` and `first_year` see `days_of`.
+    Args:
+        cells: a pyarrow array of words, numbers such as 20250131, or dates.
+        date_orders: the orders of day, month and year in which words are read, see `days_of`.
+        first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
     """
     pa = import_pyarrow()
     cells = _decoded(cells)
@@ -155,7 +160,7 @@ def with_missing(table: Any, spelling: CellSpelling) -> Any:
     """Returns a pyarrow table in which all missing cells are null, including words that `spelling.missing` lists.
 
     Numbers are compared by value: -9.0 is missing if the list has -9. In contrast, `na_values` of pandas compares
-    words.
+    words. A cell of a truth value is never replaced.
     """
     if not spelling.missing:
         return table
@@ -180,7 +185,10 @@ def with_missing(table: Any, spelling: CellSpelling) -> Any:
 
 
 def _decoded(array: Any) -> Any:
-    """Returns a pyarrow array without chunks and dictionaries, in which texts have the type string."""
+    """Returns the cells of a pyarrow array as one array without a dictionary; any type of text becomes string.
+
+    An array of type null becomes a string array, too.
+    """
     pa = import_pyarrow()
     array = joined(array)
     if pa.types.is_dictionary(array.type):
@@ -200,12 +208,12 @@ def _float_texts(cells: Any) -> Any:
 
 
 def _are_whole(values: FloatArray) -> BoolArray:
-    """Returns True for each whole number that an int64 can hold, bool `[num_values]`; False for NaN."""
+    """Returns True for each float that is whole and below 2**63 in size, bool `[num_values]`; False for NaN."""
     return np.asarray((np.abs(values) < _WHOLE_BELOW) & (np.trunc(values) == values))
 
 
 def _text_of(value: Any) -> str | None:
-    """Returns the text of a cell that pyarrow does not convert: of bytes, or of a list."""
+    """Returns the text of a cell that pyarrow cannot convert, such as bytes or a list; None for a missing cell."""
     if value is None:
         return None
     if isinstance(value, bytes):
@@ -232,7 +240,7 @@ def _number_of(word: str) -> float:
 
 
 def _cast_days(cells: Any, *, refuse_rounding: bool = True) -> Any:
-    """Returns dates, moments or words in ISO 8601 as days since 1970.
+    """Returns dates, times or words in ISO 8601 as floats: days since 1970; raises an error of pyarrow for other words.
 
     Args:
         cells: a pyarrow array.

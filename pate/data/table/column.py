@@ -40,10 +40,10 @@ class Encoded(NamedTuple):
 
     Attributes:
         features: the features of the n rows, `[n, num_features]`.
-        wrong: whether each cell is of another kind than its column, `[n]` for a column and `[n, num_columns]` for a
-            table.
-        unknown_and_missing: the number of cells that the public file does not know, and the number of missing cells,
-            `[2]` for a column and `[num_columns, 2]` for a table.
+        wrong: whether each cell is of another kind than its column, such as a word among numbers: bool `[n]` for a
+            column, and `[n, num_columns]` for a table.
+        unknown_and_missing: the number of cells that the public file does not know, which are other words or numbers
+            beyond its range, and the number of missing cells: `[2]` for a column, `[num_columns, 2]` for a table.
     """
 
     features: Float32Array
@@ -73,9 +73,9 @@ class Column(ABC):
     @property
     @abstractmethod
     def expects(self) -> str:
-        """The description of a valid cell.
+        """The description of a valid cell, for an error message.
 
-        For a column that cannot become a feature, the description of what the public file would have to hold.
+        A column that cannot become a feature describes what the public file would have to hold.
         """
 
     @property
@@ -100,7 +100,7 @@ class Column(ABC):
         )
 
     def frame_columns(self, encoded_cells: Float32Array) -> dict[str, Any]:
-        """Returns the columns of a data frame from which `encoded_cells`, `[num_cells, num_features]`, were made.
+        """Returns the columns of a data frame, by name, of which features `[num_cells, num_features]` were made.
 
         Cells are recovered as far as the features determine them.
         """
@@ -116,7 +116,7 @@ class Column(ABC):
 
         Args:
             name: the name of the column.
-            schema_entry: the content of the file under that name.
+            schema_entry: the content of the schema's file under that name.
             folder: the folder of the schema, where a column of text has a further file; None if the schema has no
                 folder.
 

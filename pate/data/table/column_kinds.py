@@ -41,8 +41,9 @@ KINDS = {column.kind: column for column in _COLUMNS}
 def fit_column(name: str, cells: Any, *, is_code: bool, spelling: CellSpelling) -> Column:
     """Returns the column that is learned from public cells: numbers, dates, or the 50 most frequent words.
 
-    If the 50 most frequent words fill less than half of the cells, the result is a `TextColumn`, which cannot become a
-    feature without text vectors.
+    If all cells are missing, the result is an `EmptyColumn`, which cannot become a feature. If the 50 most frequent
+    words fill less than half of the cells, the result is a `TextColumn`, which cannot become a feature without text
+    vectors.
 
     Args:
         name: the name of the column.
@@ -75,10 +76,12 @@ def fit_column(name: str, cells: Any, *, is_code: bool, spelling: CellSpelling) 
 
 
 def _fit_dates(name: str, cells: Any, spelling: CellSpelling) -> DateColumn | None:
-    """Returns a column of dates; None if a cell is not a date.
+    """Returns the column of dates that is learned from public cells; None if a cell is not a date.
+
+    The arguments are those of `fit_column`.
 
     Raises:
-        InvalidValue: the order of day and month is ambiguous.
+        InvalidValue: the order of day and month, or the century, is ambiguous.
     """
     days = as_dates(cells)
     if have_values(days):
@@ -101,9 +104,10 @@ def _fit_dates(name: str, cells: Any, spelling: CellSpelling) -> DateColumn | No
 
 
 def _require_no_other_spelling(name: str, cells: Any, spelling: CellSpelling) -> None:
-    """Raises `InvalidValue` if all cells of a column are numbers in another notation.
+    """Raises `InvalidValue` if all cells of a column are numbers in another notation than `spelling`.
 
-    The error names the fewest settings with which the cells can be read.
+    Another notation has another decimal mark or mark between thousands. The error names the fewest settings with which
+    the cells can be read.
     """
     distinct = as_texts(cells).drop_null().unique()
     sample = distinct.slice(0, _SAMPLE_WORDS)

@@ -83,7 +83,7 @@ def require_column(
         setting: the name of the setting, such as `data.group`.
         column_name: the value of the setting.
         column_names: the names of the table's columns.
-        table_description: the description of the table, for the message.
+        table_description: the table in words, for the message.
         remedy: the advice at the end of the message.
     """
     if column_name not in column_names:
@@ -95,7 +95,13 @@ def require_column(
 
 
 def as_column_names(setting: str, values: Any) -> tuple[str, ...]:
-    """Returns the distinct column names that a setting lists. Whole numbers, such as 2019, are names as well.
+    """Returns the distinct column names that a setting lists, normalized by `column_name`.
+
+    Whole numbers, such as 2019, are names as well.
+
+    Args:
+        setting: the name of the setting, for the error.
+        values: the value of the setting.
 
     Raises:
         InvalidValue: the value is not a list of names, or has a name twice.
@@ -111,6 +117,6 @@ def as_column_names(setting: str, values: Any) -> tuple[str, ...]:
 
 
 def as_name(value: Any) -> Any:
-    """Returns a column name as text if Hydra parsed it as a whole number; returns any other value unchanged."""
+    """Returns a column name as text if it was read as a whole number, such as 2019; any other value is unchanged."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     return str(value) if is_whole else value

@@ -68,7 +68,7 @@ def remarks_on_columns(
         table: the public pyarrow table, without columns of free text.
         schema: the schema, which contains all columns of the table.
         code_columns: the columns whose numbers are treated as words.
-        group: the columns that name the owner of a row; None if settings name none.
+        group: the columns that name the owner of a row, as text; None if settings name none.
     """
     values = with_missing(table, spelling=schema.spelling)
     columns = {column.name: column for column in schema.columns}
@@ -120,7 +120,7 @@ def remarks_on_dates(column: DateColumn, cells: Any, spelling: CellSpelling) -> 
 
 
 def _remark_on_order(words: Any, date_order: str, first_year: int | None) -> str:
-    """Returns the remark that shows how a date of a column is read.
+    """Returns the remark that names the order of a column's dates, with an example of a date and how it is read.
 
     Args:
         words: a pyarrow array of the public cells as texts.
@@ -134,7 +134,9 @@ def _remark_on_order(words: Any, date_order: str, first_year: int | None) -> str
 
 
 def _may_be_placeholder(day: float, count_of_day: Counter[float], num_cells: int) -> bool:
-    """Returns True if a day at the beginning or the end of a year is far more frequent than other days of its column.
+    """Returns True if a day is at the beginning or end of a year, and far more frequent than others in its column.
+
+    Far more frequent means in at least 10 cells, 2% of all cells, and over 5 times the mean number of cells of a day.
 
     Args:
         day: the day, as days since 1970.
@@ -168,7 +170,7 @@ class _ColumnCells:
     is_ungrouped: bool
 
     def remarks(self) -> Iterator[str]:
-        """Yields all remarks on the column."""
+        """Yields all remarks on the column, as texts for the owner of the table; most columns have none."""
         if self._may_be_record_numbers():
             yield self._remark_on_record_numbers()
         has_plain_numbers = self._is_number and not self.is_code
@@ -188,7 +190,7 @@ class _ColumnCells:
             yield self._remark_on_people()
 
     def _may_be_record_numbers(self) -> bool:
-        """Returns True if each row has another whole number, as the numbers of contracts and cases are."""
+        """Returns True if there are 20 or more rows, and each has another whole number, as numbers of cases are."""
         is_unique = len(self._values) == len(self._numbers)
         return self._are_whole and is_unique and len(self._values) >= _MIN_ROWS
 
@@ -198,7 +200,7 @@ class _ColumnCells:
         return bool(import_pyarrow().compute.any(has_zero).as_py())
 
     def _remark_on_record_numbers(self) -> str:
-        """Returns the remark that the column may hold the numbers of records, or of persons."""
+        """Returns the remark that the column may hold the numbers of records or persons, with the settings for both."""
         remark = "another number in each row"
         if self.is_ungrouped:
             remark += f"; {self._group_setting} if it is that of a person"
@@ -206,7 +208,7 @@ class _ColumnCells:
         return f"{remark}; if it is the number of a record, {settings} takes it from the features"
 
     def _remark_on_people(self) -> str:
-        """Returns the remark that the column may hold the names of people."""
+        """Returns the remark that the column may hold the names of people, with the settings for such a column."""
         counts = self._counts_of_values
         return (
             f"{len(counts)} values in {counts.sum()} rows, which become features and are published; "
@@ -214,7 +216,10 @@ class _ColumnCells:
         )
 
     def _may_be_people(self) -> bool:
-        """Returns True if values repeat a few times each, as the names of people with several rows do."""
+        """Returns True if values repeat a few times each, as the names of people with several rows do.
+
+        It is False for dates, for numbers that are hardly those of persons, and if a setting names the owner of a row.
+        """
         if not self.is_ungrouped or self.is_date:
             return False
         if self._is_number and not self._may_be_person_numbers():
@@ -226,7 +231,10 @@ class _ColumnCells:
         return bool(counts.max() <= max_rows_of_key)
 
     def _may_be_person_numbers(self) -> bool:
-        """Returns True if numbers are whole, some repeat, and they are not from a small range such as that of ages."""
+        """Returns True if the column's numbers are whole, some repeat, and they may be numbers that persons have.
+
+        Numbers with gaps within a small range, as ages have, are none.
+        """
         num_numbers = int(np.isfinite(self._numbers).sum())
         if not self._are_whole or len(self._values) == num_numbers:
             return False
@@ -238,12 +246,12 @@ class _ColumnCells:
 
     @property
     def _group_setting(self) -> str:
-        """The setting that names the column as the owner of a row, as it is written in a command."""
+        """The setting by which the column names the owner of a row, as it is typed: `data.group=NAME`."""
         return as_setting(name="data.group", value=self.name)
 
     @property
     def _drop_setting(self) -> str:
-        """The setting that leaves the column out, as it is written in a command."""
+        """The setting that leaves the column out, as it is typed: `data.drop=[NAME]`."""
         return as_setting(name="data.drop", value=[self.name])
 
     @cached_property
@@ -263,17 +271,17 @@ class _ColumnCells:
 
     @property
     def _is_number(self) -> bool:
-        """Whether the column holds numbers alone."""
+        """Whether the column holds at least one number, and no cell that is neither a number nor missing."""
         return have_values(self._numbers)
 
     @property
     def _are_whole(self) -> bool:
-        """Whether all numbers in the column are whole."""
+        """Whether all numbers in the column are whole; also true without any number."""
         return not np.any(self._values % 1)
 
     @cached_property
     def _counts_of_values(self) -> IntArray:
-        """The number of cells with each distinct value.
+        """The number of cells with each distinct value, `[num_values]`; missing cells are left out.
 
         Values are numbers, or words if the column holds neither numbers nor dates.
         """
@@ -284,7 +292,7 @@ class _ColumnCells:
 
 
 def _are_days(numbers: FloatArray) -> bool:
-    """Returns True if at least three whole numbers can all be read as days in the form 20250131.
+    """Returns True if there are at least three numbers, and all are days from 1900 to 2100 in the form 20250131.
 
     Args:
         numbers: distinct numbers in ascending order, `[num_values]`.
@@ -306,7 +314,7 @@ class _Reading:
     Attributes:
         number_notation: the notation of the numbers; None for dates.
         date_order: the order of the dates; None for numbers.
-        setting_names: the settings that choose this way.
+        setting_names: the settings that choose this way, such as `data.decimal=comma`; empty if none is needed.
     """
 
     number_notation: CellSpelling | None
@@ -321,7 +329,7 @@ class _Reading:
 
     @property
     def kind(self) -> str:
-        """The kind of values, "numbers" or "dates", with the settings that choose this way of reading."""
+        """The phrase for this way of reading: "dates", or "numbers" with the settings that choose their notation."""
         if self.number_notation is None:
             return "dates"
         return " with ".join(["numbers", *sorted(self.setting_names)])
@@ -373,7 +381,9 @@ def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling)
 
 
 def _likeliest_reading(words: Any, counts_per_word: IntArray, spelling: CellSpelling) -> _Reading:
-    """Returns the way of reading that fails on the fewest cells, judged by the first words.
+    """Returns the way to read words, as numbers or as dates, that fails on the fewest cells.
+
+    The first 2,000 words decide.
 
     Args:
         words: a pyarrow array of distinct words.
@@ -397,7 +407,7 @@ def _likeliest_reading(words: Any, counts_per_word: IntArray, spelling: CellSpel
 def _by_frequency(
     words: Sequence[str], counts_per_word: IntArray, is_shown: BoolArray
 ) -> list[str]:
-    """Returns the words that may be shown, cut to a length that fits a message. The most frequent word comes first.
+    """Returns the words that may be shown, the most frequent word first, each cut to 20 characters.
 
     Args:
         words: distinct words.

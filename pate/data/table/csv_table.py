@@ -32,12 +32,12 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 class CsvHead(NamedTuple):
-    """The head of a CSV file.
+    """The head of a CSV file: the line with the names of the columns, and what it says of the file.
 
     Attributes:
         column_names: the distinct names of the columns.
         separator: the character between two cells.
-        num_lines_above: the number of lines above the line with the names.
+        num_lines_above: the number of lines above the line with the names: empty ones, and one such as sep=; for Excel.
         num_unnamed: the number of columns without a name at the end of a row. Their cells must be empty.
     """
 
@@ -48,7 +48,9 @@ class CsvHead(NamedTuple):
 
 
 def read_head(source_file: SourceFile) -> CsvHead:
-    """Returns the head of a CSV file.
+    """Returns the names of the columns and the separator of a CSV file, from its first lines.
+
+    The separator is the most frequent one of , ; | and tab in the line of names, unless a line such as sep=; names it.
 
     Raises:
         InvalidValue: the file is empty, its head has a NUL byte, a quotation mark is not closed, or two columns have
@@ -95,7 +97,7 @@ def read_head(source_file: SourceFile) -> CsvHead:
 def csv_batches(source_file: SourceFile, column_names: list[str] | None) -> Iterator[Any]:
     """Yields the content of a CSV file as pyarrow tables of words. The first table has no rows.
 
-    A cell that is one of `MISSING_WORDS` is null. All other cells are unchanged.
+    A cell that is one of `MISSING_WORDS`, such as an empty one or NA, is null. All other cells are unchanged.
 
     Args:
         source_file: the CSV file.

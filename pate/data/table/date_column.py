@@ -22,7 +22,7 @@ _EXAMPLES = {None: "2025-01-31", "dmy": "31.01.2025", "mdy": "01/31/2025", "ymd"
 
 @dataclass(frozen=True)
 class DateColumn(NumberColumn):
-    """A column of dates or moments, converted to days since 1970 and then encoded like numbers.
+    """A column of dates, with or without a time, converted to days since 1970 and then encoded like numbers.
 
     Attributes:
         order: the order of day, month and year, see `dates.ORDERS`; None if the public dates are unambiguous, as in

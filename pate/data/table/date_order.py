@@ -19,7 +19,9 @@ class UnclearDates(ValueError):
 
 @dataclass
 class _MarkedDates:
-    """The dates of a column with the same mark between numbers, such as a dot, and the same number of possible orders.
+    """The dates of a column that have the same mark between numbers, such as a dot, and allow equally many orders.
+
+    The numbers of digits allow two or three orders of day, month and year: 04.03.2024 may be dmy or mdy.
 
     Attributes:
         orders: the orders of day, month and year in which all of these dates are valid.
@@ -137,7 +139,7 @@ def _is_iso(word: str) -> bool:
 
 
 def telling_date(date_texts: Sequence[str]) -> str:
-    """Returns the first date that would be another day in another order of day, month and year.
+    """Returns the first of some dates that means another day in another order of day, month and year.
 
     If no word is such a date, the first word is returned.
     """

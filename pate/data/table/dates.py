@@ -62,12 +62,13 @@ class NoDate(ValueError):
 def days_of(
     date_text: str, date_orders: Iterable[str | None] = (), first_year: int | None = None
 ) -> float:
-    """Returns a date or moment as days since 1970. A moment without a time zone is in UTC.
+    """Returns a date, with or without a time, as days since 1970. A time without a time zone is in UTC.
 
     Args:
         date_text: a date in ISO 8601, a date that begins with the year, a date with the month in English, or a date
             in one of the orders.
-        date_orders: orders from `ORDERS`. The date is read in the first order that the numbers of digits allow.
+        date_orders: orders of day, month and year: dmy, mdy or ymd. The date is read in the first of them that its
+            numbers of digits allow. None in the list allows nothing.
         first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
 
     Raises:
@@ -101,7 +102,7 @@ def days_as_text(days: float) -> str:
 
 @dataclass(frozen=True)
 class WrittenDate:
-    """A date or moment as text, split into its parts.
+    """A date as text, with or without a time, split into its parts.
 
     Attributes:
         parts: the parts by name. A date of three numbers has `first`, `middle` and `last`, with the same `mark` between
@@ -122,7 +123,7 @@ class WrittenDate:
 
     @property
     def mark(self) -> str:
-        """The mark between the numbers; empty if the month is a word."""
+        """The mark between the numbers, such as a dot or a slash; empty if the month is a word."""
         return self.parts.get("mark") or ""
 
     @property
@@ -134,16 +135,21 @@ class WrittenDate:
 
     @property
     def orders(self) -> tuple[str, ...]:
-        """The orders of day, month and year that the numbers of digits allow; empty if the date is unambiguous."""
+        """The orders of day, month and year that the numbers of digits allow, such as dmy and mdy.
+
+        It is empty for a date that is unambiguous: the month is a word, or the year of four digits comes first.
+        """
         if not self.mark or len(self._text("first")) == 4:
             return ()
         return ("dmy", "mdy") if len(self._text("last")) == 4 else ORDERS
 
     def moment(self, date_orders: Iterable[str | None], first_year: int | None) -> datetime:
-        """Returns the moment, read in the first of the given orders that the numbers of digits allow.
+        """Returns the date and its time, read in the first of the given orders that the numbers of digits allow.
+
+        A date that is unambiguous needs no order. A time without a time zone is in UTC; no time is midnight.
 
         Args:
-            date_orders: orders of day, month and year, as in `ORDERS`, or None.
+            date_orders: orders of day, month and year: dmy, mdy or ymd. None in the list allows nothing.
             first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
 
         Raises:
@@ -169,7 +175,7 @@ class WrittenDate:
         )
 
     def is_date_in(self, date_order: str) -> bool:
-        """Returns True if the numbers are a valid date in an order of day, month and year, in any century."""
+        """Returns True if the numbers, read in an order such as dmy, are a day of the calendar in some century."""
         try:
             self.moment(date_orders=(date_order,), first_year=2000)  # a leap year
         except NoDate:
@@ -177,10 +183,10 @@ class WrittenDate:
         return True
 
     def _first_allowed(self, date_orders: Iterable[str | None]) -> str:
-        """Returns the order in which the three numbers are read: the first order that their digits allow.
+        """Returns the first of `date_orders` that the numbers of digits allow; ymd for a date with the year first.
 
         Raises:
-            NoDate: no order is allowed.
+            NoDate: the numbers of digits allow none of the orders.
         """
         if not self.orders:
             return "ymd"
@@ -190,7 +196,7 @@ class WrittenDate:
         raise NoDate("an order is needed")
 
     def _moment_of(self, *, year: str, month: int, day: int, first_year: int | None) -> datetime:
-        """Returns the moment of a day at the time that is written behind the date; without a time zone in UTC.
+        """Returns a day with the time that the field `parts` has; without a time zone in UTC, without a time midnight.
 
         Args:
             year: the digits of the year, two or four.
@@ -220,7 +226,10 @@ class WrittenDate:
             raise NoDate("a day of the calendar is needed") from error
 
     def _hour(self) -> int:
-        """Returns the hour, 0 to 23 for a valid time; raises `NoDate` if an hour before AM or PM is not 1 to 12."""
+        """Returns the hour of the time on a clock of 24 hours; 0 without a time.
+
+        Raises `NoDate` if an hour before AM or PM is not 1 to 12. Any other hour is not checked.
+        """
         hour = int(self.parts["hour"] or 0)
         half = self.parts["half"]
         if half is None:
@@ -231,7 +240,7 @@ class WrittenDate:
         return hour % 12 + (12 if is_afternoon else 0)
 
     def _text(self, part_name: str) -> str:
-        """Returns a part of the date; empty if the date has no such part."""
+        """Returns the text of a part, such as `first` or `year`; empty if the part is None."""
         return self.parts[part_name] or ""
 
 
@@ -243,7 +252,7 @@ def _full_year(digits: str, first_year: int | None) -> int:
         first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
 
     Raises:
-        NoDate: the year has not four digits, and not two digits with a first year.
+        NoDate: the year has neither four digits, nor two digits while `first_year` is set.
     """
     if len(digits) == 4:
         return int(digits)

@@ -41,9 +41,11 @@ class Dealing:
 
     Attributes:
         table_file: the file with all rows.
-        group: the column whose equal cells mark rows that belong together; None if each row is a group of its own.
-        public_share: the share of groups that become public, at least one group.
-        test_share: the share of groups that become the test set, at least one group. All other groups become private.
+        group: the column whose equal or similar cells mark rows that belong together; None if each row is a group of
+            its own. Similar cells differ only in letter case, accents, signs or leading zeros.
+        public_share: the share of groups that become public, above 0; at least one group does.
+        test_share: the share of groups that become the test set, above 0; at least one group does. All other groups
+            become private.
         seed: the seed of the random order of the groups.
     """
 
@@ -66,7 +68,7 @@ class Dealing:
         return f"{self.public_share},{self.test_share}"
 
     def write(self, folder: Path) -> dict[str, Path]:
-        """Writes each split into a file of the same kind, with rows in their original order.
+        """Writes each split into a file of the kind of `table_file`, with rows in their original order.
 
         Args:
             folder: the folder of the new files.
@@ -75,7 +77,7 @@ class Dealing:
             The path of each split's file, by the split's name.
 
         Raises:
-            InvalidValue: such a file already exists.
+            InvalidValue: a file of one of the new names already exists, or there are too few groups.
         """
         paths = {split: folder / f"{split}{self.table_file.ending}" for split in SPLITS}
         for part_file in paths.values():
@@ -95,7 +97,10 @@ class Dealing:
 
     @cached_property
     def groups(self) -> IntArray:
-        """The number of each row's group, `[num_rows]`."""
+        """The number of each row's group, from 0, int64 `[num_rows]`.
+
+        Raises `InvalidValue` if the column `group` is missing or has a missing cell.
+        """
         if self.group is None:
             first_column = self.table_file.names[:1]
             num_rows = sum(table.num_rows for _, table in self.table_file.rows(first_column))
@@ -118,7 +123,10 @@ class Dealing:
         return People.from_names(columns=[words], spelling=spelling).merged_by_looks()[0]
 
     def part_of_row(self) -> IntArray:
-        """Returns the split of each row as an index into `SPLITS`, `[num_rows]`."""
+        """Returns the split of each row, `[num_rows]`, as an index into `SPLITS`: private, public, test.
+
+        Raises `InvalidValue` if there are too few groups for three splits.
+        """
         num_groups = int(self.groups.max()) + 1
         num_public = max(round(self.public_share * num_groups), 1)
         num_test = max(round(self.test_share * num_groups), 1)
@@ -176,7 +184,7 @@ def _writer(table_file: TableFile, path: Path) -> Iterator[Write]:
 
 
 def _json_writer(text_stream: io.TextIOWrapper) -> Write:
-    """Returns a function that appends a table to a file of JSON lines."""
+    """Returns a function that appends the rows of a pyarrow table to a file of JSON lines."""
 
     def append_json_lines(table: Any) -> None:
         text_stream.writelines(
@@ -187,7 +195,7 @@ def _json_writer(text_stream: io.TextIOWrapper) -> Write:
 
 
 def _csv_writer(text_stream: io.TextIOWrapper, table_file: TableFile) -> Write:
-    """Writes the line of names into a CSV file, and returns a function that appends a table.
+    """Writes the line of names into a CSV file, and returns a function that appends the rows of a pyarrow table.
 
     Args:
         text_stream: the new file.

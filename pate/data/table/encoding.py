@@ -45,7 +45,7 @@ class MixedLines:
 
     Attributes:
         utf_8: the number of these lines that are valid UTF-8.
-        other: the number of these lines that are not.
+        other: the number of these lines that are not valid UTF-8.
         first_other: the number of the first line that is not valid UTF-8, from 1; 0 if there is none.
     """
 
@@ -55,7 +55,7 @@ class MixedLines:
 
     @property
     def mostly_utf_8(self) -> bool:
-        """Whether at least half of these lines are valid UTF-8."""
+        """Whether at least half of the lines with bytes beyond ASCII are valid UTF-8."""
         return self.utf_8 > 0 and self.utf_8 >= self.other
 
 
@@ -140,9 +140,10 @@ def lines_of_another_page(path: Path, encoding: str) -> int:
 
 
 def likely_utf_16(first_bytes: bytes) -> str | None:
-    """Returns "utf-16-le" or "utf-16-be" if a text without a byte-order mark begins like one; None otherwise.
+    """Returns "utf-16-le" or "utf-16-be" if bytes look like the beginning of a UTF-16 text; None otherwise.
 
-    In a text of Latin letters every second byte is zero. A quarter of zero bytes is taken as sufficient.
+    The text has no byte-order mark. In UTF-16, every second byte of Latin letters is zero: the odd ones (le) or the
+    even ones (be). Half of the odd or of the even bytes suffices.
 
     >>> likely_utf_16("age,ill".encode("utf-16-le"))
     'utf-16-le'

@@ -26,13 +26,13 @@ _HASHED_ROWS = 2048
 
 
 def row_numbers(batches: Iterable[NumberedBatch], schema: TableSchema) -> NDArray[np.uint64]:
-    """Returns a number for each row, uint64 `[num_rows]`, equal for rows whose cells have equal values.
+    """Returns a hash of each row, uint64 `[num_rows]`, which is equal for rows whose cells have equal values.
 
     Only the columns of the schema count. Fractional numbers are rounded to 16 significant bits, as in the search for
     copied inputs.
 
     Args:
-        batches: the rows.
+        batches: pairs of row numbers, which are ignored, and a pyarrow table of the rows.
         schema: the columns that are compared, and the notation of their cells.
     """
     numbers = []
@@ -48,11 +48,13 @@ def row_numbers(batches: Iterable[NumberedBatch], schema: TableSchema) -> NDArra
 
 
 def _values_of(cells: Any, schema_column: Column, spelling: CellSpelling) -> Any:
-    """Returns a pyarrow word for each cell, such that cells with equal values have equal words. Missing is a value.
+    """Returns a pyarrow word for each cell, such that cells with equal values have equal words.
+
+    All missing cells have the same word. Fractional numbers are rounded to 16 significant bits.
 
     Args:
         cells: a pyarrow array of cells.
-        schema_column: the column of the schema.
+        schema_column: the column of the schema, which says whether the cells are numbers.
         spelling: the notation of the cells.
     """
     if isinstance(schema_column, NumberColumn):
@@ -67,7 +69,8 @@ def _values_of(cells: Any, schema_column: Column, spelling: CellSpelling) -> Any
 class CellDigest:
     """A SHA-256 digest of all cells of the private rows, which does not depend on the order of the rows.
 
-    No epsilon covers the digest. `hashes` may be called by several threads at once, and `add` in any order.
+    No epsilon covers the digest. `hashes` may be called by several threads at once, and `add` in any order. Texts of
+    large floats depend on which floats are in the same batch, so rows with such floats must come in equal batches.
 
     Args:
         cells_are_text: whether the cells are text, as in CSV. A decimal comma then counts as a point, whatever
@@ -80,7 +83,7 @@ class CellDigest:
         self._hashes: list[NDArray[np.uint64]] = []
 
     def hashes(self, batch: Any) -> NDArray[np.uint64]:
-        """Returns the hash of the cells in each row of a pyarrow table, `[num_rows]`."""
+        """Returns the hash of all cells in each row of a pyarrow table, `[num_rows]`, and does not add the rows."""
         self._names = sorted(batch.column_names)
         columns = [digest_cells(batch.column(name)) for name in self._names]
         # Some rows are hashed at a time, because texts take many times the memory of numbers.
@@ -92,23 +95,26 @@ class CellDigest:
         )
 
     def _hashes_of_some(self, cell_columns: list[Any]) -> NDArray[np.uint64]:
-        """Returns the hash of each row, given the cells of some rows in each column."""
+        """Returns the hash of each of some rows, `[num_rows]`.
+
+        `cell_columns` are pyarrow arrays of the cells of these rows, one for each column, from `digest_cells`.
+        """
         words = [digest_texts(column).fill_null(_MISSING_WORD) for column in cell_columns]
         if self._cells_are_text:
             words = [with_points(column_words) for column_words in words]
         return _hash_rows(cell_columns=words)
 
     def add(self, hashes: NDArray[np.uint64]) -> None:
-        """Adds rows with the given hashes."""
+        """Adds rows to the digest, by their hashes `[num_rows]` from the method `hashes`."""
         self._hashes.append(hashes)
 
     def add_all(self, batches: Iterable[NumberedBatch]) -> None:
-        """Adds the rows of all batches."""
+        """Adds the rows of all batches, which are pairs of row numbers and a pyarrow table, to the digest."""
         for _ in self.pass_through(batches):
             pass
 
     def pass_through(self, batches: Iterable[NumberedBatch]) -> Iterator[NumberedBatch]:
-        """Yields batches unchanged, and adds the rows of each."""
+        """Yields batches unchanged, and adds the rows of each to the digest before it is yielded."""
         for numbers, batch in batches:
             self.add(self.hashes(batch))
             yield numbers, batch
@@ -121,14 +127,19 @@ class CellDigest:
 
 
 def private_digest(batches: Iterable[NumberedBatch], *, cells_are_text: bool = False) -> str:
-    """Returns the digest of all cells of the private rows, see `CellDigest`."""
+    """Returns the `CellDigest` of all private rows in hexadecimal.
+
+    Args:
+        batches: pairs of row numbers and a pyarrow table, with all cells of the rows.
+        cells_are_text: whether the cells are text, as in CSV.
+    """
     digest = CellDigest(cells_are_text=cells_are_text)
     digest.add_all(batches)
     return digest.hexdigest()
 
 
 def _hash_rows(cell_columns: list[Any]) -> NDArray[np.uint64]:
-    """Returns a hash of the words in each row, `[num_rows]`.
+    """Returns a hash of the words in each row, uint64 `[num_rows]`, the same in every process.
 
     Args:
         cell_columns: pyarrow arrays of words, each `[num_rows]`.

@@ -22,7 +22,10 @@ NOTATION_HINT = "pandas.to_numeric and pandas.to_datetime convert cells in anoth
 
 @contextmanager
 def hints_for_frames() -> Iterator[None]:
-    """Replaces the hint of an error of a `with` block, which names settings for files, by a hint for DataFrames."""
+    """Replaces the hint of an `InvalidValue` in a `with` block by one that suits DataFrames.
+
+    Hints name settings for files. An error without a hint stays as it is.
+    """
     try:
         yield
     except InvalidValue as error:
@@ -34,8 +37,8 @@ def hints_for_frames() -> Iterator[None]:
 def as_table(data: Any) -> Any:
     """Returns a pyarrow table with the columns of a DataFrame, a pyarrow table or a mapping from names to columns.
 
-    A DataFrame is one of pandas, or an object with `__arrow_c_stream__` or `__arrow_c_array__`, such as a DataFrame of
-    polars, a relation of DuckDB or a pyarrow `RecordBatch`.
+    The names are normalized by `column_name`. A DataFrame is one of pandas, or an object with `__arrow_c_stream__` or
+    `__arrow_c_array__`, such as a DataFrame of polars, a relation of DuckDB or a pyarrow `RecordBatch`.
 
     Raises:
         InvalidValue: a name occurs twice, columns have different lengths, or the data have another type.
@@ -63,7 +66,7 @@ def as_table(data: Any) -> Any:
 
 
 def _as_array(column: Any) -> Any:
-    """Returns a column as a pyarrow array; a column of pandas by `column_cells`, each cell by itself."""
+    """Returns a column as a pyarrow array, with NaN as null; cells of a pandas column are read by `column_cells`."""
     return (
         column_cells(column)
         if hasattr(column, "iloc")

@@ -27,7 +27,7 @@ class JsonLines:
     A field that an object lacks is a missing cell.
 
     Args:
-        file: the file to read.
+        source_file: the file to read.
         whole_lists: the columns in which a list stays a list, as JSON text. In other columns the items of a list are
             joined to one text.
     """
@@ -72,7 +72,7 @@ class JsonLines:
         return list(fields)
 
     def _rows(self) -> Iterator[list[dict[str, Any]]]:
-        """Yields lists of some thousand objects. Empty lines and byte-order marks are skipped."""
+        """Yields lists of the objects in some thousand lines each. Empty lines and byte-order marks are skipped."""
         with self._file.open_text() as text:
             while lines := list(islice(text, BATCH_ROWS)):
                 contents = (line.strip().lstrip(_BYTE_ORDER_MARK) for line in lines)
@@ -94,7 +94,11 @@ class JsonLines:
         return row
 
     def _cell(self, value: Any, name: str) -> str | None:
-        """Returns a JSON value as the word in a cell; None for a missing value. Truth values become 0 and 1."""
+        """Returns the value of a JSON field as the text of a cell; None for null and other words for missing values.
+
+        Truth values become 0 and 1, and an object its JSON. A list becomes its JSON if `whole_lists` has the column
+        `name`, and otherwise its items joined by a separator.
+        """
         if isinstance(value, list):
             if name in self._whole_lists:
                 return json.dumps(value, ensure_ascii=False)

@@ -29,9 +29,9 @@ _EMPTY_LISTS = ("[]", "()", "{}", "set()", "frozenset()", "list()", "tuple()")
 
 
 class NoNames(ValueError):
-    """An error: a cell is no list of label names.
+    """An error: a cell looks like a list, but its items are no names of labels.
 
-    The cell is a list of lists or of truth values, an object, or a list without quotation marks.
+    The cell is a list of lists or of truth values, an object, or a list of words without quotation marks.
     """
 
 
@@ -60,7 +60,7 @@ def names_in(cell: str, separator: str) -> list[str]:
 
 
 def is_list(cell: str) -> bool:
-    """Returns True if a cell is a list of names."""
+    """Returns True if the text of a cell is a list of names or numbers, such as ['flu'] or []; a lone word is none."""
     try:
         return _items_of_list(cell.strip()) is not None
     except NoNames:
@@ -68,7 +68,7 @@ def is_list(cell: str) -> bool:
 
 
 def are_bits(cells: Iterable[str]) -> bool:
-    """Returns True if the lists in a column have only the items 0 and 1, as if each item were the bit of a label.
+    """Returns True if all lists in a column have only the items 0 and 1, as if each item were the bit of a label.
 
     Cells that are no lists are ignored. Without any list that has items, the result is False.
     """
@@ -81,7 +81,9 @@ def are_bits(cells: Iterable[str]) -> bool:
 
 
 def _items_of_list(cell: str) -> list[str] | None:
-    """Returns the items of a list; None if the cell is not a list.
+    """Returns the items of a cell that is a list in the form of JSON, Python, pandas or numpy; None for another cell.
+
+    Missing items such as None are left out.
 
     Raises:
         NoNames: the cell looks like a list, but is not a list of names.
@@ -113,7 +115,7 @@ def _items_of_list(cell: str) -> list[str] | None:
 
 
 def _names_of_json(value: Any) -> list[str]:
-    """Returns the items of a JSON list without its missing items.
+    """Returns the items of a JSON list as texts, without null and NaN.
 
     Raises:
         NoNames: the value is not a list, or has items that are not names.

@@ -169,19 +169,28 @@ def _public_names(column_name: str, public_file: TableFile | None, separator: st
 
 
 def _names_in_cells(cells: Iterable[str], separator: str) -> set[str]:
-    """Returns the labels that cells list; raises `NoNames` if a cell is no list of names."""
+    """Returns the labels that cells list, as canonical words; raises `NoNames` if a cell is no list of names.
+
+    `separator` is the mark between two labels in a cell.
+    """
     return {name for cell in cells for name in names_in(cell, separator=separator)}
 
 
 def _words_with_whole_lists(
     table_file: TableFile, column_names: Iterable[str]
 ) -> Mapping[str, set[str]]:
-    """Returns the distinct texts of cells in columns of a file, by column. A JSON list is one text, its JSON."""
+    """Returns the distinct texts of cells in the named columns of a file, by column. A JSON list is one text, its JSON.
+
+    Columns that the file lacks are left out.
+    """
     return _words_in(replace(table_file, whole_lists=tuple(table_file.names)), column_names)
 
 
 def _words_in(table_file: TableFile, column_names: Iterable[str]) -> Mapping[str, set[str]]:
-    """Returns the distinct texts of cells in columns of a file, by column; columns that the file lacks are left out."""
+    """Returns the distinct texts of cells in the named columns of a file, by column, without missing cells.
+
+    Columns that the file lacks are left out.
+    """
     words: dict[str, set[str]] = {name: set() for name in column_names if name in table_file.names}
     if not words:
         return words

@@ -33,7 +33,7 @@ _WRONG = -2
 
 
 class Truths(NamedTuple):
-    """The words that mean no and yes in a label's column, in the form that `label_word` returns.
+    """The words that mean no and yes in a label's column, in canonical form and lower case (`label_word`).
 
     Attributes:
         no: the word for no; None if all cells have the word for yes.
@@ -49,10 +49,11 @@ class ReadLabels(NamedTuple):
 
     Attributes:
         bits: the labels, bool `[n, num_labels]`; False where a label is not known.
-        known: whether each label is known, bool `[n, num_labels]`; False where its cell is missing, uncertain or wrong.
+        known: whether each label is known, bool `[n, num_labels]`; False where its cell is missing or wrong, or is an
+            uncertain one that a setting reads as missing.
         wrong: whether the cell of each label cannot be read, bool `[n, num_labels]`. If one cell lists all labels of a
             row, all of them are wrong together.
-        num_unknown: the number of cells that list a name which no label has; 0 if each label has a column.
+        num_unknown: the number of cells that list some name which no label has; 0 if each label has a column.
     """
 
     bits: BoolArray
@@ -95,7 +96,7 @@ class Labels:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns that hold labels."""
+        """The names of the columns that hold labels: one for each label, or the one column that lists all labels."""
         return self.names if self.column_name is None else (self.column_name,)
 
     @property
@@ -127,7 +128,9 @@ class Labels:
         return ReadLabels(bits=codes == YES, known=(codes != UNKNOWN) & ~wrong, wrong=wrong)
 
     def _codes(self, name: str, column: Any, spelling: CellSpelling) -> Codes:
-        """Returns the codes of a label's cells, int8 `[num_rows]`: `YES`, `NO`, `UNKNOWN`, or `_WRONG` for other cells.
+        """Returns what a label's cells say, int8 `[num_rows]`: `YES`, `NO`, `UNKNOWN`, or `_WRONG` for other cells.
+
+        A missing cell is `UNKNOWN`. An uncertain cell, such as -1, has the code that `uncertain_labels` gives it.
 
         Args:
             name: the name of the label.
@@ -152,11 +155,12 @@ class Labels:
         return codes
 
     def _codes_of_words(self, column: Any, code_of_word: Mapping[str, int]) -> Codes:
-        """Returns the codes of a label's cells, int8 `[num_rows]`, from their words.
+        """Returns what a label's cells say, as `_codes` does, for cells that are words.
 
         Args:
-            column: a pyarrow array of the label's cells.
-            code_of_word: the code of each word that means yes or no.
+            column: a pyarrow array of the label's cells, in which missing cells are null.
+            code_of_word: `YES` or `NO` for each word that means it, in the form of `label_word`. Words for uncertain
+                are added. Any other word is `_WRONG`.
         """
         coded = as_texts(column).dictionary_encode()
         words = coded.dictionary.to_pylist()
@@ -171,13 +175,13 @@ class Labels:
         return np.asarray(np.array(codes, np.int8)[word_of_row])
 
     def _read_names(self, column: Any, tells_nothing: BoolArray) -> ReadLabels:
-        """Returns the labels that cells list.
+        """Returns the labels of rows whose labels are listed in one cell each; an empty cell lists none.
 
         A cell is marked as wrong if it is not empty and cannot be read as a list of labels.
 
         Args:
             column: a pyarrow array of the cells, in which missing cells are null.
-            tells_nothing: the cells by which all labels of a row are unknown, bool `[num_rows]`.
+            tells_nothing: True for a cell that means that all labels of its row are unknown, bool `[num_rows]`.
         """
         coded = as_texts(column).dictionary_encode()
         cells = coded.dictionary.to_pylist()
@@ -206,5 +210,8 @@ class Labels:
 
 
 def naming_rule(separator: str) -> str:
-    """Returns the description of a valid cell in a column that lists all labels of a record."""
+    """Returns the description of a valid cell in a column that lists all labels of a record, for an error message.
+
+    `separator` is the mark between two labels in a cell.
+    """
     return f"names of labels with {separator} between them, or a list of names in quotes"

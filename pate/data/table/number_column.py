@@ -32,10 +32,11 @@ _FRAME_DIGITS = 6
 class NumberColumn(Column):
     """A column of numbers, standardized by the mean and standard deviation of the public cells.
 
-    Numbers are first clipped to the public range. If a column has only two distinct numbers, such as 0 and 1, their
-    distance is the unit in place of the standard deviation; otherwise a rare flag would outweigh all other features of
-    its record. If the public numbers have a long tail, they are transformed by the Yeo-Johnson power that makes them
-    most similar to a normal distribution, and standardized again.
+    Public cells are those in the file of public records. Numbers are first clipped to the range of the public cells.
+    If a column has only two distinct numbers, such as 0 and 1, their distance is the unit in place of the standard
+    deviation; otherwise a rare flag would outweigh all other features of its record. If the public numbers have a long
+    tail, they are transformed by the Yeo-Johnson power that makes them most similar to a normal distribution, and
+    standardized again.
 
     Attributes:
         mean: the mean of the public cells that are not missing.
@@ -43,8 +44,8 @@ class NumberColumn(Column):
         min: the smallest of these cells.
         max: the largest of these cells.
         power: the exponent, from 0 to 2, that is applied to standardized numbers; 1 leaves them unchanged.
-        center: the number, after the power, that has the feature 0.
-        unit: the distance from `center`, after the power, that has the feature 1.
+        center: the standardized number, after the power, that has the feature 0.
+        unit: the distance from `center`, in standardized numbers after the power, that has the feature 1.
 
     Source: Yeo & Johnson 2000, "A new family of power transformations to improve normality or symmetry".
     """
@@ -122,14 +123,15 @@ class NumberColumn(Column):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The column's name; followed by the name of a mark of missing cells if public cells are missing."""
+        """The name of the column; if public cells are missing, also that of the feature which marks missing cells."""
         return (self.name, f"{self.name}={MISSING}") if self.missing else (self.name,)
 
     def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns numbers as features `[num_cells, 1]`, or `[num_cells, 2]` if public cells are missing.
 
-        The first feature is the scaled number. The second is 1 for a missing cell. A missing number has the feature 0,
-        which stands for the public mean. Numbers outside the public range are counted as unknown.
+        The first feature is the scaled number. The second is 1 for a missing cell. The first
+        feature of a missing cell, and of a cell that is no number, is 0, which is the mean over all public cells.
+        Numbers outside the range of the public cells are counted as unknown.
         """
         numbers = self.numbers(cells, spelling=spelling)
         missing = np.isnan(numbers)
@@ -147,9 +149,10 @@ class NumberColumn(Column):
         )
 
     def frame_columns(self, encoded_cells: Float32Array) -> dict[str, Any]:
-        """Returns the numbers that features encode, for a data frame.
+        """Returns the numbers that features `[num_cells, num_features]` encode, as one column by its name.
 
-        They are rounded to between a millionth and a hundred-thousandth of the public range.
+        Missing cells are NaN if public cells are missing. Numbers are rounded to a power of 10 between a millionth and
+        a hundred-thousandth of the range of the public cells.
         """
         powers = encoded_cells[:, 0].astype(np.float64) * self.unit + self.center
         numbers = _inverse_yeo_johnson(powers, self.power) * self.std + self.mean

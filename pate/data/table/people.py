@@ -70,7 +70,7 @@ def person_names(words: Any, spelling: CellSpelling = USUAL) -> Any:
 
 
 def looks_of(owner_names: Any) -> Any:
-    """Returns a simplified form of each name, so that similar names have equal forms.
+    """Returns a simplified form of each name, a pyarrow array `[num_names]`; similar names have equal forms.
 
     Similar names differ only in letter case, accents, punctuation and leading zeros. Punctuation between digits counts
     if there are few digits, because 1-11 and 11-1 are different people. Punctuation between thousands, as in 100,001,
@@ -117,8 +117,8 @@ class People:
 
     Attributes:
         person_of_row: for each split, the person of each row, `[num_rows]`. A person has the same number in all splits.
-        lowercase_codes: `[num_persons]`, equal for persons whose names differ only in letter case.
-        look_codes: `[num_persons]`, equal for persons with similar names: see `looks_of`.
+        lowercase_codes: whole numbers `[num_persons]`, equal for persons whose names differ only in letter case.
+        look_codes: whole numbers `[num_persons]`, equal for persons with similar names: see `looks_of`.
     """
 
     person_of_row: tuple[IntArray, ...]
@@ -152,7 +152,10 @@ class People:
 
     @classmethod
     def _from_numbers(cls, columns: Sequence[IntArray]) -> People:
-        """Returns the persons whom whole numbers name. Two numbers look alike if they differ in their sign alone."""
+        """Returns the persons whom whole numbers name, as `from_names` does.
+
+        `columns` has an array `[num_rows]` for each split. Two numbers look alike if they differ in their sign alone.
+        """
         names, first_rows, name_of_row = np.unique(
             np.concatenate(columns), return_index=True, return_inverse=True
         )
@@ -178,9 +181,9 @@ class People:
         ]
 
     def merged_by_looks(self) -> list[IntArray]:
-        """Returns, for each split, groups in which persons with similar names are merged.
+        """Returns, for each split, the group of each row, `[num_rows]`: persons with similar names are one group.
 
-        Groups are numbered from 0 in the order of their first rows.
+        See `looks_of` for similar names. Groups are numbered from 0 in the order of their first rows.
         """
         merged = _merged(
             person_of_row=np.concatenate(self.person_of_row), code_of_person=self.look_codes
@@ -217,7 +220,12 @@ class People:
 
 
 def _parts(owner_numbers: IntArray, name_columns: Sequence[Any]) -> tuple[IntArray, ...]:
-    """Returns the numbers of all rows, `[num_rows]`, as one array for each of the columns that follow each other."""
+    """Cuts an array with a number for each row into parts as long as the given columns, and returns the parts.
+
+    Args:
+        owner_numbers: the number of each row, `[num_rows]`, where the rows of the columns follow each other.
+        name_columns: arrays whose lengths sum to num_rows.
+    """
     return tuple(np.split(owner_numbers, np.cumsum([len(column) for column in name_columns])[:-1]))
 
 
@@ -226,7 +234,7 @@ def smallest_of_group(group_of_row: IntArray, number_of_row: IntArray) -> IntArr
 
     Args:
         group_of_row: the group of each row, from 0, `[num_rows]`.
-        number_of_row: the number of each row, `[num_rows]`.
+        number_of_row: a whole number for each row, `[num_rows]`.
     """
     smallest = np.full(int(group_of_row.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(smallest, group_of_row, number_of_row)
@@ -234,18 +242,18 @@ def smallest_of_group(group_of_row: IntArray, number_of_row: IntArray) -> IntArr
 
 
 def _codes(words: Any) -> IntArray:
-    """Returns a number for each word, such that equal words have equal numbers."""
+    """Returns a number from 0 for each word of a pyarrow array, `[num_words]`; equal words have equal numbers."""
     return np.asarray(words.dictionary_encode(null_encoding="encode").indices.to_numpy(), np.int64)
 
 
 def _merged(person_of_row: IntArray, code_of_person: IntArray) -> IntArray:
-    """Returns the person of each row after all persons with equal codes are merged.
+    """Returns the person of each row, `[num_rows]`, after persons with equal codes are merged into one.
 
-    The smallest number of a merged person that occurs stands for all of them.
+    Of the merged persons that occur in these rows, the one with the smallest number stands for all.
 
     Args:
         person_of_row: the person of each row, `[num_rows]`.
-        code_of_person: the code of each person, `[num_persons]`.
+        code_of_person: for each person, a whole number that is equal for persons to be merged, `[num_persons]`.
     """
     persons = distinct(person_of_row)
     _, first, person_codes = np.unique(

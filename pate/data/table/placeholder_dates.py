@@ -17,12 +17,12 @@ _MIN_OTHER_DATES = 3
 def placeholder_dates(days: FloatArray) -> list[float]:
     """Returns the dates in a public column that are probably placeholders for a missing date, as days since 1970.
 
-    Rule: the first or last of the dates is a placeholder if the nearest other date is far away. Far means at least ten
-    years, and more than 10 times the range of the other dates. For the first or last day of a year, 1.5 times that
-    range suffices. The rule is repeated without the placeholder, while at least three distinct dates remain.
+    Rule: the earliest or latest date is a placeholder if the nearest other date is far away. Far means at least ten
+    years, and more than 10 times the range of the other dates. For a day at the beginning or end of a year, 1.5 times
+    that range suffices. The rule is repeated without the placeholder, while at least three other distinct dates remain.
 
     Args:
-        days: the public dates as days since 1970, `[num_cells]`.
+        days: the public dates as days since 1970, `[num_cells]`; NaN for a missing cell. Times of day are ignored.
 
     >>> placeholder_dates(np.array([19000.0, 19010.0, 19020.0, 2932896.0]))
     [2932896.0]
@@ -42,14 +42,20 @@ def placeholder_dates(days: FloatArray) -> list[float]:
 
 
 def is_at_years_end(day: float) -> bool:
-    """Returns True if a date is the first day of a year or one of its last two or three days."""
+    """Returns True if a day is the first of a year or one of its last two; in a leap year, one of its last three.
+
+    `day` counts the days since 1970.
+    """
     date = np.datetime64(int(day // 1), "D")
     first_of_year = date.astype("datetime64[Y]").astype("datetime64[D]")
     return bool((date - first_of_year).astype(int) in (0, 363, 364, 365))
 
 
 def _is_far(day: float, other_days: FloatArray) -> bool:
-    """Returns True if a date is far from all other dates, which are in ascending order; see `placeholder_dates`."""
+    """Returns True if a date is far from all other dates, by the rule of `placeholder_dates`.
+
+    Both are days since 1970; `other_days` are in ascending order, `[num_others]`.
+    """
     distance = float(np.abs(other_days - day).min())
     range_of_others = float(other_days[-1] - other_days[0])
     num_ranges = _FAR_RANGES_AT_YEARS_END if is_at_years_end(day) else _FAR_RANGES

@@ -13,7 +13,7 @@ def ways_out(column_names: Sequence[str], owner_columns: str | None) -> str:
     column of people's names would leave each row protected by itself.
 
     Args:
-        column_names: the names of the columns.
+        column_names: the names of the columns that are not to become features.
         owner_columns: the columns that name the owner of a row; None if settings name none.
     """
     drop = as_setting(name="data.drop", value=column_names)
@@ -45,5 +45,8 @@ def text_remedy(column_name: str, *, source_of_new_schema: Path | None = None) -
 
 
 def rewriting(public_file: Path) -> str:
-    """Returns the start of the command line that writes another schema, as pate-schema overwrites no file."""
+    """Returns the start of the command that writes a new schema of a public file, for a message.
+
+    The command names a new file for the output, because pate-schema overwrites none.
+    """
     return f"pate-schema {as_setting(name='data', value=public_file)} output=NEW.yaml"

@@ -47,20 +47,20 @@ class Roles(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of all these columns, each once."""
+        """The names of the columns of owners, record and budget, each once."""
         columns = (*self.group, self.id, self.budget)
         return tuple(dict.fromkeys(column for column in columns if column is not None))
 
     @property
     def group_unit(self) -> PrivacyUnit:
-        """The unit of privacy: all records of one owner."""
+        """The unit of privacy: all rows of one owner; one row if no column names owners."""
         if len(self.group) > 1:
             return PrivacyUnit.of_owners(self.group)
         return PrivacyUnit.of_column(self.group[0]) if self.group else PrivacyUnit("one row")
 
 
 class _WrongCells:
-    """Counts of wrong cells in each column, over several batches, and the first row with a wrong cell."""
+    """Counts of wrong cells in each column, over several batches, and each column's first row with a wrong cell."""
 
     def __init__(self, num_columns: int) -> None:
         self.counts = np.zeros(num_columns, np.int64)
@@ -85,10 +85,12 @@ class _ReadBatch:
     Attributes:
         numbers: the numbers of the rows, `[num_rows]`.
         encoded: the features, with counts of cells.
-        labels: the labels; None if the rows lack columns of labels, which public rows may do.
-        has_label: whether a cell of a label is not missing.
-        cells_of_column: the cells of each column that names records, owners or budgets, see `_names`.
-        texts: the first cells of each column of free text.
+        labels: the labels; None if the rows lack a column of labels, which public rows may do.
+        has_label: False if the rows are public and all cells of labels are missing. True otherwise, and also once an
+            earlier batch had a label.
+        cells_of_column: the cells of each column that names records, owners or budgets, by its name: a pyarrow array of
+            int64 or of words.
+        texts: up to 2,000 of the batch's first cells in each column of free text, by the column's name.
         hashes: the hash of all cells of each row for the digest, `[num_rows]`; None if there is no digest.
     """
 
@@ -121,12 +123,12 @@ class Rows:
         unknown_and_missing: the numbers of unknown and of missing cells, `[num_columns, 2]`, see `Encoded`.
 
     Args:
-        batches: the rows, some thousand at a time.
+        batches: the rows, some thousand at a time, as pairs of row numbers and a pyarrow table.
         schema: encodes the features.
         label_form: reads the labels.
         roles: the columns that name records and owners.
         name: the name of the setting that names the table, for messages.
-        split: the split that the rows belong to.
+        split_name: the split that the rows belong to: private, public or test.
         cell_digest: receives all cells of the batches; None if no digest of them is needed.
         in_threads: whether several batches are encoded at a time, by the pool of threads that is open.
         place_of_row: returns the words for a row in a message, from its number.
@@ -203,13 +205,13 @@ class Rows:
 
     @property
     def record_names(self) -> list[str]:
-        """The names of the records; an empty list if no column names them."""
+        """The name of each record as a text, in the order of the rows; an empty list if no column names them."""
         return [] if self.ids is None else list(as_texts(self.ids).to_pylist())
 
     def _read(
         self, numbered_batch: NumberedBatch, roles: Roles, cell_digest: CellDigest | None
     ) -> _ReadBatch:
-        """Reads a batch. Several threads may read different batches at once.
+        """Reads a batch: features, labels, names, texts and hashes. Several threads may read different batches at once.
 
         Args:
             numbered_batch: the batch, with the numbers of its rows.
@@ -242,7 +244,10 @@ class Rows:
         )
 
     def _add(self, read_batch: _ReadBatch) -> BoolArray:
-        """Adds the counts of a batch, and returns its labels `[num_rows, num_labels]`; all are False if it has none."""
+        """Adds the counts and texts of a batch to those of this object, and returns the batch's labels.
+
+        The labels are bool `[num_rows, num_labels]`; all are False if the batch has none.
+        """
         self._wrong_cells.add(read_batch.encoded.wrong, row_numbers=read_batch.numbers)
         self.unknown_and_missing += read_batch.encoded.unknown_and_missing
         self.labeled = self.labeled or read_batch.has_label
@@ -262,11 +267,14 @@ class Rows:
         known_of_batches: Sequence[BoolArray | None],
         labels_of_batches: Sequence[BoolArray],
     ) -> BoolArray | None:
-        """Returns which labels of all rows are known, `[n, num_labels]`, or None; see the attribute `known`.
+        """Returns which labels of all rows are known, bool `[n, num_labels]`, for the attribute `known`.
+
+        It is None if all labels are known and no setting says what uncertain labels mean, or if the rows are public and
+        no label of any row is known. The latter also sets `labeled` to False.
 
         Args:
-            known_of_batches: which labels of each batch are known; None if all are.
-            labels_of_batches: the labels of each batch.
+            known_of_batches: which labels of each batch are known, `[num_rows, num_labels]`; None if all are.
+            labels_of_batches: the labels of each batch, `[num_rows, num_labels]`.
 
         Raises:
             InvalidValue: no label of any row is known, unless the rows are public.
@@ -290,7 +298,10 @@ class Rows:
         return None
 
     def _require_labels(self) -> None:
-        """Raises `InvalidValue` if a cell is no label, unless the rows are public and all their labels are missing."""
+        """Raises `InvalidValue` if a cell in a column of labels is no label, with the number of these cells.
+
+        Public rows whose labels are all missing are accepted.
+        """
         if not self.labeled:
             return
         form = self._label_form
@@ -313,7 +324,12 @@ class Rows:
             raise InvalidValue(f"{self._name}.{label}", rule=rule)
 
     def _require_values(self, column_name: str, cell_names: Any) -> None:
-        """Raises `InvalidValue` if a cell of a column is missing or has only invisible characters."""
+        """Raises `InvalidValue` if a name in a column of owners, records or budgets is missing or invisible.
+
+        Args:
+            column_name: the name of the column.
+            cell_names: the cells of the column, a pyarrow array of int64 or of words.
+        """
         pa = import_pyarrow()
         num_missing = cell_names.null_count
         if cell_names.type == pa.string():
@@ -332,7 +348,10 @@ def _known_mask(read_batch: _ReadBatch) -> BoolArray | None:
 
 
 def _names(cells: Any) -> Any:
-    """Returns the cells of a column as names `[num_rows]`: int64 if they are typed as whole numbers, else words."""
+    """Returns the cells of a column as names, a pyarrow array `[num_rows]`: int64 for whole numbers, else words.
+
+    Whole numbers are recognized by the type of the array, not by the text of cells. uint64 becomes words.
+    """
     pa = import_pyarrow()
     if pa.types.is_integer(cells.type) and cells.type != pa.uint64():
         return joined(cells).cast(pa.int64())
@@ -345,7 +364,7 @@ def report_batches(
     """Yields batches as they are, and reports how many megabytes and rows were read.
 
     Args:
-        batches: the batches of a file, or of several files.
+        batches: pairs of row numbers and a pyarrow table, of a file or of several files.
         file_size_mb: the size of all files, in MB.
         report_progress: is called with the number of MB that are read, at most `file_size_mb`, and the number of rows
             in words.
@@ -362,10 +381,12 @@ def report_batches(
 def gather_batches(
     batches: Iterable[NumberedBatch], *, file_size_kb: int, report_progress: Callable[[int], object]
 ) -> Iterator[NumberedBatch]:
-    """Yields batches with columns of text, joined to larger batches so that all cores have texts to encode.
+    """Joins batches to batches of at least 32 MB, so that all cores have texts to encode, and yields these.
+
+    The last one may be smaller.
 
     Args:
-        batches: the batches of a file.
+        batches: pairs of row numbers and a pyarrow table, in the order of the file.
         file_size_kb: the size of the file, in kB.
         report_progress: is called with the number of kB that are done so far, at most `file_size_kb`.
     """

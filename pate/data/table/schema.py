@@ -112,7 +112,8 @@ class TableSchema(Preprocessing):
         """Returns the schema in which columns of text become vectors, fitted to a public pyarrow table.
 
         Rule: vectors are scaled so that, in the public pool, the total variance of all columns of text equals that of
-        all other columns, and columns of text share it equally. Without other columns, vectors have length 1.
+        all other columns, and columns of text share it equally. Without other columns, vectors have length 1. At most
+        10,000 rows of the table are used, evenly spaced.
 
         Args:
             table: the public table, with all columns of the schema.
@@ -142,7 +143,7 @@ class TableSchema(Preprocessing):
 
     @property
     def texts(self) -> dict[str, TextVectors]:
-        """The vectors of each column of text, by the column's name."""
+        """The transform from texts to vectors of each column of text that has one, by the column's name."""
         return {
             column.name: column.vectors
             for column in self.columns
@@ -151,7 +152,7 @@ class TableSchema(Preprocessing):
 
     @property
     def origin(self) -> Mapping[str, str | int | float | bool | None]:
-        """The description of the public texts to which vectors were fitted.
+        """The description of the public texts to which vectors were fitted, with digests; empty without vectors.
 
         If columns have different values for a key, the values are joined by blanks.
         """
@@ -198,7 +199,7 @@ class TableSchema(Preprocessing):
         owner_columns: str | None = None,
         source_of_new_schema: Path | None = None,
     ) -> None:
-        """Raises `InvalidValue` if a column cannot become a feature, or the schema has no column.
+        """Raises `InvalidValue` if the schema has no column, or a column cannot become a feature (see `fit_column`).
 
         Args:
             setting_name: the name of the setting that names the public file, for messages.
@@ -229,9 +230,10 @@ class TableSchema(Preprocessing):
             raise InvalidValue(f"{setting_name}.columns", 0, rule=rule)
 
     def encode(self, table: Any) -> Encoded:
-        """Returns the features of a pyarrow table that has the schema's columns, `[num_rows, num_features]`.
+        """Returns the features `[num_rows, num_features]` of a pyarrow table that has the schema's columns.
 
-        Cells are read in the notation of the schema.
+        Cells are read in the notation of the schema. A wrong cell, such as a word among numbers, is marked and raises
+        no error.
         """
         text_columns = [column.name for column in self.columns if isinstance(column, TextColumn)]
         columns = table.select(list(self.names))
@@ -334,7 +336,7 @@ class TableSchema(Preprocessing):
 
         Args:
             name: the name of the setting that names the table, for messages.
-            num_wrong: the number of wrong cells in each column, `[num_columns]`.
+            num_wrong: the number of wrong cells, such as words among numbers, in each column, `[num_columns]`.
             first_wrong: the number of the first row with a wrong cell in each column, from 0, `[num_columns]`.
             num_rows: the number of rows of the table.
             place_of_row: returns the words for a row in the message, from its number.
@@ -374,8 +376,9 @@ class TableSchema(Preprocessing):
     def unknown_cell_remarks(self, name: str, counts: IntArray, num_records: int) -> Iterator[str]:
         """Yields remarks on columns with cells that the public file does not know: on five, and then on how many more.
 
-        Columns with most such cells come first. Missing cells are counted if no cell is missing in the public file, or
-        if all are missing in this table.
+        Such cells are words without a feature, or numbers beyond the range of public cells. Columns with most of them
+        come first. Missing cells are counted if no cell is missing in the public file, or if all are missing in this
+        table.
 
         Args:
             name: the name of the setting that names the table.
@@ -402,7 +405,7 @@ class TableSchema(Preprocessing):
             yield f"{name}: {num_others} more columns have such cells"
 
     def plain(self) -> dict[str, Any]:
-        """Returns the schema as values for JSON, without parts of the notation that are the default."""
+        """Returns the schema as values for JSON; parts of the notation that are the default are left out."""
         spelling = {
             key: value
             for key, value in asdict(self.spelling).items()
@@ -449,7 +452,7 @@ class TableSchema(Preprocessing):
         return cls(columns=columns, spelling=spelling)
 
     def save(self, folder: Path | str) -> None:
-        """Writes the vectors of each column of text into a file in the folder of the schema."""
+        """Writes the vectors of each column of text into a file of its own in a folder, and nothing else."""
         for vectors in self.texts.values():
             vectors.save(path=Path(folder, vectors.file))
 
@@ -480,13 +483,16 @@ class TableSchema(Preprocessing):
 
 
 def load_settings(path: Path | str) -> TableSettings:
-    """Returns the settings of a table from a schema's file. A file of an older version gives the defaults."""
+    """Returns the settings of a table that a schema's file stores; the defaults if it stores none.
+
+    Raises `InvalidValue` if the file cannot be read or a setting is impossible.
+    """
     name = f"data.schema={path}"
     return TableSettings.read(_read_file(Path(path), name=name), name=name)
 
 
 def _read_file(path: Path, name: str) -> Any:
-    """Returns the content of a schema's file.
+    """Returns the value of the YAML in a schema's file; raises `InvalidValue` if the file is missing or no YAML.
 
     Args:
         path: the file.
@@ -507,7 +513,7 @@ def _without_columns(table: Any, column_names: Collection[str]) -> Any:
 
 
 def _total_variance(features: Float32Array) -> float:
-    """Returns the sum of the variances of all features, `[num_rows, num_features]`."""
+    """Returns the sum of the variances of all columns of an array of features `[num_rows, num_features]`."""
     return float(features.var(axis=0, dtype=np.float64).sum())
 
 

@@ -50,7 +50,7 @@ class SourceFile:
     Attributes:
         path: the path, whose ending determines the kind: .csv, .csv.gz, .tsv, .parquet, .feather, .arrow, .jsonl, ...
         name: the name of the setting that names the file, for messages.
-        encoding: the encoding of a file of text that is not UTF-8, see `read_in`.
+        encoding: the encoding that a setting names for a file of text that is not UTF-8, see `read_in`.
     """
 
     path: Path
@@ -65,7 +65,7 @@ class SourceFile:
 
     @property
     def kind(self) -> Kind:
-        """The kind of the file.
+        """The kind of the file by its ending, such as csv, json or parquet.
 
         Raises:
             InvalidValue: the file does not exist, or its ending is unknown.
@@ -87,7 +87,7 @@ class SourceFile:
     def read_in(self) -> str:
         """The encoding in which a file of text is read.
 
-        See `encoding_of`. Raises `InvalidValue` for a file in another encoding than UTF-8, half of whose lines with
+        See `encoding_of`. Raises `InvalidValue` if the result is not UTF-8, and yet at least half of the lines with
         bytes beyond ASCII are UTF-8.
         """
         encoding = encoding_of(self.path, named_encoding=self.encoding)
@@ -96,7 +96,7 @@ class SourceFile:
         return encoding
 
     def open_text(self, newline: str | None = None) -> TextIO:
-        """Opens the file as text, decompressed. `newline` is the argument of Python's `open`."""
+        """Opens the file as text in the encoding `read_in`, decompressed. `newline` is that of Python's `open`."""
         # In plain utf-8 a byte-order mark would become a character of the text.
         encoding = "utf-8-sig" if self.read_in == UTF_8 else self.read_in
         if self.path.suffix == ".gz":
@@ -130,7 +130,10 @@ class SourceFile:
         return InvalidValue(self.name, self.path, rule=rule, hint=hint)
 
     def encoding_refusal(self) -> InvalidValue:
-        """Returns an error that states that the text is not in the expected encoding, with advice."""
+        """Returns the error for a text that is not in the expected encoding, with advice.
+
+        It names mixed encodings, UTF-16 without a byte-order mark, or settings to try, as the bytes suggest.
+        """
         lines = mixed_lines(self.path, encoding=self.encoding)
         if lines.mostly_utf_8:
             num_lines = lines.utf_8 + lines.other
@@ -154,7 +157,7 @@ class SourceFile:
         )
 
     def nul_refusal(self) -> InvalidValue:
-        """Returns an error that states that the text has NUL bytes, as UTF-16 has if it is read byte by byte."""
+        """Returns the error for a text with NUL bytes, which is probably UTF-16 that was read in another encoding."""
         encoding = self._likely_utf_16 or "utf-16-le"
         setting = self.setting_name("encoding")
         return self.refusal(

@@ -43,10 +43,10 @@ _PLAIN = r"^(?:\d+|[A-Za-z_][!-~]*)$"
 def canonical_word(word: str) -> str:
     r"""Returns the canonical form of a word: words that denote the same value have the same form.
 
-    3.0 becomes 3, 2.50 becomes 2.5, and 1e+16 is written as digits. A day at 00:00:00 becomes the day, a moment is
-    converted to UTC, and true becomes True. The bounds of an interval are canonical. Letters and digits are composed
-    and of normal width, any blank becomes one blank, and invisible characters are removed. Codes such as 007 stay
-    unchanged.
+    3.0 becomes 3, 2.50 becomes 2.5, and 1e+16 is written as digits. A day at 00:00:00 becomes the day, a time with a
+    zone is converted to UTC, and true becomes True. The bounds of an interval are canonical. Letters and digits are
+    composed and of normal width, any blank becomes one blank, and invisible characters are removed. Codes such as 007
+    stay unchanged.
 
     >>> [canonical_word(word) for word in ("7.0", "7,0", " 7\u200b", "007", "2025-01-31T00:00:00", "TRUE")]
     ['7', '7', '7', '007', '2025-01-31', 'True']
@@ -68,7 +68,12 @@ def canonical_word(word: str) -> str:
 
 
 def _canonical_number(word: str, number_match: re.Match[str]) -> str:
-    """Returns the canonical form of a number, given its match with `_NUMBER`."""
+    """Returns the canonical form of a number: all digits written out, a decimal point, and no zeros at the end.
+
+    Args:
+        word: the number as text.
+        number_match: the match of the text with `_NUMBER`: sign, whole digits, fraction and exponent.
+    """
     sign, digits, fraction, exponent = number_match.groups()
     if exponent is not None:
         digits, _, fraction = format(abs(Decimal(word)), "f").partition(".")
@@ -79,7 +84,11 @@ def _canonical_number(word: str, number_match: re.Match[str]) -> str:
 
 
 def _canonical_moment(moment_match: re.Match[str]) -> str:
-    """Returns the canonical form of a moment, given its match with `_MOMENT`."""
+    """Returns the canonical form of a date with a time: in UTC, without zeros at the end, the date alone at midnight.
+
+    Args:
+        moment_match: the match of the text with `_MOMENT`: day, time, seconds, fraction and time zone.
+    """
     day, time, seconds, fraction, zone = moment_match.groups()
     time += seconds or ":00"
     if zone is not None:
@@ -96,7 +105,10 @@ def _canonical_moment(moment_match: re.Match[str]) -> str:
 
 
 def with_points(words: Any) -> Any:
-    """Returns pyarrow words `[num_words]` in which numbers with a decimal comma are written with a decimal point."""
+    """Returns pyarrow words `[num_words]` in which numbers with a decimal comma have a decimal point instead.
+
+    All other words are unchanged.
+    """
     return import_pyarrow().compute.replace_substring_regex(
         words,
         pattern=r"^(\s*[+-]?\d+),(\d+(?:[eE][+-]?\d+)?\s*)$",
@@ -105,11 +117,11 @@ def with_points(words: Any) -> Any:
 
 
 class OtherSpelling(NamedTuple):
-    """Another notation of numbers, and the settings that choose it.
+    """A notation of numbers other than that of a file, and the settings that choose it.
 
     Attributes:
         spelling: the notation.
-        setting_names: the settings, such as `data.decimal=comma`.
+        setting_names: the settings, such as `data.decimal=comma`, which differ from those of the file.
     """
 
     spelling: CellSpelling
@@ -169,7 +181,11 @@ class CellSpelling:
         return "," if self.decimal == "comma" else "."
 
     def without_grouping(self, words: Any) -> Any:
-        """Returns pyarrow words `[num_words]` in which numbers have no marks between thousands."""
+        """Returns pyarrow words `[num_words]` in which numbers have no marks between thousands.
+
+        Only the mark in the field `thousands` is removed, and only from a word that is a number with correct groups of
+        digits.
+        """
         if self.thousands is None:
             return words
         compute = import_pyarrow().compute
@@ -197,10 +213,10 @@ class CellSpelling:
         return compute.if_else(is_ambiguous, "no number", with_points(words))
 
     def others(self) -> Iterator[OtherSpelling]:
-        """Yields other notations of numbers, each with the settings that choose it.
+        """Yields the notations of numbers that differ from this one, each with the settings that choose it.
 
-        The decimal mark is a point or a comma. The mark between thousands is none or any; if `thousands` is set, none
-        or that.
+        The decimal mark is a point or a comma. If `thousands` is set, the mark between thousands is that one or none;
+        otherwise any of . , ' _ and a blank, or none.
         """
         marks = (None, *GROUPING) if self.thousands is None else (None, self.thousands)
         for decimal, thousands in product(("point", "comma"), marks):
@@ -221,7 +237,9 @@ USUAL = CellSpelling()
 
 
 def canonical_words(words: Any, spelling: CellSpelling = USUAL) -> Any:
-    """Returns pyarrow words `[num_words]` in canonical form, see `canonical_word`; null for a word that is invisible.
+    """Returns pyarrow words `[num_words]` in canonical form, see `canonical_word`.
+
+    A word without a visible character becomes null.
 
     Args:
         words: a pyarrow array of words.

@@ -201,18 +201,18 @@ class Table(TextReader):
         return completed if self.text_fit is None else completed.with_text(self.text_fit)
 
     def columns_of(self, role: str) -> tuple[str, ...]:
-        """Returns the columns that the setting `role` names."""
+        """Returns the columns that the setting `role`, such as group, names; an empty tuple if it is not set."""
         columns = getattr(self, role) or ()
         return (columns,) if isinstance(columns, str) else columns
 
     @property
     def uncertain_labels(self) -> UncertainLabels:
-        """The cells that call a label uncertain, and what they are read as."""
+        """The words in columns of labels that mean uncertain, and what the settings read them as."""
         return UncertainLabels(reading=self.uncertain, words=self.uncertain_words)
 
     @cached_property
     def schema_settings(self) -> TableSettings:
-        """The settings in the schema's file; the defaults if there is no such file."""
+        """The settings of a table that the schema's file stores; the defaults if no setting names such a file."""
         return TableSettings() if self.schema is None else load_settings(self.schema)
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
@@ -238,11 +238,17 @@ class Table(TextReader):
         return self.completed()._private_records()
 
     def public_schema(self) -> TableSchema:
-        """Returns the schema of all public columns to which settings assign no other role."""
+        """Returns the schema that is learned from the public file.
+
+        Its columns are all columns except labels, group, id, budget and dropped ones. Columns of text become vectors.
+        """
         return self._with_text_vectors(self._source.public_reading.schema)
 
     def public_remarks(self) -> tuple[str, ...]:
-        """Returns remarks for the owner on the public columns: likely misinterpretations, units, and the group."""
+        """Returns remarks for the owner on how the public columns are read.
+
+        They are on cells that may mean something else, on numbers with a unit or a long tail, and on a missing group.
+        """
         reading = self._source.public_reading
         numbers = [column for column in reading.schema.columns if isinstance(column, NumberColumn)]
         two_valued = [column.name for column in numbers if column.power == 1 and column.unit != 1]
@@ -264,18 +270,21 @@ class Table(TextReader):
 
     @cached_property
     def _source(self) -> TableSource:
-        """The files that the settings name."""
+        """The files that the settings name, as an object that opens each file when it is needed."""
         return TableSource(self)
 
     def _with_text_vectors(
         self, schema: TableSchema, stage: StageOpener = unwatched
     ) -> TableSchema:
-        """Returns the schema in which columns of text have vectors, of the kind that `text_fit` fits."""
+        """Returns the schema in which columns of text have vectors, fitted by `text_fit`, or else tf-idf.
+
+        `stage` opens the stages that report progress.
+        """
         fit_vectors = self.text_fit or TfidfVectors.fit
         return self._source.with_text_vectors(schema, fit_vectors=fit_vectors, stage=stage)
 
     def _load(self, stage: StageOpener) -> Dataset:
-        """Returns the data set, for a reader whose settings are completed."""
+        """Reads all files and returns the data set, for a reader that `completed` returned."""
         self.require_settings()
         source = self._source
         source.require_columns()
@@ -313,7 +322,7 @@ class Table(TextReader):
         )
 
     def _private_records(self) -> PrivateRecords:
-        """Returns the private records, for a reader whose settings are completed."""
+        """Reads the private file and returns its records, for a reader that `completed` returned."""
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS_RULE)
         require(self.budget is None, "data.budget", self.budget, TRAIN_ONLY_RULE)
         owners = self.columns_of("group")
@@ -363,10 +372,10 @@ class Table(TextReader):
         )
 
     def _normalize_group(self) -> None:
-        """Replaces a list of one column by the column.
+        """Checks the setting `group`, and replaces a list of one column by the column.
 
         Raises:
-            InvalidValue: the list is empty, or budgets are set although there are several columns.
+            InvalidValue: `group` is an empty list or no name, or `budget` is set although there are several columns.
         """
         group = as_name(self.group)
         if group is not None and not isinstance(group, str):
@@ -383,7 +392,10 @@ class Table(TextReader):
             raise InvalidValue("data.budget", self.budget, rule=rule)
 
     def _require_text(self, name: str) -> None:
-        """Raises `InvalidValue` unless the setting `name` is None or a text; normalizes the name of a column."""
+        """Raises `InvalidValue` unless the setting called `name` is None or a text that is not empty.
+
+        A setting that names a column gets the normalized name.
+        """
         value = getattr(self, name)
         if value is None:
             return
@@ -395,7 +407,7 @@ class Table(TextReader):
     def _require_encodings(self) -> None:
         """Raises `InvalidValue` unless `encoding` is the name of an encoding, or a mapping from splits to names.
 
-        The mapping is only allowed if each split has a file.
+        A mapping is refused if `path` names one file for all splits.
         """
         if not isinstance(self.encoding, Mapping):
             require_encoding("data.encoding", self.encoding)
@@ -408,7 +420,7 @@ class Table(TextReader):
             require_encoding(f"data.encoding.{split}", encoding)
 
     def _require_one_role_for_each_column(self) -> None:
-        """Raises `InvalidValue` if two settings name the same column. Only `group` and `id` may do so."""
+        """Raises `InvalidValue` if two settings name the same column; `group` and `id` may share one."""
         role_of: dict[str, str] = {}
         for role in (*_ROLES, "text"):
             for column in self.columns_of(role):
@@ -447,7 +459,7 @@ class Table(TextReader):
 
 
 def _columns_in_words(column_names: Sequence[str]) -> str:
-    """Returns the names of at most five columns as text for a remark."""
+    """Returns the names of the first five columns, and the number of all others, as a phrase for a remark."""
     noun = "column" if len(column_names) == 1 else "columns"
     listed = f"{noun} {', '.join(column_names[:_MAX_LISTED_COLUMNS])}"
     num_others = len(column_names) - _MAX_LISTED_COLUMNS

@@ -60,7 +60,7 @@ def make_dataset(
     Args:
         rows_of_splits: the rows of each split, by the split's name.
         schema: the schema that encoded the inputs.
-        roles: the columns that name records and owners.
+        roles: the columns that name records, owners and budgets.
         name: the name of the data set.
         input_kind: the kind of inputs, features or images.
         label_names: the names of the labels.
@@ -68,7 +68,8 @@ def make_dataset(
         notes: remarks for the owner, to which remarks on records are added.
         preprocessing: the function from raw samples to inputs, for a published model; None if there is none.
         private_cell_digest: the digest of the private rows; None if it is not computed.
-        fingerprints_of_split: see `remarks_on_copies`.
+        fingerprints_of_split: a function from a split's name to a number for each record, see `remarks_on_copies`;
+            None compares inputs alone in the search for copies.
 
     Raises:
         InvalidValue: a record or an owner is in two splits, even if the names are written differently.
@@ -133,7 +134,11 @@ def make_dataset(
 def _remarks_on_content(
     rows_of_splits: Mapping[str, Rows], schema: TableSchema, identities: _Identities
 ) -> list[str]:
-    """Returns remarks on the private texts, on records of several owners, and on similar names of owners."""
+    """Returns remarks for the owner of the data: on private texts, shared records and similar names.
+
+    The first are on words that public texts lack, the second on records of several owners, and the third on names of
+    records or owners.
+    """
     private_texts = rows_of_splits["private"].texts
     remarks: list[str] = []
     for column_name, vectors in schema.texts.items():
@@ -144,7 +149,10 @@ def _remarks_on_content(
 
 
 def _owner_names(private_rows: Rows, spelling: CellSpelling) -> dict[str, OwnerNames]:
-    """Returns the names of the private records ("id") and of their owners ("group"), as far as columns name them."""
+    """Returns the names of the private records by the key "id", and those of their owners by "group".
+
+    A key is left out if no column has such names. `spelling` is the notation of the cells.
+    """
     columns_of_kind = {
         "id": [] if private_rows.ids is None else [private_rows.ids],
         "group": private_rows.groups,
@@ -157,7 +165,7 @@ def _owner_names(private_rows: Rows, spelling: CellSpelling) -> dict[str, OwnerN
 
 
 def _budget_classes(private_rows: Rows, spelling: CellSpelling) -> NDArray[np.str_] | None:
-    """Returns the name of each private record's budget class, `[num_private]`; None if no column names the classes."""
+    """Returns the canonical name of each private record's budget class, `[num_private]`; None without such a column."""
     if private_rows.budgets is None:
         return None
     coded = joined(private_rows.budgets).dictionary_encode()
@@ -166,7 +174,7 @@ def _budget_classes(private_rows: Rows, spelling: CellSpelling) -> NDArray[np.st
 
 
 def _names_for_ledgers(name_columns: Sequence[Any], spelling: CellSpelling) -> OwnerNames:
-    """Returns the names by which ledgers recognize owners or records.
+    """Returns the distinct names by which ledgers recognize owners or records, as a set.
 
     Each owner has up to three names: a canonical word, as in older ledgers; the normalized name of a person; and that
     name in lower case. Whole numbers have one name, their digits.
@@ -258,10 +266,10 @@ def require_apart(role: str, column_name: str | None, ids: Sequence[IntArray]) -
 
 
 def split_numbers(row_numbers_per_split: Sequence[IntArray]) -> list[IntArray]:
-    """Returns the numbers of rows with the number of the split in the upper bits, so that splits share no number.
+    """Returns, for each split, its row numbers plus 2**48 times the number of the split, so that splits share none.
 
     Args:
-        row_numbers_per_split: for each split, the numbers of its rows, `[num_rows]`.
+        row_numbers_per_split: for each split, the numbers of its rows, from 0, `[num_rows]`.
     """
     return [rows | (split * _SPLIT_STEP) for split, rows in enumerate(row_numbers_per_split)]
 
@@ -273,8 +281,8 @@ class _Identities(NamedTuple):
         ids: for each split, the number of each row's record, `[num_rows]`.
         groups: for each split, the number of each row's group, `[num_rows]`. A group has all rows of an owner, or of a
             record if rows have no owners or records have weights.
-        shared: the rule for records of several owners; None if each record has one owner.
-        remarks: remarks for the user on similar names of records or of owners.
+        shared: the rule for records of several owners; None if each record has at most one owner.
+        remarks: remarks for the owner of the data on similar names of records or of owners.
     """
 
     ids: list[IntArray]
@@ -284,7 +292,7 @@ class _Identities(NamedTuple):
 
 
 def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelling) -> _Identities:
-    """Returns the numbers of the records and owners of all rows.
+    """Returns the numbers of the records and groups of all rows, in the order of the splits.
 
     Args:
         rows_per_split: the rows of each split.
@@ -292,7 +300,7 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
         spelling: the notation of the cells.
 
     Raises:
-        InvalidValue: an owner or a record is in two splits.
+        InvalidValue: an owner or a record is in two splits, or rows that must differ have the same id.
     """
     remarks: list[str] = []
     ids = split_numbers([rows.numbers for rows in rows_per_split])
@@ -347,7 +355,7 @@ def _link_owners(owners_of_splits: Sequence[Sequence[IntArray]]) -> list[IntArra
 def _with_ids_of_repeats(
     column_name: str, ids: Sequence[IntArray], groups: Sequence[IntArray] | None
 ) -> list[IntArray]:
-    """Returns, for each split, ids that differ between rows: every further row with an id gets another number.
+    """Returns, for each split, ids that differ between rows: every further row with the same id gets a new number.
 
     Args:
         column_name: the column of ids, for messages.

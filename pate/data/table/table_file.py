@@ -101,7 +101,7 @@ class TableFile:
 
     @property
     def kind(self) -> Kind:
-        """The kind of the files."""
+        """The kind of the files, the same for all: csv, json, parquet or arrow."""
         return self.files[0].kind
 
     @property
@@ -116,7 +116,7 @@ class TableFile:
 
     @property
     def read_in(self) -> str:
-        """The encoding in which all files of text are read; UTF-8 where they are in several."""
+        """The encoding in which all files are read; UTF-8 if they are in different encodings."""
         encodings = {file.read_in for file in self.files}
         return encodings.pop() if len(encodings) == 1 else UTF_8
 
@@ -133,8 +133,10 @@ class TableFile:
     def row_in_words(self, row_number: int) -> str:
         """Returns the place of a row for a message: its number in its file, from 1, and the file if there are several.
 
+        In a table with a column of splits it is the number of the row alone, counted as by `rows`.
+
         Args:
-            row_number: the number of the row in the table, from 0.
+            row_number: the number of the row from `rows`, from 0.
         """
         if self.split_column is not None or len(self.files) == 1:
             return row_in_words(row_number)
@@ -149,10 +151,11 @@ class TableFile:
         return row_in_words(row_number)
 
     def spelling(self, default_spelling: CellSpelling = USUAL) -> CellSpelling:
-        """Returns the notation of the cells.
+        """Returns the notation of the cells, which settings name in part.
 
         Args:
-            default_spelling: the notation for the parts that no setting names.
+            default_spelling: the notation of the other parts. Its mark between thousands is used only with its decimal
+                mark.
         """
         decimal = self.decimal
         if decimal is None:  # a mark between thousands is not the decimal mark
@@ -177,14 +180,14 @@ class TableFile:
 
     @cached_property
     def _json_lines(self) -> dict[Path, JsonLines]:
-        """The reader of each file of JSON lines, which knows the fields of the file once it has read them."""
+        """The reader of each file of JSON lines, by the path; a reader looks for the fields of its file only once."""
         return {
             source_file.path: JsonLines(source_file, self.whole_lists) for source_file in self.files
         }
 
     @cached_property
     def _all_names(self) -> list[str]:
-        """The names of all columns.
+        """The names of all columns, with the column of splits, in the order of the first file.
 
         Raises:
             InvalidValue: a file has another column than the first one, or lacks one of its columns.
@@ -203,12 +206,12 @@ class TableFile:
 
     @cached_property
     def _schema(self) -> Any:
-        """The pyarrow schema of all columns of typed files, whose types hold the cells of all files."""
+        """The pyarrow schema of typed files (Parquet, Arrow), with types that hold the cells of all files."""
         empty_tables = [next(self._batches_of(source_file)) for source_file in self.files]
         return common_schema(self.files, schemas=[table.schema for table in empty_tables])
 
     def rows(self, column_names: list[str] | None = None) -> Iterator[NumberedBatch]:
-        """Yields batches of this split's rows, with the numbers of the rows.
+        """Yields pairs of row numbers and a pyarrow table, with all rows of this split in order.
 
         Rows are numbered from 0, over all files. Public rows are numbered among public rows, so that neither a
         published number nor a number in an error depends on the private rows of the same file.
@@ -238,7 +241,11 @@ class TableFile:
             raise InvalidValue(self.setting, rule=f"{rows}, the table has none")
 
     def _rows_of_part(self, split_column: str, column_names: list[str]) -> Iterator[NumberedBatch]:
-        """Yields batches of the rows in which the column `split_column` names this split, with the rows' numbers."""
+        """Yields the batches of `rows` for a table of several splits, each perhaps without rows.
+
+        Only rows in which the column `split_column` has the name of this split are yielded. Any other word than
+        private, public or test there is an `InvalidValue`.
+        """
         num_of_part = 0
         columns_read = list(dict.fromkeys([*column_names, split_column]))
         for numbers, batch in _numbered(self.batches(columns_read)):
@@ -287,7 +294,10 @@ class TableFile:
             yield from _of_equal_length(self._typed_alike(column_names))
 
     def _typed_alike(self, column_names: list[str]) -> Iterator[Any]:
-        """Yields the batches of all typed files, with each column cast to one type for all files."""
+        """Yields pyarrow tables of all typed files, one file after the other, with one type for each column.
+
+        Raises `InvalidValue` if a cell of a file does not fit into the common type.
+        """
         schema = import_pyarrow().schema([self._schema.field(column) for column in column_names])
         for source_file in self.files:
             for batch in self._batches_of(source_file, column_names=column_names):
@@ -328,7 +338,8 @@ class TableFile:
 def _of_equal_length(batches: Iterator[Any]) -> Iterator[Any]:
     """Yields pyarrow tables of `BATCH_ROWS` rows, as a file has into which all rows are joined; the last has the rest.
 
-    The first table has no rows. Digests of private cells depend on which floats lie in one batch.
+    The first table has no rows. Equal batches are needed because digests of private cells depend on which floats lie in
+    one batch.
     """
     pa = import_pyarrow()
     waiting = [next(batches)]

@@ -41,7 +41,7 @@ class TableSettings:
         """Returns the settings in a schema's file; the defaults if the file has none.
 
         Args:
-            content: the content of the file, with the settings under the key `settings`.
+            content: the values of the file's YAML, with the settings under the key `settings`.
             name: the name of the setting that names the file, for messages.
 
         Raises:

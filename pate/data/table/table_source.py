@@ -56,7 +56,7 @@ class TableSource:
 
     @cached_property
     def files(self) -> dict[str, TableFile]:
-        """The file of each split that settings name: a separate file, or the rows of the split in the common file."""
+        """The table of each split that settings name, by split: a file of its own, or its rows in the common file."""
         settings = self._settings
         if settings.path is not None:
             common_file = self._file(
@@ -86,7 +86,10 @@ class TableSource:
 
     @cached_property
     def label_form(self) -> Labels:
-        """The columns that hold the labels, and the words that mean yes."""
+        """The reader of labels: which columns hold them, and how their cells are written.
+
+        It may read all files, for the words of labels or the names in a column that lists labels.
+        """
         settings = self._settings
         if settings.label_separator is None or not settings.labels:
             return labels_with_columns(
@@ -104,7 +107,11 @@ class TableSource:
 
     @cached_property
     def columns_without_features(self) -> set[str]:
-        """The names of the columns that do not become features."""
+        """The names of the columns that do not become features.
+
+        They are labels, group, budget, id and dropped columns, also those that the schema's file names as label, id or
+        dropped.
+        """
         columns = {*self.label_form.names, *self.label_form.columns}
         for role in ("drop", "group", "budget", "id"):
             columns.update(self._settings.columns_of(role))
@@ -122,7 +129,7 @@ class TableSource:
         return ", ".join(self._settings.columns_of("group")) or None
 
     def require_columns(self) -> None:
-        """Raises `InvalidValue` if a file lacks a column that settings name, or a column that becomes a feature."""
+        """Raises `InvalidValue` if a file lacks a column that settings name, or a feature that another file has."""
         names_of_split = {split: file.names for split, file in self.files.items()}
         all_names = dict.fromkeys(name for names in names_of_split.values() for name in names)
         for column in self._settings.drop:
@@ -145,7 +152,7 @@ class TableSource:
 
     @cached_property
     def public_reading(self) -> PublicReading:
-        """The schema that is learned from the public records, before texts become vectors, and remarks on it.
+        """The schema that is learned from the public records, before texts become vectors, and remarks on its columns.
 
         Raises:
             InvalidValue: the public file lacks a column that settings name, or no column becomes a feature.
@@ -223,6 +230,8 @@ class TableSource:
     ) -> TableSchema:
         """Returns the schema in which columns of text become vectors that are fitted to the public texts.
 
+        Without columns of text in the settings, the schema is returned unchanged.
+
         Args:
             schema: the schema of the public columns.
             fit_vectors: the function that fits vectors to public texts.
@@ -294,7 +303,7 @@ class TableSource:
             )
 
     def _file(self, path: Path, name: str, encoding: str) -> TableFile:
-        """Returns a file of the table.
+        """Returns a file of the table, to be read in the notation that the settings name.
 
         Args:
             path: the path of the file, a folder or a pattern.
@@ -316,10 +325,10 @@ class TableSource:
     def _columns_with_role(self, split_name: str) -> list[str]:
         """Returns the columns of labels, owners, ids and budgets that the file of a split must have.
 
-        A public file may lack all columns of labels.
+        A public file may lack all columns of labels, and only a private file has budgets.
 
         Raises:
-            InvalidValue: the file lacks such a column.
+            InvalidValue: the file lacks one of these columns.
         """
         file = self.files[split_name]
         columns_of_role = {}
@@ -357,10 +366,12 @@ def _with_progress(
     has_texts: bool,
     stage: StageOpener,
 ) -> Iterator[Iterable[NumberedBatch]]:
-    """Gives the body of a `with` statement batches that report how far they are read. A small file reports nothing.
+    """Gives the body of a `with` statement batches that report how far they are read.
+
+    A small file without texts reports nothing.
 
     Args:
-        batches: the batches of the file.
+        batches: pairs of row numbers and a pyarrow table, in the order of the file.
         table_file: the file, whose size is the end of the stage.
         split_name: the split that is read, for the name of the stage.
         has_texts: whether columns of text are encoded. Then batches are joined to larger ones.

@@ -22,7 +22,11 @@ class TextColumn(Column):
     """A column of words that nearly all differ, such as names or comments.
 
     The column cannot become a feature until it has `vectors`. A text is then encoded as a vector of length `weight`, or
-    as 0 if its words are unknown. A missing text is encoded like an empty text.
+    as 0 if all its words are unknown. A missing text is encoded like an empty text.
+
+    Attributes:
+        vectors: the transform from texts to vectors of length 1; None if there is none yet.
+        weight: the length of the vector of a text, above 0.
     """
 
     vectors: TextVectors | None = None
@@ -32,18 +36,21 @@ class TextColumn(Column):
 
     @property
     def expects(self) -> str:
-        """The description of what the public file would have to hold, because the column cannot become a feature."""
+        """The description of what the public file would have to hold for a feature without text vectors."""
         return "numbers, dates such as 2025-01-31, or words that occur again"
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The name of each component of a text's vector."""
+        """The name of each component of a text's vector; an empty tuple without `vectors`."""
         if self.vectors is None:
             return ()
         return tuple(f"{self.name}[{dimension}]" for dimension in range(self.vectors.dimension))
 
     def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
-        """Returns texts as vectors `[num_cells, dimension]` of length `weight`; 0 for an unknown text."""
+        """Returns texts as vectors `[num_cells, dimension]` of length `weight`; `[num_cells, 0]` without `vectors`.
+
+        A text without a known word has the vector 0. It counts as unknown, unless it is missing.
+        """
         encoded = super().encode(cells, spelling=spelling)
         if self.vectors is None:
             return encoded
@@ -57,7 +64,10 @@ class TextColumn(Column):
         )
 
     def plain(self) -> dict[str, Any]:
-        """Returns the column as values for JSON. The vectors are stored in a file in the same folder as the schema."""
+        """Returns the column as values for JSON, with the name and the digest of the file of its vectors.
+
+        The transform itself is in that file, in the same folder as the schema.
+        """
         vectors = self.vectors
         if vectors is None:
             return super().plain()
@@ -75,7 +85,7 @@ class TextColumn(Column):
     def read(cls, name: str, schema_entry: Mapping[str, Any], folder: Path | None) -> Self:
         """Builds the column from the entry that `plain` returned, with the file of vectors in the folder.
 
-        For the arguments see `Column.read`.
+        If the entry names no file, or `folder` is None, the column has no vectors. For the arguments see `Column.read`.
         """
         if "file" not in schema_entry or folder is None:
             return cls(name, missing=False)

@@ -76,7 +76,7 @@ def common_schema(source_files: Sequence[SourceFile], schemas: Sequence[Any]) ->
 
 
 def _open_arrow(source: Any) -> tuple[Any, Iterator[Any]]:
-    """Returns the schema and the batches of an Arrow file.
+    """Returns the pyarrow schema and the record batches of a Feather or Arrow file that is open.
 
     The file may also be an Arrow stream, which has no index at its end.
     """

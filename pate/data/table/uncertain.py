@@ -28,9 +28,9 @@ _CERTAIN_WORDS = ("0", "1", "false", "no", "true", "yes")
 
 
 def label_word(word: str) -> str:
-    """Returns the form in which words of a label's column are compared.
+    """Returns the form in which words of a label's column are compared: 1 for 1.0, and yes for Yes.
 
-    It is the form of `canonical_word`, such as 1 for 1.0, with case folded.
+    It is the form of `canonical_word` with case folded.
     """
     return canonical_word(word).casefold()
 
@@ -48,7 +48,7 @@ class UncertainLabels:
     words: tuple[str, ...] = ()
 
     def require(self, separator: str | None = None) -> None:
-        """Raises `InvalidValue` if a field has an impossible value.
+        """Raises `InvalidValue` if a field has an impossible value, or if `reading` is set beside a separator.
 
         Args:
             separator: the mark between the labels in one cell; None if each label has a column.
@@ -85,7 +85,7 @@ class UncertainLabels:
 
     @cached_property
     def codes_of_numbers(self) -> Mapping[float, int]:
-        """The code of each number that means uncertain; empty if there is none."""
+        """What each number that means uncertain is read as: `YES`, `NO` or `UNKNOWN`; empty if `reading` is None."""
         codes = {}
         for word, code in self.codes.items():
             with suppress(ValueError):
@@ -94,12 +94,15 @@ class UncertainLabels:
 
     @cached_property
     def codes(self) -> Mapping[str, int]:
-        """The code of each word that means uncertain, in the form of `label_word`; empty if there is none."""
+        """What each word that means uncertain is read as: `YES`, `NO` or `UNKNOWN`; empty if `reading` is None.
+
+        The words are in the form of `label_word`.
+        """
         if self.reading is None:
             return {}
         return {label_word(word): READINGS[self.reading] for word in (*_USUAL_WORDS, *self.words)}
 
 
 def as_words(words: Any) -> Any:
-    """Returns a setting that lists words as a tuple of texts; anything else as it is."""
+    """Returns a list of words in a setting as a tuple, with whole numbers as texts; another value unchanged."""
     return tuple(map(as_name, words)) if isinstance(words, (list, tuple)) else words

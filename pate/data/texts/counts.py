@@ -16,7 +16,8 @@ _DAMPED_COUNTS: FloatArray = 1 + np.log(np.arange(1, LONGEST_TEXT + 2))
 def count_words(texts: Sequence[str]) -> tuple[list[str], Any]:
     """Returns the distinct words of all texts, sorted, and the number of occurrences of each word in each text.
 
-    The counts are a sparse float64 matrix `[num_texts, num_words]`.
+    Texts are read by `plain_text`: in lower case, without HTML. The counts are a sparse float64 matrix
+    `[num_texts, num_words]`.
     """
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import CountVectorizer

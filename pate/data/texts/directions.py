@@ -34,19 +34,22 @@ def fixed_point(values: NDArray[Any]) -> FloatArray:
 
 
 def from_product(products: FloatArray) -> FloatArray:
-    """Undoes the scaling of a sum of products of two numbers from `fixed_point`, and returns the sum itself."""
+    """Returns `products / 2**52`.
+
+    A sum of products of two numbers from `fixed_point` thereby becomes the sum of products of the original numbers.
+    """
     return np.asarray(np.ldexp(products, -2 * _FRACTION_BITS), np.float64)
 
 
 def principal_directions(vectors: FloatArray, max_directions: int) -> tuple[FloatArray, FloatArray]:
-    """Returns the mean `[d]` and the leading principal directions `[d, k]` of the nonzero rows of a matrix.
+    """Returns the mean `[d]` and the leading principal directions `[d, k]` of the rows of a matrix that are not 0.
 
     Args:
         vectors: `[num_rows, d]`.
         max_directions: the largest number of directions. k is smaller if the rows vary in fewer directions.
 
     Raises:
-        InvalidValue: all nonzero rows are equal.
+        InvalidValue: fewer than two rows are not 0, or all of these are equal.
     """
     from sklearn.decomposition import PCA
 

@@ -49,8 +49,8 @@ Encode = Callable[[str], NDArray[Any]]
 class EncoderVectors(TextVectors):
     """Vectors of a sentence encoder, projected on the principal directions of the public texts.
 
-    The mean vector of the public texts is subtracted first. Each text is encoded separately. In a batch, the other
-    texts would influence the last bits of its vector.
+    The mean vector of the public texts is subtracted first. Each text is encoded separately, because in a batch the
+    other texts would influence the last bits of its vector.
     """
 
     kind: ClassVar[str] = "encoder"
@@ -127,7 +127,7 @@ class EncoderVectors(TextVectors):
         return len(squares) > 0 and have_lengths and has_tokens
 
     def _require_encoder(self) -> None:
-        """Raises `DamagedFile` if the encoder's own files are missing or changed."""
+        """Raises `DamagedFile` if the encoder's own files are missing, or have another digest than at the fit."""
         encoder = self._pretrained
         if encoder.path.exists() and encoder.sha256 == self.settings["sha256"]:
             return
@@ -176,7 +176,7 @@ class EncoderVectors(TextVectors):
 
     @cached_property
     def _encode(self) -> Encode:
-        """The function from one text to its vector, by the files or the arrays of the encoder."""
+        """The function from one text to its vector `[d]`, which the encoder in the arrays or in its files computes."""
         if self.settings["format"] != "onnx":
             return _sentence_transformer(folder=self._pretrained.path)
         if "model" in self.arrays:
@@ -194,7 +194,10 @@ class EncoderVectors(TextVectors):
 
 
 def _sentence_transformer(folder: Path) -> Encode:
-    """Returns the encoder in a folder of sentence-transformers. No code of the folder is executed."""
+    """Returns the function from one text to its vector, by the encoder in a folder of sentence-transformers.
+
+    No code of the folder is executed.
+    """
     encoder = _package("sentence_transformers").SentenceTransformer(
         str(folder),
         device="cpu",
@@ -211,10 +214,10 @@ def _sentence_transformer(folder: Path) -> Encode:
 
 
 def _read_encoder(pretrained: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Returns the files of an encoder as arrays, to be stored in a published model, and the settings of their use.
+    """Returns the files of an encoder as arrays of bytes, by name, and the settings of their use.
 
-    There are no arrays if the encoder is too large, is spread over several files, or is not an ONNX graph that this
-    module can run.
+    The arrays are stored in a published model. There are none if the encoder is too large, is spread over several
+    files, or is not an ONNX graph that this module can run.
 
     Raises:
         InvalidValue: the path is neither an ONNX graph nor a folder of an encoder.
@@ -254,7 +257,7 @@ def _read_encoder(pretrained: Weights) -> tuple[dict[str, NDArray[Any]], dict[st
 
 
 def _read_settings(path: Path) -> Any:
-    """Returns the content of a JSON file of sentence-transformers; an empty dictionary if there is no such file."""
+    """Returns the value in a JSON file of sentence-transformers; an empty dictionary if there is no such file."""
     return read_json(path, remedy="copy it again") if path.is_file() else {}
 
 
@@ -282,12 +285,15 @@ def _onnx_encoder(
     tokenizer_source: bytes | Path | None,
     settings: Mapping[str, Any],
 ) -> Encode:
-    """Returns the encoder of an ONNX graph.
+    """Returns the function from one text to its vector, by an ONNX graph.
 
     Args:
-        onnx_model: the graph, as bytes or as a file.
-        tokenizer_source: the tokenizer, as bytes or as a file; None for a graph that takes text.
-        settings: the settings of the use of the files.
+        onnx_model: the graph, as bytes or as a file. None, for a missing file, raises an error of onnxruntime.
+        tokenizer_source: the content of tokenizer.json, or its path; None for a graph that takes text.
+        settings: the settings of their use: `most_tokens` and `first_token`.
+
+    Raises:
+        ValueError: the graph takes tokens, and there is no tokenizer.
     """
     session = _onnx_session(onnx_model)
     inputs = session.get_inputs()
@@ -311,7 +317,7 @@ def _onnx_session(onnx_model: bytes | Path | None) -> Any:
     """Returns a session of onnxruntime that computes an ONNX graph on one core.
 
     Args:
-        onnx_model: the graph, as bytes or as a file.
+        onnx_model: the graph, as bytes or as a file. None, for a missing file, raises an error of onnxruntime.
     """
     runtime = _package("onnxruntime")
     options = runtime.SessionOptions()
@@ -322,7 +328,7 @@ def _onnx_session(onnx_model: bytes | Path | None) -> Any:
 
 
 def _tokenizer(tokenizer_source: bytes | Path, max_tokens: int) -> Any:
-    """Returns a tokenizer that cuts a text after a number of tokens and does not pad it.
+    """Returns a tokenizer of the package tokenizers that cuts a text after a number of tokens and does not pad it.
 
     Args:
         tokenizer_source: the content of tokenizer.json, or the path of this file.
@@ -338,7 +344,7 @@ def _tokenizer(tokenizer_source: bytes | Path, max_tokens: int) -> Any:
 
 
 def _encoder_of_text(onnx_session: Any, *, input_name: str, output_name: str) -> Encode:
-    """Returns the encoder of an ONNX graph that takes the text itself.
+    """Returns the function from one text to its vector, by an ONNX graph that takes the text itself.
 
     Args:
         onnx_session: the session that computes the graph.
@@ -361,7 +367,7 @@ def _encoder_of_tokens(
     tokenizer: Any,
     takes_first_token: bool,
 ) -> Encode:
-    """Returns the encoder of an ONNX graph that takes the numbers of tokens.
+    """Returns the function from one text to its vector, by an ONNX graph that takes the numbers of tokens.
 
     Args:
         onnx_session: the session that computes the graph.

@@ -54,14 +54,18 @@ def word_pattern() -> str:
 
 @cache  # compiled once
 def _too_many_marks() -> re.Pattern[str]:
-    """Returns the expression that finds a letter with more than `_MAX_MARKS` marks, without the letter itself."""
+    """Returns the regular expression that finds runs of more than 8 combining marks, which stand on one letter.
+
+    The letter itself is not matched.
+    """
     return re.compile(f"[{_marks()}]{{{_MAX_MARKS + 1},}}")
 
 
 def readable(text: str) -> str:
     """Returns the first 100,000 characters of a text, normalized and without HTML markup.
 
-    Tags become blanks, scripts and styles are removed with their content, and entities become their characters.
+    Tags become blanks, scripts and styles are removed with their content, and entities become their characters. A text
+    with letters beyond ASCII is brought to Unicode's form NFKC.
     """
     text = text[:LONGEST_TEXT]
     if "<" in text:
@@ -76,9 +80,9 @@ def readable(text: str) -> str:
 
 
 def plain_text(text: str) -> str:
-    r"""Returns a text from `readable` in lower case.
+    r"""Returns a text without HTML and normalized, as `readable` returns it, in lower case.
 
-    A run of Chinese or Japanese characters becomes overlapping pairs of characters.
+    A run of three or more Chinese or Japanese characters becomes overlapping pairs of characters.
 
     >>> plain_text("<p>Z\u00dcRICH &amp; Bern</p>").split()
     ['zürich', '&', 'bern']
@@ -97,7 +101,7 @@ def as_strings(words: Any) -> list[str]:
 
 
 def evenly_spaced(items: Sequence[T], max_items: int = MAX_FITTED_TEXTS) -> list[T]:
-    """Returns at most `max_items` of the items in order, evenly spaced from the first to the last."""
+    """Returns at most `max_items` of the items, by default 10,000, in order and evenly spaced from first to last."""
     indices = np.linspace(0, len(items) - 1, min(max_items, len(items))).astype(np.int64)
     return [items[index] for index in indices.tolist()]
 

@@ -38,12 +38,15 @@ _DTYPE_OF_BUCKETS = np.int32
 
 
 class _Vocabulary(NamedTuple):
-    """The most frequent words and parts of words that at least two public texts have.
+    """The most frequent words, and parts of words, that at least two public texts have.
+
+    A part has three or four letters and is represented by its hash, the number of a bucket.
 
     Attributes:
         words: the words, sorted.
-        buckets: the buckets of the hashed parts, in ascending order.
-        num_texts_with: the number of public texts with each word and then with each part, `[num_words + num_buckets]`.
+        buckets: the buckets of the parts, in ascending order, `[num_buckets]`.
+        num_texts_with: the number of public texts with each word, and then with a part in each bucket, `[num_words +
+            num_buckets]`.
     """
 
     words: list[str]
@@ -52,12 +55,13 @@ class _Vocabulary(NamedTuple):
 
 
 class WeightedTexts(NamedTuple):
-    """The tf-idf weights of texts, before the projection.
+    """The tf-idf weights of texts, before they are projected on directions.
 
     Attributes:
-        weights: a sparse matrix `[num_texts, num_words + num_buckets]` whose rows have at most length 1.
+        weights: a sparse matrix whose rows have at most length 1, `[num_texts, d]`: d is the number of words in the
+            vocabulary plus the number of hash buckets for parts of words.
         num_known: the number of words in the texts that are in the vocabulary, with repetitions.
-        num_words: the number of all words in the texts.
+        num_words: the number of all words in the texts, with repetitions.
     """
 
     weights: Any
@@ -129,7 +133,7 @@ class TfidfVectors(TextVectors):
         return cls(arrays=arrays, settings=settings, origin=origin)
 
     def is_usable(self) -> bool:
-        """Returns True if the arrays and words that were read from a file fit together."""
+        """Returns True if the arrays and words of a file fit together, and directions are no longer than 1."""
         words = self.settings["words"]
         buckets = self.arrays["buckets"]
         idf = self.arrays["idf"]
@@ -147,7 +151,10 @@ class TfidfVectors(TextVectors):
         return are_buckets and belong_together and len(squares) > 0 and bool(np.all(squares < 1.01))
 
     def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Returns the number of words in the texts that the vocabulary has, and the number of all their words."""
+        """Returns the number of words in the texts that the vocabulary has, and the number of all words in the texts.
+
+        Both count repetitions.
+        """
         weighted = self.weigh(texts)
         return weighted.num_known, weighted.num_words
 
@@ -198,10 +205,10 @@ class TfidfVectors(TextVectors):
 
 
 def _weigh_counts(counts: Any, idf: FloatArray) -> Any:
-    """Returns the tf-idf weights of counts, a sparse matrix `[num_texts, d]` whose rows have length 1 or 0.
+    """Returns tf-idf weights, a sparse matrix `[num_texts, d]` whose rows have length 1, or 0 without any count.
 
     Args:
-        counts: the number of occurrences of each of d words in each text, sparse `[num_texts, d]`.
+        counts: the number of occurrences of each of d words in each text, sparse `[num_texts, d]`; it is overwritten.
         idf: the inverse document frequency of each word, `[d]`.
     """
     from sklearn.feature_extraction.text import TfidfTransformer
@@ -214,7 +221,10 @@ def _weigh_counts(counts: Any, idf: FloatArray) -> Any:
 
 
 def _count_parts(words: Sequence[str]) -> Any:
-    """Returns the number of parts of each word that fall into each bucket, sparse `[num_words, _BUCKETS]`."""
+    """Returns how many parts of each word have each hash, sparse `[num_words, _BUCKETS]`.
+
+    The parts are all sequences of three or four letters, where a blank stands before and behind the word.
+    """
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import HashingVectorizer
 
@@ -232,7 +242,7 @@ def _count_parts(words: Sequence[str]) -> Any:
 
 
 def _frequent_in(texts: Sequence[str], report_progress: Callable[[int], object]) -> _Vocabulary:
-    """Returns the most frequent words and parts of words, of those that occur in at least two texts.
+    """Returns the vocabulary of public texts: the most frequent words, and parts of words, in at least two texts.
 
     Args:
         texts: the public texts.

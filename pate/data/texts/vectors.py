@@ -57,14 +57,14 @@ class TextVectors(FittedTransform):
 
     @classmethod
     def class_for_kind(cls, kind: str) -> type[FittedTransform]:
-        """Returns the class of transforms with this value of `kind`; raises `LookupError` if there is none."""
+        """Returns the subclass whose class attribute `kind` has this value; raises `LookupError` if there is none."""
         from pate.data.texts.kinds import TEXT_KINDS  # imports this module
 
         text_class: type[TextVectors] = TEXT_KINDS[kind]
         return text_class
 
     def _sample_output(self) -> Float32Array:
-        """Returns the vector of a short text; raises an error if the arrays do not fit together."""
+        """Returns the vector of a short text, `[1, dimension]`; raises an error if the arrays do not fit together."""
         if not self.is_usable():
             raise ValueError("arrays of other shapes")
         return self.vectors(["a text"])
@@ -86,9 +86,9 @@ class TextVectors(FittedTransform):
         """Returns vectors `[num_texts, dimension]` before they are scaled to length 1."""
 
     def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Returns the number of words in the texts that also occur in public texts, and the number of all their words.
+        """Returns the number of words in the texts that also occur in public texts, and the number of all words.
 
-        Both are 0 for a kind of vectors that is not based on words.
+        Both count repetitions in `texts`. Both are 0 for a kind of vectors that is not based on words.
         """
         return 0, 0
 
@@ -120,9 +120,10 @@ class TextVectors(FittedTransform):
         return np.concatenate([self._block(texts[first : first + BLOCK_ROWS]) for first in firsts])
 
     def _block(self, texts: Sequence[str]) -> Float32Array:
-        """Returns the vectors of one block of texts.
+        """Returns the vectors of one block of texts, `[num_texts, dimension]`.
 
-        They are read from the cache if a complete file has them; otherwise they are computed and stored there.
+        If `cache` is set, they are read from its file for these texts; if that is missing or damaged, they are computed
+        and stored there.
         """
         if self.cache is None:
             return self._scaled(texts)
@@ -138,7 +139,10 @@ class TextVectors(FittedTransform):
         return rows
 
     def _scaled(self, texts: Sequence[str]) -> Float32Array:
-        """Returns vectors of length 1. A vector that consists of rounding errors alone becomes 0."""
+        """Returns the vectors of texts, `[num_texts, dimension]`, scaled to length 1.
+
+        A vector that consists of rounding errors alone becomes 0.
+        """
         vectors = self._unscaled(texts)
         lengths = np.sqrt(np.square(vectors).sum(axis=1, keepdims=True))
         divisors = np.where(lengths > ROUNDING, lengths, np.inf)
@@ -146,14 +150,15 @@ class TextVectors(FittedTransform):
 
     @property
     def file(self) -> str:
-        """The name of the file that stores the transform, in a bundle or in the folder of a schema."""
+        """The name of the file that stores the transform, in the folder of a published model or of a schema."""
         return f"text-{self.digest[:12]}.safetensors"
 
     @cached_property
     def _index_of_word(self) -> dict[str, int]:
-        """The index of each word in `settings`.
+        """The index of each word in the list of words in `settings`, by the word and also by its form in lower case.
 
-        If two words are equal in lower case, the word that is in lower case has precedence.
+        If several words have the same form in lower case, it has the index of the word that is in lower case itself,
+        or else of the first one.
         """
         words: list[str] = self.settings["words"]
         numbered_words = list(enumerate(words))
@@ -170,7 +175,7 @@ def remarks_on_texts(name: str, vectors: TextVectors, texts: Sequence[str]) -> I
     Args:
         name: the name of the column.
         vectors: the transform that was fitted to the public texts.
-        texts: the first private texts.
+        texts: the first private texts; their words are counted.
     """
     num_public = int(vectors.origin.get("num_texts", _FEW_TEXTS))
     if num_public < _FEW_TEXTS:
@@ -203,7 +208,7 @@ class TextReader:
     text_fit: ClassVar[TextFit | None] = None
 
     def with_text(self, fit_vectors: TextFit) -> Self:
-        """Returns the reader with another function that fits vectors to public texts."""
+        """Returns a copy of the reader in which `fit_vectors` fits vectors to public texts."""
         reader = copy(self)  # `dataclasses.replace` does not set `text_fit`, which is no field
         normalize_field(reader, "text_fit", value=fit_vectors)
         return reader

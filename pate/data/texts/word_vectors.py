@@ -74,7 +74,7 @@ class StaticVectors(TextVectors):
         """Returns the transform whose word weights, center and directions are fitted to public texts.
 
         Args:
-            texts: the public texts.
+            texts: the public texts; at most 10,000 of them, evenly spaced, are used.
             stage: opens the stage that reports progress.
             pretrained: the file or folder of word vectors.
             dimension: the largest number of directions.
@@ -130,7 +130,10 @@ class StaticVectors(TextVectors):
         return are_words and are_marks and have_lengths and have_shapes and are_positive
 
     def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
-        """Returns the number of words in the texts that also occur in public texts, and the number of all words."""
+        """Returns the number of words in the texts that also occur in public texts, and the number of all words.
+
+        Both count repetitions. The pieces of a split word count as words; the first number never exceeds the second.
+        """
         counts, num_words = self.count_pieces(texts)
         is_public = self.arrays["weights"] < 1  # a word that no public text has has weight 1
         num_occurrences = np.asarray(counts.sum(axis=0)).ravel()
@@ -139,9 +142,10 @@ class StaticVectors(TextVectors):
         return min(num_words, num_known_pieces), num_words
 
     def count_pieces(self, texts: Sequence[str]) -> tuple[Any, int]:
-        """Returns how often each word or piece of the file occurs in each text, and the number of all words.
+        """Returns how often each word or piece in the file of vectors occurs in each text, and the number of all words.
 
-        The occurrences are a sparse matrix `[num_texts, num_words_of_file]`.
+        The occurrences are a sparse matrix `[num_texts, num_words_of_file]`. The number counts all words in the texts,
+        with repetitions, also words that the file lacks.
         """
         from scipy.sparse import csr_matrix
 
@@ -155,7 +159,7 @@ class StaticVectors(TextVectors):
         return piece_counts, int(counts.sum())
 
     def mean_vectors(self, counts: Any) -> FloatArray:
-        """Returns the weighted mean of the word vectors of each text, `[num_texts, d]`.
+        """Returns the mean of each text's word vectors, weighted as the class says, `[num_texts, d]`.
 
         The mean of a text without a known word is 0.
 
@@ -178,8 +182,8 @@ class StaticVectors(TextVectors):
     def pieces_of(self, word: str) -> list[int]:
         """Returns the indices of a word's pieces in the file; an empty list if the word cannot be split.
 
-        A word that the file has is its own piece. Otherwise the longest piece of the file is split off from the left,
-        repeatedly. If this fails, the word is tried without accents.
+        A word that the file has, with or without its accents, is its own piece. Otherwise the longest piece of the file
+        is split off from the left, repeatedly. If this fails, it is tried with the word without accents.
         """
         first_mark, later_mark = self.settings["marks"]
         forms = (word, _without_accents(word))
@@ -195,14 +199,14 @@ class StaticVectors(TextVectors):
         return []
 
     def _longest_pieces(self, word: str, first_mark: str, later_mark: str) -> list[int]:
-        """Returns the indices of the longest pieces into which a word is split from the left.
+        """Returns the indices, in the file, of the longest pieces into which a word is split from the left.
 
         The list is empty if the word cannot be split.
 
         Args:
             word: the word.
-            first_mark: the prefix of the first piece in the file.
-            later_mark: the prefix of all later pieces.
+            first_mark: the prefix that the file writes before the first piece of a word.
+            later_mark: the prefix that it writes before all later pieces.
         """
         indices = []
         start = 0
@@ -219,7 +223,7 @@ class StaticVectors(TextVectors):
 
 
 def _without_accents(word: str) -> str:
-    """Returns a word without its accents and other marks that are combined with letters."""
+    """Returns a word without accents and other combining marks, its letters decomposed (Unicode's form NFD)."""
     return "".join(letter for letter in normalize("NFD", word) if category(letter) != "Mn")
 
 
@@ -250,7 +254,10 @@ def read_vectors(vectors_path: Path) -> WordVectors:
 
 
 def _vectors_of_model(folder: Path) -> WordVectors:
-    """Reads a matrix of word vectors in safetensors, and the word of each row from the tokenizer in the same folder."""
+    """Reads word vectors from a matrix in safetensors, and the word of each row from the tokenizer beside it.
+
+    `folder` has `model.safetensors` and `tokenizer.json`, or is the path of the former.
+    """
     from safetensors.numpy import load_file
 
     path = folder / "model.safetensors" if folder.is_dir() else folder
@@ -277,7 +284,14 @@ def _vectors_of_model(folder: Path) -> WordVectors:
 
 
 def _marks_of(tokenizer_json: dict[str, Any], words: Sequence[str]) -> list[str | None]:
-    """Returns the prefixes of a tokenizer's pieces, for `WordVectors.marks`."""
+    """Returns the prefixes by which a tokenizer marks the first piece of a word, and later pieces.
+
+    The second is None if the tokenizer splits no words.
+
+    Args:
+        tokenizer_json: the key `model` of tokenizer.json.
+        words: the words and pieces of the tokenizer.
+    """
     if tokenizer_json["type"] == "WordPiece":
         return ["", tokenizer_json.get("continuing_subword_prefix", "##")]
     if tokenizer_json["type"] == "WordLevel":
@@ -288,7 +302,7 @@ def _marks_of(tokenizer_json: dict[str, Any], words: Sequence[str]) -> list[str 
 
 
 def _vectors_of_lines(path: Path) -> WordVectors:
-    """Reads a text file in which each line is a word and its numbers.
+    """Reads word vectors from a text file in which each line is a word and the numbers of its vector.
 
     A few words of GloVe contain a blank; their lines are skipped.
     """
