@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def pate_replay() -> Callable[..., Replay[Any]]:
-    """Returns `pate.testing.replay`, which raises `Leaked` where two runs differ in more than their releases."""
+    """Returns a function that calls `pate.testing.replay` and raises `Leaked` if two runs differ where they must not."""
     from pate.testing import replay
 
     def check(
@@ -35,7 +35,7 @@ def pate_replay() -> Callable[..., Replay[Any]]:
         *,
         hidden: Callable[[str], bool] | None = None,
     ) -> Replay[Any]:
-        """Returns the result of `replay`, with the same arguments; raises `Leaked` if the runs differ."""
+        """Returns the result of `replay`, with the same arguments; raises `Leaked` for differences without a release."""
         result = replay(run, data, neighbor, hidden=hidden)
         result.require_sound()
         return result
@@ -45,7 +45,7 @@ def pate_replay() -> Callable[..., Replay[Any]]:
 
 @pytest.fixture(scope="session")
 def pate_verify() -> Callable[..., Verdict]:
-    """Returns `pate.testing.verify`, which raises `PriceRefuted` where a price is refuted."""
+    """Returns a function that calls `pate.testing.verify` and raises `PriceRefuted` if the price is refuted."""
     from pate.testing import verify
 
     def check(outcome_probs_of: Callable[[Any], Any], **verify_arguments: Any) -> Verdict:
@@ -59,9 +59,9 @@ def pate_verify() -> Callable[..., Verdict]:
 
 @pytest.fixture(scope="session")
 def pate_attack() -> Callable[..., DrawAttack]:
-    """Returns `pate.testing.attack_draws`, which raises `PriceRefuted` where a claimed epsilon is refuted.
+    """Returns a function that calls `pate.testing.attack_draws` and raises `PriceRefuted` if `epsilon` is refuted.
 
-    The draws have the seed 0, unless the test passes `rng=`.
+    `epsilon` is the claimed price. The draws have the seed 0, unless the test passes `rng=`.
     """
     from numpy.random import default_rng
 

@@ -243,7 +243,7 @@ def require_rising(name: str, values: Sequence[float]) -> None:
 def _require_number(
     rule: str, holds: Callable[[Any], bool], name: str, value: float, *, owner: str = ""
 ) -> float:
-    """Returns a number as a float; raises `InvalidValue` if the value is no number or a condition is false.
+    """Returns a number as a float; raises `InvalidValue` if the value is no number or `holds` is false of it.
 
     Args:
         rule: a noun phrase for the expected number.

@@ -840,7 +840,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             warnings.warn(printable(remark), DoubtfulPlan, stacklevel=3)
 
     def _fit_ledger(self, fit_plan: FitPlan, unit: PrivacyUnit) -> FitLedger:
-        """Returns the settings of the ledger that a fit is charged to."""
+        """Returns the settings of the ledger that a fit is charged to, a file or memory; it is not opened yet."""
         return FitLedger(
             path=self.ledger,
             max_epsilon=self.max_total_epsilon,

@@ -150,7 +150,7 @@ class LabelSets(Task):
 
 
 def _holds_words(row: Any) -> bool:
-    """Returns True if all entries of a set or list are words."""
+    """Returns True if all entries of a set or list are words, that is, of the type `str`."""
     return all(isinstance(word, str) for word in row)
 
 
@@ -274,7 +274,10 @@ def _whole_numbers_as_integers(names: NDArray[Any]) -> NDArray[Any]:
 
 
 def _typed(labels: NDArray[Any]) -> NDArray[Any]:
-    """Returns an array of objects as an array of bool or of numbers, if all entries are; otherwise unchanged."""
+    """Returns an array of objects as one of bool, if all entries are truth values, or of numbers, if all are numbers.
+
+    A mixture of truth values and numbers, and an array with other entries, is returned unchanged.
+    """
     is_truth_value = {isinstance(label, (bool, np.bool_)) for label in labels.flat}
     are_numbers = all(isinstance(label, (int, float, np.number, np.bool_)) for label in labels.flat)
     is_one_kind = are_numbers and len(is_truth_value) == 1

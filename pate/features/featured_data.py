@@ -129,7 +129,7 @@ class FeaturedData:
 
 
 def _has_extractor(folder: Path) -> bool:
-    """Returns True if a folder holds the file of an extractor and that file's digest."""
+    """Returns True if a folder holds the file of an extractor, and a file with its digest that fits it."""
     try:
         digest = read_text(folder / _DIGEST_FILE, remedy=_REMEDY).strip()
         return digest == file_digest(folder / FILE, remedy=_REMEDY)

@@ -128,7 +128,7 @@ def _sample_patches(
         rng: draws the positions.
 
     Raises:
-        InvalidValue: fewer than two patches remain.
+        InvalidValue: fewer than two patches are not constant.
     """
     num_per_image = math.ceil(num_patches / len(pictures))
     _, height, width = pictures.shape

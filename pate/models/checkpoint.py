@@ -231,7 +231,7 @@ class CheckpointStore:
         return states
 
     def _signature(self, path: Path, *, arrays: State) -> str:
-        """Returns the signature of the arrays in a file, in hexadecimal; the file's name is signed, too.
+        """Returns the signature of the arrays in a file, in hexadecimal; its name and `records` are signed, too.
 
         Raises:
             InvalidValue: the key is missing, damaged, or not only this user's.

@@ -79,7 +79,9 @@ class GpuSums(RoundSums):
     def _sum_of_block(
         self, teacher_block: EqualSizes, *, question: RoundQuestion, half_weights: Tensor
     ) -> Tensor:
-        """Returns the sum of the clipped votes of some teachers, `[num_features, num_labels]`, in steps, as doubles.
+        """Returns the sum of the clipped votes of some teachers, `[num_features, num_labels]`, in steps.
+
+        It has whole numbers as doubles.
 
         Args:
             teacher_block: teachers with equal numbers of records.
@@ -113,7 +115,8 @@ class GpuSums(RoundSums):
     ) -> Tensor:
         """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
 
-        A residual is a label minus the student's probability. Residuals are cut to whole numbers, so small that doubles
+        A vote is the mean over a teacher's records of features times residuals. A residual is a label minus the
+        student's probability, times `scale`. Residuals are cut to whole numbers, so small that doubles
         hold the sums over a teacher's records exactly.
 
         Args:
@@ -171,13 +174,13 @@ class GpuSums(RoundSums):
 
     @cached_property
     def _shard(self) -> ShardRecords:
-        """The records of all teachers, sorted by teacher."""
+        """The rows of all teachers' records, sorted by teacher, as the only shard."""
         (shard,) = self._records.shards(num_shards=1)
         return shard
 
     @cached_property
     def _features(self) -> Tensor:
-        """The features of all records, int16 `[num_rows, num_features]`; computed by numpy, as on a processor."""
+        """The features of all records, int16 `[num_rows, num_features]`, in the order of `_shard`; by numpy."""
         shape = (len(self._shard.rows), self._records.width)
         features = torch.empty(shape, dtype=torch.int16, device=self._device)
         first = 0
@@ -190,12 +193,12 @@ class GpuSums(RoundSums):
 
     @cached_property
     def _labels(self) -> Tensor:
-        """The labels of all records, `[num_rows, num_labels]`, bool, or int8 if they have gaps."""
+        """The labels of all records, `[num_rows, num_labels]`, in the order of `_shard`: bool, or int8 if with gaps."""
         return self._tensor(self._records.labels[self._shard.rows])
 
     @cached_property
     def _weights(self) -> Tensor:
-        """The weight of each teacher, float64 `[num_teachers]`."""
+        """The weight of each teacher in the sum, float64 `[num_teachers]`, in the order of `_shard`; 1 by default."""
         teachers = self._shard.teachers
         weights = self._records.weights
         return self._tensor(np.ones(len(teachers)) if weights is None else weights[teachers])

@@ -71,7 +71,7 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
 
 
 def require_settings(settings: Any) -> None:
-    """Raises `InvalidValue` if a field of a dataclass object is out of range.
+    """Raises `InvalidValue` if a field of a dataclass object is outside of its range.
 
     The range depends on the field's name alone: `epochs` is a whole number >= 1 in every class, for example. Fields
     whose names have no range are not checked. None is allowed for a field whose default is None.

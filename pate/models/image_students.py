@@ -176,7 +176,10 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         )
 
     def _choices_of_network(self) -> dict[str, float]:
-        """Returns the settings of the network that its weights do not tell, by name, for `StudentModel.choices`."""
+        """Returns the settings of the network that its weights do not tell, by name, for `StudentModel.choices`.
+
+        There are none unless a subclass overrides this method.
+        """
         return {}
 
     def _train_member(
@@ -237,7 +240,10 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
 
     @abstractmethod
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> Network:
-        """Returns the architecture for images of a shape; raises `InvalidValue` if it does not fit them."""
+        """Returns the architecture for images of the shape (channels, height, width).
+
+        Raises `InvalidValue` if no such network can process images of this shape.
+        """
 
 
 class CNNModel(ImageModel):

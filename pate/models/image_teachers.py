@@ -53,7 +53,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
 
     @abstractmethod
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> Network:
-        """Returns the architecture for images of a shape."""
+        """Returns the architecture of the teachers' networks for images of the shape (channels, height, width)."""
 
     def check(self, input_shape: tuple[int, ...]) -> None:
         """Raises `InvalidValue` if inputs of this shape are no images."""
@@ -232,7 +232,10 @@ class CNNTeacher(Architecture, ImageTeacher):
         targets: list[Float32Array],
         rngs: list[np.random.Generator],
     ) -> list[State]:
-        """Trains a network for each shard, in one batch unless `is_isolated` is true."""
+        """Trains a network for each shard, and returns their states.
+
+        Unless `is_isolated` is true, all networks are trained together, as one batched network.
+        """
         if self.is_isolated:
             return super()._fit_networks(images=images, targets=targets, rngs=rngs)
         network = self._network(input_shape=images[0].shape[1:], num_labels=targets[0].shape[1])
@@ -355,12 +358,12 @@ class ResNet50Teacher(ImageTeacher):
 
     @property
     def _head(self) -> LinearTeacher:
-        """The ridge regression on frozen features."""
+        """The recipe of the ridge regressions that are the teachers if `frozen` is true; their inputs are features."""
         return LinearTeacher(penalty=self.penalty, device=self.device)
 
     @property
     def _backbone(self) -> FrozenBackbone:
-        """The network that computes frozen features."""
+        """The network that computes the features of images if `frozen` is true; it is not trained."""
         return _frozen_backbone(
             weights_file=str(self.weights),
             image_size=self.image_size,

@@ -189,7 +189,7 @@ def _frequencies(labels: BoolArray, *, known: BoolArray | None) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class _Choice:
-    """The penalty that held-out rows have chosen, and its model, which was fitted to the other rows.
+    """A penalty that was chosen by the loss on held-out rows, and its model, which was fitted to the other rows.
 
     Attributes:
         penalty: the penalty.

@@ -35,11 +35,13 @@ class RayEngine(Engine):
         address: the address of an existing cluster, or "auto" for the cluster that this machine belongs to. None uses
             the cluster that the program is connected to. If there is none, a cluster is started on this machine for the
             duration of the call.
-        num_workers: the number of actors that sum votes; None starts one for each `num_cpus` free processors.
+        num_workers: the number of actors that sum votes; None starts one for each `num_cpus` free processors, or for
+            each free processor if `num_cpus` is below 1.
         chunk_size: the number of teachers in a chunk. Engines with equal chunk sizes write equal bytes.
         num_cpus: the number of processors that a task or actor needs, > 0.
         num_gpus: the number of GPUs that a task needs; a fraction lets several tasks share a GPU.
-        max_retries: the number of times that a lost task is started again; for votes in rounds, that a lost actor is.
+        max_retries: the number of times that a lost task is started again; for votes in rounds, the number of lost
+            actors, all together, that are replaced.
         max_in_flight: the greatest number of tasks whose records are in Ray's object store at one time.
     """
 
@@ -86,7 +88,8 @@ class RayEngine(Engine):
     def round_sums(self, records: RoundRecords) -> RoundSums:
         """Returns the sums of votes in rounds, over shards in actors of the cluster.
 
-        If an actor or a node dies, another actor takes its place, with the same records, up to `max_retries` times.
+        If an actor or a node dies, another actor takes its place, with the same records, up to `max_retries` times in
+        all rounds together.
 
         Raises:
             WorkersLost: the cluster does not answer.
@@ -157,7 +160,10 @@ def connected(ray: Any, *, address: str | None, saved: str) -> Iterator[None]:
 
 
 def _connect(ray: Any, *, address: str | None, saved: str) -> None:
-    """Connects to a cluster; see `connected`."""
+    """Connects this program to the cluster at an address, or starts one on this machine if the address is None.
+
+    Arguments and errors are those of `connected`.
+    """
     try:
         # Without an address Ray would use any cluster that it finds.
         _require_answer(address or "local")

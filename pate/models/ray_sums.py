@@ -42,13 +42,16 @@ class RaySums(WorkerSums):
         super().__init__(records, num_workers=num_workers, max_deaths=engine.max_retries)
 
     def close(self) -> None:
-        """Ends all actors, and the cluster if it was started here."""
+        """Ends all actors, and the cluster if this object started it."""
         super().close()
         self._connection.close()
 
     @property
     def _num_free(self) -> int:
-        """The number of actors for which the cluster has free processors, at least 1."""
+        """The number of actors for which the cluster has free processors, at least 1.
+
+        An actor takes `RayEngine.num_cpus` processors, but at least one.
+        """
         num_free = self._ray.available_resources().get("CPU", 1.0)
         return max(1, int(num_free / max(self._engine.num_cpus, 1.0)))
 

@@ -130,7 +130,7 @@ class WorkerSums(RoundSums):
 
     @abstractmethod
     def _reason(self, death: WorkerDied, *, num_deaths: int) -> str:
-        """Returns the beginning of the message of `WorkersLost`, which names the kind of worker and a remedy.
+        """Returns the beginning of the message of `WorkersLost`, which names the kind of worker and the cause.
 
         Args:
             death: the last death of a worker.

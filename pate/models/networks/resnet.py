@@ -93,7 +93,7 @@ class ResNet50(Network):
 
     @cached_property
     def _module(self) -> torch.nn.Module:
-        """The layers as a module of torch without weights; `logits` calls it with its argument `tensors`."""
+        """The layers as a module of torch without weights; `logits` passes the weights to it in each call."""
         with torch.device("meta"):
             module: torch.nn.Module = torchvision_models().resnet50(weights=None)
         if self.num_labels == 0:
