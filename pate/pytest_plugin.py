@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def pate_replay() -> Callable[..., Replay[Any]]:
-    """Returns a function that calls `pate.testing.replay` and raises `Leaked` if two runs differ where they must not."""
+    """Returns a function that calls `pate.testing.replay` and raises `Leaked` if the two runs have leaks.
+
+    A leak is a difference between the runs that their releases do not explain.
+    """
     from pate.testing import replay
 
     def check(
@@ -35,7 +38,7 @@ def pate_replay() -> Callable[..., Replay[Any]]:
         *,
         hidden: Callable[[str], bool] | None = None,
     ) -> Replay[Any]:
-        """Returns the result of `replay`, with the same arguments; raises `Leaked` for differences without a release."""
+        """Returns the result of `replay`, with the same arguments; raises `Leaked` if the two runs have leaks."""
         result = replay(run, data, neighbor, hidden=hidden)
         result.require_sound()
         return result

@@ -180,7 +180,7 @@ class GpuSums(RoundSums):
 
     @cached_property
     def _features(self) -> Tensor:
-        """The features of all records, int16 `[num_rows, num_features]`, in the order of `_shard`; by numpy."""
+        """The features of all records, int16 `[num_rows, num_features]`, in the order of `_shard`."""
         shape = (len(self._shard.rows), self._records.width)
         features = torch.empty(shape, dtype=torch.int16, device=self._device)
         first = 0
