@@ -151,7 +151,10 @@ def _entries(aggregators: Any, *, other_methods: tuple[Method, ...] = ()) -> tup
 
 
 def _require_entry(entry: str) -> None:
-    """Raises `InvalidValue` unless an entry of `aggregators=` names an aggregator or an experiment."""
+    """Raises `InvalidValue` unless an entry of `aggregators=` names an aggregator or an experiment.
+
+    `aggregator:` or `experiment:` may stand before the name, and @T behind it, for T teachers.
+    """
     name, at, num_teachers = entry.partition("@")
     group, colon, member = name.rpartition(":")
     if colon and group not in _GROUPS:

@@ -279,7 +279,7 @@ def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
 
 
 def _write(folder: Path) -> list[dict[str, Any]]:
-    """Writes sweep.csv and returns its jobs; without a finished job there is no file and the list is empty."""
+    """Writes sweep.csv in the folder of a sweep, and returns its jobs; writes nothing if no job has finished."""
     jobs = [
         read_json(path, rule="a job of this sweep", remedy=_REMEDY)
         for path in sorted((folder / "jobs").glob(_RESULT_FILE_PATTERN))

@@ -138,7 +138,7 @@ class Bench:
         return self.student_of_labels(self.queries.labels, seed=seed, known=self.queries.known)
 
     def ceiling(self, name: str) -> Reference:
-        """Returns the reference that trains a model on all private records, without privacy.
+        """Returns, as a reference, the best of a few models that are trained on all private records without privacy.
 
         Args:
             name: the name of the reference in tables.
@@ -152,7 +152,7 @@ class Bench:
         )
 
     def all_records_model(self, seed: int) -> Trained:
-        """Trains a model on all private records and their true labels, without privacy."""
+        """Trains a few models on all private records and their true labels, without privacy, and returns the best."""
         student_seed = RandomStreams(seed).seed("student")
         return Trained(
             train_on_all_records(

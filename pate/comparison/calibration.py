@@ -51,7 +51,7 @@ class Calibration:
         return read_value(cls, path, name="calibration", rule=_RULE, remedy=_REMEDY)
 
     def write(self, path: Path) -> None:
-        """Writes the calibration to a file; writes nothing if a parameter is no plain value and no tuple of them."""
+        """Writes the calibration to a file, unless a parameter is neither a plain value nor a tuple of plain values."""
         if _is_plain(tuple(self.parameters.values())):
             make_folder(path.parent, existing_parent=path.parent.parent)
             write_text(path, text=to_json(self) + "\n")

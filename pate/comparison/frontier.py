@@ -180,7 +180,7 @@ class Frontier:
 
     @property
     def recipe_warnings(self) -> list[str]:
-        """Warnings, one for each PATE method whose kinds of teacher and student are not those of most PATE methods."""
+        """Warnings, one for each PATE method whose kinds of teacher and student are not the most frequent pair."""
         lines = [line for line in self.lines if line.teacher]
         kinds = Counter(line.recipe for line in lines)
         if len(kinds) < 2:

@@ -61,7 +61,7 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
 
 
 def _in_order(frontier: Frontier, titles: list[str]) -> list[Line]:
-    """Returns the methods of a frontier, sorted as the list of their titles is."""
+    """Returns the methods of a frontier in the order in which a list has their titles."""
     return sorted(frontier.lines, key=lambda line: titles.index(line.title))
 
 

@@ -134,7 +134,7 @@ class PATEMethod(Method):
     def at(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
-        """Returns the method with noise that meets a budget; arguments and errors as in the base class."""
+        """Returns the method with an aggregator whose noise meets a budget; see `Method.at`."""
         # The steps are those of `pate.run.train.train`.
         # 1. The price.
         priced = self.priced(budget, bench, parameters)

@@ -315,7 +315,10 @@ def run_trials(comparison_plan: ComparisonPlan, trials: list[Trial], monitor: Mo
 
 
 def _run_trial(trial_index: int, trial: Trial) -> tuple[int, list[Run]]:
-    """Runs a trial in a worker process, and returns its index and its results; an error names the method."""
+    """Runs a trial in a worker process, and returns its index and its results.
+
+    An `InvalidValue` names the method of the trial.
+    """
     try:
         with one_thread():  # the same last bits in a worker and in this process
             return trial_index, trial.run_all()

@@ -121,7 +121,7 @@ def _mentioned_classes(bases: list[type]) -> list[type]:
 
 
 def _attributes(cls: type) -> dict[str, str]:
-    """Returns the texts in the section `Attributes:` of a class's own docstring, by name."""
+    """Returns the texts in the section `Attributes:` of a class's own docstring, by the name of the attribute."""
     docstring = inspect.getdoc(cls) if "__doc__" in vars(cls) else None
     _, _, behind_heading = (docstring or "").partition("\nAttributes:\n")
     section = re.split(r"\n(?=\S)", behind_heading, maxsplit=1)[0]

@@ -19,7 +19,8 @@ _NO_VALUE = object()
 def paths_read_elsewhere(config: DictConfig) -> list[tuple[Any, ...]]:
     """Returns the paths of values that are read from outside the configuration, such as from the environment.
 
-    Every resolver counts as such, whatever its name: `oc.select` can read a value that itself reads the environment.
+    A path consists of keys and, within lists, of indices. Every resolver counts as such, whatever its name: `oc.select`
+    can read a value that itself reads the environment.
     """
     plain = OmegaConf.to_container(config, resolve=False)
     return [
@@ -36,7 +37,7 @@ def _texts_with_paths(
 
     Args:
         value: nested lists and dicts.
-        path: the path of `value`.
+        path: the path of `value`, of keys and indices.
     """
     if isinstance(value, str):
         yield path, value
@@ -85,7 +86,7 @@ def _is_pure(
 
 
 def _value_at(plain_values: Any, path: tuple[Any, ...]) -> Any:
-    """Returns the value at a path of nested plain values; `_NO_VALUE` if there is none."""
+    """Returns the value at a path (keys and indices) of nested plain values; the constant `_NO_VALUE` if none."""
     value = plain_values
     for key in path:
         if isinstance(value, dict) and key in value:

@@ -52,7 +52,7 @@ class PartSource(ConfigSource):
 
     @staticmethod
     def scheme() -> str:
-        """Returns the scheme of the source's paths."""
+        """Returns the scheme of the source's paths, `pate` as in pate://parts."""
         return _SCHEME
 
     def available(self) -> bool:

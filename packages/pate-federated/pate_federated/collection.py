@@ -129,7 +129,7 @@ class AbsentVotes(TeacherVotes):
         return np.concatenate([values, zeros])
 
     def _blocks_of_absent(self, *, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
-        """Yields the constant votes of each absent teacher, `[1, num_queries, num_labels]`, in a type."""
+        """Yields the constant votes of each absent teacher, `[1, num_queries, num_labels]` of the type `dtype`."""
         one_teacher = np.zeros((1, self.num_queries, self.num_labels), dtype=dtype)
         one_teacher[:, :, 0] = self.first_label
         yield from [one_teacher] * self.num_absent

@@ -133,7 +133,7 @@ def contribution_of(message: Message) -> Contribution | None:
 
 
 def _field(message: Message, *, name: str) -> object:
-    """Returns the field of a message that has a name; None if the message has no such field."""
+    """Returns the value of the field `name` of a message; None if the message has no such field."""
     if not message.has_content() or _RECORD not in message.content.config_records:
         return None
     return message.content.config_records[_RECORD].get(name)

@@ -43,7 +43,7 @@ _SAME = {
 
 
 def _holder_sort_key(holder: str) -> tuple[bool, int, str]:
-    """Returns the sorting key of a holder's name: numbers by value, and then other names."""
+    """Returns the key by which a holder's name is sorted: numbers first, by value, then other names as texts."""
     is_number = holder.isascii() and holder.isdigit()
     return not is_number, int(holder) if is_number else 0, holder
 
@@ -162,7 +162,7 @@ class GatheredVotes(TeacherVotes):
         return digest.hexdigest()
 
     def _vote_files(self) -> list[VoteFile]:
-        """Returns the files as vote files; raises `InvalidValue` if one of them holds a sum."""
+        """Returns `files`, all of which are vote files; raises `InvalidValue` if one of them holds a sum."""
         vote_files = [file for file in self.files if isinstance(file, VoteFile)]
         if len(vote_files) < len(self.files):
             rule = "one that reads counts, as sums do not say what one teacher votes for; or the vote files themselves"
@@ -171,7 +171,7 @@ class GatheredVotes(TeacherVotes):
 
     @property
     def have_gaps(self) -> bool:
-        """Whether a teacher may not vote on some label; public."""
+        """Whether there may be labels on which some teacher does not vote; public."""
         return any(head.have_gaps for head in self.heads) or any(
             len(names) < self.num_labels for names in self.labels_of_holders
         )

@@ -68,7 +68,7 @@ def write_queries_file(request: Request, folder: Path) -> Path:
 
 
 def votes_path(request: Request, folder: Path) -> Path:
-    """Returns the path of a holder's votes for a request."""
+    """Returns the path, in a holder's folder, of the vote file that answers a request."""
     return folder / request.digest[:16] / "votes.npz"
 
 

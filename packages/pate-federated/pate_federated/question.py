@@ -436,7 +436,7 @@ class Question:
 
     @property
     def name(self) -> str:
-        """The name of the question's files: its kind and the first digits of its digest."""
+        """The name, without ending, of the question's files: its kind and the first digits of its digest."""
         return f"{self.kind}-{self.digest[:16]}"
 
     @property

@@ -456,7 +456,7 @@ class SummedRelease:
 
     @property
     def terms(self) -> SumTerms:
-        """The terms of the holders' sum."""
+        """The terms of the secure sum, of counts alone or of counts to which holders add shares of the noise."""
         noise = self.noise
         roll = self.roll
         return (

@@ -199,7 +199,7 @@ class Alternative(Method):
     def at(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
-        """Returns the method with noise that meets a budget; arguments as in the base class."""
+        """Returns the method with the noise multiplier that meets a budget; see `Method.at`."""
         training = Training(bench=bench)
         event_for = partial(self.event_for, num_groups=training.num_groups)
         if parameters is None:

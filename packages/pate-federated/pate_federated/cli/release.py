@@ -76,7 +76,7 @@ def read_votes(config: DictConfig) -> tuple[VoteSource, Cohort]:
 
 
 def _write_sum(config: DictConfig) -> None:
-    """Writes the sum of the votes of some holders to a file, which a later pate-release can read."""
+    """Writes the sum of the votes in the files of a configuration to a file, which a later pate-release can read."""
     sum_path = Path(config.sum)
     require(sum_path.suffix == ".npz", "sum", sum_path, "a file that ends in .npz")
     paths_of_votes = vote_paths(config)
