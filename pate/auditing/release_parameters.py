@@ -28,7 +28,7 @@ class ReleaseParameters:
 
     Attributes:
         noise_std: the standard deviation of the noise of answers, or the scale of a selection's noise, in votes; 0 for
-        none.
+            none.
         screening_std: the standard deviation of the noise of a screening or a stability test, in votes; 0 for none.
         threshold_share: the fraction of the teachers who must agree for an answer.
         vote_clip: the largest number of votes of a teacher that count in a query.

@@ -23,9 +23,8 @@ class DrawAttack:
     """The result of an attack that draws from a mechanism on two neighboring data sets.
 
     Attributes:
-        lower_bound: the largest epsilon that the draws refute: with less, (epsilon, delta)-DP fails on these neighbors;
-        0
-            for none.
+        lower_bound: the largest epsilon that the draws refute: for less, (epsilon, delta)-DP fails on these neighbors.
+            It is 0 if the draws refute none.
         delta: the delta of the bound.
         confidence: the confidence of the bound.
         test: the test that the attack chose, in words.

@@ -49,7 +49,7 @@ class LowerBound:
     Attributes:
         epsilon: the bound for all releases together, at the target delta; rounded down.
         first: the counts of the first neighbor, on which some set of outcomes is likelier than a smaller epsilon
-        allows.
+            allows.
         second: the counts of the second neighbor.
         num_releases: the number of independent releases on this pair.
     """

@@ -73,12 +73,12 @@ class AttackResult:
     """The result of an attack. No epsilon covers the result, so it must not be published.
 
     Attributes:
-        epsilon: the price of the release.
+        epsilon: the price that the release claims.
         delta: the delta of all epsilons of this result.
         adjacency: the adjacency of the price.
         lower_bound: the largest epsilon that the attack refutes, among the prices of this kind of release with more or
             less noise. For `CenteredVotes` the sums with noise are compared with their distribution, for other
-            aggregators the guesses with the price.
+            aggregators the guesses with the price; for the best of several runs both, and the larger bound counts.
         lower_bound_any: the largest epsilon that the guesses refute, for any mechanism.
         confidence: the confidence of each of the two lower bounds.
         num_canaries: the number of canaries in all runs; each has one coin.
@@ -108,7 +108,7 @@ class AttackResult:
 
     @property
     def refuted(self) -> bool:
-        """Whether the guesses refute the price of the release."""
+        """Whether the attack refutes the price of the release: `lower_bound` exceeds `epsilon`."""
         return self.lower_bound > self.epsilon
 
     def to_json(self) -> dict[str, Any]:

@@ -43,9 +43,8 @@ class Craft:
 
     Attributes:
         sides: 1, -1 or 0 for each of the first labels, and 0 for all further labels. A canary votes for the labels
-        whose
-            side is its coin times its sign in the query. Empty if a canary has a sign for each label; then it votes for
-            the labels whose sign is its coin.
+            whose side is its coin times its sign in the query. Empty if a canary has a sign for each label; then it
+            votes for the labels whose sign is its coin.
         others: for each of the first labels, the number of teachers that vote for it and are no canaries; 0 for all
             further labels. Empty if a canary has a sign for each label; then half of these teachers vote for it.
     """

@@ -91,8 +91,8 @@ class DiscreteGaussian(Parameters):
     def _exact_weights(self, digits: int) -> Sequence[Interval]:
         """Returns an interval of whole numbers around the weight exp(-z**2 / (2 variance)) of z = 0, 1, -1, 2, -2, ….
 
-        All weights are multiplied by one factor. The last interval encloses the total weight of all larger z, which are
-        left out.
+        All weights are multiplied by one factor. The last interval encloses the total weight of all further z, which
+        are left out.
 
         Args:
             digits: the number of decimal digits to which the weights are known.
