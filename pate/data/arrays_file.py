@@ -149,7 +149,11 @@ class Arrays:
         )
 
     def private_records(self) -> PrivateRecords:
-        """Reads only the private records, for a holder who receives the queries from somebody else."""
+        """Reads only the private records, for a holder who receives the queries from somebody else.
+
+        The fields `public` and `test` need not be set. An array `budgets` is an `InvalidValue`; for other errors see
+        `load`.
+        """
         arrays = _read_arrays("data.private", split_path=self.private)
         if "budgets" in arrays:
             raise InvalidValue("data.private.budgets", "there", rule=TRAIN_ONLY_RULE)
@@ -327,7 +331,7 @@ def _known_mask(name: str, array: NDArray[Any], labels_shape: tuple[int, ...]) -
 
 
 def _require_bits(name: str, bits: NDArray[Any]) -> None:
-    """Raises `InvalidValue` unless all entries of an array `[n, num_labels]` are 0 or 1."""
+    """Raises `InvalidValue` unless all entries of an array `[n, num_labels]` are 0 or 1; `name` is for the error."""
     if bits.dtype == np.bool_:
         return
     num_wrong = int((~np.isin(bits, (0, 1))).any(axis=1).sum())

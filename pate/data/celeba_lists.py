@@ -89,7 +89,8 @@ def _wrong_row(
 ) -> InvalidValue:
     """Returns the error for a row of the attribute list that lacks an allowed value for each attribute.
 
-    The error names the first attribute with another value. If there is none, it has the number of values.
+    The error names the first attribute whose value is not allowed. If all values are allowed, their number is wrong,
+    and the error has that number.
 
     Args:
         row: the cells of the row: a file name, then the values.
@@ -110,7 +111,8 @@ class ListedNumbers(NamedTuple):
     """The content of a list that has a whole number for each photograph.
 
     Attributes:
-        numbers: the number of each photograph in the attribute list, int64 `[num_photographs]`.
+        numbers: the number that the list has for each photograph, int64 `[num_photographs]`, in the order of the
+            attribute list.
         num_others: the number of rows for photographs that are not in the attribute list.
     """
 

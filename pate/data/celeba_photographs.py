@@ -101,7 +101,7 @@ def _photograph_folder(copy_folder: Path) -> Path:
 
 
 def _file_versions(folder: Path) -> dict[str, _FileVersion]:
-    """Returns the state of each file in a folder, by the file's name; empty if there is no such folder."""
+    """Returns the identity and the stamp of each file in a folder, by name; empty if there is no such folder."""
     versions: dict[str, _FileVersion] = {}
     if not folder.is_dir():
         return versions

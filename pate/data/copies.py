@@ -54,7 +54,7 @@ class Inputs:
 
     @classmethod
     def from_split(cls, split: Split) -> Inputs:
-        """Computes the hashes of a split's inputs, some thousand records at a time."""
+        """Returns the hashed inputs of a split, without a copy of all inputs at once."""
         inputs = split.inputs
         blocks = inputs.blocks() if isinstance(inputs, Pixels) else row_blocks(inputs)
         _, groups = np.unique(split.group_ids, return_inverse=True)
@@ -78,7 +78,7 @@ class Inputs:
         return int((num_groups_with_input[input_of_record] > 1).sum())
 
     def count_in(self, other_inputs: Inputs) -> int:
-        """Returns the number of records in this split whose input also occurs in `other_inputs`."""
+        """Returns the number of records in this split whose input also occurs in `other_inputs`, by their hashes."""
         return int(are_among(self.hashes, other_numbers=other_inputs.hashes).sum())
 
     def share_by_chance(self, num_records: int) -> float:

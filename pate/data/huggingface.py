@@ -251,7 +251,10 @@ class HuggingFace(TextReader):
         return self.labels if column is None else column.label_names
 
     def _input_column(self) -> Column | None:
-        """Returns the column of pictures or of lists of numbers; None if inputs are columns as in `Table`."""
+        """Returns the column of pictures or of lists of numbers.
+
+        The result is None if inputs are columns of numbers, dates, words or free text, as in `Table`.
+        """
         public = self._splits["public"]
         self._require_columns("public")
         if len(self.inputs) > 1 or self.text:

@@ -48,8 +48,8 @@ class LabelListColumn:
             other_columns: the names of the columns that settings name for another purpose.
 
         Raises:
-            InvalidValue: the column is also an input, a class has the name of another column, or the number of labels
-                is unknown.
+            InvalidValue: the column or one of its classes has the name of one of `other_columns`, or the number of
+                labels is unknown.
         """
         # A `datasets.List` has a `feature`, that of its items, and a `length`. A `ClassLabel` has `names`.
         item = getattr(feature, "feature", None)

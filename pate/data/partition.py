@@ -213,7 +213,7 @@ class Partition:
 
 
 def _digest(num_teachers: int, integer_columns: list[IntArray]) -> str:
-    """Returns the SHA-256 digest of the number of teachers and of columns of whole numbers, in hexadecimal."""
+    """Returns the SHA-256 digest of the number of teachers and some arrays of whole numbers, in hexadecimal."""
     digest = hashlib.sha256(str(num_teachers).encode())
     for column in integer_columns:
         digest.update(np.ascontiguousarray(column, dtype="<i8").tobytes())

@@ -112,9 +112,9 @@ class Split:
 
     @property
     def label_shares(self) -> FloatArray:
-        """The share of records with each label among those for which it is known, `[num_labels]`; 0 if there are none.
+        """The share of records with each label, `[num_labels]`, among the records for which the label is known.
 
-        No epsilon covers the shares of a private split.
+        It is 0 for a label that is known for no record. No epsilon covers the shares of a private split.
         """
         if self.known is None:
             return np.asarray(self.labels.mean(axis=0))

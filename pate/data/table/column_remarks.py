@@ -322,7 +322,7 @@ class _Reading:
     setting_names: frozenset[str] = frozenset()
 
     def fails_on(self, words: Any) -> BoolArray:
-        """Returns whether each word of a pyarrow array cannot be read in this way, bool `[num_words]`."""
+        """Returns True for each word of a pyarrow array that cannot be read in this way, bool `[num_words]`."""
         if self.number_notation is None:
             return np.isinf(as_dates(cells=words, date_orders=(self.date_order,), first_year=2000))
         return np.isinf(as_numbers(cells=words, spelling=self.number_notation))

@@ -96,7 +96,7 @@ def days_of(
 
 
 def days_as_text(days: float) -> str:
-    """Returns days since 1970 as a date in ISO 8601, with a time unless it is midnight."""
+    """Returns days since 1970 as a date in ISO 8601, with a time in whole seconds unless it is midnight."""
     return str(np.datetime64(round(days * DAY_S), "s")).removesuffix("T00:00:00")
 
 
@@ -114,7 +114,10 @@ class WrittenDate:
 
     @classmethod
     def parse(cls, word: str) -> WrittenDate:
-        """Splits a word into the parts of a date; raises `NoDate` if the word is not a date."""
+        """Splits a word into the parts of a date; raises `NoDate` if the word has no form of a date.
+
+        Whether the calendar has such a day is not checked.
+        """
         word = " ".join(word.split())  # blanks of any kind
         for pattern in (_NUMBERS, *_WORDS):
             if match := pattern.fullmatch(word):

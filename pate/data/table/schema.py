@@ -44,7 +44,7 @@ _HEADING = """\
 
 
 class UnlikePublic(UserWarning):
-    """A warning: records have cells that the public file does not know."""
+    """A warning: records have words that are no category of the public file, or numbers beyond its range."""
 
 
 @dataclass(frozen=True)

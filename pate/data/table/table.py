@@ -161,7 +161,7 @@ class Table(TextReader):
     def require_settings(self) -> None:
         """Raises `InvalidValue` unless settings name labels, and three files or one file with a column of splits.
 
-        No file is opened.
+        No table is opened. The schema's file is read if only that may name labels.
         """
         paths = {split: getattr(self, split) for split in SPLITS}
         if self.path is not None:
@@ -218,7 +218,10 @@ class Table(TextReader):
     def load(self, stage: StageOpener = unwatched) -> Dataset:
         """Reads the files and returns the data set.
 
-        Without `id`, a record id is the number of the row in its file, with the number of the split in the upper bits.
+        Without `id`, a record id is the number of the row in its file, plus 2**48 times the number of the split.
+
+        Raises:
+            InvalidValue: a setting, a column or a cell is wrong.
         """
         return self.completed()._load(stage)
 

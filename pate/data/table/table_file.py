@@ -312,7 +312,7 @@ class TableFile:
     def _batches_of(
         self, source_file: SourceFile, column_names: list[str] | None = None
     ) -> Iterator[Any]:
-        """Yields pyarrow tables with the rows of one file, as `batches` does."""
+        """Yields pyarrow tables with the rows of one file, as `batches` does for all files; raises as it does."""
         pa = import_pyarrow()
         kind = source_file.kind
         try:

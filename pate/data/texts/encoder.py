@@ -267,7 +267,10 @@ def _has_weights_beside(model_file: Path) -> bool:
 
 
 def _onnx_files(encoder_path: Path) -> tuple[Path | None, Path | None]:
-    """Returns the paths of an encoder's ONNX graph and tokenizer. A path is None if there is no such file."""
+    """Returns the paths of an encoder's ONNX graph and of its tokenizer.json; a path is None if there is no such file.
+
+    `encoder_path` is the graph itself, or a folder with `model.onnx` or `onnx/model.onnx`.
+    """
     folder = encoder_path if encoder_path.is_dir() else encoder_path.parent
     graphs = (
         (folder / "onnx" / "model.onnx", folder / "model.onnx")

@@ -35,9 +35,9 @@ _MAX_MARKS = 8
 
 @cache  # looks up 65,000 letters, so only once and only where texts are read
 def _marks() -> str:
-    """Returns all Unicode marks that combine with the letter before them, for a regular expression.
+    """Returns the Unicode marks that combine with the letter before them, as one text for a regular expression.
 
-    Examples are the vowel signs of Indian scripts.
+    Examples are the vowel signs of Indian scripts. Marks with code points from 2**16 on are left out.
     """
     return "".join(
         re.escape(chr(code))
@@ -48,7 +48,7 @@ def _marks() -> str:
 
 @cache  # a long text, which is needed for every text that is read
 def word_pattern() -> str:
-    """Returns the regular expression of a word, which consists of letters, digits and combining marks."""
+    """Returns the regular expression of a word: letters, digits, underscores and the marks that combine with them."""
     return rf"[\w{_marks()}]+"
 
 
