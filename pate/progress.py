@@ -119,7 +119,7 @@ class Monitor:
         yield lambda done, note="": None
 
     def say(self, line: str) -> None:
-        """Shows a line to the user at once."""
+        """Shows a line to the user at once; here, in the base class, it does nothing."""
 
 
 StageOpener = Callable[[str, int], AbstractContextManager[Advance]]

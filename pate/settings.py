@@ -125,7 +125,7 @@ class AskingSettings(GuardedSettings):
 class ReleaseSettings(GuardedSettings):
     """The settings of a release of labels from private records, and of the ledger that the release is charged to.
 
-    `pate.run.release_terms.ReleaseTerms`, the plan of such a release in Python, has the same fields.
+    `pate.run.release_terms.ReleaseTerms`, the plan of such a release in Python, has these fields and others.
     """
 
     target_epsilon: float | None = setting(
@@ -184,7 +184,7 @@ class BudgetSettings(ReleaseSettings):
 class RunSettings(AskingSettings, BudgetSettings):
     """The settings of a run that trains teachers on private records and a student on their noisy labels.
 
-    `pate.run.plan.Plan`, the plan of such a run in Python, has the same fields.
+    `pate.run.plan.Plan`, the plan of such a run in Python, has these fields and others.
     """
 
     fewer_queries: bool = setting(
@@ -337,7 +337,7 @@ class VotesOfOthers:
 
 @dataclass(frozen=True, kw_only=True)
 class CollectSettings(VotesOfOthers, NoiseSettings, FolderSettings):
-    """The settings of `pate-release`, without those of its aggregator and student."""
+    """The settings of `pate-release`, which releases labels from vote files, without its aggregator's and student's."""
 
     votes: OneOrSeveral = setting(
         "the vote files: a pattern in quotes, a file, or a list of files", is_path=True
@@ -364,7 +364,10 @@ class CollectSettings(VotesOfOthers, NoiseSettings, FolderSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings(AskingSettings, PartSettings):
-    """The settings of `pate-compare`, without those of its data, teachers, student and methods."""
+    """The settings of `pate-compare`, which tries aggregators at several epsilons.
+
+    Those of its data, teachers, student, aggregators and compared methods are elsewhere.
+    """
 
     aggregators: OneOrSeveral = setting(
         "a list of the names above; NAME@T takes T teachers. A name of an experiment brings the experiment's teachers "
@@ -430,7 +433,7 @@ class CompareSettings(AskingSettings, PartSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class AccountSettings(AskingSettings, PartSettings):
-    """The settings of `pate-account`, without those of its aggregator."""
+    """The settings of `pate-account`, which prices a release without any data; its aggregator has its own."""
 
     num_labels: int = setting("the number of labels of a query", default=40)
     num_teachers: int = setting("the number of teachers that vote", default=400)
@@ -504,7 +507,7 @@ class AccountSettings(AskingSettings, PartSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class AttackSettings(AskingSettings, PartSettings):
-    """The settings of `pate-attack`, without those of its aggregator."""
+    """The settings of `pate-attack`, which attacks a rehearsal of a release; its aggregator has its own."""
 
     target_epsilon: float | None = setting(
         "the epsilon that the attack tries to refute; null takes the noise as it is", default=2.0
@@ -540,7 +543,7 @@ class AttackSettings(AskingSettings, PartSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings(VotesOfOthers, Guarantee, PartSettings):
-    """The settings of `pate-audit`, without those of its aggregator."""
+    """The settings of `pate-audit`, which prices the release of a vote file; its aggregator has its own."""
 
     votes: str = setting("an .npy, .npz or .csv file, or a run's votes.npz", is_path=True)
     noise_std: float | None = setting(
@@ -569,7 +572,7 @@ class AuditSettings(VotesOfOthers, Guarantee, PartSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class PredictSettings:
-    """The settings of `pate-predict`."""
+    """The settings of `pate-predict`, which predicts labels with a published student."""
 
     release: str = setting("the folder release/ of a finished run, or a copy of it", is_path=True)
     data: str = setting(
@@ -610,7 +613,7 @@ class PredictSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class DossierSettings:
-    """The settings of `pate-dossier`."""
+    """The settings of `pate-dossier`, which writes a page on a release for readers such as a review board."""
 
     release: str = setting("the folder release/ of a finished run, or a copy of it", is_path=True)
     output: str = setting(
@@ -642,7 +645,7 @@ class DossierSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSchemaSettings:
-    """The settings of `pate-schema`."""
+    """The settings of `pate-schema`, which learns a table's schema from a file of public records."""
 
     data: str = setting(
         "the file of the public records: .csv, .csv.gz, .tsv, .parquet, .feather or .arrow",

@@ -30,8 +30,8 @@ class RepeatedRelease(UserWarning):
 
 
 class PublicGroups(UserWarning):
-    """A warning that `public_fraction` declares a group public that has no row among the last share of the rows."""
+    """A warning that `public_fraction` declares a group public that has no row in that share of the last rows."""
 
 
 class SharedRows(UserWarning):
-    """A warning that most public samples are also among the private records."""
+    """A warning that most public samples, or most test records, are also among the private records."""

@@ -39,7 +39,7 @@ def require_readable(name: str, values: Any) -> None:
 
 
 def is_frame(inputs: Any) -> bool:
-    """Returns True if the inputs are a DataFrame; pandas is not imported."""
+    """Returns True if the inputs are a DataFrame of pandas, by its attributes; pandas is not imported."""
     return all(hasattr(inputs, name) for name in ("columns", "iloc", "dtypes", "select_dtypes"))
 
 

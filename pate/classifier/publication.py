@@ -61,7 +61,7 @@ class FitCharge:
 
     @property
     def num_draws(self) -> int:
-        """The number of draws, which is 1."""
+        """The number of times that the release is drawn, which is 1."""
         return 1
 
     @property

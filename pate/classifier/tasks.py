@@ -57,7 +57,7 @@ class Task:
         return tuple(f"label_{number}" for number in range(self.num_labels))
 
     def default_aggregator(self, adjacency: Adjacency) -> Aggregator:
-        """Returns the aggregator that is used if the user passes none; its noise is solved for later."""
+        """Returns the aggregator for users who pass none, `GaussianVotes`; its noise is solved for later."""
         # A noisy majority for each label can be used even if there are few teachers and they disagree.
         return GaussianVotes(noise_std=1.0, adjacency=adjacency)
 

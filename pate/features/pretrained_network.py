@@ -64,7 +64,7 @@ def net_of(name: str) -> Net:
     """Returns the network with the given name, without trained weights.
 
     Raises:
-        InvalidValue: the name is unknown to the package, to torchvision, and to timm (if timm is installed).
+        InvalidValue: the name is unknown to this package, to torchvision, and to timm (if timm is installed).
     """
     if name == IN_A_PACKAGE:
         network = _package("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")

@@ -75,7 +75,7 @@ class ThreadsEngine(Engine):
 class StackedEngine(ThreadsEngine):
     """An engine for a GPU: it trains one chunk of teachers after another, and sums votes in rounds, on the GPU.
 
-    A GPU is fast with hundreds of teachers in a chunk. Without a GPU the engine is `ThreadsEngine`.
+    A GPU is fast with hundreds of teachers in a chunk. Without a GPU it works as `ThreadsEngine` does.
     """
 
     def round_sums(self, records: RoundRecords) -> RoundSums:

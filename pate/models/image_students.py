@@ -104,7 +104,10 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
     def fit(
         self, inputs: Float32Array, labels: BoolArray, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
-        """Trains the members on inputs with labels; at the end, reports the mean loss of the members in each epoch."""
+        """Trains the members on inputs with labels, once and without a pool.
+
+        When all are trained, `on_epoch` gets the mean loss of the members in each epoch.
+        """
         empty_pool = np.asarray(inputs)[:0]
         training = TrainingSet(inputs, labels)
         return self.learn(training, pool=empty_pool, seed=seed, on_epoch=on_epoch)

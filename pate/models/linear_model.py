@@ -40,6 +40,6 @@ class LinearModel(FlatModel):
 
     @staticmethod
     def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
+        """Returns the probabilities `[num_rows, num_labels]` of flat inputs, as `FlatModel.formula` describes."""
         scores = inputs @ arrays["weights"] + arrays["bias"]
         return scores.clip(0, 1)

@@ -44,7 +44,7 @@ class LogisticModel(FlatModel):
 
     @staticmethod
     def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
+        """Returns the probabilities `[num_rows, num_labels]` of flat inputs, as `FlatModel.formula` describes."""
         return FlatModel.logistic(inputs @ arrays["weights"] + arrays["bias"])
 
 
@@ -308,7 +308,7 @@ class WhiteCoordinates:
             float32_weights = weights.astype(np.float32)
 
             def block_loss(first_row: int) -> tuple[float, Float32Array]:
-                """Returns the loss and the gradient of the block of rows that begins at index `first_row`."""
+                """Returns the loss and its gradient, summed over the block of rows that begins at index `first_row`."""
                 block = slice(first_row, first_row + _MAX_ROWS)
                 true_bits = bits[block]
                 scores = features[block] @ float32_weights

@@ -45,7 +45,7 @@ class LowRankModel(FlatModel):
 
     @staticmethod
     def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
+        """Returns the probabilities `[num_rows, num_labels]` of flat inputs, as `FlatModel.formula` describes."""
         features = (inputs - arrays["center"]) @ arrays["projection"]
         lengths = xp.linalg.norm(features, axis=1, keepdims=True)
         scores = features / xp.where(lengths > 0, lengths, 1) @ arrays["weights"]
@@ -87,7 +87,10 @@ class LowRankStudent(Student):
     def fit_known(
         self, training: TrainingSet, *, seed: int, on_epoch: OnEpoch | None = None
     ) -> StudentModel:
-        """Fits the model as `fit` does, to the known bits alone, which count more where few are known."""
+        """Fits the model as `fit` does, to the known bits alone.
+
+        The bits of a label are divided by the share of rows for which the label is known.
+        """
         inputs = training.inputs
         known = training.known
         rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)

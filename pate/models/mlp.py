@@ -231,7 +231,7 @@ class MLPModel(FlatModel):
 
     @staticmethod
     def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
+        """Returns the probabilities `[num_rows, num_labels]` of flat inputs, as `FlatModel.formula` describes."""
         members = list(zip(*(arrays[name] for name in _NAMES), strict=True))
         total = 0.0
         for hidden_weights, hidden_bias, weights, bias in members:

@@ -54,7 +54,7 @@ class ProcessesEngine(Engine):
         require_settings(self)
 
     def round_sums(self, records: RoundRecords) -> RoundSums:
-        """Returns the sums of votes in rounds, over shards in worker processes with one thread each.
+        """Returns an object that sums the votes of each round in worker processes with one thread each.
 
         If a worker dies, another takes its place, with the same records, up to `max_deaths` times in all rounds.
         """

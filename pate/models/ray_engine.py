@@ -86,7 +86,7 @@ class RayEngine(Engine):
                 raise self._workers_lost(cause=error, training_job=job) from error
 
     def round_sums(self, records: RoundRecords) -> RoundSums:
-        """Returns the sums of votes in rounds, over shards in actors of the cluster.
+        """Returns an object that sums the votes of each round in actors of the cluster.
 
         If an actor or a node dies, another actor takes its place, with the same records, up to `max_retries` times in
         all rounds together.

@@ -117,7 +117,7 @@ class ReleasedModel(FlatModel):
 
     @staticmethod
     def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
+        """Returns the probabilities `[num_rows, num_labels]` of flat inputs, as `FlatModel.formula` describes."""
         features = (inputs - arrays["center"]) @ arrays["projection"]
         weights = arrays["weights"]
         lengths = xp.linalg.norm(features, axis=1, keepdims=True)
@@ -162,7 +162,7 @@ class ReleasedKernelModel(ReleasedModel):
 
     @staticmethod
     def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
-        """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
+        """Returns the probabilities `[num_rows, num_labels]` of flat inputs, as `FlatModel.formula` describes."""
         projected = (inputs - arrays["center"]) @ arrays["projection"]
         linear = xp.concatenate([projected, xp.ones_like(projected[:, :1])], axis=1)
         linear_lengths = xp.linalg.norm(linear, axis=1, keepdims=True)

@@ -88,9 +88,10 @@ class Teacher(Voter, ABC):
     stays_together: ClassVar[bool] = False
 
     def for_data(self, dataset: Dataset, num_queries: int) -> Teacher:
-        """Returns the recipe that is used for a data set; called before private records are read.
+        """Returns the recipe that is used for a data set: this one, unless a subclass overrides the method.
 
-        A subclass overrides this method if it needs more than the inputs, such as the columns of a table.
+        It is called before private records are read. A subclass overrides it if it needs more than the inputs, such as
+        the columns of a table.
         """
         return self
 
