@@ -279,7 +279,7 @@ class FewerQueries(ChangeKind):
         return price <= (self.budget_by_renyi.epsilon or 0.0)
 
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:
-        """Returns the index of the largest candidate up to the number of queries of `planned`, times a squared ratio.
+        """Returns the index of the largest candidate that is at most the queries of `planned` times a squared ratio.
 
         The ratio is the price of `planned` by the Renyi accountant over that by the budget's accountant. The result is
         at most `working_index`.

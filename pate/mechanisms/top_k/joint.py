@@ -43,7 +43,11 @@ _LOG_REST_PROBABILITY = -60.0
 
 @dataclass(frozen=True, kw_only=True)
 class JointMechanism(TopKMechanism):
-    """The base class of mechanisms that draw a sequence of k indices by noise on the loss of each sequence."""
+    """The base class of mechanisms that draw a sequence of k indices by noise on the loss of each sequence.
+
+    The loss of position i is the i-th largest count less the count of the i-th index of the sequence. The loss of a
+    sequence is the largest of these.
+    """
 
     @property
     @abstractmethod
@@ -82,7 +86,7 @@ class JointMechanism(TopKMechanism):
         )
 
     def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
-        """Returns the exact number of sequences with each loss, by loss, for one histogram `[d]`."""
+        """Returns the exact number of sequences of k indices with each loss, by loss, for one histogram `[d]`."""
         falling = -np.sort(-self._checked(counts, num_axes=1))
         losses = np.unique(np.maximum(falling[: self.k, None] - falling, 0))
         # The number of ranks whose loss at a position is at most a loss: [losses, k].

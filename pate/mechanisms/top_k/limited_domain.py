@@ -24,7 +24,7 @@ _ROUNDING_UP = 1 + 2.0**-50
 
 @dataclass(frozen=True, kw_only=True)
 class DomainTopK(TopKMechanism):
-    """The base class of top-k mechanisms that read the `domain_size` largest counts, the domain, and the next largest.
+    """The base class of top-k mechanisms that read the `domain_size` largest counts (the domain) and the largest other.
 
     Attributes:
         domain_size: the number of indices that can be released, >= k.
