@@ -254,7 +254,8 @@ def privacy_card(
         num_hits: the number of hits, if the mechanism is charged by hits; None for other mechanisms. It is part of the
             release.
         features: the origin of extracted features (`Preprocessing.origin`); None if inputs are not transformed.
-        places: sentences for each holder of records (`pate.run.places`); empty without holders.
+        places: sentences on whose data the price protects if votes come from several holders (`Places.promises`); empty
+            without holders.
         stated_public: names of facts that are public by the statement of the data owner alone, such as "classes".
         labels_have_gaps: whether labels of private records may be unknown, which is public.
         known_shares: the released share of records for which a label is known, by label; None if none were released.

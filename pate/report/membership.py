@@ -21,9 +21,9 @@ _NUM_RATES = 24
 class Membership:
     """The success of two attacks that guess which records were private. No epsilon covers these numbers.
 
-    The first attack guesses that the records with the smallest losses are private. The second attack compares the loss
-    with the losses of reference models that have never used a private record. It is the offline LiRA of Carlini et al.
-    (2022), "Membership inference attacks from first principles".
+    The first attack guesses that the records with the smallest losses are private. The second attack compares the
+    log-odds of true labels with those of reference models that have never used a private record. It is the offline LiRA
+    of Carlini et al. (2022), "Membership inference attacks from first principles".
 
     Attributes:
         fpr: the false positive rates in (0, 1), rising, 0.1% and 1% among them, rounded to whole records,

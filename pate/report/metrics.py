@@ -133,7 +133,8 @@ def per_label_metrics(
     Returns:
         `accuracy`, `balanced_accuracy`, `precision`, `recall`, `f1`, `average_precision`, `auroc`, `prevalence` (the
         share of samples with the label) and `num_known` (the number of samples for which the label is known), each
-        float64 `[num_labels]`. An undefined metric is NaN.
+        float64 `[num_labels]`. An undefined metric is NaN, but `precision` without a prediction, and `f1` without a
+        predicted or true positive, are 0.
     """
     predicted_bits, valid_scores, true_bits = require_predictions(
         predicted_labels, scores, true_labels
@@ -185,7 +186,8 @@ def metrics_of_counts(
     """Returns five metrics of each label, computed from numbers of samples for which the label is known.
 
     All arguments and results are arrays `[…, num_labels]`. The metrics are `accuracy`, `balanced_accuracy`,
-    `precision`, `recall` and `f1`; an undefined one is NaN, but `precision` and `f1` are then 0.
+    `precision`, `recall` and `f1`. An undefined metric is NaN, but `precision` without a prediction, and `f1` without a
+    predicted or true positive, are 0.
 
     Args:
         hits: the number of samples that have the label and for which it is predicted.

@@ -96,8 +96,9 @@ class ReleaseSummary:
         num_queries: the number of queries.
         num_answered: the number of queries that were answered.
         answer_rate: the share of the queries that were answered; 0 without queries.
-        label_accuracy: the share of correct bits in the answers, by the true labels; None without answers.
-        micro_f1: the micro-averaged F1 of the answers, by the true labels; None without answers.
+        label_accuracy: the share of correct bits in the answers, by the true labels; None without answers or true
+            labels.
+        micro_f1: the micro-averaged F1 of the answers, by the true labels; None without answers or true labels.
         num_hits: the number of hits.
         remaining_hits: the number of further hits after which the mechanism would have halted.
         num_abstained: the number of hits without an answer.

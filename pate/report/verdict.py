@@ -38,8 +38,8 @@ class Baselines:
         majority_vote_student: the student that learned from the votes without noise.
         true_label_student: the student that learned from the true labels of the queries.
         all_records_model: the best model of all private records, linear or a network, without privacy: the ceiling.
-        start_alone: the model of public data alone from which the student's training began; None also if it began from
-            none.
+        start_alone: the public model from which the training of the student began, before any vote; None also if it
+            began from none.
     """
 
     prior: Scores | None

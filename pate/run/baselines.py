@@ -85,10 +85,10 @@ def train_baselines(
         dataset: the data set, whose private records one of the models learns from.
         queries: the public samples that teachers voted on, with their true labels if these are known.
         majority_labels: the queries, labeled by the majority of the votes without noise.
-        start_training_set: the queries with the public weights that the student of rounds started from; None without
-            such a start.
-        all_records: true trains a model of all private records, and false does not; None trains the model if it is
-            quick, on a sample of many records.
+        start_training_set: a training set of the queries with the weights of the public model from which the student of
+            a release in rounds started; None if it had no such start.
+        all_records: true trains a model of all private records, and false does not. None trains it if that is quick; if
+            the records are many, it learns from a sample.
         all_records_folder: the folder in which the run keeps its copy of the model of all private records.
         reference_models: the models that runs in the same folder of outputs share.
         seed: the seed of the run; None if it has none.

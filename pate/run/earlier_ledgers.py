@@ -112,8 +112,8 @@ class ChargeTransfer:
     def _open(self, path: Path) -> Ledger:
         """Opens the earlier ledger at `path` and returns the account of the run's private records in it.
 
-        Any other ledger names the accountant that counts its charges. A ledger in the run's own folder names none, so
-        it is counted by the accountant of the run.
+        A ledger in the run's own folder, as earlier versions of pate made one, is counted by the accountant of the run.
+        Any other ledger names its accountant itself.
         """
         is_own = path == self.run_folder.own_ledger
         ledger = SharedLedger(

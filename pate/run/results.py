@@ -77,7 +77,7 @@ class Results:
         priced: the release with its price and its aggregator, whose noise was solved for.
         votes: the votes of the teachers.
         release: the labels that were released from the votes.
-        curve: the values of the student's training after each epoch, such as its loss, by name.
+        curve: for each epoch of the student's training, its values, such as the loss, by name.
         models: the student and its baselines, by their names in report.json.
         membership: the result of the membership inference attack on the student; None if it could not be measured.
         teacher: the recipe of the teachers.

@@ -367,8 +367,8 @@ def _train_student(
 def _release_scores(run: PricedRun, *, trained_student: TrainedStudent) -> ReleasedScores | None:
     """Releases the student's scores on the test records at their own price; None where the plan has no such price.
 
-    The people in the test records pay this price; none of them is in a private record. The noisy counts are committed
-    with their charge.
+    The people in the test records pay this price; none of them is in the private records. The noisy sums from which the
+    scores come are committed with their charge.
     """
     if run.score_charge is None:
         return None
@@ -422,8 +422,8 @@ def _majority_labels(run: PricedRun, *, released: ReleasedRun) -> MajorityLabels
     """Returns the queries with the labels that the aggregator would release without noise; no epsilon covers them.
 
     Teachers that need no training compute their votes from the private records once more, which takes as long as the
-    release did. If such records are many, only a sample of them votes. With the setting `all_records=false` none of
-    these many votes, and there are no labels.
+    release did. So, if the private records are many, such teachers have only a sample of them. With the setting
+    `all_records=false` they do not vote then, and there are no labels.
     """
     ensemble = released.ensemble
     private = ensemble.dataset.private
@@ -445,10 +445,11 @@ def _majority_labels(run: PricedRun, *, released: ReleasedRun) -> MajorityLabels
 
 
 def _public_start(run: PricedRun, *, released: ReleasedRun) -> TrainingSet | None:
-    """Returns the queries with the public weights that the student of a release in rounds started from.
+    """Returns a training set of the queries that has the weights of the public start in place of the released ones.
 
-    The result is None if the student had no such start. A baseline learns from this training set alone. It shows what
-    the start tells without any vote.
+    The student of a release in rounds may start from a model that public data or an earlier release gave; its weights
+    are public. The result is None if the student had no such start. A baseline learns from this training set alone. It
+    shows what the start tells without any vote.
     """
     aggregator = run.priced.aggregator
     if not isinstance(aggregator, CenteredVotes):

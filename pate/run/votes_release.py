@@ -120,8 +120,8 @@ def release_votes(
 ) -> Terms:
     """Prices, charges, draws and writes a release of given votes, or continues a release that was killed.
 
-    The steps are those of `pate.run.train.train`. The holders of the records have done step 2, and `pate-student` does
-    step 4. A finished release is read back at no cost.
+    The holders of the records have trained their teachers and collected the votes before. `pate-student` trains a
+    student on the release later. A finished release is read back at no cost.
 
     Args:
         plan: the settings and parts of the release.
