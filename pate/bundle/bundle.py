@@ -294,7 +294,7 @@ def _hints_for_files() -> Iterator[None]:
 
 
 def _require_release_folder(release_folder: Path) -> None:
-    """Raises `InvalidValue` if a folder does not exist, has `release/` within it, or is a release without a student.
+    """Raises `InvalidValue` if a folder does not exist, is the one around `release/`, or has no student yet.
 
     Whether the files of a bundle are there is not checked.
     """

@@ -116,11 +116,12 @@ def _next_steps(
 
 
 def _table(config: DictConfig, files_of_splits: Mapping[str, Path]) -> Table:
-    """Returns the reader of the public records, which are in the file `data` or in a file that was made from it.
+    """Returns the reader of the public records.
 
     Args:
         config: the composed configuration.
-        files_of_splits: the files into which `data` was divided, by split; empty if `data` is itself the public file.
+        files_of_splits: the files into which `data` was divided, by split; empty if it was not divided. Then `data` is
+            the public file, or has the public records among others if `split` names a column.
     """
     has_column_of_splits = config.split is not None and not files_of_splits
     return Table(

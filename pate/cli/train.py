@@ -116,7 +116,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
 
 
 def _require_tunable(*, is_sweep: bool, launcher: str | None, logger: str) -> None:
-    """Raises `InvalidValue` if runs cannot compete for a tuned release.
+    """Raises `InvalidValue` unless `tune=true` stands in a sweep, with the launcher `basic` and without MLflow.
 
     Args:
         is_sweep: whether the command has several runs.
@@ -207,7 +207,8 @@ def _centered_votes(arguments: Iterable[str], *, target_epsilon: float | None) -
 
     Returns None if no noise is solved for.
 
-    Settings on the command line that the experiment would not replace are named, so that the user takes them away.
+    Settings on the command line that would override those of `experiment=centered_votes` are named, so that the user
+    takes them away.
 
     Args:
         arguments: the arguments of the command line.

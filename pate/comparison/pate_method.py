@@ -116,7 +116,10 @@ class PATEMethod(Method):
         self.votes(bench, monitor)
 
     def votes(self, bench: Bench, monitor: Monitor | None = None) -> VoteSource:
-        """Returns the votes of the ensemble, from its folder if they have been computed before."""
+        """Returns the votes of the ensemble, from its folder if they have been computed before.
+
+        Teachers that the folder lacks are trained first.
+        """
         folder = self._ensemble_folder(bench)
         streams = RandomStreams.of_run(folder.training_secret, seed=bench.ensemble_seed)
         ensemble = Ensemble.train(

@@ -188,7 +188,7 @@ def _value_maker(
     """Checks a value in a node, and returns a function that builds the value.
 
     Args:
-        value: a plain value, a node, or a list or mapping of these.
+        value: a plain value, a node (a mapping with `_target_`), or a list or mapping of these.
         cls: the class of the node that contains the value.
         argument: the argument of `cls` that the value is passed to.
         path: the path of the value in the configuration, for messages.

@@ -310,7 +310,7 @@ def _may_vote_in_rounds(aggregator: Aggregator | None, *, num_teachers: int | No
     """Returns True if teachers may cast centered votes in rounds, each of which improves a student.
 
     Args:
-        aggregator: the aggregator; None if the command has none.
+        aggregator: the aggregator; None, for which the result is False, if the command has none.
         num_teachers: the number of teachers. None stands for one that follows from the private records: it may be
             large enough for rounds.
     """

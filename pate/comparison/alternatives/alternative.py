@@ -228,9 +228,14 @@ class Alternative(Method):
         )
 
     def _refusal(self, noise_multiplier: float, training: Training) -> str:
-        """Returns the reason not to train: even at best the model would learn under 1% of the variance of log-odds.
+        """Returns the reason not to train if a model is expected to learn too little under its noise, else "".
 
-        Returns an empty string if the model can learn more.
+        Too little is less than 1% of the variance of labels' log-odds, even if all signal lies along the widest
+        direction. Public numbers alone are read.
+
+        Args:
+            noise_multiplier: the noise multiplier of the method.
+            training: the data.
         """
         # The best case is judged: all signal lies along the widest direction, and a tenth of the records have a label.
         # A mean case would refuse too much. A model with 1% of the variance of the log-odds has a correlation of 0.1

@@ -26,7 +26,7 @@ class Schedule:
     Attributes:
         ridge: the ridge of the features, see `PublicDirections.features`.
         times: the learning time of each label, its learning rate times the number of steps, `[L]`.
-        num_steps: the number of gradient steps, so many that each step is stable.
+        num_steps: the number of gradient steps, from 10 to 100. Times are shortened where so many would not be stable.
         noise_variance: the approximate variance of the noise in the log-odds of each label after training, `[L]`.
         error: the expected mean square error of the log-odds.
     """
