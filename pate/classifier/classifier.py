@@ -631,12 +631,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @property
     def _teacher_estimator(self) -> Any:
-        """The unfitted estimator of the teachers."""
+        """The unfitted estimator of the teachers; without estimators, a stand-in that is never fitted."""
         return LogisticRegression(max_iter=300) if self.estimator is None else self.estimator
 
     @property
     def _student_estimator(self) -> Any:
-        """The unfitted estimator of the student."""
+        """The unfitted estimator of the student; without estimators, a stand-in that is never fitted."""
         return self._teacher_estimator if self.student is None else self.student
 
     @property

@@ -324,7 +324,7 @@ class ResNet50Model(ImageModel):
     kind: ClassVar[str] = "resnet50"
 
     def network(self) -> ResNet50:
-        """Returns the architecture of the networks, with the sizes that the model's arrays have."""
+        """Returns the architecture of the networks, which resize images to the size that `choices` names, if any."""
         image_size = int(self.choices.get(_IMAGE_SIZE, 0))
         # A small file must not demand much memory.
         limit = _LARGEST_PICTURE + sum(array.size for array in self.arrays.values())

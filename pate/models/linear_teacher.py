@@ -34,7 +34,7 @@ class LinearTeacher(Teacher):
     """A recipe for teachers that are ridge regressions with an intercept and a threshold of their own.
 
     For each label, a teacher minimizes the sum over the records for which the label is known of the squared error on
-    the label bits, plus `penalty * s * ||weights||^2`. Here s is the mean squared distance of the teacher's records to
+    the label bits, plus `penalty * s * ||weights||^2`. Here s is the mean squared distance of these records' inputs to
     their mean. So the effect of the penalty does not depend on the unit of the inputs. The intercept is not penalized.
 
     The scores for a label that 2% of the records have rarely reach 0.5. So each teacher has its own threshold, one

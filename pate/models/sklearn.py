@@ -31,10 +31,10 @@ class SklearnTeacher(Teacher):
     """A recipe for teachers that are clones of a scikit-learn classifier or regressor.
 
     An estimator that accepts several targets (its tag `multi_output`: trees, nearest neighbors, `MLPClassifier`, …) is
-    fitted once. Any other estimator is fitted once for each label. A label that all records of a shard agree on is not
-    fitted: the teacher predicts it always or never. Every parameter called `random_state` is set from the teacher's
-    seed. Confidences come from `predict_proba`. If the estimator lacks it, they are the logistic function of
-    `decision_function`. If it lacks both, they are `predict`, clipped to [0, 1].
+    fitted once. Any other estimator, and any estimator for labels with gaps, is fitted once for each label. A label
+    that all records of a shard agree on is not fitted: the teacher predicts it always or never. Every parameter called
+    `random_state` is set from the teacher's seed. Confidences come from `predict_proba`. If the estimator lacks it,
+    they are the logistic function of `decision_function`. If it lacks both, they are `predict`, clipped to [0, 1].
 
     **Trust.** The state of a teacher holds the fitted estimators as a pickle, and reading a pickle runs code that its
     author chose. A `CheckpointStore` signs the state and reads only states that its own key has signed. If you read a

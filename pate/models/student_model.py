@@ -150,7 +150,8 @@ class StudentModel(ABC):
             each label.
         input_shape: the shape of one input.
         num_rows: the number of answered queries that the student was trained on.
-        choices: values that the training chose, such as a penalty, by name. They are for information only.
+        choices: numbers that the training chose or was given, such as a penalty, by name. They are for information,
+            but a ResNet-50 reads its size of images from them.
     """
 
     arrays: Mapping[str, Float32Array]
