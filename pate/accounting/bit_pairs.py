@@ -212,9 +212,10 @@ def _levels_of_runs(logit_pairs: FloatArray) -> list[FloatArray]:
 
 
 def _divergences(logit_pairs: FloatArray, pair_indices: IntArray, orders: FloatArray) -> FloatArray:
-    """Returns the Renyi divergence of pairs of logits, the larger of both directions, `[num_candidates]`.
+    """Returns the Renyi divergence of a bit on two neighbors, the larger of both directions, `[num_candidates]`.
 
-    The candidates are computed in batches, so that memory does not grow with their number.
+    A candidate is a pair of logits, those of a 1 on the two neighbors, with an order. The candidates are computed in
+    batches, so that memory does not grow with their number.
 
     Args:
         logit_pairs: the logits of all pairs, `[2, num_pairs]`.

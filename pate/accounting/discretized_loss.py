@@ -212,7 +212,11 @@ def _cells(
     largest_multiple: int,
     negligible_mass: float,
 ) -> _Cells:
-    """Returns the points at which the loss is a multiple of the spacing; `discretized_loss` explains the arguments."""
+    """Returns the points x at which the privacy loss of a pair is a multiple of `spacing`.
+
+    The points reach from the first loss of the grid to where larger losses are negligible. `discretized_loss` explains
+    the arguments.
+    """
     clipped_multiple = min(largest_multiple, int(_LARGEST_LOSS / spacing))
 
     def is_right_of_start(x: FloatArray) -> BoolArray:

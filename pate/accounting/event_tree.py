@@ -86,7 +86,7 @@ class LeafCounts:
 
 
 def nodes(event: Event, *, num_releases: int = 1) -> Iterator[tuple[Event, int]]:
-    """Yields an event and every event within it, as pairs of an event and its count.
+    """Yields an event and every event within it, as pairs of an event and the number of times that it is released.
 
     A `SessionEvent` is a leaf, so the event in its field `accesses` is not yielded.
 
@@ -115,7 +115,9 @@ def nodes(event: Event, *, num_releases: int = 1) -> Iterator[tuple[Event, int]]
 
 
 def leaves(event: Event, *, num_releases: int = 1) -> Iterator[tuple[LeafEvent, int]]:
-    """Yields the leaves of an event, as pairs of a leaf and its count.
+    """Yields the leaves of an event, as pairs of a leaf and the number of times that it is released.
+
+    A leaf is an event that is not composed of others.
 
     Args:
         event: the root of the tree.
@@ -129,7 +131,9 @@ def leaves(event: Event, *, num_releases: int = 1) -> Iterator[tuple[LeafEvent, 
 
 
 def count_leaves(event: Event, *, num_releases: int = 1) -> LeafCounts:
-    """Returns the leaves of an event with their counts, grouped by class; leaves with a count of 0 are left out.
+    """Returns the leaves of an event, grouped by class, with the number of times that each is released.
+
+    A leaf is an event that is not composed of others. Leaves that are never released are left out.
 
     Args:
         event: the root of the tree.

@@ -71,11 +71,11 @@ class _GaussianTotal:
     mu: float
 
     def epsilon(self, target_delta: float) -> float:
-        """Returns the epsilon of the releases at `target_delta`."""
+        """Returns the epsilon of all Gaussian releases together at `target_delta`."""
         return gaussian_epsilon(self.mu, target_delta=target_delta)
 
     def delta(self, target_epsilon: float) -> float:
-        """Returns the delta of the releases at `target_epsilon`."""
+        """Returns the delta of all Gaussian releases together at `target_epsilon`."""
         return gaussian_delta(self.mu, epsilon=target_epsilon)
 
 
@@ -86,11 +86,11 @@ class _GridTotal:
     profile: Profile | None
 
     def epsilon(self, target_delta: float) -> float:
-        """Returns the epsilon of the releases at `target_delta`."""
+        """Returns the epsilon of all releases together at `target_delta`; infinity without a profile."""
         return math.inf if self.profile is None else self.profile.epsilon(target_delta)
 
     def delta(self, target_epsilon: float) -> float:
-        """Returns the delta of the releases at `target_epsilon`, rounded up."""
+        """Returns the delta of all releases together at `target_epsilon`, rounded up; infinity without a profile."""
         if self.profile is None:
             return math.inf
         return max(self.profile.delta(target_epsilon), _SMALLEST_DELTA) * (1 + _BOUND_ROUNDING)
@@ -399,7 +399,9 @@ def _rounded_up(unrounded: float) -> float:
 
 
 def _leaves_in_order(event: Event, num_releases: int) -> Iterator[tuple[LeafEvent, int]]:
-    """Yields the leaves of an event in the order of their releases, as pairs of a leaf and its count.
+    """Yields the leaves of an event in the order of their releases, each with its number of releases in a row.
+
+    A leaf is an event that is not composed of others.
 
     Args:
         event: the event.

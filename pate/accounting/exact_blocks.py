@@ -408,13 +408,13 @@ def _grid_of_run(run: Run, *, spacing: float, largest_finite_loss: float) -> Los
 def _repeated_block(
     fixed_pair: FixedPair, num_times: int, grid: LossGrid, negligible: float
 ) -> Block:
-    """Returns the distribution of the summed losses of `num_times` steps with one fixed pair.
+    """Returns the distribution of the summed privacy losses of `num_times` releases with one fixed pair.
 
-    A fixed pair leaves the adversary no choice, so the losses of its steps are independent.
+    A fixed pair leaves the adversary no choice, so the losses of its releases are independent.
 
     Args:
-        fixed_pair: the pair.
-        num_times: the number of steps.
+        fixed_pair: the pair of distributions that dominates each release.
+        num_times: the number of releases.
         grid: the grid of losses; larger losses count as infinite.
         negligible: the probability of large losses that may count as infinite.
     """

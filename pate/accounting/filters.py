@@ -533,7 +533,10 @@ class GaussianFirst(RenyiFilter):
     name: ClassVar[str] = "gaussian_first"
 
     def fixed_by(self, first_event: Event) -> PrivacyFilter:
-        """Returns the filter for a data set whose first charged event is `first_event`."""
+        """Returns the filter for a data set whose first charged event is `first_event`.
+
+        That is a `GaussianAndRenyi` for a Gaussian event, and a `RenyiFilter` for another event.
+        """
         kind = GaussianAndRenyi if _is_gaussian(first_event) else RenyiFilter
         chosen_filter = kind(
             max_epsilon=self.max_epsilon,
@@ -556,7 +559,10 @@ class GaussianOrRenyi(RenyiFilter):
     name: ClassVar[str] = "gaussian_or_renyi"
 
     def fixed_by(self, first_event: Event) -> PrivacyFilter:
-        """Returns the filter for a data set whose first charged event is `first_event`."""
+        """Returns the filter for a data set whose first charged event is `first_event`.
+
+        That is a `GaussianFilter` for a Gaussian event, and a `RenyiFilter` for another event.
+        """
         max_failure_prob = self.max_failure_prob
         if not _is_gaussian(first_event):
             renyi_filter = RenyiFilter(

@@ -51,7 +51,7 @@ class ShiftedMaximum:
     def loss(self, x: FloatArray) -> FloatArray:
         """Returns log density(M + mean_shift) - log density(M) at each point x, `[num_points]`; it rises in x.
 
-        The density of M is n phi(x) Phi(x)^(n - 1).
+        M is the largest of n = num_normals standard normals, with the density n phi(x) Phi(x)^(n - 1).
         """
         loss_of_normal = x * self.mean_shift - self.mean_shift * self.mean_shift / 2
         log_ratio = log_ndtr(x - self.mean_shift) - log_ndtr(x)
@@ -69,11 +69,11 @@ class ShiftedMaximum:
         return self.mean_shift + _FARTHEST
 
     def first_tails(self, x: FloatArray) -> Tails:
-        """Returns the tails of M + mean_shift at each point x."""
+        """Returns the tails of the first distribution, that of the moved maximum M + mean_shift, at each point x."""
         return self.second_tails(x - self.mean_shift)
 
     def second_tails(self, x: FloatArray) -> Tails:
-        """Returns the tails of M at each point x."""
+        """Returns the tails of the second distribution, that of the maximum M of all normals, at each point x."""
         log_below = self.num_normals * log_ndtr(x)
         return Tails(below=np.asarray(np.exp(log_below)), above=np.asarray(-np.expm1(log_below)))
 
@@ -127,15 +127,15 @@ class SampledPair:
         return max(self.upper_mean, -self.lower_mean) + _FARTHEST
 
     def first_tails(self, x: FloatArray) -> Tails:
-        """Returns the tails of the mixture with N(upper_mean, 1) at each point x."""
+        """Returns the tails of the first distribution, a mixture of N(0, 1) and N(upper_mean, 1), at each point x."""
         return self._tails(x, mean_shift=self.upper_mean)
 
     def second_tails(self, x: FloatArray) -> Tails:
-        """Returns the tails of the mixture with N(lower_mean, 1) at each point x."""
+        """Returns the tails of the second distribution, a mixture of N(0, 1) and N(lower_mean, 1), at each point x."""
         return self._tails(x, mean_shift=self.lower_mean)
 
     def _tails(self, x: FloatArray, mean_shift: float) -> Tails:
-        """Returns the tails of the mixture with N(mean_shift, 1) at each point x."""
+        """Returns the tails of a mixture at each point x: N(mean_shift, 1) with `sampling_prob`, and else N(0, 1)."""
         # P(X <= x) is the upper tail of -X, from the mixture with N(-mean_shift, 1).
         return Tails(
             below=mixture_tail(x, mean_shift=-mean_shift, sampling_prob=self.sampling_prob),

@@ -190,7 +190,7 @@ class JointLawAccountant(AccountantBesideRenyi):
 
 
 def _step_near(order: float) -> int:
-    """Returns the step whose order 1 + _ORDER_RATIO**step is nearest to an order > 1, on a logarithmic scale."""
+    """Returns the whole number whose order 1 + 1.05**step is nearest to an order > 1, on a logarithmic scale."""
     return round(math.log(order - 1) / math.log(_ORDER_RATIO))
 
 

@@ -43,9 +43,10 @@ def privacy_profile(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
 def profiles_both_ways(event: LeafEvent, epsilons: FloatArray) -> list[FloatArray]:
     """Returns the privacy profiles of both directions between two neighbors, `[num_epsilons]` each.
 
-    The list has one profile where both directions have the same. For a sampled Gaussian under `ADD_REMOVE` the unit is
-    missing from the same one of the two data sets at every step. So each direction is composed separately, and the
-    larger total is the price. A composition of the larger profiles would cost more.
+    The directions are the two orders (D, D') and (D', D) of the neighbors. The list has one profile where both
+    directions have the same. For a sampled Gaussian under `ADD_REMOVE` the unit is missing from the same one of the two
+    data sets at every step. So each direction is composed separately, and the larger total is the price. A composition
+    of the larger profiles would cost more.
 
     Args:
         event: the price of the release.

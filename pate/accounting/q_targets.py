@@ -61,9 +61,9 @@ class QTarget:
 def not_prior(epsilon: float) -> QTarget:
     """Returns the q-target "every outcome except a predicted one" of an epsilon-DP call: q = 1 / (e^epsilon + 1).
 
-    The caller may predict any outcome before the call. A hit is a call whose outcome differs from the prediction. The
-    same q holds for a conditional release, which publishes an outcome only if it lies in a given set. The value of q is
-    tight.
+    The caller may predict any outcome before the call. A hit is a call whose outcome differs from the prediction, and q
+    bounds its probability given an access to the private data (`QTarget`). The same q holds for a conditional release,
+    which publishes an outcome only if it lies in a given set. The value of q is tight.
 
     Args:
         epsilon: the epsilon of the call, > 0.
@@ -89,8 +89,9 @@ def boundary(epsilon: float) -> QTarget:
     """Returns the q-target "boundary" of an epsilon-DP call in the boundary wrapper, with the paper's constants.
 
     The wrapper returns the extra outcome "boundary" with some probability, and otherwise runs the call
-    (`boundary_distribution`). A hit is the outcome "boundary". An access is t-DP with t = 4/3 epsilon, and
-    q = (e^t - 1) / (2 (e^(epsilon + t) - 1)), which rises to 2/7 as epsilon falls to 0. `tight_boundary` costs less.
+    (`boundary_distribution`). A hit is the outcome "boundary". An access to the private data (`QTarget`) is t-DP with
+    t = 4/3 epsilon, and q = (e^t - 1) / (2 (e^(epsilon + t) - 1)), which rises to 2/7 as epsilon falls to 0.
+    `tight_boundary` costs less.
 
     Args:
         epsilon: the epsilon of the call before it is wrapped, > 0.
@@ -103,9 +104,9 @@ def boundary(epsilon: float) -> QTarget:
 def tight_boundary(epsilon: float) -> QTarget:
     """Returns the q-target "boundary" of an epsilon-DP call in the boundary wrapper, with tight constants.
 
-    `boundary` explains the wrapper. An access is t-DP with t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)), which is
-    below 4/3 epsilon, and q = (e^t - 1) / (e^epsilon (2 e^t + 1) - e^t - 2), which rises to 4/13 as epsilon falls to 0.
-    No smaller t and no larger q hold for all epsilon-DP calls.
+    `boundary` explains the wrapper. An access to the private data (`QTarget`) is t-DP with
+    t = epsilon + log(3 e^epsilon / (2 e^epsilon + 1)), which is below 4/3 epsilon. The
+    q = (e^t - 1) / (e^epsilon (2 e^t + 1) - e^t - 2) rises to 4/13 as epsilon falls to 0. No smaller t and no larger q hold for all epsilon-DP calls.
 
     Args:
         epsilon: the epsilon of the call before it is wrapped, > 0.
@@ -137,9 +138,9 @@ def between_thresholds(epsilon: float, *, width: float) -> QTarget:
 def run_twice(epsilon: float) -> QTarget:
     """Returns the q-target "the two outcomes differ" of a call that runs an epsilon-DP algorithm twice.
 
-    The call releases both outcomes, so an access is (2 epsilon)-DP. The value of q is the smaller of
-    (e^epsilon + 1) / (e^(2 epsilon) + e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2. It is tight, and rises to 1/2
-    as epsilon falls to 0.
+    The call releases both outcomes, so an access to the private data (`QTarget`) is (2 epsilon)-DP. The value of q is
+    the smaller of (e^epsilon + 1) / (e^(2 epsilon) + e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2. It is tight,
+    and rises to 1/2 as epsilon falls to 0.
 
     Args:
         epsilon: the epsilon of one run, > 0.
@@ -169,7 +170,8 @@ def exact_hit_prob(
 ) -> float:
     """Returns the largest q for which a set of outcomes is a q-target of a call, for one pair of neighbors.
 
-    Returns 1 where both distributions are equal.
+    A set is a q-target if an access to the private data hits it with a probability of at least q (`QTarget`). Returns 1
+    where both distributions are equal.
 
     Args:
         first_law: the probability of each outcome on one data set, `[num_outcomes]`.

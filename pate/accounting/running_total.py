@@ -99,8 +99,9 @@ class RunningTotal:
     def _epsilon_in_any_order(self, following: tuple[Event, ...]) -> float:
         """Returns a total epsilon of all charges and further events that holds for every order of the releases.
 
-        Consecutive equal events are composed as one event with a count. All rows but the last are composed once, and
-        the accountant is kept. The last row may still grow, so it is composed in a copy of that accountant.
+        Consecutive equal events form a row, which is composed as one event with a count. All rows but the last are
+        composed once, and the accountant is kept. The last row may still grow, so it is composed in a copy of that
+        accountant.
 
         Args:
             following: the further events, which are not charged yet.

@@ -95,7 +95,8 @@ _LARGEST_NUM_CHILDREN = 4
 def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
     """Returns discrete pairs that dominate the release of the bit Z > t, for thresholds t near `mean_shift`.
 
-    The pairs serve every t with |mean_shift - t| <= 2.4. Z is from P = N(mean_shift, 1) or from Q = N(0, 1).
+    The worst of the pairs dominates at every t with |mean_shift - t| <= 2.4. Z is from P = N(mean_shift, 1) or from
+    Q = N(0, 1).
     """
     steps = np.diff(_THRESHOLDS)
     widths = np.maximum(np.append(steps, 0), np.append(0, steps))
