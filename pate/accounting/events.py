@@ -58,8 +58,9 @@ class Event:
     def to_dp_event(self) -> Any:
         """Returns this event as an event of Google's library dp-accounting, which the extra `pld` installs.
 
-        A `WinnerEvent` becomes the release of all noisy counts, which costs up to a quarter more. Raises `InvalidValue`
-        where dp-accounting has no event for such a release.
+        A `WinnerEvent` becomes the release of all noisy counts, which costs up to a quarter more. A sampled Gaussian
+        that replaces a unit becomes an event whose price is far above that of our own accountants. Raises
+        `InvalidValue` where dp-accounting has no event for such a release.
         """
         require_extra("to_dp_event", "pld")
         import dp_accounting as dp  # loads slowly, and is optional
