@@ -70,7 +70,7 @@ class _RecordedVotes(MomentVotes):
     """
 
     def __init__(self, clip_factor: int, **moment_votes_arguments: Any) -> None:
-        """Makes the votes from the arguments of `MomentVotes`."""
+        """Makes the votes from the arguments of `MomentVotes`, with `clip_factor` times the clip of each round."""
         super().__init__(**moment_votes_arguments)
         self.clip_factor = clip_factor
         self.recorded: list[tuple[RoundQuestion, IntArray]] = []
@@ -94,7 +94,7 @@ class _RecordedVotes(MomentVotes):
         return features, self.clip_factor * residuals
 
     def _with_wider_clip(self, question: RoundQuestion) -> RoundQuestion:
-        """Returns the question with `clip_factor` times its clip."""
+        """Returns the question of a round with its clip, the largest length of a vote, multiplied by `clip_factor`."""
         clipped = question.clipped_moments
         return replace(
             question, clipped_moments=replace(clipped, clip=self.clip_factor * clipped.clip)

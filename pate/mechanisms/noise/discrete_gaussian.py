@@ -76,7 +76,8 @@ class DiscreteGaussian(Parameters):
     def _quantiles(self, uniforms: LazyUniforms) -> IntArray:
         """Returns the noise for each uniform number u.
 
-        The noise is the first of 0, 1, -1, 2, -2, … at which the cumulated weight exceeds u times the total weight.
+        The noise is the first z of 0, 1, -1, 2, -2, … at which the weights exp(-z**2 / (2 variance)) so far add up to
+        more than u times the total weight.
         """
         edges = _edges(self.variance)
         u = uniforms.approximate()

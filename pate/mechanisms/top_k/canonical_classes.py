@@ -260,7 +260,7 @@ class CanonicalClasses:
     def _draw_last_rank(
         self, *, missing_rank: int, rank_below: int, largest_rank: int, rng: np.random.Generator
     ) -> int:
-        """Draws the last rank of a uniform set whose first missing rank is `missing_rank`.
+        """Draws the last rank of a uniform set of k ranks whose first missing rank is `missing_rank`; 0 for any.
 
         The last rank lies in rank_below + 1..largest_rank.
         """
