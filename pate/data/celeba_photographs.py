@@ -162,7 +162,7 @@ def decode_images(
     damaged: dict[Path, InvalidValue] = {}
 
     def decode_images(first_index: int) -> None:
-        """Decodes `_IMAGES_PER_TASK` images, of which `first_index` is the first, into `images`.
+        """Decodes the images from number `first_index` on, `_IMAGES_PER_TASK` of them, into their rows of `images`.
 
         Errors of damaged images are collected in `damaged`.
         """

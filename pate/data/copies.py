@@ -167,7 +167,7 @@ def _remarks_on_equal_inputs(inputs_of_splits: Mapping[str, Inputs]) -> Iterator
 
 
 def _hash_rows(input_rows: NDArray[Any]) -> NDArray[np.uint64]:
-    """Returns a hash of each input `[num_rows, ...]`, uint64 `[num_rows]`; floats are first `rounded` to 16 bits.
+    """Returns a hash of each input `[num_rows, ...]`, uint64 `[num_rows]`; floats are first `rounded`.
 
     Python's own `hash` is many times as fast here as a cryptographic digest.
     """

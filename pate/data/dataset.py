@@ -159,8 +159,8 @@ class Dataset:
     def repeat_private(self, num_copies: IntArray) -> Dataset:
         """Returns the data set with copies of the private records, such that no two copies of a record share a group.
 
-        The copies of a record are numbered, and the copies of one number of all records in a group form a new group.
-        All copies have new ids. Budgets are dropped.
+        The copies replace the records. For each k, the k-th copies of all records of a group form a new group. All
+        copies have new ids. Budgets are dropped.
 
         Args:
             num_copies: the number of copies of each private record, int64 `[num_private]`.
@@ -226,8 +226,8 @@ class Dataset:
     def _require_split(self, split_name: str, split: Split) -> None:
         """Raises `InvalidValue` unless a split has records, each once, of the form that the data set states.
 
-        Inputs must be of the field `kind` and have the shape of the private ones. There must be one label for each of
-        `label_names`. Images must have values in [0, 1].
+        Inputs must be of the kind that the field `kind` names, and have the shape of the private ones. There must be
+        one label for each of `label_names`. Images must have values in [0, 1].
 
         Args:
             split_name: the name of the split.

@@ -130,7 +130,8 @@ class DigitsGrid:
     def _draw_pool_of_image(self, rng: np.random.Generator) -> IntArray:
         """Returns the number of each image's pool, `[num_images]`, in the order of pools that `_draw_pools` has.
 
-        Private images come first, each in a random one of the private pools. Public images follow, then test images.
+        Private images come first, dealt to the private pools evenly and in random order. Public images follow, then
+        test images.
         """
         pool_of_private_image = rng.permutation(np.arange(self.num_private) % self.num_pools)
         pool_of_public_image = np.full(self.num_public, self.num_pools)

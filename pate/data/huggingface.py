@@ -278,7 +278,7 @@ class HuggingFace(TextReader):
         return None
 
     def _table_schema(self, stage: StageOpener) -> TableSchema:
-        """Returns the schema of inputs that are columns as in `Table`, learned from the public split.
+        """Returns the schema of columns of numbers, dates, words and texts, learned from the public split.
 
         Args:
             stage: opens the stage in which vectors of texts are fitted.

@@ -190,7 +190,7 @@ class Partition:
     def _ends(self) -> IntArray:
         """The positions between the rows of two teachers in `_rows_by_teacher`, `[num_teachers + 1]`.
 
-        The rows of teacher t are from position t to before position t + 1 of this array.
+        The rows of teacher t begin at entry t of this array, and end before entry t + 1.
         """
         return np.append(0, np.cumsum(self.sizes()))
 
@@ -198,7 +198,7 @@ class Partition:
         """Raises `InvalidValue` if two rows with the same id have different teachers.
 
         Args:
-            id_kind: "record" or "group", which the ids name.
+            id_kind: "record" or "group": what the ids stand for.
             ids: the id of each row, int64 `[num_private]`.
         """
         order = np.argsort(ids, kind="stable")

@@ -258,8 +258,9 @@ def _parse(
 
     Args:
         words: a pyarrow array of words.
-        parse_all: converts all words at once, and may fail.
-        parse_word: converts a single word. It is called for each distinct word if `parse_all` fails.
+        parse_all: converts all words at once, and raises `ArrowInvalid` if a word denotes no number.
+        parse_word: converts a single word, or raises `ValueError`. It is called for each distinct word if `parse_all`
+            fails.
     """
     pa = import_pyarrow()
     try:

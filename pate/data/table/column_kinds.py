@@ -146,7 +146,7 @@ def read_column(name: str, schema_entry: object, *, setting: str, folder: Path |
 
     Raises:
         InvalidValue: the kind of column is unknown, or a value is one that `pate-schema` does not write.
-        DamagedFile: the file of text vectors has another digest than the entry.
+        DamagedFile: the file of text vectors is missing, or has another digest than the entry says.
     """
     kind = schema_entry.get("kind") if isinstance(schema_entry, Mapping) else None
     column = KINDS.get(str(kind))

@@ -427,7 +427,9 @@ def _by_frequency(
 def _remark_on_failing_cells(
     reading: _Reading, failing_words: Sequence[str], num_failing: int, num_cells: int
 ) -> str:
-    """Returns the remark that few cells prevent a column from being read as numbers or dates.
+    """Returns the remark that some cells, at most half, prevent a column from being read as numbers or dates.
+
+    It has counts, up to three of the words in these cells, and advice.
 
     Args:
         reading: the way to read the other cells.

@@ -86,8 +86,8 @@ def infer_order(
 ) -> str | None:
     """Returns the order of day, month and year in a column of dates; None if all dates are unambiguous.
 
-    Rule: every word is a date in some order. Words with the same mark between numbers, such as a dot, must all be valid
-    in one order only, unless a setting names the order. Words with different marks have the same order.
+    Rule: every word must be a date in some order. Words with the same mark between numbers, such as a dot, must all be
+    valid in one order only, unless a setting names the order. Words with different marks must have the same order.
 
     Args:
         date_texts: the distinct words of a public column, without missing cells.

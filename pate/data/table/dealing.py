@@ -153,7 +153,9 @@ class Dealing:
 
 @contextmanager
 def _writer(table_file: TableFile, path: Path) -> Iterator[Write]:
-    """Opens a new file with the columns and format of `table_file`, and gives the body a function that appends tables.
+    """Opens a new file with the columns and the format of `table_file` for a `with` block.
+
+    The block gets a function that appends a pyarrow table to the file.
 
     Args:
         table_file: the file whose columns and format are copied.

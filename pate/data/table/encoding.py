@@ -161,7 +161,7 @@ def opened(path: Path) -> BinaryIO:
 
 
 def _is_utf_8(path: Path, *, result_for_ascii: bool) -> bool:
-    """Returns True if a file is valid UTF-8 without zero bytes, which UTF-16 has.
+    """Returns True if a file is valid UTF-8 and has no zero byte, because a zero byte suggests UTF-16.
 
     Args:
         path: the file.
