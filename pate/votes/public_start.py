@@ -43,7 +43,7 @@ class StartSource(ABC):
 
     @property
     def direction_ratio(self) -> float:
-        """The ratio of the numbers of directions of the pool that a release can learn with and without the start."""
+        """The factor by which the noise is divided where the number of directions for the student is chosen."""
         return 1.0
 
     @property
