@@ -235,8 +235,8 @@ class PermuteAndFlipJointTopK(JointMechanism):
     Attributes:
         epsilon: the epsilon of the guarantee, > 0.
         failure_prob: the delta of the guarantee, in [0, 1). A histogram with more than 2**25 pairs of a position and a
-            distinct count needs exp(-60) (1 + exp(epsilon)) or more, because sequences that win with a probability
-            below exp(-60) are then left out of the draw.
+            distinct count needs exp(-60) (1 + exp(epsilon)) or more. Sequences are then left out of the draw that win
+            with a probability below exp(-60), all together.
 
     Source: Shekelyan & Loukides 2022; docs/proofs/joint_top_k.md.
 
@@ -299,8 +299,8 @@ class PermuteAndFlipJointTopK(JointMechanism):
     def _classes(self, falling_counts: IntArray, *, has_few_outcome_classes: bool) -> JointClasses:
         """Returns the classes among which a draw chooses; arguments as in `draw_class_indices`.
 
-        Of a histogram with too many classes, these are the classes that win with a probability above exp(-60). Raises
-        `InvalidValue` if `failure_prob` does not cover all other classes.
+        Of a histogram with more than 2**25 classes, some are left out, which win with a probability below exp(-60), all
+        together. Raises `InvalidValue` if `failure_prob` does not cover them.
         """
         num_distinct_counts = 1 + np.count_nonzero(np.diff(falling_counts[0]))
         if has_few_outcome_classes or self.k * num_distinct_counts <= _MAX_CLASSES:
