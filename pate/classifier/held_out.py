@@ -66,6 +66,8 @@ class HeldOutArguments:
     ) -> None:
         """Raises `InvalidValue` unless test records have a price, and a price has test records.
 
+        A price is also refused with estimators, and if the groups of test records do not fit those of the fit.
+
         Args:
             score_epsilon: the price of scores; None for no scores.
             has_estimators: whether the teachers are estimators, whose student has no scores.

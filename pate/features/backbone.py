@@ -120,7 +120,7 @@ class Backbone(Features):
             torchvision, or of timm if that is installed.
         weights: the file of the weights (`.safetensors`, or a state dictionary of torch); None for the weights that an
             installed package has for `model`.
-        image_size: the height and width to which images are resized; None for their own, but at least 64.
+        image_size: the height and width to which images are resized; None for their larger side, but at least 64.
         dimension: the largest number of features of an image.
         most_pictures: the largest number of public images to which the projection is fitted, the first ones.
         seed: the seed of the projection.

@@ -55,9 +55,11 @@ class LogisticStudent(ThresholdedStudent):
     Rule: L-BFGS minimizes the mean logistic loss plus `penalty / 2` times the squared weights. The weights are measured
     relative to the spread of the inputs. The search takes place in white coordinates, in which the inputs have variance
     1 in every direction, as it needs few steps there. Penalties are tried from the largest to the smallest until the
-    held-out loss no longer falls. The best penalty is then fitted to all rows. The threshold, one number for all
-    labels, maximizes the held-out micro-F1. If there are more than 65,536 rows, a random 65,536 of them take part in
-    the choice.
+    held-out loss no longer falls. The best penalty is then fitted to all rows. By default the threshold, one number for
+    all labels, maximizes the held-out micro-F1 (`ThresholdedStudent`). If there are more than 65,536 rows, a random
+    65,536 of them take part in the choice.
+
+    Edge case: with fewer than 10 rows, the model predicts the labels of more than half of the rows for every input.
 
     Attributes:
         penalties: the candidate penalties, each > 0.
