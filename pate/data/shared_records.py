@@ -94,7 +94,7 @@ class SharedRecords:
 
 
 def _weights(owner_columns: Sequence[IntArray]) -> FloatArray:
-    """Returns weights `[num_private]` such that the weights of each owner's records sum to slightly less than 1.
+    """Returns weights `[num_private]` such that the weights of each owner's records sum to less than 1.
 
     A record's weight begins as 1 / m, where m is the largest number of records that one of its owners has. Further
     steps raise the weights, until for each record the weights of at least one of its owners sum to nearly 1.

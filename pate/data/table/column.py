@@ -42,8 +42,9 @@ class Encoded(NamedTuple):
         features: the features of the n rows, `[n, num_features]`.
         wrong: whether each cell is of another kind than its column, such as a word among numbers: bool `[n]` for a
             column, and `[n, num_columns]` for a table.
-        unknown_and_missing: the number of cells that the public file does not know, which are other words or numbers
-            beyond its range, and the number of missing cells: `[2]` for a column, `[num_columns, 2]` for a table.
+        unknown_and_missing: two numbers, `[2]` for a column and `[num_columns, 2]` for a table. The first is that of
+            unknown cells: words that are no category of the public file, or numbers beyond its range. The second is
+            that of missing cells.
     """
 
     features: Float32Array

@@ -218,7 +218,9 @@ class _ColumnCells:
     def _may_be_people(self) -> bool:
         """Returns True if values repeat a few times each, as the names of people with several rows do.
 
-        It is False for dates, for numbers that are hardly those of persons, and if a setting names the owner of a row.
+        There must be 20 or more values with at most 5 rows each on average, and none with more than 10 rows and a tenth
+        of all rows. It is False for dates, for numbers that are hardly those of persons, and if a setting names the
+        owner of a row.
         """
         if not self.is_ungrouped or self.is_date:
             return False

@@ -129,9 +129,9 @@ class NumberColumn(Column):
     def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns numbers as features `[num_cells, 1]`, or `[num_cells, 2]` if public cells are missing.
 
-        The first feature is the scaled number. The second is 1 for a missing cell. The first
-        feature of a missing cell, and of a cell that is no number, is 0, which is the mean over all public cells.
-        Numbers outside the range of the public cells are counted as unknown.
+        The first feature is the scaled number. It is 0, its mean over all public cells, for a missing cell and for one
+        that is no number. The second feature is 1 for a missing cell. Numbers outside the range of the public cells are
+        counted as unknown.
         """
         numbers = self.numbers(cells, spelling=spelling)
         missing = np.isnan(numbers)
