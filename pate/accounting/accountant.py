@@ -96,7 +96,7 @@ class Accountant(ABC):
     def advantage(self) -> float:
         """Returns the largest difference of the probabilities of a right and of a false alarm, of all attacks.
 
-        That is the total variation distance between the releases on two neighboring data sets, rounded up. An attack
+        The result is an upper bound on the total variation distance between the releases on two neighbors. An attack
         that decides between two equally likely neighbors is right with a probability of at most (1 + advantage) / 2.
         """
         bounds = self._gaussian_bounds()

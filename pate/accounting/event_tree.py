@@ -61,7 +61,10 @@ class LeafCounts:
             yield from zip(leaves_of_kind.leaves, leaves_of_kind.counts, strict=True)
 
     def add(self, added: LeafCounts) -> None:
-        """Adds leaves; the count of a leaf that is equal to one added earlier is added to the count of that leaf."""
+        """Adds leaves; the count of a leaf that is equal to one added earlier is added to the count of that leaf.
+
+        More than 1,000 leaves of one class at once are appended without this search for equal leaves.
+        """
         for kind, added_leaves in added.by_kind.items():
             same_kind = self.by_kind.setdefault(kind, CountedLeaves(leaves=[], counts=[]))
             if len(added_leaves.leaves) > _LARGEST_NUM_COMPARED:
@@ -179,7 +182,10 @@ def by_accesses(event: Event) -> Event:
 
 
 def without_failures(event: Event) -> Event:
-    """Returns the event with every `ApproximateEvent` in it replaced by the event in its field `event`."""
+    """Returns an event that cannot fail: each `ApproximateEvent` that can fail is replaced by its field `event`.
+
+    A `SelectThenTestEvent` that can fail becomes a `ComposedEvent` of the selection and the test.
+    """
     if isinstance(event, ApproximateEvent):
         return without_failures(event.event)
     if isinstance(event, ComposedEvent) and failure_probability(event) > 0:

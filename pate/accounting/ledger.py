@@ -384,10 +384,11 @@ class Ledger:
 
     @property
     def epsilon(self) -> float:
-        """The total epsilon of all charges at `target_delta`, computed by the ledger's accountant.
+        """The total epsilon of all charges at `target_delta`, for every order of the releases.
 
-        If all prices were fixed before the first release, the total bounds all releases, in whatever order they were
-        shown. The total is infinite where releases share their noise.
+        The ledger's accountant computes the total unless its bound depends on the order. Then an accountant whose
+        bounds hold for every order does. If all prices were fixed before the first release, the total bounds all
+        releases, in whatever order they were shown. The total is infinite where releases share their noise.
         """
         self._index.read()
         return self._total(following=[])

@@ -80,7 +80,9 @@ class TruncatedNegativeBinomial(RunCount):
 
     @classmethod
     def of_mean(cls, mean: float, *, eta: float = 0.0) -> TruncatedNegativeBinomial:
-        """Returns the distribution with the expected number of runs `mean`, to within 1e-9 of it.
+        """Returns the distribution with the expected number of runs `mean`, to within a relative 1e-9.
+
+        Raises `InvalidValue` for a mean that, at this eta, needs a gamma below 1e-9.
 
         Args:
             mean: the expected number of runs, in (1, 1e6].
