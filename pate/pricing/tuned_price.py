@@ -19,7 +19,7 @@ def epsilon_of_one_run(price_of_best: Callable[[float], Event], budget: Budget) 
     """Returns the largest epsilon of one run at which the best of all runs costs at most the budget's epsilon.
 
     The search goes from a sixteenth of the budget's epsilon up to all of it, to a relative 4e-5. If the best run costs
-    more at every epsilon that is tried, the sixteenth is returned, which is not checked.
+    more at every epsilon that is tried, the sixteenth is returned unchecked: callers compare the price with the budget.
 
     Args:
         price_of_best: returns the price of the best run, as a function of the epsilon of each single run.
