@@ -104,9 +104,10 @@ def boundary(epsilon: float) -> QTarget:
 def tight_boundary(epsilon: float) -> QTarget:
     """Returns the q-target "boundary" of an epsilon-DP call in the boundary wrapper, with tight constants.
 
-    `boundary` explains the wrapper. An access to the private data (`QTarget`) is t-DP with t = epsilon + log(3
-    e^epsilon / (2 e^epsilon + 1)), which is below 4/3 epsilon. The value of q, (e^t - 1) / (e^epsilon (2 e^t + 1) - e^t
-    - 2), rises to 4/13 as epsilon falls to 0. No smaller t and no larger q hold for all epsilon-DP calls.
+    `boundary` explains the wrapper. An access to the private data (`QTarget`) is t-DP, where t is
+    epsilon + log(3 e^epsilon / (2 e^epsilon + 1)), which is below 4/3 epsilon. The value of q is
+    (e^t - 1) / (e^epsilon (2 e^t + 1) - e^t - 2), which rises to 4/13 as epsilon falls to 0. No smaller t and no larger
+    q hold for all epsilon-DP calls.
 
     Args:
         epsilon: the epsilon of the call before it is wrapped, > 0.
