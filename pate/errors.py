@@ -106,8 +106,8 @@ class Spelling:
 
         Args:
             name: the parameter, as the code calls it.
-            value: its value; `UNSAID` returns the name of the setting alone or, where the template is a whole setting
-                or empty, the name of the parameter.
+            value: its value; `UNSAID` returns the name of the setting alone. If the template of the parameter in
+                `names` is empty, or has an equals sign or braces, `UNSAID` returns the name of the parameter.
             owner: the object that the parameter belongs to; empty for an argument.
         """
         keys = (f"{owner}.{name}", f"{owner}.*", name)

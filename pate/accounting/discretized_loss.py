@@ -39,8 +39,9 @@ class _Masses(NamedTuple):
 class _Cells(NamedTuple):
     """The points x where a privacy loss is a multiple of a spacing, and these multiples, `[num_intervals + 1]` each.
 
-    Both rise. The points cut the part of the real line that the grid covers into intervals. The loss at the first point
-    may be above its multiple, because the search for points begins there.
+    Both rise. The points cut the part of the real line that the grid covers into intervals. A multiple is stored as the
+    whole number that the spacing is multiplied by. The first point is the left end of the search for points, so the
+    loss there may be above its multiple.
     """
 
     points: FloatArray

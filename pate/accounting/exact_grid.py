@@ -101,10 +101,10 @@ class LossGrid:
         return np.concatenate([chord, deltas, right])
 
     def rounded_outward(self, loss: float) -> float:
-        """Returns a loss with an absolute value a little above that of `loss`, to cover rounding errors.
+        """Returns a loss that lies a little farther from 0 than `loss`, to cover rounding errors.
 
-        The returned loss is a multiple of the spacing where `loss` is almost one, because a shift by a multiple needs
-        no interpolation.
+        If `loss` is a multiple of the spacing, or lies at most 1e-8 of its value nearer to 0 than a multiple, that
+        multiple is returned. A shift by a multiple needs no interpolation.
         """
         nearest_multiple = math.inf
         if abs(loss) < self.num_points * self.spacing:
@@ -176,7 +176,10 @@ class Profile:
     values: FloatArray  # the delta at each epsilon, `[num_points]`
 
     def delta(self, epsilon: float) -> float:
-        """Returns an upper bound on delta at an epsilon, which must not lie left of the grid."""
+        """Returns an upper bound on delta at an epsilon.
+
+        The epsilon must not lie left of the grid; this is not checked.
+        """
         grid = self.grid
         position = epsilon / grid.spacing - grid.first_index
         if position >= grid.num_points - 1:

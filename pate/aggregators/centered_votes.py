@@ -250,9 +250,10 @@ class CenteredVotes(Aggregator):
         return self._release_once(source, record, prevalence_rng=rng, votes_rng=rng)
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
-        """Returns the release without the noise of the votes, around the public center or the one in the record.
+        """Returns the release without the noise of the votes, around a public or an already released center.
 
-        A prevalence in the record was released with noise.
+        The center is the prevalence that the record holds, or the public center if it holds none. Only the votes are
+        without noise: a prevalence in the record was released with noise, which stays.
 
         No epsilon covers the result; see `Aggregator.noiseless_from`.
         """
@@ -416,7 +417,10 @@ class CenteredVotes(Aggregator):
         prevalence_rng: Rng,
         votes_rng: Rng,
     ) -> CenteredRelease:
-        """Releases the prevalence, if it has a share of the budget, and then all votes around their center in one part.
+        """Releases the prevalence, if it has a share of the budget, and then the votes on all queries at once.
+
+        The votes are released around the released prevalence; without one, around the public center. The record
+        stores the prevalence and the votes as one part each.
 
         Args:
             votes: the private votes.

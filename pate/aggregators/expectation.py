@@ -51,10 +51,10 @@ class ExpectedRelease:
 
     Attributes:
         answered: the probability that a query is answered, in [0, 1].
-        present: the share of the truly present labels that answers name, in [0, 1]; 0 if no query is answered, and else
-            1 if no label is truly present.
-        absent: the share of the truly absent labels that answers leave out, in [0, 1]; 0 if no query is answered, and
-            else 1 if no label is truly absent.
+        present: the share of the truly present labels of answered queries that the answers name, in [0, 1]. It is 0 if
+            no query is answered. If queries are answered but have no truly present label, it is 1.
+        absent: the share of the truly absent labels of answered queries that the answers leave out, in [0, 1]. It is 0
+            if no query is answered. If queries are answered but have no truly absent label, it is 1.
     """
 
     answered: float

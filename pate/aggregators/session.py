@@ -83,7 +83,8 @@ class Round(NamedTuple):
 class _SessionUniforms:
     """Uniform random numbers that decide the outcomes of all queries of a session, drawn together at the first read.
 
-    A round reads them only after the session is charged.
+    A round, which answers some consecutive queries, reads its share of them. `TargetChargedAggregator` draws no round
+    before the session is charged.
     """
 
     def __init__(self, num_queries: int, num_per_query: int, rng: Rng) -> None:

@@ -856,8 +856,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> RememberedFit:
         """Returns a fit in the form that `RememberedFit.remember` keeps for this process once the fit is charged.
 
+        A later fit without a ledger then warns that its records were fitted before, and adds the prices up. What is
+        kept is the price, and digests of private records.
+
         Args:
-            fit_plan: the plan of the fit, of which digests of the private records are kept.
+            fit_plan: the plan of the fit, whose private records are digested.
             priced: the priced release.
             unit: the unit of privacy.
         """

@@ -133,8 +133,8 @@ class EnsemblePlan(FitPlan):
     Attributes:
         estimator: the unfitted estimator of the teachers.
         student_estimator: the unfitted estimator of the student.
-        aggregator: the aggregator before its noise is solved for.
-        num_queries: the number of public samples that teachers vote on, from the first.
+        aggregator: the aggregator as it was configured; `price` chooses its noise for the budget.
+        num_queries: the number of queries: teachers vote on so many public samples, the first ones.
         num_jobs: the number of processes that fit teachers, as in joblib.
         verbose: the level of messages, as in joblib.
     """

@@ -264,15 +264,15 @@ def with_public_types(private_rows: Any, public_rows: Any) -> Any:
     """Returns private records with the column types of the public samples; both are DataFrames of pandas.
 
     The type of a column depends on all its cells: one text among numbers makes all of them objects, and one missing
-    cell makes whole numbers floats. Estimators read columns by type. So with its own type, a column of one teacher
-    would depend on the records of other teachers, and one record could change every vote.
+    cell makes whole numbers floats. Estimators read columns by type. So if private columns kept their types, the column
+    that one teacher reads would depend on the records of other teachers. One record could then change every vote.
 
     Each cell is converted by itself. A word that is no category of the public samples becomes a missing value, and
     each missing value of texts becomes NaN.
 
     Args:
         private_rows: the private records, with the columns of `public_rows`.
-        public_rows: the public samples, as `with_own_types` returns them.
+        public_rows: the public samples, whose types `with_own_types` has made to follow from these samples alone.
 
     Raises:
         InvalidValue: a private column has cells that do not fit the type of the public column.

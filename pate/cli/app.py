@@ -299,7 +299,8 @@ def _line_and_code(
     Args:
         error: the error.
         error_spelling: the names that the command has for parameters of the code.
-        arguments: the arguments whose composition raised the error; None for an error of the task.
+        arguments: the arguments of the command, if the error arose outside of its task, as where Hydra composes the
+            arguments to a configuration; None for an error of the task, which runs on the configuration.
     """
     for cause in causes(error):
         # The errors that follow an interrupt within OmegaConf hide it.

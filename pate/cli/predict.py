@@ -210,7 +210,7 @@ def _table_blocks(
 
 
 def _picture_blocks(image_form: ImageForm, *, path: Path) -> Iterator[PredictedBlock]:
-    """Yields the pictures in a folder and its subfolders, or a single picture, in blocks with values in [0, 1].
+    """Yields the pictures to predict in blocks, with values in [0, 1]: those of a folder and its subfolders, or one.
 
     Args:
         image_form: the form to which pictures are brought, such as their size.

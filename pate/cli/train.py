@@ -176,7 +176,11 @@ _COMPETITORS: list[Competitor] = []
 
 
 def tune_competitors() -> None:
-    """Publishes the best of the runs of a sweep with `tune=true`, and prints its report; without one does nothing."""
+    """Publishes the best run of a sweep with `tune=true`, and prints its report; does nothing if there is none.
+
+    The jobs of the sweep name the settings of PATE that compete. `tune` makes a secret number of runs with them, and
+    the run with the best score becomes the release in the output folder.
+    """
     if not _COMPETITORS:
         return
     first = _COMPETITORS[0]

@@ -197,7 +197,10 @@ def _settings_of(group: str, command_line_settings: Mapping[str, str]) -> list[s
 
 
 def _num_teachers_of(config: DictConfig) -> int | None:
-    """Returns the configured number of teachers; None if there is none, or if it is the number of private groups."""
+    """Returns the number of teachers that a configuration sets; None if it sets none.
+
+    A run for which none is set takes the number of private groups of its data set.
+    """
     teacher = config.get("teacher")
     num_teachers: int | None = None if teacher is None else teacher.get("num_teachers")
     return num_teachers

@@ -118,9 +118,10 @@ class DigitsGrid:
         )
 
     def _draw_pools(self, num_digits: int, rng: np.random.Generator) -> list[IntArray]:
-        """Divides the base digits 0..`num_digits` - 1 at random, and returns the digits of each pool.
+        """Divides the base digits at random, and returns the numbers of the base digits in each pool.
 
-        The private pools come first, then the public pool, then the test pool.
+        A base digit is an image of a single digit, with a number from 0 to `num_digits` - 1. The private pools come
+        first, and their sizes differ by at most one. Then come the public pool and the test pool.
         """
         ends = (_NUM_PRIVATE_DIGITS, _NUM_PRIVATE_DIGITS + _NUM_PUBLIC_DIGITS)
         private_digits, public_digits, test_digits = np.split(rng.permutation(num_digits), ends)

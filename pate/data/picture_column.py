@@ -47,7 +47,7 @@ class PictureColumn(Column):
         A picture that cannot be read is marked as wrong, and its row is 0.
 
         Args:
-            cells: a pyarrow array of what `open_cell` takes.
+            cells: a pyarrow array of cells that `open_cell` takes, such as names of files.
             spelling: ignored.
         """
         levels: Any = np.zeros((len(cells), *self.form.input_shape), np.uint8)

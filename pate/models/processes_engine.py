@@ -174,7 +174,8 @@ def end_with(parent_process_id: int, node_process_id: int | None = None) -> None
 
     Args:
         parent_process_id: the id of the parent process.
-        node_process_id: the id of a second process whose end also ends this process; None if there is none.
+        node_process_id: the id of a second process, such as Ray's on this machine, whose end also ends this process;
+            None if there is none.
     """
 
     def watch() -> None:

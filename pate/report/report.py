@@ -189,19 +189,21 @@ class Report:
         teachers: the number of teachers, and their mean accuracy and number of records.
         student: the metrics of the private student; None if it had no answer to learn from.
         baselines: the metrics of the models that the student is compared with.
-        verdict: the judgment of the student.
+        verdict: where the student's score lies between that of a constant and that of a model without privacy.
         intervals: the interval of each metric over resampled test sets, by model and by metric.
         data: the data set.
         seed: the seed of the run; None if its noise came from the operating system.
         versions: the versions of packages, by name.
         duration_s: the duration of the run in seconds.
         not_covered: the dotted keys of the report that no epsilon covers, with the reasons.
-        heading: the name of the aggregator, and the settings of the command.
+        heading: the name of the aggregator, and the settings on the command line of the run.
         membership: the success of attacks on the published student; None if none were made.
-        data_dependent: the cost of the release on these votes, which is no guarantee; None if it was not computed.
-        left_out: the reasons why models were not trained, by their keys in `models`, and why there is no
-            `data_dependent`.
-        sampled: the sample of the private records that a model learned from, by its key in `models`.
+        data_dependent: the cost of the release on its actual votes; None if it was not computed. The number is itself
+            private, and no guarantee.
+        left_out: why a model was not trained, by its key in `models`. The key `data_dependent`, if it is
+            there, states why that field is None.
+        sampled: for each model that learned from a sample of the private records, the size of the sample in words, by
+            the model's key in `models`.
         bands: the head, middle and tail of the labels, with the scores of models on each; empty for fewer than three
             labels.
         macro_auroc: the mean over labels of the area under the ROC curve, by model; None if it is defined for no label.

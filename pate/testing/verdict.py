@@ -90,7 +90,7 @@ class Verdict:
 
     @property
     def sound(self) -> bool:
-        """Whether the claim holds for every pair, at the orders and epsilons of the claim.
+        """Whether the claim holds for every pair of neighbors, at the orders and epsilons that the claim names.
 
         False if the claim is refuted, and also if the comparison cannot confirm it (`exhaustive` is False).
         """

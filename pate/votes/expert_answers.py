@@ -124,11 +124,12 @@ class AnswerFile:
 class ExpertAnswers(TeacherVotes):
     """The answers of experts as the votes of teachers: the probability of each label for each query.
 
-    The vote of an expert on a question that it has not answered is the center, which does not change the sum.
+    An expert is a language model with private examples in its prompt. `CenteredVotes` sums the votes minus a center.
+    Where an expert has not answered, its vote is the center, so it adds nothing to the sum.
 
     Attributes:
-        paths: the files, sorted.
-        public: the public answers.
+        paths: the files of answers, sorted; each holds the answers of one or more experts.
+        public: the answers of a model that saw no private example.
         record_ids: the public name of each query.
         label_names: the name of each label.
     """

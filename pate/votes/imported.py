@@ -254,7 +254,7 @@ def _votes_in(array: NDArray[Any], *, layout: str, num_teachers: int | None) -> 
     Args:
         array: the array of a file.
         layout: one of `LAYOUTS`; "auto" recognizes the layout from the array.
-        num_teachers: the number of teachers; None if the caller did not give it, which a histogram needs.
+        num_teachers: the number of teachers; None if the caller did not give it. A histogram without it is refused.
     """
     if layout == "auto":
         layout = _recognize_layout(array, num_teachers=num_teachers)

@@ -103,14 +103,16 @@ class MomentStudent:
         learning_times: LearningTimes,
         public_start: PublicStart | None,
     ) -> FloatArray:
-        """Returns the posterior mean of the weights minus those of the start, `[num_features - 1, num_labels]`.
+        """Returns the change of the weights by the descent, with its noise reduced, `[num_features - 1, num_labels]`.
 
-        Weights of the constant are left out. A descent from the prevalence starts with weights of 0.
+        The change is estimated by its posterior mean (`posterior_rows`). Then weights that had less time to learn
+        than others are made smaller. Weights of the constant feature are left out. In a descent from the prevalence,
+        all other weights start at 0.
 
         Args:
             remainder: `[num_features - 1, num_labels]`, the noisy weights after the last step minus those of the start.
             noisy_moments: the moments that the student learned from.
-            learning_times: the learning times of the descent.
+            learning_times: the learning times of the descent: the learning rate times the number of steps.
             public_start: the start of the descent; None for a descent from the prevalence.
         """
         speeds = learning_times.speeds.T  # [num_features - 1, num_labels]

@@ -119,10 +119,11 @@ class DistributedVotes(base.Aggregator):
     def release_of(
         self, summed_contributions: Any, *, num_teachers: int, num_contributions: int
     ) -> Release:
-        """Returns the release computed from a sum of contributions, whose price has been charged.
+        """Returns the release computed from a sum of contributions; the caller has charged the price of the release.
 
         Args:
-            summed_contributions: the sum of the contributions in steps, whole numbers `[num_queries, num_labels]`.
+            summed_contributions: the sum of the noisy counts that holders send, whole numbers
+                `[num_queries, num_labels]`. One vote counts `shares.steps` steps in it.
             num_teachers: the number of teachers of all holders, absent holders included.
             num_contributions: the number of contributions in the sum.
 
@@ -191,7 +192,13 @@ class DistributedVotes(base.Aggregator):
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Releases the labels whose count plus noise exceeds `threshold_share * num_teachers`.
 
-        The noise is drawn here. It has the variance of the shares of all holders together.
+        The noise is drawn at one place instead of by the holders. It has the variance of the shares of all holders
+        together, and nearly the distribution of their sum.
+
+        Args:
+            summary: the counts, as `summarize` returns them.
+            shape: the numbers of queries, labels and teachers.
+            rng: the source of the noise.
         """
         noisy_counts = summary * self.shares.steps + self.shares.drawn_together(summary.shape, rng)
         threshold = self.threshold_share * shape.num_teachers * self.shares.steps

@@ -213,7 +213,10 @@ def _are_whole(values: FloatArray) -> BoolArray:
 
 
 def _text_of(value: Any) -> str | None:
-    """Returns the text of a cell that pyarrow cannot convert, such as bytes or a list; None for a missing cell."""
+    """Returns as text a cell that pyarrow cannot convert to text, such as bytes or a list; None for a missing cell.
+
+    Bytes are read as UTF-8. Another cell becomes the text that `str` makes of it.
+    """
     if value is None:
         return None
     if isinstance(value, bytes):

@@ -130,9 +130,9 @@ def largest_distribution(
 
 
 def _products_of_others(factors: FloatArray) -> FloatArray:
-    """Returns for each of n factors the product of the n - 1 other factors, at each of 16 nodes of P panels.
+    """Returns for each of n factors the product of the n - 1 other factors, at each node of a quadrature.
 
-    The argument and the result are `[..., n, P, 16]`.
+    The quadrature has P panels with 16 nodes each. The argument and the result are `[..., n, P, 16]`.
     """
     ones = np.ones_like(factors[..., :1, :, :])
     before = np.cumprod(np.concatenate([ones, factors[..., :-1, :, :]], axis=-3), axis=-3)
