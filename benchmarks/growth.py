@@ -54,8 +54,9 @@ class Grown:
     def exponent(self) -> float:
         """Returns the exponent of time in size, from the middle size to the largest."""
         first, last = self.growth.sizes[-2:]
-        before, after = (max(duration, _MIN_SECONDS) for duration in self.seconds[-2:])
-        return math.log(after / before) / math.log(last / first)
+        seconds_at_first = max(self.seconds[-2], _MIN_SECONDS)
+        seconds_at_last = max(self.seconds[-1], _MIN_SECONDS)
+        return math.log(seconds_at_last / seconds_at_first) / math.log(last / first)
 
 
 def _rng() -> np.random.Generator:

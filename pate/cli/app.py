@@ -57,8 +57,8 @@ _END = ".end"
 Task = Callable[[DictConfig], Any]
 """The function of a command: it is called with the composed configuration, once for each job of a sweep."""
 
-Finish = Callable[[], None]
-"""A function that a command calls after all jobs of a sweep, if none has failed."""
+Hook = Callable[[], None]
+"""A function that a command calls before its first job, or after all jobs if none has failed."""
 
 
 def command_of(
@@ -66,8 +66,8 @@ def command_of(
     *,
     command: str,
     module_name: str,
-    begin: Callable[[], None] | None = None,
-    finish: Finish | None = None,
+    begin: Hook | None = None,
+    finish: Hook | None = None,
 ) -> Callable[[], None]:
     """Returns the `main` function of a command's module, and calls it if the module is run by `python -m`.
 
@@ -88,8 +88,8 @@ def run_app(
     task: Task,
     *,
     command: str,
-    begin: Callable[[], None] | None = None,
-    finish: Finish | None = None,
+    begin: Hook | None = None,
+    finish: Hook | None = None,
 ) -> None:
     """Runs a task on its composed configuration, and exits with another code than 0 after an error.
 
@@ -131,9 +131,7 @@ def run_app(
         sys.exit(code)
 
 
-def _run(
-    task: Task, *, command: str, arguments: list[str], finish: Finish | None
-) -> tuple[str, int]:
+def _run(task: Task, *, command: str, arguments: list[str], finish: Hook | None) -> tuple[str, int]:
     """Composes the configuration, runs the task on it, or on each configuration of a sweep, and then calls `finish`.
 
     Returns:

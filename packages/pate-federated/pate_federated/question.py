@@ -597,13 +597,14 @@ class SumAnswer:
         return npz_bytes({"head": head, "question": question, "total": self.total.astype(np.int64)})
 
     @classmethod
-    def from_bytes(cls, data: bytes, question: Question, **expected_head: Any) -> Self:
+    def from_bytes(cls, data: bytes, question: Question) -> Self:
         """Returns the answer in some bytes; raises `InvalidValue` if it is damaged or no answer to the question.
+
+        Whose answer it is, `require_head` checks.
 
         Args:
             data: the bytes.
             question: the question that must be answered.
-            **expected_head: the expected values of fields of the answer's head, by name.
         """
         with refusing_unreadable(name="answer", rule="a whole answer, as pate_federated makes it"):
             size = len(data)
@@ -619,5 +620,5 @@ class SumAnswer:
             "the one that was asked",
         )
         require(total.dtype == np.int64, "sum.dtype", total.dtype, "int64, whole numbers of steps")
-        require_head(head, queries_digest=question.asked, **expected_head)
+        require_head(head, queries_digest=question.asked)
         return cls(head, question=question.digest, total=total)

@@ -57,6 +57,7 @@ from pate_federated.question import (
     Request,
     Roll,
     SumAnswer,
+    require_head,
     valid_answers,
 )
 from pate_federated.vote_casting import HolderPlan
@@ -585,9 +586,10 @@ def sum_of_answers(
     """
 
     def read_answer(holder: str, answer_bytes: bytes) -> SumAnswer:
-        answer = SumAnswer.from_bytes(
-            answer_bytes,
-            question=question,
+        answer = SumAnswer.from_bytes(answer_bytes, question=question)
+        require_head(
+            answer.head,
+            queries_digest=question.asked,
             holder=holder,
             num_teachers=roll.holders[holder],
             num_labels=question.num_labels,

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from pate.aggregators import StableTopK
 from pate.run.plan import Plan
@@ -156,10 +157,9 @@ def killed_at(file_number: int, task: Callable[[], object], *, after: bool) -> b
             if num_files_left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        replacement: Any = replace_or_die
-        os.replace = replacement
         try:
-            task()
+            with patch.object(os, "replace", replace_or_die):
+                task()
             os._exit(0)
         finally:
             os._exit(1)

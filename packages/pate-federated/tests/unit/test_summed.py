@@ -6,6 +6,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -168,7 +169,7 @@ def numbers_of(folder: Path, *, holder: str, holder_sum: HolderSum) -> np.ndarra
     home = folder / f"home-{holder}"
     home.mkdir(exist_ok=True)
     path.write_bytes(answer(folder, holder=holder).votes or b"")
-    plan: Any = type("Plan", (), {"holder": holder, "num_teachers": TEACHERS})
+    plan: Any = SimpleNamespace(holder=holder, num_teachers=TEACHERS)
     return holder_sum.numbers(plan, request=request(), votes=path, folder=home)
 
 
