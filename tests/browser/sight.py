@@ -77,7 +77,7 @@ def show(page: Any, reader: Reader) -> None:
 
 
 def num_sheets(browser: Any, path: Path) -> int:
-    """Returns the number of A4 pages that the page is printed on."""
+    """Returns the number of A4 sheets that a page takes in print."""
     with opened(browser, path) as (page, _):
         return len(
             re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4", prefer_css_page_size=True))

@@ -97,7 +97,7 @@ def shares_among_voters(num_teachers: int) -> Summarize:
 def pairs_of_changed_summaries(
     summarize: Summarize, num_labels: int, num_teachers: int, adjacency: Adjacency
 ) -> Iterator[tuple[Summary, Summary]]:
-    """Yields the summaries of each two neighboring ensembles, in both orders, if the two summaries differ."""
+    """Yields the two summaries of each pair of neighboring ensembles, in both orders, unless they are equal."""
     all_votes = list(product((1, 0, UNKNOWN), repeat=num_labels))
     for other_votes in combinations_with_replacement(all_votes, num_teachers - 1):
         changed = [summarize([*other_votes, votes]) for votes in all_votes]

@@ -204,10 +204,10 @@ def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
 @for_cases([case for case in CASES if case.failure_reached_at_size])
 @every_adjacency
 def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: Case) -> None:
-    """A set that the neighbor cannot release is released with the failure probability.
+    """The failure probability of a case holds as a delta, and 90% of it is refuted.
 
-    The claim of this probability as delta holds at the epsilon of the case, or else at a large epsilon. A probability
-    10% smaller is refuted.
+    Outcomes that are impossible on the neighbor have together more than these 90%. The epsilon is that of the case, or
+    50 if the case has none.
     """
     assert case.failure_reached_at_size is not None
     num_labels, num_teachers = case.failure_reached_at_size

@@ -31,7 +31,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class SureStudent:
-    """A student whose probabilities are too near 0 and 1."""
+    """A student that is surer of its labels than it should be.
+
+    The log odds of a label rise `STEEPNESS` times as steeply with its input as those that the label is drawn with.
+    """
 
     def predict_proba(self, inputs: Array) -> Array:
         """Returns the probability of each label."""

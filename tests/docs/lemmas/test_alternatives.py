@@ -1,4 +1,4 @@
-"""Single steps of docs/proofs/alternatives.md."""
+"""Steps of docs/proofs/alternatives.md hold for sampled Gaussians: the worst pair, the Renyi curve, extreme noises."""
 
 import math
 from itertools import pairwise

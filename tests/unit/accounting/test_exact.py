@@ -204,7 +204,7 @@ def test_a_gaussian_and_a_bit_agree_with_a_quadrature() -> None:
     assert expected_delta <= accountant.get_delta(epsilon) <= expected_delta * 1.02
 
 
-def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> None:
+def test_gaussian_steps_may_come_in_any_order_and_a_failure_uses_up_delta() -> None:
     """Two Gaussians around a pure event cost as much as the pure event and one merged Gaussian.
 
     The merged Gaussian has the sum of both squared inverse multipliers. A failure probability of

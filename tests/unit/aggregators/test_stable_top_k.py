@@ -478,8 +478,9 @@ def test_paper_epsilon_adds_the_peel_to_the_papers_formula() -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacency) -> None:
-    """8000 draws of fixed top-k answer with two labels each, in frequencies within 5 standard
-    deviations of the exact distribution.
+    """The frequency of each pair of labels in 8,000 answers of `FixedTopK` is near its exact probability.
+
+    It is within 5 standard deviations. Every answer has two labels.
     """
     aggregator = FixedTopK(k=2, epsilon=1.0, mechanism=mechanism, adjacency=adjacency)
     num_draws = 8_000

@@ -100,7 +100,7 @@ class InterruptedRecord(MemoryRecord):
 
 
 def record_with_first_round(first_round: Round) -> MemoryRecord:
-    """Returns a record in which another process committed the first round of a session."""
+    """Returns a record that already has the first round of a session, as if another process had committed it."""
     record = MemoryRecord()
     record.parts["round-0"] = first_round._asdict()
     return record

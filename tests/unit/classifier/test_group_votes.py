@@ -130,7 +130,10 @@ def test_a_part_of_an_ensemble_means_teachers_that_are_estimators(model: PATECla
 
 @pytest.mark.slow
 def test_the_number_of_teachers_may_be_smaller_than_that_of_groups() -> None:
-    """400 teachers of 2,000 records are over 80% right, and more teachers than records are refused."""
+    """400 teachers share 2,000 records, each a group of its own, and the classifier has over 80% of labels right.
+
+    More teachers than groups are refused.
+    """
     inputs, labels = inputs_and_labels()
     model = PATEClassifier(n_teachers=400, epsilon=8.0)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])

@@ -73,7 +73,7 @@ LABELS_WITH_GAP = {
 
 @pytest.mark.parametrize("container", LABELS_WITH_GAP)
 def test_a_missing_label_is_refused_with_its_position(container: str) -> None:
-    """A missing third label is refused as `y[2]`, whatever the type of the column."""
+    """A missing third label is refused as `y[2]`, in whatever container and by whatever value it is missing."""
     with refused("y[2]", rule="a label for"):
         require_labels(LABELS_WITH_GAP[container])
 

@@ -206,10 +206,10 @@ def test_the_widest_range_of_losses_is_the_charged_one(adjacency: str, range_of_
 
 @pytest.mark.slow
 def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
-    """Among a million labels, unlikely classes of sequences are left out of the draw.
+    """Permute-and-flip leaves unlikely sequences of labels out of the draw only if its failure probability covers them.
 
-    A mechanism whose failure probability does not cover them is refused: 0 is too small at epsilon log(30,000), and
-    0.5 at epsilon 61. At epsilon 30 with failure probability 1e-12, it draws 1000 different labels.
+    It draws 1,000 of a million labels. The failure probability 0 is too small at epsilon log(30,000), and 0.5 at
+    epsilon 61; 1e-12 is enough at epsilon 30, and the drawn labels all differ.
     """
     counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
     without_failures = PermuteAndFlipJointTopK(k=1000, epsilon=math.log(30_000))

@@ -1,4 +1,4 @@
-"""The JSON of a report: what is read is what was written, and impossible or damaged content is refused."""
+"""A report is read from JSON as it was written, is refused if impossible or damaged, and has HTML for notebooks."""
 
 import json
 import math

@@ -18,7 +18,7 @@ def test_a_sample_has_whole_groups_and_nearly_as_many_records_as_it_may() -> Non
 
 
 def test_equal_records_have_equal_samples() -> None:
-    """A second call returns the same rows, and other groups have another sample."""
+    """A second call returns the same rows, which have more than 20 groups."""
     rows = sampled_rows(GROUPS, most_rows=100)
     np.testing.assert_array_equal(sampled_rows(GROUPS, most_rows=100), rows)
     assert len(np.unique(GROUPS[rows])) > 20
@@ -26,7 +26,7 @@ def test_equal_records_have_equal_samples() -> None:
 
 @pytest.mark.parametrize("most_rows", [len(GROUPS), len(GROUPS) + 1])
 def test_few_records_are_all_taken(most_rows: int) -> None:
-    """All rows are taken where they are no more than the most."""
+    """All records are taken if there are at most `most_rows`."""
     rows = sampled_rows(GROUPS, most_rows=most_rows)
     np.testing.assert_array_equal(rows, np.arange(len(GROUPS)))
 

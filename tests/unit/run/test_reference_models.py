@@ -96,7 +96,7 @@ def test_only_the_owner_can_read_a_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("name", ["trained.json", "student.json", "student.safetensors"])
 def test_a_damaged_model_is_trained_again(name: str, way: Way, tmp_path: Path) -> None:
-    """A file of a model is damaged in one way. It is trained once more, and then read."""
+    """A file of a kept model is damaged in one way. The next call trains the model again, and a later call reads it."""
     training = CountedTraining()
     trained_model(folder=tmp_path, training=training)
     way(tmp_path / "pate_cache" / "reference_models" / ENTRY / name)

@@ -118,7 +118,7 @@ def test_changed_data_are_refused_with_the_name_of_their_setting(
 
 
 def test_a_missing_file_is_reported(finished_run: RunFolder) -> None:
-    """A file of the data is removed. One line says so, and the run is not refused."""
+    """A file of a finished run's data is removed. `require_same_data` says so in one line, and raises no error."""
     (finished_run.path.parent / "private.npz").unlink()
     line = (
         "data: a file that this run read is not there; nothing says if the data are still the same"

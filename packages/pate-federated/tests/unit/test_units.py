@@ -101,9 +101,10 @@ def test_records_with_other_samples_keep_their_unit(tmp_path: Path) -> None:
 
 
 def test_weighted_records_are_refused_with_other_samples(tmp_path: Path) -> None:
-    """Records whose weights share them between patients and doctors are refused with queries from another file.
+    """Records of patients and doctors that count by weights are refused if the queries come from another file.
 
-    Otherwise a doctor of many patients would count once for each patient, at the price of one.
+    `AskedData` does not keep the weights, and without them a doctor would count once for each record, at the price
+    of one.
     """
     queries_path = tmp_path / "queries.npz"
     np.savez(queries_path, inputs=np.ones((3, 2), np.float32))

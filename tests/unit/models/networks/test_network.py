@@ -266,7 +266,7 @@ def test_the_stand_in_for_torch_checks_no_extra_once_torch_is_loaded(monkeypatch
 
 
 def test_the_number_of_threads_is_restored_after_an_error():
-    """In `one_thread` torch has one thread, and two again after an error."""
+    """Torch has one thread inside of `one_thread`. After an error inside, it has two again, as before."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
