@@ -1,4 +1,4 @@
-"""The short name of a run in Python: `pate.pipeline.train` is `pate.run.train.train`."""
+"""A short import path of the function that runs a plan: `pate.pipeline.train` is `pate.run.train.train`."""
 
 from pate.extras import require_extra
 

@@ -290,14 +290,16 @@ class _Split(NamedTuple):
 
 @lru_cache(maxsize=256)  # each total of a ledger prices its sessions anew
 def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Split:
-    """Returns the split of a session's delta with the smallest epsilon, from a cache.
+    """Returns the split of a session's delta with the smallest epsilon, of up to 64 splits; results are cached.
 
-    The split is into the probability of more than n accesses (the overrun) and the delta of n composed accesses.
+    A split has a number n of accesses to the private data. One part of delta is the overrun: a bound on the probability
+    that the session has more than n accesses. The other part is the delta of the composition of n accesses.
 
     Args:
-        target: the epsilon and q that cover every call.
+        target: the epsilon of an access, and q, the smallest probability that an access is a hit; both cover every
+            call.
         target_hits: the number of hits that ends the session.
-        target_delta: the delta of the session, with one counter of hits and without failures of calls.
+        target_delta: the delta of one counter of hits, less the sum of the deltas of all calls.
     """
 
     def accesses_with_overrun(share: float) -> int:

@@ -647,9 +647,10 @@ class CenteredVotes(Aggregator):
         """Returns the prevalence of each label at which the student begins, with the variance of its noise.
 
         Args:
-            votes: the private votes, of which public numbers are used.
-            released_shares: the released prevalence and the known shares of labels; None for a public center, whose
-                prevalence has variance 0.
+            votes: the private votes. Only public numbers are read: the number of labels, the number of records per
+                teacher, and the sum of the teachers' weights.
+            released_shares: the noisy prevalence, and the noisy share of records for which each label is known. None
+                takes the public center of votes, or 1/2 if there is none, as the prevalence, with variance 0.
         """
         center = self._center_or_half if released_shares is None else released_shares.prevalence
         prevalence = np.broadcast_to(self.recipe.cut_to_floor(center), votes.num_labels).copy()

@@ -140,7 +140,10 @@ class NotPriorTopK(TargetChargedAggregator):
 
     @property
     def release_step(self) -> StableTopK:
-        """The stable top-k aggregator that releases the first queries and the hits."""
+        """The stable top-k aggregator that releases the labels of the first `first_queries` queries and of the hits.
+
+        A hit is a later query whose predicted labels, its prior, did not pass the check.
+        """
         return self.convert_to(StableTopK, test="table")
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:

@@ -4,8 +4,10 @@
 class DoubtfulPlan(UserWarning):
     """A warning of a fit that is allowed but is probably not what you want.
 
-    Reasons are noise larger than the differences between votes, few records for each teacher, columns of very different
-    widths, columns without known cells, and a student that predicts the same labels for all samples.
+    Reasons in the plan are a large epsilon or delta, noise that often hides what most teachers agree on, and few
+    records for each teacher. Reasons in the data are public columns with very different standard deviations, and
+    columns in which no private cell is known. The last reason is a student that predicts the same labels for all public
+    samples.
     """
 
 

@@ -142,9 +142,10 @@ def explain(
 ) -> str | None:
     """Returns one line on a user's mistake in the settings of a command; None for an error that is no such mistake.
 
-    Hydra and OmegaConf have errors of their own. They also raise general Python errors if a file holds no mapping or a
-    name is missing. Such an error counts as a mistake if it was raised while a configuration was composed, and not in
-    our own code.
+    An `InvalidValue` is a mistake, and so is an error of the types that Hydra and OmegaConf define. Both libraries also
+    raise general Python errors if a file holds no mapping or a name is missing. Such an error counts as a mistake if it
+    was raised while a configuration was composed, and not in our own code. Errors of YAML, and recursion that is too
+    deep, always count while a configuration is composed.
 
     Args:
         error: the error.

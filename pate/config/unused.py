@@ -300,10 +300,12 @@ def teacher_reasons(
 
 
 def _keeps_features(aggregator: Aggregator | None, *, num_teachers: int | None) -> bool:
-    """Returns True if the features of private records may be kept between rounds of votes.
+    """Returns True if votes might be cast in rounds, so that the setting `scratch` has an effect.
+
+    With `scratch`, the features of private records are kept between rounds.
 
     Args:
-        aggregator: the aggregator; None if the command has none, so that rounds are possible.
+        aggregator: the aggregator; None, for which the result is True, if the command has none.
         num_teachers: the number of teachers; None if it follows from the private records.
     """
     return aggregator is None or _may_vote_in_rounds(aggregator, num_teachers=num_teachers)

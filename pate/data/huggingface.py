@@ -281,7 +281,8 @@ class HuggingFace(TextReader):
         """Returns the schema of columns of numbers, dates, words and texts, learned from the public split.
 
         Args:
-            stage: opens the stage in which vectors of texts are fitted.
+            stage: opens the stages that report the progress of fitting vectors to public texts; none without columns
+                of text.
         """
         schema = TableSchema.fit(
             self._public_table(),

@@ -152,10 +152,10 @@ def _ignore_thread_error(error: threading.ExceptHookArgs) -> None:
 
 @contextmanager
 def _blocked_signals() -> Iterator[None]:
-    """Blocks SIGINT, SIGTERM and SIGHUP during a `with` block.
+    """Blocks SIGINT, SIGTERM and SIGHUP in this thread during a `with` block.
 
-    Processes that are started in the block inherit the blocked signals, so they ignore Ctrl-C. This process handles a
-    signal that arrives in the block after the block, and ends the workers itself.
+    Processes that are started in the block inherit the blocked signals, so Ctrl-C does not end them. If a signal
+    arrives during the block, this process handles it once the block has ended, and ends the workers itself.
     """
     ensure_running()  # a tracker that starts with the first worker would let Ctrl-C through again
     signals = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}

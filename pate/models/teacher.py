@@ -133,11 +133,11 @@ class Teacher(Voter, ABC):
 
 @dataclass(frozen=True)
 class IsolatedTeacher(Teacher):
-    """A recipe that fits each teacher in a call of its own, so that other shards do not influence its state.
+    """A recipe that fits each teacher in a call of its own, so that other shards do not influence the teacher's state.
 
-    If shards are fitted together, they are padded to the largest shard, and the order of summation depends on its size.
-    If a large private group replaces a small group, rounding could change the states of other teachers, and sometimes
-    their votes.
+    If shards are fitted together, they are padded to the size of the largest shard, and numbers are added in an order
+    that depends on this size. If a private group with many records replaces one with few, rounding could then change
+    the states of other teachers, and sometimes their votes.
 
     Attributes:
         teacher: the recipe of each teacher.

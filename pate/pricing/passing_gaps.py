@@ -15,15 +15,16 @@ from pate.votes.shape import VoteShape
 
 @dataclass(frozen=True)
 class PassingGaps:
-    """The smallest gaps that pass an aggregator's stability test with a given probability.
+    """The smallest gaps, in votes, that pass an aggregator's stability test with a given probability.
 
-    All three are None for an aggregator without a stability test.
+    A gap is the difference of two successive counts of a query in falling order. All attributes are None for an
+    aggregator without a stability test.
 
     Attributes:
-        gap_at_50: the smallest gap that passes the test with a probability of 50%; None where no gap does.
-        gap_at_95: the smallest gap that passes the test with a probability of 95%; None where no gap does.
-        lone_gap_at_50: the smallest gap that `StableTopK`, if all other gaps are 0, both selects and lets pass, with a
-            probability of 50%; None where there is no such gap, and for other aggregators.
+        gap_at_50: the smallest gap that passes the test with a probability of at least 50%; None where no gap does.
+        gap_at_95: the smallest gap that passes the test with a probability of at least 95%; None where no gap does.
+        lone_gap_at_50: for `StableTopK`, the smallest gap that is selected and passes the test with a probability of at
+            least 50% if all other gaps of the query are 0. None where there is no such gap, and for other aggregators.
     """
 
     gap_at_50: int | None = None

@@ -208,7 +208,12 @@ def quote_release(
 
 
 def _attack_bounds(priced_release: PricedRelease, budget: Budget) -> AttackBounds | None:
-    """Returns an upper bound on the success of attacks that look for members; None for a release of infinite price."""
+    """Returns upper bounds on what attacks learn from a release; None for a release of infinite price.
+
+    Args:
+        priced_release: the planned release.
+        budget: the budget, whose accountant computes the bounds.
+    """
     if math.isinf(priced_release.epsilon):
         return None
     return AttackBounds.from_accountant(budget.accountant().compose(priced_release.event))

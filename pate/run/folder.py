@@ -42,7 +42,7 @@ class EnsembleFolder(OwnedFolder):
     """The folder of an ensemble, which only its owner may see: no noise protects the private records in it.
 
     Attributes:
-        training_secret: the secret that all random numbers except the noise are computed from.
+        training_secret: the secret from which a run without a seed computes all random numbers except the noise.
         partition: the teacher of each private record.
         teachers: the checkpoints of the trained teachers.
         teachers_key: the key with which `CheckpointStore` signs checkpoints.

@@ -38,7 +38,7 @@ def plan_warnings(
     student: Student,
     num_teachers: int,
 ) -> Iterator[str]:
-    """Yields the warnings that are possible before anything is trained or spent, one line each.
+    """Yields all warnings about a run that are known before anything is trained or spent, one line each.
 
     Args:
         dataset: the data set.

@@ -109,7 +109,9 @@ class RandomStreams:
 
     @staticmethod
     def _sequence(purpose: str, seed: int) -> np.random.SeedSequence:
-        """Returns numpy's `SeedSequence` from which the stream of a purpose is computed, for streams of a seed.
+        """Returns numpy's `SeedSequence` from which a seed's stream for a purpose is computed.
+
+        The streams of a secret are not computed from it.
 
         Args:
             purpose: the name of the stream, such as "partition".

@@ -466,11 +466,13 @@ def noisy_sums(
     noise_multiplier: float,
     rng: np.random.Generator,
 ) -> dict[str, IntArray]:
-    """Returns the sums with exact Gaussian noise, in whole steps, int64 by block; their price is `score_design.event`.
+    """Returns the sums plus Gaussian noise that is drawn exactly and rounded to whole steps, int64 by block.
+
+    A step is a block's clip / `STEPS_PER_CLIP`. The price of all sums is `score_design.event(noise_multiplier)`.
 
     Args:
         score_design: the public design of the sums, which divides the noise among blocks.
-        sums: the sums without noise, as `exact_sums` returns them.
+        sums: the sums without noise, in steps, as `exact_sums` returns them.
         noise_multiplier: the noise std / l2 sensitivity of all blocks together.
         rng: the source of the noise.
     """

@@ -95,7 +95,8 @@ def _cells_one_by_one(cells: Iterable[Any]) -> Any:
 def _reading(cell: Any) -> float | str | np.datetime64 | None:
     """Returns what a Python object in a cell means: a number, a point in time, or a word; None for a missing cell.
 
-    Truth values and durations are numbers; a time of day, a list or an interval is a word.
+    A truth value is 0 or 1, and a duration is a number of seconds. A point in time is in UTC, in microseconds. A date
+    without a time, a time of day, a list or an interval is a word.
     """
     if cell is None or type(cell).__name__ in _MISSING_TYPES:
         return None

@@ -198,7 +198,10 @@ def _decoded(array: Any) -> Any:
 
 
 def _float_texts(cells: Any) -> Any:
-    """Returns a pyarrow array of floats as strings `[num_cells]`; whole numbers below 2**63 as digits."""
+    """Returns a pyarrow array of floats as strings `[num_cells]`; null for NaN and missing cells.
+
+    Whole numbers whose absolute value is below 2**63 are written as digits.
+    """
     pa = import_pyarrow()
     values = np.asarray(cells.cast(pa.float64()).to_numpy(zero_copy_only=False))
     texts = pa.array(values, pa.float64(), from_pandas=True).cast(pa.string())

@@ -80,7 +80,8 @@ class StaticVectors(TextVectors):
             dimension: the largest number of directions.
 
         Raises:
-            InvalidValue: the file holds no word vectors, or all texts have the same vector.
+            InvalidValue: the file holds no word vectors, or fewer than two of the used texts have a vector other than
+                0, or all of these vectors are equal.
         """
         words, table, marks = read_vectors(vectors_path=pretrained.path)
         sample = evenly_spaced(texts)

@@ -164,7 +164,7 @@ def softmax_weights(deficits: FloatArray, noise_scale: float) -> Weights:
 def permute_and_flip_weights(deficits: FloatArray, noise_scale: float) -> Weights:
     """Returns the exact probability of each of n indices to be picked by permute-and-flip.
 
-    With w = exp(-deficit / scale), index i has the probability w_i times the integral over z in [0, 1] of
+    With w_i = exp(-deficit_i / noise_scale), index i has the probability w_i times the integral over z in [0, 1] of
     prod_{j != i} (1 - w_j z).
 
     Args:

@@ -69,7 +69,11 @@ class AdamWRecipe:
 
     @contextmanager
     def autocast(self, device: torch.device) -> Iterator[None]:
-        """Lets torch compute in the type `dtype` during a `with` block."""
+        """Lets torch compute products in the type `dtype(device)` during a `with` block; float32 turns autocast off.
+
+        Args:
+            device: the device on which the network is computed.
+        """
         dtype = self.dtype(device)
         with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
             yield
