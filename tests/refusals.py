@@ -17,13 +17,13 @@ ANY: Any = object()
 class Refusal:
     """The fields that a test expects of an `InvalidValue`.
 
-    A refusal is the context manager of a block that must raise such an error. `refused` makes one.
+    A refusal is the context manager of a block that must raise such an error. `refused_parameter` makes one.
 
     Attributes:
         name: the name of the parameter.
         value: the refused value, as the error shows it; `UNSAID` if the error must show none, `ANY` for any value.
-        rule: some words of the rule.
-        hint: some words of the hint.
+        rule_words: some words of the rule.
+        hint_words: some words of the hint.
         remedies: the names of the parameters that remedies would change first, in their order; None for any remedies.
         waiver: the name of the parameter with which the request goes on as it is; None for any waiver.
         kind: the class of the error.
@@ -31,8 +31,8 @@ class Refusal:
 
     name: str
     value: object
-    rule: str
-    hint: str
+    rule_words: str
+    hint_words: str
     remedies: tuple[str, ...] | None
     waiver: str | None
     kind: type[InvalidValue]
@@ -64,8 +64,8 @@ class Refusal:
             assert error.value is UNSAID, error
         elif self.value is not ANY:
             assert value_text(error.value) == value_text(self.value), error
-        assert self.rule in error.rule, error
-        assert self.hint in error.hint, error
+        assert self.rule_words in error.rule, error
+        assert self.hint_words in error.hint, error
         if self.remedies is not None:
             assert tuple(remedy.name for remedy in error.remedies) == self.remedies, error
         if self.waiver is not None:
@@ -73,12 +73,12 @@ class Refusal:
             assert error.waiver.name == self.waiver, error
 
 
-def refused(
+def refused_parameter(
     name: str,
     *,
     value: object = UNSAID,
-    rule: str = "",
-    hint: str = "",
+    rule_words: str = "",
+    hint_words: str = "",
     remedies: tuple[str, ...] | None = None,
     waiver: str | None = None,
     kind: type[InvalidValue] = InvalidValue,
@@ -89,8 +89,8 @@ def refused(
         name: the name of the parameter.
         value: the refused value, as the error shows it. If it is left out, the error must show none. `ANY` stands for
             whatever value the error shows.
-        rule: some words of the rule, if the same name and value can break several rules.
-        hint: some words of the hint, where the test is about it.
+        rule_words: some words of the rule, if the same name and value can break several rules.
+        hint_words: some words of the hint, where the test is about it.
         remedies: the names of the parameters that remedies would change first, in their order.
         waiver: the name of the parameter with which the request goes on as it is.
         kind: the class of the error.
@@ -98,8 +98,8 @@ def refused(
     return Refusal(
         name=name,
         value=value,
-        rule=rule,
-        hint=hint,
+        rule_words=rule_words,
+        hint_words=hint_words,
         remedies=remedies,
         waiver=waiver,
         kind=kind,

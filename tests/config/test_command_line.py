@@ -22,7 +22,7 @@ from pate.config.default_choices import default_student, default_way, student_li
 from pate.settings import TrainSettings
 from tests.config.conftest import Composed, with_files
 from tests.e2e.commands import Arguments, succeeded
-from tests.refusals import Refusal, refused
+from tests.refusals import Refusal, refused_parameter
 
 # The members that the way for pictures chooses, by group.
 WAY_FOR_PICTURES = {
@@ -267,14 +267,14 @@ def test_target_mu_is_solved_in_place_of_the_target_epsilon(composed: Composed) 
     without_mu = plain_settings(composed(arguments=[GAUSSIAN]), excluded_settings=("noise",))
     assert "target_mu" not in without_mu
     contradictory = composed(arguments=["target_mu=1.5", "target_epsilon=2"])
-    with refused("target_mu", value=1.5, rule="no target_epsilon beside it"):
+    with refused_parameter("target_mu", value=1.5, rule_words="no target_epsilon beside it"):
         require_noise_stated(
             contradictory, command_line_settings={"target_mu": "1.5", "target_epsilon": "2"}
         )
     require_noise_stated(
         config, command_line_settings={"aggregator.noise_std": "50", "target_mu": "1.5"}
     )
-    with refused("target_mu", value=1.5, rule="none beside noise=given"):
+    with refused_parameter("target_mu", value=1.5, rule_words="none beside noise=given"):
         settings_from(
             composed(arguments=[*GIVEN.split(), "target_mu=1.5"]), settings_class=TrainSettings
         )
@@ -300,12 +300,18 @@ def test_default_epsilon_of_stable_top_k_boundary_applies_to_runs_alone(
 @pytest.mark.parametrize(
     ("words", "refusal"),
     [
-        ("noise=loud", refused("noise", value="loud")),
-        ("target_epsilon=null", refused("target_epsilon", value=None, rule="epsilon >")),
-        ("max_epsilon=2", refused("max_epsilon", value=2.0, rule="noise=given beside")),
+        ("noise=loud", refused_parameter("noise", value="loud")),
+        (
+            "target_epsilon=null",
+            refused_parameter("target_epsilon", value=None, rule_words="epsilon >"),
+        ),
+        (
+            "max_epsilon=2",
+            refused_parameter("max_epsilon", value=2.0, rule_words="noise=given beside"),
+        ),
         (
             "experiment=quick max_epsilon=2",
-            refused("max_epsilon", value=2.0, rule="noise=given beside"),
+            refused_parameter("max_epsilon", value=2.0, rule_words="noise=given beside"),
         ),
     ],
 )
@@ -330,27 +336,35 @@ TARGET_OF_GIVEN_NOISE = "none beside noise=given, which takes the aggregator's n
     [
         (
             f"train {GAUSSIAN} aggregator.noise_std=50",
-            refused("aggregator.noise_std", value="50", rule=f"{UNEXPLAINED_NOISE}8.0"),
+            refused_parameter(
+                "aggregator.noise_std", value="50", rule_words=f"{UNEXPLAINED_NOISE}8.0"
+            ),
         ),
         (
             f"release {GAUSSIAN} aggregator.noise_std=50",
-            refused("aggregator.noise_std", value="50", rule=f"{UNEXPLAINED_NOISE}8.0"),
+            refused_parameter(
+                "aggregator.noise_std", value="50", rule_words=f"{UNEXPLAINED_NOISE}8.0"
+            ),
         ),
         (
             "train aggregator=stable_top_k aggregator.test_std=50 experiment=quick",
-            refused("aggregator.test_std", value="50", rule=f"{UNEXPLAINED_NOISE}100.0"),
+            refused_parameter(
+                "aggregator.test_std", value="50", rule_words=f"{UNEXPLAINED_NOISE}100.0"
+            ),
         ),
         (
             "release aggregator=stable_top_k aggregator.test_std=50",
-            refused("aggregator.test_std", value="50", rule=f"{UNEXPLAINED_NOISE}8.0"),
+            refused_parameter(
+                "aggregator.test_std", value="50", rule_words=f"{UNEXPLAINED_NOISE}8.0"
+            ),
         ),
         (
             "train noise=given target_epsilon=2",
-            refused("target_epsilon", value=2.0, rule=TARGET_OF_GIVEN_NOISE),
+            refused_parameter("target_epsilon", value=2.0, rule_words=TARGET_OF_GIVEN_NOISE),
         ),
         (
             "release noise=given target_epsilon=2",
-            refused("target_epsilon", value=2.0, rule=TARGET_OF_GIVEN_NOISE),
+            refused_parameter("target_epsilon", value=2.0, rule_words=TARGET_OF_GIVEN_NOISE),
         ),
     ],
 )

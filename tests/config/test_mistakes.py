@@ -20,7 +20,7 @@ from pate.config.schema import command_schema
 from pate.extras import how_to_install
 from pate.validation import InvalidValue
 from tests.config.conftest import Composed, with_files
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 
 def parse_error_line(word: str) -> str:
@@ -95,9 +95,9 @@ def test_a_missing_setting_of_a_part_is_named_with_its_group(group: str, key: st
 def test_classes_that_are_not_there_are_named() -> None:
     """A `_target_` in a module that does not exist is refused by its name, also where the module is allowed."""
     node = OmegaConf.create({"_target_": "nowhere.Data"})
-    with refused("_target_", value="nowhere.Data"):
+    with refused_parameter("_target_", value="nowhere.Data"):
         build(node, slot="data", allowed_targets=["nowhere."])
-    with refused("_target_", value="nowhere.Data"):
+    with refused_parameter("_target_", value="nowhere.Data"):
         build(node, slot="data")
 
 
@@ -244,7 +244,7 @@ def test_refusal_of_an_unnamed_member_lists_the_group(words: list[str], line: st
 def test_a_key_that_nothing_reads_is_refused(composed: Composed) -> None:
     """A key that a user adds with `+`, and that is no setting of the command, is refused."""
     require_sound(composed(), schema=command_schema("train"), command="train")
-    with refused("num_query", rule="a key of"):
+    with refused_parameter("num_query", rule_words="a key of"):
         require_sound(
             composed(arguments=["+num_query=5"]), schema=command_schema("train"), command="train"
         )

@@ -26,7 +26,7 @@ from pate.run.train import train
 from pate.validation import InvalidValue
 from tests.contract.aggregator_cases import CASES
 from tests.e2e.small_run import small_plan
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 # A number that must not be published.
 NUMBER = 771_942
@@ -479,7 +479,7 @@ def test_only_training_takes_labels_of_public_rows(composed: Callable[..., Any])
     """The data of other commands are refused with the setting; in a run the reader is built without it."""
     config = composed(arguments=["data=wordnet", "data.public_labels=5"])
     make_part = part_maker(config)
-    with refused("data.public_labels", value=5, rule="pate-train"):
+    with refused_parameter("data.public_labels", value=5, rule_words="pate-train"):
         make_part("data")
     make_part_of_run = part_maker(config, takes_public_labels=True)
     assert isinstance(make_part_of_run("data"), WordNet40)

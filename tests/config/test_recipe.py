@@ -11,7 +11,7 @@ from pate.aggregators import CenteredVotes
 from pate.config import build_aggregator
 from pate.config.published import public_settings
 from pate.votes import DEFAULT_RECIPE, Recipe
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 
 def aggregator_of(config: Any) -> Any:
@@ -74,5 +74,5 @@ def test_an_unknown_constant_or_type_is_refused(composed: Callable[..., Any], wo
 def test_a_constant_out_of_range_is_refused_by_its_key(composed: Callable[..., Any]) -> None:
     """`recipe.trust=2` is out of range. Building the aggregator refuses it under this name."""
     config = composed(arguments=["aggregator=centered_votes", "aggregator.recipe.trust=2"])
-    with refused("recipe.trust", value=2.0):
+    with refused_parameter("recipe.trust", value=2.0):
         aggregator_of(config)

@@ -29,7 +29,7 @@ from pate.mechanisms import FixedKRegularizer
 from pate.setting_names import COMMAND, SPELLING_OF_COMMAND
 from pate.validation import InvalidValue
 from tests.config.conftest import Composed, with_files
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 if TYPE_CHECKING:
     from nowhere import Nothing
@@ -226,10 +226,10 @@ def test_a_users_class_is_built_where_it_is_allowed() -> None:
     node = OmegaConf.create({"_target_": f"{__name__}.Sized", "size": 3})
     for allowed in (f"{__name__}.", __name__, __name__.partition(".")[0]):
         assert build(node, slot="data", allowed_targets=[allowed]).load() == 3
-        with refused("_target_", value="tests.config.test_schema.Sized"):
+        with refused_parameter("_target_", value="tests.config.test_schema.Sized"):
             build(node, slot="teacher", allowed_targets=[allowed])
     fraction = OmegaConf.create({"_target_": "fractions.Fraction", "numerator": 3})
-    with refused("_target_", value="fractions.Fraction"):
+    with refused_parameter("_target_", value="fractions.Fraction"):
         build(fraction, slot="data", allowed_targets=["fractions."])
 
 

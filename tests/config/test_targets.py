@@ -52,7 +52,7 @@ from pate.mechanisms import FixedKRegularizer
 from pate.models import Engine, SklearnTeacher, Student, Teacher, Voter
 from pate.models.teacher import IsolatedTeacher
 from pate.validation import InvalidValue
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 CODE = "open(r'{mark}', 'w').close()"
 
@@ -201,7 +201,7 @@ def test_interpolation_in_a_resolved_text_stays_text(tmp_path: Path) -> None:
     assert mark.exists()
     mark.unlink()
     node = OmegaConf.create(node_of(target=ACCOUNTANT_PATH, orders=f"\\{text}"))
-    with refused("accountant"):
+    with refused_parameter("accountant"):
         build(node, slot="accountant")
     assert not mark.exists()
 
@@ -224,7 +224,9 @@ def test_module_is_loaded_only_if_allowed(
         node_of(target),
         node_of(target="pate.student.LinearStudent", rank=[{"x": node_of(target)}]),
     ):
-        with refused("_target_", value=ANY, rule="name that begins with pate. or sklearn. or"):
+        with refused_parameter(
+            "_target_", value=ANY, rule_words="name that begins with pate. or sklearn. or"
+        ):
             build(OmegaConf.create(node), slot="student", allowed_targets=["lone.", "lonely_t"])
     assert not (tmp_path / "ran").exists()
 
@@ -235,14 +237,14 @@ def test_class_imported_by_an_allowed_module_is_refused() -> None:
     Values of `allowed_targets` that are no names of modules are refused.
     """
     for allowed in ("", ".", "a b", "a/b", "__main__", "os.__init__"):
-        with refused("allowed_targets", value=ANY, rule="names of modules"):
+        with refused_parameter("allowed_targets", value=ANY, rule_words="names of modules"):
             build(
                 OmegaConf.create(node_of(target=ACCOUNTANT_PATH)),
                 slot="accountant",
                 allowed_targets=[allowed],
             )
     for name in ("Path", "subprocess.Popen", "ModuleType", "cache"):
-        with refused("_target_", value=ANY, rule="class that"):
+        with refused_parameter("_target_", value=ANY, rule_words="class that"):
             build(
                 OmegaConf.create(node_of(target=f"{__name__}.{name}")),
                 slot="data",
@@ -457,45 +459,45 @@ def test_estimators_within_estimators_are_built() -> None:
     [
         (
             PIPELINE | {"memory": "/tmp/cache"},
-            refused("estimator.memory", value=ANY, rule="null: a cache"),
+            refused_parameter("estimator.memory", value=ANY, rule_words="null: a cache"),
         ),
         (
             SEARCH | {"param_grid": {"memory": ["x"]}},
-            refused("estimator.param_grid.memory", value="['x']"),
+            refused_parameter("estimator.param_grid.memory", value="['x']"),
         ),
         (
             SEARCH | {"param_grid": [{"a__memory": ["x"]}]},
-            refused("estimator.param_grid.0.a__memory", value="['x']"),
+            refused_parameter("estimator.param_grid.0.a__memory", value="['x']"),
         ),
         (
             LOGISTIC | {"CC": 3},
-            refused("estimator.CC", rule="did you mean C"),
+            refused_parameter("estimator.CC", rule_words="did you mean C"),
         ),
         (
             node_of(target="sklearn.model_selection.GridSearchCV"),
-            refused("estimator.estimator", rule="value, GridSearchCV"),
+            refused_parameter("estimator.estimator", rule_words="value, GridSearchCV"),
         ),
         (
             node_of(
                 target="sklearn.preprocessing.FunctionTransformer",
                 func=node_of(target="sklearn.clone"),
             ),
-            refused("_target_", value="sklearn.clone"),
+            refused_parameter("_target_", value="sklearn.clone"),
         ),
         (
             node_of(
                 target="sklearn.svm.SVC",
                 kernel=node_of(target="sklearn.metrics.pairwise.rbf_kernel"),
             ),
-            refused("_target_", value="sklearn.metrics.pairwise.rbf_kernel"),
+            refused_parameter("_target_", value="sklearn.metrics.pairwise.rbf_kernel"),
         ),
         (
             PIPELINE | {"steps": [["fit", node_of(target=ACCOUNTANT_PATH)]]},
-            refused("_target_", value="pate.accounting.RdpAccountant"),
+            refused_parameter("_target_", value="pate.accounting.RdpAccountant"),
         ),
         (
             node_of(target="sklearn.linear_model.LogisticRegresion"),
-            refused("_target_", value="sklearn.linear_model.LogisticRegresion"),
+            refused_parameter("_target_", value="sklearn.linear_model.LogisticRegresion"),
         ),
     ],
 )
@@ -509,7 +511,7 @@ def test_refusal_names_values_that_a_class_rejects() -> None:
     """A missing path and an argument that the class rejects are refused by the name of the argument."""
     with pytest.raises(MissingMandatoryValue, match="root"):
         build(OmegaConf.create(node_of(target="pate.data.CelebA", root="???")), slot="data")
-    with refused("penalties", value=3, rule="a list of numbers > 0"):
+    with refused_parameter("penalties", value=3, rule_words="a list of numbers > 0"):
         build(
             OmegaConf.create(node_of(target="pate.student.LinearStudent", penalties=3)),
             slot="student",
@@ -579,22 +581,22 @@ def test_class_of_an_entry_point_is_checked_like_a_target(foreign_package: None)
         (
             opened,
             "aggregator",
-            refused("_target_", value="their_parts.Opened"),
+            refused_parameter("_target_", value="their_parts.Opened"),
         ),
         (
             beside,
             "aggregator",
-            refused("_target_", value="their_parts.majority.Beside"),
+            refused_parameter("_target_", value="their_parts.majority.Beside"),
         ),
         (
             node_of(target="their_parts.TheirVotes"),
             "student",
-            refused("_target_", value="their_parts.TheirVotes"),
+            refused_parameter("_target_", value="their_parts.TheirVotes"),
         ),
         (
             node_of(target="pate.aggregators.Aggregator"),
             "aggregator",
-            refused("_target_", value="pate.aggregators.Aggregator"),
+            refused_parameter("_target_", value="pate.aggregators.Aggregator"),
         ),
     ):
         with refusal:

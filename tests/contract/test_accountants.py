@@ -13,7 +13,7 @@ from pate.accounting.event_tree import leaves
 from pate.accounting.events import LeafEvent
 from pate.accounting.trade_off import gaussian_trade_off
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 ACCOUNTANTS = (
     pa.RdpAccountant,
@@ -402,9 +402,9 @@ def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Accountant
             (pa.ApproximateEvent(pa.PureDpEvent(epsilon=1.0), failure_prob=1e-6), UnknownEvent())
         ),
     ):
-        with refused("event", value="UnknownEvent"):
+        with refused_parameter("event", value="UnknownEvent"):
             account.compose(event)
-    with refused("event", value="str"):
+    with refused_parameter("event", value="str"):
         account.compose("gaussian")
     for event in EVENTS:
         if refuses(accountant, event):
@@ -454,7 +454,7 @@ def test_impossible_figures_are_refused_and_add_nothing(accountant: AccountantKi
     before = account.get_epsilon(target_delta=DELTA)
     figures: list[Any] = [-1, 1.5, True]
     for count in figures:
-        with refused("count", value=count, rule="a whole number >= 0"):
+        with refused_parameter("count", value=count, rule_words="a whole number >= 0"):
             account.compose(
                 pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=0.5), count=count
             )
@@ -462,8 +462,8 @@ def test_impossible_figures_are_refused_and_add_nothing(accountant: AccountantKi
     assert account.failure_prob == 1e-6
     figures = [0.0, 1.0, -1e-5, 2.0, math.nan, None]
     for delta in figures:
-        with refused("target_delta", value=delta, rule="a number in (0"):
+        with refused_parameter("target_delta", value=delta, rule_words="a number in (0"):
             account.get_epsilon(target_delta=delta)
     for epsilon in (-1.0, math.nan):
-        with refused("target_epsilon", value=epsilon, rule="a number >= 0"):
+        with refused_parameter("target_epsilon", value=epsilon, rule_words="a number >= 0"):
             account.get_delta(target_epsilon=epsilon)

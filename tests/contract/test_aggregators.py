@@ -29,7 +29,7 @@ from tests.contract.aggregator_cases import (
 from tests.contract.case import record_that_charges
 from tests.memory import measure_memory
 from tests.privacy.divergences import price_curve
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 TARGET_EPSILON = 8.0
 TARGET_DELTA = 1e-6
@@ -188,16 +188,16 @@ def test_impossible_votes_and_seeds_are_refused_before_a_charge(case: Case) -> N
         with pytest.raises(InvalidValue, match=r"^(votes|num_teachers)[^\n]*: expected [^\n]*$"):
             aggregate(votes, num_teachers=NUM_TEACHERS, rng=tripwire(), ledger=ledger)
     for seed in (0, np.int64(3), None, np.random.RandomState(0)):
-        with refused("rng", value=ANY, rule="a numpy.random.Generator, not"):
+        with refused_parameter("rng", value=ANY, rule_words="a numpy.random.Generator, not"):
             aggregate(
                 case.votes_with(CLEAR_COUNTS), num_teachers=NUM_TEACHERS, rng=seed, ledger=ledger
             )
     for count in (0, -3, 2.5, True):
-        with refused("num_teachers", value=ANY, rule="a whole number >= 1"):
+        with refused_parameter("num_teachers", value=ANY, rule_words="a whole number >= 1"):
             aggregate(
                 np.zeros((1, 4), dtype=int), num_teachers=count, rng=tripwire(), ledger=ledger
             )
-    with refused("ledger", value="spent.db"):
+    with refused_parameter("ledger", value="spent.db"):
         case.draw_release(UNSURE_COUNTS, rng=tripwire(), ledger="spent.db")
     assert ledger.entries == []
     assert ledger.epsilon == 0
@@ -223,11 +223,11 @@ def test_blocks_of_teachers_give_the_release_of_the_whole(case: Case) -> None:
 def test_impossible_shapes_have_no_price(case: Case) -> None:
     """`event_for` refuses -1 queries, no labels and no teachers."""
     aggregator = at_scale(case)
-    with refused("num_queries", value=-1):
+    with refused_parameter("num_queries", value=-1):
         event_at_scale(aggregator, num_queries=-1)
-    with refused("num_labels", value=0):
+    with refused_parameter("num_labels", value=0):
         event_at_scale(aggregator, num_labels=0)
-    with refused("num_teachers", value=0):
+    with refused_parameter("num_teachers", value=0):
         event_at_scale(aggregator, num_teachers=0)
 
 
@@ -278,10 +278,10 @@ def test_a_release_from_a_source_charges_its_announced_price(
 def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
     """A full ledger, and one of another adjacency, refuse the charge before anything is drawn, and have no entry."""
     full = Ledger(target_delta=1e-3, max_epsilon=1e-9)
-    with refused("max_epsilon", value=1e-09):
+    with refused_parameter("max_epsilon", value=1e-09):
         case.draw_release(UNSURE_COUNTS, rng=tripwire(), ledger=full)
     other = Ledger(target_delta=1e-3, adjacency=Adjacency.ADD_REMOVE)
-    with refused("adjacency", value="replace_one"):
+    with refused_parameter("adjacency", value="replace_one"):
         case.draw_release(UNSURE_COUNTS, rng=tripwire(), ledger=other)
     assert full.entries == other.entries == []
 
@@ -369,7 +369,7 @@ def test_both_adjacencies_are_priced_and_replace_one_is_never_cheaper(case: Case
     add_remove = dataclasses.replace(replace_one, adjacency=Adjacency.ADD_REMOVE)
     assert 0 < epsilon_at_scale(add_remove) <= epsilon_at_scale(replace_one)
     assert dataclasses.replace(replace_one, adjacency="add_remove") == add_remove
-    with refused("adjacency", value="replace"):
+    with refused_parameter("adjacency", value="replace"):
         dataclasses.replace(replace_one, adjacency="replace")
 
 

@@ -32,7 +32,7 @@ from pate.mechanisms import (
     SweepTopK,
 )
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 Data = np.ndarray[Any, Any]
 HISTOGRAMS = np.random.default_rng(0).integers(low=0, high=10, size=(40, 5))
@@ -214,7 +214,7 @@ def test_a_batch_has_one_outcome_a_query_and_leaves_its_data_alone(call: Call) -
 def test_seeds_and_data_that_are_nan_are_refused(call: Call) -> None:
     """A call refuses a seed in place of a generator, and data that are nan."""
     mechanism = call.make_mechanism(adjacency=Adjacency.REPLACE_ONE)
-    with refused("rng", value=0):
+    with refused_parameter("rng", value=0):
         mechanism(call.data, rng=0)
     data_of_nan = np.full(call.data.shape, math.nan)
     with pytest.raises(InvalidValue, match=r"dtype=.*: expected|shape=.*: expected"):

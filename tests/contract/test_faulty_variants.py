@@ -35,7 +35,7 @@ from tests.contract.aggregator_cases import CASES, NUM_LABELS, NUM_TEACHERS, Cas
 from tests.privacy.case import SmallInstance
 from tests.privacy.divergences import assert_covered, largest_renyi, price_curve
 from tests.privacy.rival_distributions import confident_votes_distribution
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 REPLACE = pa.Adjacency.REPLACE_ONE
 PLAIN = StableTopK(selection_scale=40.0, test_std=60.0)
@@ -190,7 +190,7 @@ def test_2_noise_is_fresh_for_every_query() -> None:
     seed = 7
     with fault_found():
         check_fresh_noise(draw_labels=draw_seeded_labels, source=seed)
-    with refused("rng", value=7):
+    with refused_parameter("rng", value=7):
         labels_of_gaussian_votes(counts=np.full((400, 4), 20), rng=7)
 
 
@@ -415,7 +415,7 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
     with fault_found():
         check_price_is_blind(price_of=theorem_6_epsilon)
     cost = gnmax_cost(np.array([[40, 0, 0]]), noise_std=8.0, num_teachers=40, orders=[2.0, 8.0])
-    with refused("event", value="DataDependentCost"):
+    with refused_parameter("event", value="DataDependentCost"):
         pa.RdpAccountant().compose(cost)
 
 
@@ -509,7 +509,7 @@ def test_12_a_person_has_one_teacher() -> None:
         check_one_teacher_a_person(teacher_of_record, group_ids=people)
     inputs = np.zeros((90, 1), np.float32)
     labels = np.zeros((90, 1), bool)
-    with refused("group_ids", rule="group"):
+    with refused_parameter("group_ids", rule_words="group"):
         Partition(teacher_of_record, num_teachers=7).verify(
             Split(inputs=inputs, labels=labels, record_ids=np.arange(90), group_ids=people)
         )
@@ -551,7 +551,7 @@ def test_13_a_price_that_is_no_number_is_refused() -> None:
     check_bad_divergences_are_refused(read_rdp=make_zcdp_events)
     with fault_found():
         check_bad_divergences_are_refused(read_rdp=replace_by_zeros)
-    with refused("logits", value="0.0, nan"):
+    with refused_parameter("logits", value="0.0, nan"):
         pa.OneBitEvent(logits=(0.0, math.nan), reach=1)
 
 

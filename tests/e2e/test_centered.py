@@ -41,7 +41,7 @@ from tests.e2e.small_run import (
     small_plan,
     watch_sums,
 )
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 Ended = tuple[Path, Report]
 
@@ -387,9 +387,11 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
         "one value of the column patient, or one of the column doctor"
     )
     plan = replace(small_plan(), load_dataset=lambda: changed)
-    with refused("data.group", value="[patient,doctor]", rule="linked records are 1 groups"):
+    with refused_parameter(
+        "data.group", value="[patient,doctor]", rule_words="linked records are 1 groups"
+    ):
         train(plan, output_dir=tmp_path / "other")
-    with refused("data.group", value="['patient', 'doctor']"):
+    with refused_parameter("data.group", value="['patient', 'doctor']"):
         require_dataset(changed)
 
 

@@ -34,7 +34,7 @@ from tests.e2e.small_run import (
     run_until_released,
     small_plan,
 )
-from tests.refusals import refused as refusal_of
+from tests.refusals import refused_parameter as refusal_of
 
 STATES = ("casting", "releasing", "writing", None)
 OTHERS = ("training.secret", "teachers.key")  # have tests of their own, of the randomness
@@ -168,7 +168,7 @@ def test_a_run_without_its_keys_never_draws_again(
     for lost in (("run.id",), ("run.id", "ledger.json")):
         for name in lost:
             (folder / name).unlink(missing_ok=True)
-        with refusal_of(name="file", value=folder / "run.id", rule="the names of the run"):
+        with refusal_of(name="file", value=folder / "run.id", rule_words="the names of the run"):
             train(seeded, output_dir=folder)
         assert len(charges(folder)) == num_charges
     # the ledger next to the run holds its charge, or no charge was made
@@ -177,7 +177,7 @@ def test_a_run_without_its_keys_never_draws_again(
         train(seeded, output_dir=folder)
     else:
         with refusal_of(
-            name="ledger", value=ledger_of(folder), rule="the run's ledger, which is gone"
+            name="ledger", value=ledger_of(folder), rule_words="the run's ledger, which is gone"
         ):
             train(seeded, output_dir=folder)
     assert len(charges(folder)) == num_charges
@@ -191,7 +191,9 @@ def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
         packed = votes["packed"]
         num_labels = votes["num_labels"]
     np.savez(folder / "votes.npz", packed=packed[:, :5], num_labels=num_labels)
-    with refusal_of(name="num_queries", value=5, rule=f"12 in {folder / 'votes.npz'}; remove it"):
+    with refusal_of(
+        name="num_queries", value=5, rule_words=f"12 in {folder / 'votes.npz'}; remove it"
+    ):
         train(plan(), output_dir=folder)
 
 
@@ -258,7 +260,7 @@ def test_a_changed_lost_or_foreign_file_is_named(folder: Path) -> None:
     def require_named(damaged_path: Path, refusal_words: str) -> None:
         """Fails unless the run is refused because of a file, and leaves the folder as it is."""
         contents_before = contents(folder)
-        with refusal_of(name="manifest", value=damaged_path, rule=refusal_words):
+        with refusal_of(name="manifest", value=damaged_path, rule_words=refusal_words):
             train(small_plan(), output_dir=folder)
         assert contents(folder) == contents_before
 
@@ -286,7 +288,9 @@ def test_the_remedy_for_a_lost_manifest_works(
     before = contents(folder)
     for name in ("manifest.json", "release/manifest.json"):
         (folder / name).unlink()
-    with refusal_of(name="manifest", value=folder / "manifest.json", rule="remove report.json"):
+    with refusal_of(
+        name="manifest", value=folder / "manifest.json", rule_words="remove report.json"
+    ):
         train(small_plan(), output_dir=folder)
     (folder / "report.json").unlink()
     for _ in range(2):

@@ -24,7 +24,7 @@ from tests.e2e.small_run import (
     small_dataset,
     small_plan,
 )
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 DIGEST = small_dataset().private_digest()
 UNIT = small_dataset().privacy_unit
@@ -91,8 +91,10 @@ def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
     monitor = SilentMonitor()
     assert train(gaussian_plan(), output_dir=folder, monitor=monitor) == report
     assert "this run is finished" in monitor.lines[-1] and not ledger_of(folder).exists()
-    with refused(
-        "ledger", value=tmp_path / "all.db", rule="the ledger that this finished run is charged to"
+    with refused_parameter(
+        "ledger",
+        value=tmp_path / "all.db",
+        rule_words="the ledger that this finished run is charged to",
     ):
         train(replace(gaussian_plan(), ledger=tmp_path / "all.db"), output_dir=folder)
     (folder / "report.json").unlink()
@@ -180,7 +182,7 @@ def test_a_cap_counts_the_charges_of_an_earlier_ledger(tmp_path: Path) -> None:
     run_until_released(gaussian_plan(), folder)
     make_earlier_run(folder)
     price = replace(gaussian_plan(), accountant=RdpAccountant)
-    with refused("max_epsilon", value=0.1, rule="room for this release of epsilon"):
+    with refused_parameter("max_epsilon", value=0.1, rule_words="room for this release of epsilon"):
         train(replace(price, max_total_epsilon=0.1), output_dir=folder)
     assert not ledger_of(folder).exists()
 

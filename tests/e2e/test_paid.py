@@ -44,7 +44,7 @@ from tests.e2e.small_run import (
     small_dataset,
     small_plan,
 )
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 DIGEST = small_dataset().private_digest()
 Run = tuple[str, Path, float]  # name, folder, epsilon
@@ -372,8 +372,10 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
     )
     copy = copy_without_report(folder, copy_folder=tmp_path / "twice")
     ledger.write_bytes(ledger_of_one_draw)
-    with refused(
-        "ledger", value=ledger, rule=f"the one that {copy / 'release' / 'release.npz'} came from"
+    with refused_parameter(
+        "ledger",
+        value=ledger,
+        rule_words=f"the one that {copy / 'release' / 'release.npz'} came from",
     ):
         train(plan_without_redraw, output_dir=copy)
 
@@ -508,7 +510,7 @@ def test_a_ledger_changed_during_training_is_noticed_before_the_report(
                 DAMAGES["a charge removed"](folder=folder, name="labels")
             return super().stage(stage, total)
 
-    with refused("ledger", value=ANY):
+    with refused_parameter("ledger", value=ANY):
         train(plan_of(name="labels"), output_dir=folder, monitor=Damaging())
     assert not (folder / "report.json").exists()
     assert not (folder / "release" / "privacy_card.md").exists()
@@ -524,7 +526,9 @@ def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path)
         arrays = dict(release)
     arrays["labels"] = ~arrays["labels"]
     np.savez(path, **arrays)
-    with refused("release", value=path, rule="the file as it was when the release was drawn"):
+    with refused_parameter(
+        "release", value=path, rule_words="the file as it was when the release was drawn"
+    ):
         train(plan_of(name), output_dir=folder)
 
 
@@ -555,7 +559,7 @@ def test_an_aggregator_that_bypasses_its_record_releases_nothing(
     The run refuses its class, and releases nothing.
     """
     folder = tmp_path / "run"
-    with refused("aggregator", value=aggregator_class.__name__):
+    with refused_parameter("aggregator", value=aggregator_class.__name__):
         train(replace(small_plan(), aggregator=aggregator_class(noise_std=20.0)), output_dir=folder)
     assert not (folder / "release" / "release.npz").exists()
 
@@ -565,5 +569,7 @@ def test_a_run_that_was_killed_does_not_go_on_with_another_aggregator(tmp_path: 
     plan = replace(small_plan(), aggregator=ClippedVotes(noise_std=5.0, vote_clip=4))
     run_until(plan, folder=tmp_path / "run", stage="releasing")
     other = replace(plan, aggregator=ClippedVotes(noise_std=5.0, vote_clip=1))
-    with refused("release", value="another", rule="the release that this run began with"):
+    with refused_parameter(
+        "release", value="another", rule_words="the release that this run began with"
+    ):
         train(plan=other, output_dir=tmp_path / "run")

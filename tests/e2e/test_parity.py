@@ -45,7 +45,7 @@ from tests.e2e.small_run import (
     seeded_plan,
     small_dataset,
 )
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 # of the plan, again for the classifier
 EPSILON = 50.0
@@ -258,6 +258,6 @@ def test_a_comparison_refuses_inputs_that_do_not_suit_the_student(tmp_path: Path
     plan = replace(
         seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), student=CNNStudent(device="cpu")
     )
-    with refused("inputs.shape", value=(1, 8)):
+    with refused_parameter("inputs.shape", value=(1, 8)):
         run_comparison(plan, folder=tmp_path)
     assert not (tmp_path / "ensembles").exists()

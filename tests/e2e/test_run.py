@@ -41,7 +41,7 @@ from tests.e2e.small_run import (
     small_dataset,
     small_plan,
 )
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 TRAINING = ["training teachers", "training the student", "training the majority"]
 STAGES = ["reading", "casting", "releasing", "writing", *TRAINING]
@@ -140,7 +140,7 @@ def test_published_files_and_the_price_that_load_reads(
     (release / "privacy.json").write_text(
         (release / "privacy.json").read_text().replace("seeded", "system")
     )
-    with refused("file", value=ANY, rule="was published"):
+    with refused_parameter("file", value=ANY, rule_words="was published"):
         pate.load(release)
 
 
@@ -202,7 +202,7 @@ def test_a_finished_run_is_read_again_at_no_cost(finished_folder: Path) -> None:
     ]
     assert report.privacy.num_queries == NUM_QUERIES
     assert ledger_of(finished_folder).read_bytes() == before
-    with refused("output_dir", value=ANY, rule="new folder or this run's own"):
+    with refused_parameter("output_dir", value=ANY, rule_words="new folder or this run's own"):
         train(replace(small_plan(), settings={"name": "other"}), output_dir=finished_folder)
 
 
@@ -222,9 +222,11 @@ def test_interrupted_run_ends_with_the_same_release(
 def test_a_name_in_place_of_an_object_is_refused() -> None:
     """A plan with a text for its teacher, aggregator, engine, student or accountant is refused by the field's name."""
     for name in ("teacher", "aggregator", "engine", "student"):
-        with refused(name, value="linear", rule=f"an object of a subclass of {name.title()}"):
+        with refused_parameter(
+            name, value="linear", rule_words=f"an object of a subclass of {name.title()}"
+        ):
             replace(small_plan(), **{name: "linear"})  # type: ignore[arg-type]
-    with refused("accountant", value="rdp"):
+    with refused_parameter("accountant", value="rdp"):
         replace(small_plan(), accountant="rdp")
 
 
@@ -232,8 +234,8 @@ def test_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> No
     """The output folder has a foreign file. The run is refused, and leaves files and mode of the folder."""
     (tmp_path / "mine.txt").write_text("mine")
     tmp_path.chmod(0o755)
-    with refused(
-        "output_dir", value=tmp_path, rule="a new folder or a run's own, found mine.txt in it"
+    with refused_parameter(
+        "output_dir", value=tmp_path, rule_words="a new folder or a run's own, found mine.txt in it"
     ):
         train(small_plan(), output_dir=tmp_path)
     assert stat.S_IMODE(os.stat(tmp_path).st_mode) == 0o755
@@ -248,7 +250,7 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
     labels[0] ^= True
     other = replace(data, private=replace(data.private, labels=labels))
     run_until(small_plan(), folder, stage="casting")
-    with refused("data", value="another", rule="the data that this run began with"):
+    with refused_parameter("data", value="another", rule_words="the data that this run began with"):
         train(replace(small_plan(), load_dataset=lambda: other), output_dir=folder)
 
     class Nested(SilentMonitor):
@@ -256,7 +258,7 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
             train(small_plan(), output_dir=folder)
             raise AssertionError("the folder was not locked")
 
-    with refused("output_dir", value=ANY, rule="folder that"):
+    with refused_parameter("output_dir", value=ANY, rule_words="folder that"):
         train(small_plan(), output_dir=folder, monitor=Nested())
 
 
@@ -270,13 +272,15 @@ def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
     for path in (folder, other):
         run_until(replace(small_plan(), seed=None), folder=path, stage="casting votes")
     (folder / "partition.json").write_bytes((other / "partition.json").read_bytes())
-    with refused(
-        "file", value=folder / "partition.json", rule="the partition of this run's private records"
+    with refused_parameter(
+        "file",
+        value=folder / "partition.json",
+        rule_words="the partition of this run's private records",
     ):
         train(replace(small_plan(), seed=None), output_dir=folder)
     (folder / "training.secret").write_bytes((other / "training.secret").read_bytes())
     (folder / "run.json").write_bytes((other / "run.json").read_bytes())
-    with refused("file", value=ANY, rule="teachers that this run signed"):
+    with refused_parameter("file", value=ANY, rule_words="teachers that this run signed"):
         train(replace(small_plan(), seed=None), output_dir=folder)
 
 
@@ -303,7 +307,7 @@ def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path
         return f"num_queries: {num_queries}\n"
 
     # and the folder stays free for a better plan
-    with refused("num_queries", value=1000):
+    with refused_parameter("num_queries", value=1000):
         train(
             replace(
                 small_plan(), num_queries=1000, fewer_queries=False, settings={"name": "wrong"}
@@ -325,23 +329,23 @@ QUIET = GaussianVotes(noise_std=1e9)
 REFUSED: dict[str, tuple[Callable[[Plan], Plan], Refusal]] = {
     "no data set": (
         partial(replace, load_dataset=list),
-        refused("load()", value="list", rule="a pate.data.Dataset"),
+        refused_parameter("load()", value="list", rule_words="a pate.data.Dataset"),
     ),
     "too many queries": (
         partial(replace, num_queries=1000, fewer_queries=False),
-        refused("num_queries", value=1000, rule="at most 140, the public pool"),
+        refused_parameter("num_queries", value=1000, rule_words="at most 140, the public pool"),
     ),
     "too many teachers": (
         partial(replace, num_teachers=961),
-        refused("num_teachers", value=961, rule="at most 960"),
+        refused_parameter("num_teachers", value=961, rule_words="at most 960"),
     ),
     "no query is affordable": (
         partial(replace, max_epsilon=1e-6),
-        refused("max_epsilon", value=1e-6, rule="at least"),
+        refused_parameter("max_epsilon", value=1e-6, rule_words="at least"),
     ),
     "a delta below the grid of draws": (
         partial(replace, aggregator=QUIET, target_delta=1e-15),
-        refused("target_delta", value=1e-15, rule="at least 2.23e-14"),
+        refused_parameter("target_delta", value=1e-15, rule_words="at least 2.23e-14"),
     ),
 }
 
@@ -391,7 +395,7 @@ def test_a_useless_plan_is_refused_with_a_suggestion_that_works(
 
     With `allow_useless` the plan runs.
     """
-    with refused("num_teachers", value=24) as no:
+    with refused_parameter("num_teachers", value=24) as no:
         train(useless_plan(), output_dir=tmp_path / "no")
     assert not [path for path in (tmp_path / "no").rglob("*") if path.name != "run.lock"]
     epsilon = suggested(no.value, setting="target_epsilon")
@@ -432,7 +436,7 @@ def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_work
         path = tmp_path / "ledger"
         return PATEClassifier(RidgeClassifier(), n_teachers=20, ledger=path, epsilon=epsilon)
 
-    with refused("num_teachers", value=20, waiver="allow_useless") as caught:
+    with refused_parameter("num_teachers", value=20, waiver="allow_useless") as caught:
         fitted(charged(epsilon=0.1))
     assert not (tmp_path / "ledger").exists()
     epsilon = suggested(caught.value, setting="epsilon")

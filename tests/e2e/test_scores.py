@@ -15,7 +15,7 @@ from pate.run.plan import Plan
 from pate.run.train import train
 from scripts import verify_release
 from tests.e2e.small_run import ledger_of, run_until, small_dataset, small_plan, without_pictures
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 EPSILON = 2.0
 
@@ -165,7 +165,7 @@ def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:
     plan = replace(
         scored_plan(), target_epsilon=0.5, max_total_epsilon=1.0, ledger=tmp_path / "capped.db"
     )
-    with refused("max_epsilon", value=1.0):
+    with refused_parameter("max_epsilon", value=1.0):
         train(plan, output_dir=tmp_path / "run")
     assert SharedLedger.stored(path=tmp_path / "capped.db").entries == []
 
@@ -175,11 +175,11 @@ def test_scores_need_replaced_groups(tmp_path: Path) -> None:
     add_remove_aggregator = StableTopK(
         selection_scale=2.0, test_std=1.0, failure_prob=1e-8, adjacency=Adjacency.ADD_REMOVE
     )
-    with refused("score_epsilon", value=EPSILON, rule="replace_one"):
+    with refused_parameter("score_epsilon", value=EPSILON, rule_words="replace_one"):
         train(
             replace(scored_plan(), aggregator=add_remove_aggregator), output_dir=tmp_path / "added"
         )
-    with refused("score_groups", value="['sex']", rule="score_epsilon="):
+    with refused_parameter("score_groups", value="['sex']", rule_words="score_epsilon="):
         train(replace(small_plan(), score_groups=["sex"]), output_dir=tmp_path / "unpriced")
-    with refused("score_groups", value="['sex']", rule="without a table"):
+    with refused_parameter("score_groups", value="['sex']", rule_words="without a table"):
         train(replace(scored_plan(), score_groups=["sex"]), output_dir=tmp_path / "no table")

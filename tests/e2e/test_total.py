@@ -42,7 +42,7 @@ from tests.e2e.small_run import (
     small_dataset,
     small_plan,
 )
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 NOISE = GaussianVotes(noise_std=40.0)
 EVENT = NOISE.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS)
@@ -104,13 +104,13 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
     plan = replace(plan_of(ledger), max_total_epsilon=cap)
     run_until_released(plan, folder=tmp_path / "a")
     spent = ledger.read_bytes()
-    with refused("max_epsilon", value=ANY, rule="beside epsilon"):
+    with refused_parameter("max_epsilon", value=ANY, rule_words="beside epsilon"):
         # The file has kept the cap.
         train(plan_of(ledger), output_dir=tmp_path / "b", monitor=monitor)
     assert "training teachers" not in monitor.stages
     assert not (tmp_path / "b" / "run.json").exists(), "the folder is free for a plan that has room"
     assert ledger.read_bytes() == spent
-    with refused("max_epsilon", value=2 * cap, rule="at most"):
+    with refused_parameter("max_epsilon", value=2 * cap, rule_words="at most"):
         train(replace(plan, max_total_epsilon=2 * cap), output_dir=tmp_path / "c")
 
 
@@ -127,7 +127,7 @@ def test_a_refusal_before_the_draw_spends_nothing(ledger: Path, tmp_path: Path) 
                 other.charge(EVENT, adjacency="replace_one", key="another run")
             return super().stage(name, total)
 
-    with refused("max_epsilon", value=ANY, rule="nothing is spent"):
+    with refused_parameter("max_epsilon", value=ANY, rule_words="nothing is spent"):
         train(plan_of(ledger), output_dir=tmp_path / "run", monitor=Slow())
     assert [entry.key for entry in other.entries] == ["another run"]
     assert not (tmp_path / "run" / "release").exists()
@@ -160,8 +160,8 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
     )
     spent = ledger.read_bytes()
     monitor = SilentMonitor()
-    with refused(
-        "unit", value=second_unit.words, rule="two units of privacy have no sum"
+    with refused_parameter(
+        "unit", value=second_unit.words, rule_words="two units of privacy have no sum"
     ) as caught:
         train(
             replace(plan_of(ledger), load_dataset=loader_with_unit(unit=second_unit)),
@@ -242,7 +242,7 @@ def test_runs_in_another_folder_have_another_ledger(tmp_path: Path) -> None:
 def test_a_run_with_another_unit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     """A run with another unit of privacy than the folder's ledger is refused, and makes no folder."""
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
-    with refused("unit", value="one row", rule="one group of records"):
+    with refused_parameter("unit", value="one row", rule_words="one group of records"):
         train(
             replace(plan_of(ledger=None), load_dataset=loader_with_unit(unit=VISIT)),
             output_dir=tmp_path / "e",
@@ -269,8 +269,12 @@ CHANGES_OF_TERMS = {
 
 
 REFUSED_TERMS = {
-    "ledger-replace_one-0.0001.db": refused("target_delta", value=1e-4, rule=", as ledger="),
-    "ledger-add_remove-1e-05.db": refused("adjacency", value="add_remove", rule=", as ledger="),
+    "ledger-replace_one-0.0001.db": refused_parameter(
+        "target_delta", value=1e-4, rule_words=", as ledger="
+    ),
+    "ledger-add_remove-1e-05.db": refused_parameter(
+        "adjacency", value="add_remove", rule_words=", as ledger="
+    ),
 }
 """The refusals of these terms in a ledger that counts for the usual ones."""
 
@@ -351,14 +355,16 @@ def test_a_cap_cannot_be_avoided_by_other_terms(first_cap: float | None, tmp_pat
         replace(plan_of(ledger=None), max_total_epsilon=first_cap), folder=tmp_path / "a"
     )
     cap = None if first_cap else 100.0
-    with refused("adjacency", value="add_remove", rule="replace_one, as ledger="):
+    with refused_parameter("adjacency", value="add_remove", rule_words="replace_one, as ledger="):
         plan = replace(with_another_adjacency(plan_of(ledger=None)), max_total_epsilon=cap)
         train(plan, output_dir=tmp_path / "b")
     assert [path.name for path in tmp_path.glob("*.db")] == ["ledger.db"]
     if first_cap is None:
         run_until_released(with_another_adjacency(plan_of(ledger=None)), folder=tmp_path / "b")
-        with refused(
-            "max_epsilon", value=100.0, rule="no cap, which would not count 1 charge for these"
+        with refused_parameter(
+            "max_epsilon",
+            value=100.0,
+            rule_words="no cap, which would not count 1 charge for these",
         ):
             train(replace(plan_of(ledger=None), max_total_epsilon=100.0), output_dir=tmp_path / "c")
 
@@ -433,10 +439,12 @@ def test_a_moved_finished_run_is_shown_as_long_as_its_ledger_stays(tmp_path: Pat
     assert train(plan_of(ledger=None), output_dir=moved) == report
     earlier.rename(tmp_path / "elsewhere.db")
     present = tmp_path / "b" / "ledger.db"
-    with refused("ledger", value=present, rule=f"this finished run is charged to, {earlier}; or"):
+    with refused_parameter(
+        "ledger", value=present, rule_words=f"this finished run is charged to, {earlier}; or"
+    ):
         train(plan_of(ledger=None), output_dir=moved)
     (moved / "report.json").unlink()
-    with refused("ledger", value=earlier, rule="the run's ledger, which is gone"):
+    with refused_parameter("ledger", value=earlier, rule_words="the run's ledger, which is gone"):
         train(plan_of(ledger=None), output_dir=moved)
     train(plan_of(ledger=tmp_path / "elsewhere.db"), output_dir=moved)
 
@@ -449,7 +457,9 @@ def test_a_folder_that_cannot_be_written_has_no_ledger(
     A named ledger works.
     """
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
-    with refused("ledger", value=tmp_path / "ledger.db", rule="; ledger=PATH names another file"):
+    with refused_parameter(
+        "ledger", value=tmp_path / "ledger.db", rule_words="; ledger=PATH names another file"
+    ):
         train(plan_of(ledger=None), output_dir=tmp_path / "run")
     run_until_released(
         plan_of(ledger=tmp_path / "elsewhere" / "ledger.db"), folder=tmp_path / "run"
@@ -545,7 +555,9 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
     again = replace(plan_of(ledger), load_dataset=loader_of_table(letter="b", ids=range(5, 105)))
     monitor = SilentMonitor()
     for _ in range(2):
-        with refused("ledger", value=ANY, rule="which knows 95 of these 100 ids and groups"):
+        with refused_parameter(
+            "ledger", value=ANY, rule_words="which knows 95 of these 100 ids and groups"
+        ):
             train(again, output_dir=tmp_path / "b", monitor=monitor)
     assert "training teachers" not in monitor.stages
     assert len(SharedLedger.stored(ledger).entries) == 1
@@ -593,7 +605,7 @@ def test_owners_that_an_unnamed_ledger_knows_give_a_warning(tmp_path: Path) -> N
         load_dataset=loader_of_table(letter="b", ids=range(5, 105)),
         max_total_epsilon=100.0,
     )
-    with refused("ledger", value=tmp_path / "ledger.db", rule=rule):
+    with refused_parameter("ledger", value=tmp_path / "ledger.db", rule_words=rule):
         train(capped, output_dir=tmp_path / "b")
     knows = "not the data of account aaaaaaaaaaaa, which knows 95 of these 100 ids and groups"
     monitor = SilentMonitor()
@@ -609,7 +621,9 @@ def test_owners_that_an_unnamed_ledger_knows_give_a_warning(tmp_path: Path) -> N
         max_total_epsilon=100.0,
     )
     other = tmp_path / "ledger-replace_one-0.0001.db"
-    with refused("ledger", value=other, rule="the data of account bbbbbbbbbbbb, which knows 5 of"):
+    with refused_parameter(
+        "ledger", value=other, rule_words="the data of account bbbbbbbbbbbb, which knows 5 of"
+    ):
         train(capped, output_dir=tmp_path / "f")
 
 
@@ -631,11 +645,13 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
         replace(seeded_plan, num_queries=30),
         replace(seeded_plan, load_dataset=loader_of_table(letter="c")),
     ):
-        with refused("ledger", value=ANY, rule="another seed"):
+        with refused_parameter("ledger", value=ANY, rule_words="another seed"):
             train(plan, output_dir=tmp_path / "b", monitor=monitor)
     assert "training teachers" not in monitor.stages
     teacher = LinearTeacher(device="cpu", penalty=100.0)  # whose votes are known late
-    with refused("noise", value="seed 3", rule="fresh noise, another release drew from this seed"):
+    with refused_parameter(
+        "noise", value="seed 3", rule_words="fresh noise, another release drew from this seed"
+    ):
         train(
             replace(plan_of(ledger=named_ledger), seed=3, teacher=teacher),
             output_dir=tmp_path / "d",
@@ -694,7 +710,7 @@ def test_releases_that_share_their_noise_have_no_total(
     total = [line for line in third.lines if line.startswith("ledger=")][-1]
     assert " cost epsilon inf at " in total and total.endswith("two share their noise")
     rule = f"no cap, as releases in ledger={tmp_path / 'ledger.db'} share their noise"
-    with refused("max_epsilon", value=1000.0, rule=rule):
+    with refused_parameter("max_epsilon", value=1000.0, rule_words=rule):
         train(replace(plan_of(ledger=None), max_total_epsilon=1000.0), output_dir=tmp_path / "e")
 
 
@@ -724,8 +740,8 @@ def test_a_finished_run_is_charged_to_another_ledger_on_request(
     folder = tmp_path / "runs" / "run"
     train(plan_of(ledger=None), output_dir=folder)
     charged = ledger_of(folder)
-    with refused(
-        "ledger", value=ledger, rule=f"this finished run is charged to, {charged}; or remove"
+    with refused_parameter(
+        "ledger", value=ledger, rule_words=f"this finished run is charged to, {charged}; or remove"
     ):
         train(plan_of(ledger), output_dir=folder)
     assert not ledger.exists()
@@ -740,9 +756,13 @@ def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     for folder in (tmp_path / "a", tmp_path / "b"):
         ledger = tmp_path / "a" / "ledger.db"
-        with refused("ledger", value=ledger, rule="a file outside of runs' folders"):
+        with refused_parameter(
+            "ledger", value=ledger, rule_words="a file outside of runs' folders"
+        ):
             train(plan_of(ledger), output_dir=folder)
-    with refused("ledger", value=tmp_path / "a" / "ledger.db", rule="; ledger=PATH names one"):
+    with refused_parameter(
+        "ledger", value=tmp_path / "a" / "ledger.db", rule_words="; ledger=PATH names one"
+    ):
         train(plan_of(ledger=None), output_dir=tmp_path / "a" / "b")
     assert not list(tmp_path.glob("*/ledger.db"))
 
@@ -752,7 +772,9 @@ def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
     plan = plan_of(ledger=tmp_path / "ledger.db")
     run_until(plan, folder=tmp_path / "run", stage="training teachers")
     (tmp_path / "run" / "run.id").write_text("fresh\n")
-    with refused("file", value=tmp_path / "run" / "run.id", rule="the names of the run"):
+    with refused_parameter(
+        "file", value=tmp_path / "run" / "run.id", rule_words="the names of the run"
+    ):
         train(plan, output_dir=tmp_path / "run")
 
 

@@ -23,7 +23,7 @@ from pate.teachers import KernelTeacher
 from scripts import verify_release
 from tests.e2e.commands import SMALL, refused_command, succeeded
 from tests.e2e.small_run import SilentMonitor, ledger_of, small_plan, without_pictures
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 EPSILON = 20.0
 SCORE_EPSILON = 8.0
@@ -200,7 +200,7 @@ def test_a_tuning_beyond_the_cap_is_refused(tmp_path: Path) -> None:
     """A cap below the epsilon of the tuning refuses it before anything is charged or trained."""
     folder = tmp_path / "run"
     plans = [replace(plan, max_total_epsilon=EPSILON / 2) for plan in competing_plans()]
-    with refused("max_epsilon", value=EPSILON / 2):
+    with refused_parameter("max_epsilon", value=EPSILON / 2):
         tune_quickly(folder, plans=plans)
     assert charges(folder) == []
 
@@ -218,18 +218,18 @@ def test_plans_that_cannot_compete_are_refused(
 ) -> None:
     """Plans without a price of comparing, without solved noise, or that draw again are refused."""
     plans = [change_plan(plan) for plan in competing_plans()]
-    with refused("tune", value="true"):
+    with refused_parameter("tune", value="true"):
         tune_quickly(folder=tmp_path / "run", plans=plans)
 
 
 def test_plans_with_different_terms_are_refused(tmp_path: Path) -> None:
     """Plans with different epsilons, and a single plan, are refused."""
     first, second, _ = competing_plans()
-    with refused("tune", value="true"):
+    with refused_parameter("tune", value="true"):
         tune_quickly(
             folder=tmp_path / "run", plans=[first, replace(second, target_epsilon=EPSILON + 1)]
         )
-    with refused("tune", value="1 settings"):
+    with refused_parameter("tune", value="1 settings"):
         tune_quickly(folder=tmp_path / "run", plans=[first])
 
 
@@ -241,7 +241,7 @@ def test_prices_that_differ_need_a_common_bound() -> None:
     bound = dominating_event([pa.GaussianEvent(noise_multiplier=2.0), several])
     assert isinstance(bound, pa.GaussianEvent)
     assert bound.noise_multiplier == pytest.approx(1.0) and bound.noise_multiplier <= 1
-    with refused("tune", value="true"):
+    with refused_parameter("tune", value="true"):
         dominating_event([pure, pa.PureDpEvent(epsilon=0.2)])
 
 

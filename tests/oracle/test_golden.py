@@ -8,7 +8,7 @@ import pytest
 from pate.accounting import NoisyMaxGaussianEvent
 from pate.accounting.rdp import rdp_curve_of
 from tests.oracle.golden import EVALUATORS, entries, evaluate
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 ENTRIES = entries()
 
@@ -46,7 +46,7 @@ def test_every_entry_is_evaluated() -> None:
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     """`evaluate` refuses a misspelled name."""
-    with refused("name", value="gap_select_prob"):
+    with refused_parameter("name", value="gap_select_prob"):
         evaluate(name="gap_select_prob", inputs={})
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import pate.accounting as pa
 from pate.accounting.event_json import EVENT_KINDS, event_from_json, event_to_json
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 FOLDER = Path(__file__).parent / "ledgers"
 TOTALS = json.loads((FOLDER / "totals.json").read_text())
@@ -73,7 +73,7 @@ def test_totals_of_stored_ledgers_stay_the_same(name: str, accountant: str) -> N
     printed = TOTALS[name][accountant]
     accountant_class = ACCOUNTANTS[accountant]
     if printed == "refused":
-        with refused("event", value=ANY, rule="an event"):
+        with refused_parameter("event", value=ANY, rule_words="an event"):
             charged_ledger(name, accountant=accountant_class)
     # The recorded totals of these accountants are for the order of the charges. A ledger's total is for every order.
     elif accountant in ("pld", "exact"):

@@ -21,7 +21,7 @@ from pate.aggregators import (
 )
 from pate.auditing.aggregator_cost import cost_on, threshold_cost
 from pate.auditing.data_dependent import DataDependentCost
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 DELTA = 1e-5
 SCREENED = 1000
@@ -127,19 +127,19 @@ def test_votes_without_a_theorem_raise_unknown_cost() -> None:
     """
     votes = clear_votes(num_queries=3)
     votes[1, 0] -= 1  # a teacher that said nothing
-    with refused("votes", rule="one vote of", kind=UnknownCost):
+    with refused_parameter("votes", rule_words="one vote of", kind=UnknownCost):
         cost_on(GNMax(noise_std=40), votes, num_teachers=TEACHERS, orders=[2.0])
     other = GNMax(noise_std=40, adjacency="add_remove")  # type: ignore[arg-type]
-    with refused("adjacency", value="add_remove", kind=UnknownCost):
+    with refused_parameter("adjacency", value="add_remove", kind=UnknownCost):
         cost_on(other, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
     for aggregator in (
         StableTopK(selection_scale=5.0, test_std=5.0),
         CenteredVotes(noise_multiplier=5.0),
     ):
-        with refused("aggregator", value=type(aggregator).__name__, kind=UnknownCost):
+        with refused_parameter("aggregator", value=type(aggregator).__name__, kind=UnknownCost):
             cost_on(aggregator, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
     reached = GaussianVotes(noise_std=40, teachers_reached=2)
-    with refused("teachers_reached", value=2, kind=UnknownCost):
+    with refused_parameter("teachers_reached", value=2, kind=UnknownCost):
         cost_on(reached, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
     assert isinstance(
         DataDependentCost(orders=np.array([2.0]), rdp=np.array([0.1])).epsilon(target_delta=DELTA),

@@ -8,7 +8,7 @@ import pytest
 
 import pate.accounting as pa
 from pate.accounting.run_counts import RunCount
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 ORDERS = np.array([1.1, 1.5, 2.0, 4.0, 8.0, 20.0, 100.0, 1000.0])
 SHAPES = [(0.0, 0.1), (1.0, 0.25), (-0.6, 0.05), (3.0, 0.5), (0.5, 1e-3)]
@@ -171,7 +171,7 @@ def test_failures_are_moved_out_of_the_runs() -> None:
     """A base that may fail is refused by the event, and `tuning_event` gives the tuned failure probability."""
     base = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.1), failure_prob=1e-6)
     distribution = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
-    with refused("base.failure_prob", value=1e-6):
+    with refused_parameter("base.failure_prob", value=1e-6):
         pa.TuningEvent(base, score=pa.NoOpEvent(), distribution=distribution)
     event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
     assert isinstance(event, pa.ApproximateEvent)
@@ -190,5 +190,5 @@ def test_failures_are_moved_out_of_the_runs() -> None:
 )
 def test_impossible_distributions_are_refused(eta: float, gamma: float, name: str) -> None:
     """A shape or a gamma out of range is refused by its name."""
-    with refused(name, value={"eta": eta, "gamma": gamma}[name]):
+    with refused_parameter(name, value={"eta": eta, "gamma": gamma}[name]):
         pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)

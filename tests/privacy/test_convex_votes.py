@@ -17,7 +17,7 @@ from pate.votes.public_pca import PublicPCA
 from pate.votes.round_votes import RoundQuestion
 from tests.privacy.divergences import largest_move
 from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 POOL = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 SCALE = np.array([3.0, 0.4])
@@ -142,18 +142,22 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
     smallest_penalty = 4 * 4**2 * (width + 2) * width * 2 / 6
     monkeypatch.setattr(convex_votes, "_MAX_PULL", 1.0)
     votes_with(penalty=smallest_penalty * 1.01)
-    with refused("num_teachers", value=2):
+    with refused_parameter("num_teachers", value=2):
         votes_with(penalty=smallest_penalty * 0.99)
     monkeypatch.undo()
     for name_of_limit, lowered_limit, refusal in (
         (
             "_MAX_LENGTHS",
             4 * (2 + 4) - 1,
-            refused("num_teachers", value=2, rule="too many groups"),
+            refused_parameter("num_teachers", value=2, rule_words="too many groups"),
         ),
-        ("_MAX_RECORDS", 3, refused("num_teachers", value=2, rule="too many groups")),
-        ("_MAX_WEIGHTS", 7, refused("weights", value=10)),
-        ("_MAX_STEPS", 7, refused("penalty", value=1.0)),
+        (
+            "_MAX_RECORDS",
+            3,
+            refused_parameter("num_teachers", value=2, rule_words="too many groups"),
+        ),
+        ("_MAX_WEIGHTS", 7, refused_parameter("weights", value=10)),
+        ("_MAX_STEPS", 7, refused_parameter("penalty", value=1.0)),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(convex_votes, name_of_limit, lowered_limit)
@@ -314,7 +318,7 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
 def test_extreme_penalties_and_clips_are_refused() -> None:
     """Penalties of 0, nan, and far too small or large ones are refused; so is a clip whose square underflows to 0."""
     for penalty in (0.0, 1e-4, 1e7, float("nan")):
-        with refused("penalty", value=ANY):
+        with refused_parameter("penalty", value=ANY):
             ConvexTeacher(penalty=penalty)
-    with refused("clip", value=1e-170, rule="at least 1e-100"):
+    with refused_parameter("clip", value=1e-170, rule_words="at least 1e-100"):
         ClippedMoments(clip=1e-170, num_teachers=3)

@@ -23,7 +23,7 @@ from pate.testing import (
     verify_densities,
     verify_distributions,
 )
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 REPLACE_ONE = pa.Adjacency.REPLACE_ONE
 ADD_REMOVE = pa.Adjacency.ADD_REMOVE
@@ -205,7 +205,7 @@ def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() 
     assert verdict_on_best_label(
         our_test.pass_probs, adjacency=REPLACE_ONE, event=our_test.event
     ).sound
-    with refused("pass_probs", value=ANY, rule="at most failure_prob=0.05"):
+    with refused_parameter("pass_probs", value=ANY, rule_words="at most failure_prob=0.05"):
         StabilityTest(pass_probs=paper_test.pass_probs, failure_prob=0.05, adjacency=REPLACE_ONE)
 
 

@@ -36,8 +36,8 @@ def written(folder: Path, lines: list[str], encoding: str = "utf-8") -> Path:
     return path
 
 
-def refused(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(InvalidValue, match=message) as caught:
+def require_invalid_value(make: Callable[[], object], *, message_pattern: str) -> None:
+    with pytest.raises(InvalidValue, match=message_pattern) as caught:
         make()
     assert "\n" not in str(caught.value)
 
@@ -89,25 +89,33 @@ def test_a_line_that_is_no_check_in_is_refused_by_its_number(
     tmp_path: Path, line: str, rule: str
 ) -> None:
     """A line of a file of check-ins lacks a column or a user, or has a bad place. It is refused by its number."""
-    refused(CheckIns(written(tmp_path, lines=[*SNAP, line])).load, message=rule)
+    require_invalid_value(
+        CheckIns(written(tmp_path, lines=[*SNAP, line])).load, message_pattern=rule
+    )
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    refused(CheckIns(tmp_path / "nothing.txt").load, message="expected a file, and there is none")
-    refused(CheckIns(tmp_path).load, message="expected a readable file")
+    require_invalid_value(
+        CheckIns(tmp_path / "nothing.txt").load,
+        message_pattern="expected a file, and there is none",
+    )
+    require_invalid_value(CheckIns(tmp_path).load, message_pattern="expected a readable file")
     broken = tmp_path / "broken.txt.gz"
     broken.write_bytes(gzip.compress(b"0\t1\t1\t1\tcafe\n" * 999)[:-20])
-    refused(CheckIns(broken).load, message=r"line \d+: expected utf-8 text, whole and not damaged")
+    require_invalid_value(
+        CheckIns(broken).load,
+        message_pattern=r"line \d+: expected utf-8 text, whole and not damaged",
+    )
     binary = tmp_path / "binary.txt"
     binary.write_bytes(b"\xff\xfe\n")
-    refused(CheckIns(binary).load, message="line 1: expected utf-8 text")
-    refused(
+    require_invalid_value(CheckIns(binary).load, message_pattern="line 1: expected utf-8 text")
+    require_invalid_value(
         CheckIns(written(tmp_path, lines=SNAP[4:])).load,
-        message="expected at least one check-in at a place",
+        message_pattern="expected at least one check-in at a place",
     )
-    refused(
+    require_invalid_value(
         make=lambda: CheckIns(tmp_path, source="brightkit"),
-        message=r"source=brightkit: expected one of .* mean brightkite",
+        message_pattern=r"source=brightkit: expected one of .* mean brightkite",
     )
 
 
@@ -177,9 +185,13 @@ def test_the_window_is_the_last_days_unless_it_is_given(tmp_path: Path) -> None:
         [0, 0],
     ]
     between = "first_day=2020-03-04: expected 3 days between 2020-03-01 and 2020-03-05"
-    refused(StateCases(path, num_days=3, first_day="2020-03-04").load, message=between)
-    refused(StateCases(path).load, message="first_day=2020-02-25: expected 10 days between")
-    refused(
+    require_invalid_value(
+        StateCases(path, num_days=3, first_day="2020-03-04").load, message_pattern=between
+    )
+    require_invalid_value(
+        StateCases(path).load, message_pattern="first_day=2020-02-25: expected 10 days between"
+    )
+    require_invalid_value(
         StateCases(path, num_days=2, first_day="March").load,
-        message="first_day=March: expected a day such as",
+        message_pattern="first_day=March: expected a day such as",
     )

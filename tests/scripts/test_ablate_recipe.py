@@ -7,7 +7,7 @@ from pate.data import Dataset, Split
 from pate.votes import DEFAULT_RECIPE, Recipe
 from scripts import ablate_recipe
 from scripts.ablate_recipe import Ablation, Row, Score
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 
 def test_each_value_is_a_row_below_the_default() -> None:
@@ -39,7 +39,7 @@ def test_a_value_of_the_base_has_no_row_of_its_own() -> None:
 
 def test_an_unknown_constant_is_refused() -> None:
     """A constant that no recipe has is refused under its name."""
-    with refused("recipe.trusted"):
+    with refused_parameter("recipe.trusted"):
         ablate_recipe.rows_of(words=["trusted=1"], base=DEFAULT_RECIPE)
 
 

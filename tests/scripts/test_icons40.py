@@ -23,7 +23,7 @@ from scripts.icons40.drawing import BLANK, BROKEN, draw_icon, renderer_version
 from scripts.icons40.package import NAME, VERSION, IconPackage, IconSet
 from scripts.icons40.survey import choose_labels, deal_splits, number_of, survey_names
 from scripts.icons40.words import family_of
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 SHAPES = {
     "square": '<path d="M4 4h16v16H4z"/>',
@@ -215,20 +215,24 @@ def test_a_faulty_package_is_refused_in_one_line(
 ) -> None:
     """A package that is missing, of another version, torn, no archive or not JSON is refused with this reason."""
     for path in (tmp_path / "none.tgz", tmp_path):
-        with refused("package", value=ANY, rule="npm pack @iconify/json@2.2.535, or make icons"):
+        with refused_parameter(
+            "package", value=ANY, rule_words="npm pack @iconify/json@2.2.535, or make icons"
+        ):
             IconPackage(path).require_version()
     for packed in (False, True):
         path = make_package(sets, version="2.2.1", packed=packed)
-        with refused("package", value=ANY, rule="@iconify/json 2.2.535, found @iconify/json"):
+        with refused_parameter(
+            "package", value=ANY, rule_words="@iconify/json 2.2.535, found @iconify/json"
+        ):
             IconPackage(path).require_version()
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    with refused("package", value=ANY, rule=".tgz or a folder, whole"):
+    with refused_parameter("package", value=ANY, rule_words=".tgz or a folder, whole"):
         list(IconPackage(path).sets())
     path.write_bytes(b"no archive")
-    with refused("package", value=ANY, rule=".tgz or a folder, whole"):
+    with refused_parameter("package", value=ANY, rule_words=".tgz or a folder, whole"):
         IconPackage(path).require_version()
-    with refused("package", value=ANY, rule="JSON in json/odd.json"):
+    with refused_parameter("package", value=ANY, rule_words="JSON in json/odd.json"):
         list(IconPackage(make_package({"odd": "{"}, packed=False)).sets())
 
 
@@ -309,7 +313,9 @@ def test_data_image_folder_reads_a_build(package: IconPackage, tmp_path: Path) -
 def test_a_name_that_is_no_file_name_is_refused(make_package: Make, sets: dict[str, Any]) -> None:
     """An icon is named `../bar`. The package is refused with this name."""
     sets["alpha"] = icon_set(prefix="alpha", more_icons={"../bar": {"body": SHAPES["bar"]}})
-    with refused("package", value=ANY, rule="letters, digits, _ and -, found '../bar'"):
+    with refused_parameter(
+        "package", value=ANY, rule_words="letters, digits, _ and -, found '../bar'"
+    ):
         survey_names(
             IconPackage(make_package(sets)),
             stage=unwatched,
@@ -427,5 +433,5 @@ def test_the_command_says_what_is_wrong_in_one_line(
     assert run_script(monkeypatch, arguments=[str(tmp_path), "--jobs", "0"]) == 2
     assert "jobs=0: expected" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "resvg_py", None)
-    with refused("renderer", rule="pip install resvg-py"):
+    with refused_parameter("renderer", rule_words="pip install resvg-py"):
         renderer_version()

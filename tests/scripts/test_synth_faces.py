@@ -24,7 +24,7 @@ from scripts.synth_faces.attributes import (
 )
 from scripts.synth_faces.drawing import NUM_WHIMS, Face, draw_faces, picture, shown
 from scripts.synth_faces.face_copy import FaceCopy, split_sizes
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 COLUMN = {name: column for column, name in enumerate(NAMES)}
 HAIR = ("Black_Hair", "Blond_Hair", "Brown_Hair", "Gray_Hair")
@@ -90,7 +90,7 @@ def test_a_face_depends_on_its_seed_number_and_size_alone() -> None:
 )
 def test_impossible_parameters_are_refused(make_copy: Callable[[], FaceCopy], name: str) -> None:
     """A copy with a negative count, size or seed is refused, and the error names that parameter."""
-    with refused(name, value=-1, rule="a whole number >="):
+    with refused_parameter(name, value=-1, rule_words="a whole number >="):
         make_copy()
 
 
@@ -213,7 +213,7 @@ def test_people_have_up_to_20_faces_in_one_split(
     assert (len(people), sizes.max()) == (-(-len(dataset.private) // 20), 20)
     assert split_sizes(count=202_599) == (162_770, 19_867, 19_962)
     assert split_sizes(count=3) == (1, 1, 1)
-    with refused("count", value=2, rule="at least 3"):
+    with refused_parameter("count", value=2, rule_words="at least 3"):
         FaceCopy(count=2)
 
 
@@ -248,10 +248,10 @@ def test_another_folder_or_another_copy_is_refused(tmp_path: Path) -> None:
     """A folder with foreign pictures, and one with a copy of another size, are refused."""
     (tmp_path / "photographs").mkdir()
     (tmp_path / "photographs" / "a.jpg").write_text("")
-    with refused("output", value=ANY, rule="a new folder"):
+    with refused_parameter("output", value=ANY, rule_words="a new folder"):
         FaceCopy(count=10, image_size=8).write(tmp_path / "photographs")
     FaceCopy(count=10, image_size=8).write(tmp_path / "copy")
-    with refused("output", value=ANY, rule="a new folder"):
+    with refused_parameter("output", value=ANY, rule_words="a new folder"):
         FaceCopy(count=11, image_size=8).write(tmp_path / "copy")
 
 

@@ -17,7 +17,7 @@ import pytest
 from pate import extras
 from pate.extras import how_to_install, require_extra
 from pate.validation import MissingPackage
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -328,5 +328,5 @@ def test_the_install_command_names_the_source_of_the_package(
     assert how_to_install(extra="ray") == published_command
     assert how_to_install(extra="ray", on_any_machine=True) == published_command
     monkeypatch.setitem(sys.modules, "ray", None)
-    with refused("engine=ray", rule="package ray", kind=MissingPackage):
+    with refused_parameter("engine=ray", rule_words="package ray", kind=MissingPackage):
         require_extra("engine=ray", extra="ray")

@@ -40,7 +40,7 @@ from pate.models import LinearStudent, Shard, StudentModel
 from pate.models.linear_model import LinearModel
 from pate.validation import InvalidValue
 from pate.votes import histogram
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 RNG = np.random.default_rng(0)
 NUM_RECORDS = 30
@@ -128,7 +128,7 @@ def test_strange_inputs_of_the_classifier_are_refused(name: str, kind: str) -> N
 def test_masked_classes_of_the_classifier_are_refused() -> None:
     """The classifier refuses a masked array of classes."""
     masked_classes = np.ma.masked_all(NUM_RECORDS, int)
-    with refused("y", value="MaskedArray"):
+    with refused_parameter("y", value="MaskedArray"):
         PATEClassifier(n_teachers=3).fit(X=INPUTS, y=masked_classes, X_public=PUBLIC_INPUTS)
 
 
@@ -136,7 +136,7 @@ def test_an_empty_group_of_the_classifier_is_refused() -> None:
     """The classifier refuses a record whose group is an empty text, by its row, and shows no other group."""
     groups = np.array([*(f"patient-{row // 2}" for row in range(NUM_RECORDS - 1)), ""])
     model = PATEClassifier(n_teachers=3, public_fraction=0.5)
-    with refused("groups[29]", rule="a group for") as caught:
+    with refused_parameter("groups[29]", rule_words="a group for") as caught:
         model.fit(X=INPUTS, y=CLASSES, groups=groups)
     assert "patient" not in str(caught.value)
 
@@ -175,9 +175,9 @@ def test_strange_votes_of_teachers_are_refused(votes: Any) -> None:
         ClippedVotes(noise_std=3.0, vote_clip=2),
         CenteredVotes(noise_multiplier=3.0),
     ):
-        with refused("votes", value=ANY):
+        with refused_parameter("votes", value=ANY):
             aggregator.aggregate(votes, num_teachers=10, rng=np.random.default_rng(0))
-    with refused("teacher_votes", value=ANY):
+    with refused_parameter("teacher_votes", value=ANY):
         histogram(votes)
 
 
@@ -196,14 +196,14 @@ DATASET = Dataset(
 @pytest.mark.parametrize(
     ("field_name", "field_value", "refusal"),
     [
-        ("name", 3, refused("name", value="int")),
-        ("name", "a\nb", refused("name", value="'a\\nb'")),
-        ("real", "yes", refused("real", value="str")),
-        ("kind", ["features"], refused("kind", value="['features']")),
-        ("label_names", (1, 2, 3), refused("label_names[0]", value="int")),
-        ("label_names", ("a", "", "c"), refused("label_names[1]", value="''")),
-        ("label_names", "abc", refused("label_names", value="str")),
-        ("private", None, refused("private", value="NoneType")),
+        ("name", 3, refused_parameter("name", value="int")),
+        ("name", "a\nb", refused_parameter("name", value="'a\\nb'")),
+        ("real", "yes", refused_parameter("real", value="str")),
+        ("kind", ["features"], refused_parameter("kind", value="['features']")),
+        ("label_names", (1, 2, 3), refused_parameter("label_names[0]", value="int")),
+        ("label_names", ("a", "", "c"), refused_parameter("label_names[1]", value="''")),
+        ("label_names", "abc", refused_parameter("label_names", value="str")),
+        ("private", None, refused_parameter("private", value="NoneType")),
     ],
 )
 def test_strange_fields_of_a_data_set_are_refused(
@@ -222,7 +222,7 @@ def test_images_beyond_their_range_are_refused() -> None:
         Split(images, LABELS[:3], record_ids=IDS[:3] + 3 * part, group_ids=IDS[:3] + 3 * part)
         for part in range(3)
     )
-    with refused("private.inputs[1, 0, 1, 1]", rule="images with values in [0"):
+    with refused_parameter("private.inputs[1, 0, 1, 1]", rule_words="images with values in [0"):
         Dataset(
             name="a",
             real=False,
@@ -237,9 +237,9 @@ def test_images_beyond_their_range_are_refused() -> None:
 def test_strange_arguments_of_a_partition_are_refused() -> None:
     """A partition from a list or tensor, and a number in place of a generator, are refused."""
     for teacher_of in ([0, 1], torch.arange(2)):
-        with refused("teacher_of", value=ANY, rule="a numpy array"):
+        with refused_parameter("teacher_of", value=ANY, rule_words="a numpy array"):
             Partition(teacher_of, num_teachers=2)
-    with refused("rng", value=0):
+    with refused_parameter("rng", value=0):
         Partition.draw(IDS, num_teachers=2, rng=0)
 
 
@@ -271,7 +271,7 @@ def test_students_without_their_weights_are_refused(
         choices={},
     )
     damaged_model.save(tmp_path)
-    with refused("file", value=ANY, rule="the weights of"):
+    with refused_parameter("file", value=ANY, rule_words="the weights of"):
         StudentModel.load(tmp_path)
 
 

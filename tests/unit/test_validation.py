@@ -34,12 +34,12 @@ from pate.validation import (
     require_probability,
     require_rising,
 )
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 
 def test_a_numeral_that_is_text_is_shown_as_text() -> None:
     """The text "40" is refused as a number, and shown as text."""
-    with refused("x", value="40"):
+    with refused_parameter("x", value="40"):
         require(False, "x", "40", "a number > 0")
 
 
@@ -233,20 +233,28 @@ def test_numbers_are_accepted_and_other_values_refused(check: Any) -> None:
 @pytest.mark.parametrize(
     ("votes", "refusal"),
     [
-        ([[0, 6]], refused("votes[0, 1]", rule="counts in")),
-        ([[-1, 6]], refused("votes[0, 0]", rule="counts in 0..5")),
-        (np.array([[2**63]], dtype=np.uint64), refused("votes[0, 0]", rule="counts in 0..5")),
-        ([[0.0, 1.0]], refused("votes.dtype", value="float64")),
-        ([[math.nan, 1.0]], refused("votes.dtype", value="float64")),
-        ([["a", "b"]], refused("votes.dtype", value="<U1")),
-        ([[2**70, 1]], refused("votes.dtype", value=ANY, rule="integer vote")),
-        ([], refused("votes.shape", value=(0,), rule="query and one")),
-        (7, refused("votes.shape", value=(), rule="[num_labels] or [num_queries, num_labels]")),
+        ([[0, 6]], refused_parameter("votes[0, 1]", rule_words="counts in")),
+        ([[-1, 6]], refused_parameter("votes[0, 0]", rule_words="counts in 0..5")),
+        (
+            np.array([[2**63]], dtype=np.uint64),
+            refused_parameter("votes[0, 0]", rule_words="counts in 0..5"),
+        ),
+        ([[0.0, 1.0]], refused_parameter("votes.dtype", value="float64")),
+        ([[math.nan, 1.0]], refused_parameter("votes.dtype", value="float64")),
+        ([["a", "b"]], refused_parameter("votes.dtype", value="<U1")),
+        ([[2**70, 1]], refused_parameter("votes.dtype", value=ANY, rule_words="integer vote")),
+        ([], refused_parameter("votes.shape", value=(0,), rule_words="query and one")),
+        (
+            7,
+            refused_parameter(
+                "votes.shape", value=(), rule_words="[num_labels] or [num_queries, num_labels]"
+            ),
+        ),
         (
             [[[1]]],
-            refused("votes.shape", value=(1, 1, 1)),
+            refused_parameter("votes.shape", value=(1, 1, 1)),
         ),
-        ([[1, 2], [3]], refused("votes", rule="rows of equal")),
+        ([[1, 2], [3]], refused_parameter("votes", rule_words="rows of equal")),
     ],
 )
 def test_arrays_that_are_no_histograms_are_refused(votes: Any, refusal: Refusal) -> None:
@@ -259,7 +267,7 @@ def test_arrays_that_are_no_histograms_are_refused(votes: Any, refusal: Refusal)
 @pytest.mark.parametrize("rng", [0, None, "seed", np.random.RandomState(0), np.random.PCG64(0)])
 def test_a_seed_in_place_of_a_generator_is_refused(rng: Any) -> None:
     """A number, None or another generator in place of NumPy's `Generator` is refused."""
-    with refused("rng", value=ANY, rule="numpy.random.Generator, not"):
+    with refused_parameter("rng", value=ANY, rule_words="numpy.random.Generator, not"):
         require_generator(rng)
 
 
@@ -270,13 +278,13 @@ def test_a_misspelled_choice_gets_a_suggestion() -> None:
     match = r"^aggregator=stable_topk: expected one of stable_top_k, gaussian_votes \(did you mean stable_top_k\?\)$"
     with pytest.raises(InvalidValue, match=match):
         require_choice("aggregator", "stable_topk", choices=choices)
-    with refused("aggregator", value="xyz"):
+    with refused_parameter("aggregator", value="xyz"):
         require_choice("aggregator", "xyz", choices=choices)
 
 
 def test_the_first_value_that_breaks_a_rule_is_named() -> None:
     values = np.array([[1.0, -2.0], [math.nan, -3.0]])
-    with refused("rates", value=-2.0):
+    with refused_parameter("rates", value=-2.0):
         require_each("rates", values, values >= 0, "numbers >= 0")
     require_each("rates", values, np.ones((2, 2), dtype=bool), "numbers >= 0")
 
@@ -284,11 +292,11 @@ def test_the_first_value_that_breaks_a_rule_is_named() -> None:
 @pytest.mark.parametrize(
     ("values", "refusal"),
     [
-        ([0.0, 2.0, 1.0, 0.5], refused("logits", value="2.0, 1.0")),
-        ((math.inf, 3.0), refused("logits", value="inf, 3.0")),
-        ([0.0, math.nan], refused("logits", value="0.0, nan")),
-        ([math.nan, 0.0], refused("logits", value="nan, 0.0")),
-        ([math.nan], refused("logits", value="nan, nan")),
+        ([0.0, 2.0, 1.0, 0.5], refused_parameter("logits", value="2.0, 1.0")),
+        ((math.inf, 3.0), refused_parameter("logits", value="inf, 3.0")),
+        ([0.0, math.nan], refused_parameter("logits", value="0.0, nan")),
+        ([math.nan, 0.0], refused_parameter("logits", value="nan, 0.0")),
+        ([math.nan], refused_parameter("logits", value="nan, nan")),
     ],
 )
 def test_decreasing_numbers_are_refused_with_the_pair(values: Any, refusal: Refusal) -> None:

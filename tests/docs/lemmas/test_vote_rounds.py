@@ -7,7 +7,7 @@ import pytest
 
 from pate.array_types import Float32Array, FloatArray, IntArray
 from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 RNG = np.random.default_rng(0)
 
@@ -136,7 +136,7 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
 
 def test_more_teachers_than_an_integer_can_sum_are_refused() -> None:
     """`ClippedMoments` refuses 2^32 teachers, whose sum might not be below 2^62."""
-    with refused("num_teachers", value=2**32):
+    with refused_parameter("num_teachers", value=2**32):
         ClippedMoments(clip=1.0, num_teachers=2**32)
 
 

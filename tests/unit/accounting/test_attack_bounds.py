@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 import pate.accounting as pa
 from pate.accounting.attack_bounds import AttackBounds, percent
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_rows_say_that_no_mu_is_known() -> None:
 
 def test_share_above_one_is_refused() -> None:
     """Shares are probabilities."""
-    with refused("attacks.0.01", value=1.5):
+    with refused_parameter("attacks.0.01", value=1.5):
         AttackBounds(found={"0.01": 1.5}, advantage=0.5, gdp_mu=1.0)
 
 

@@ -8,7 +8,7 @@ from pate.accounting import ApproximateEvent, Budget, NoOpEvent, RdpAccountant
 from pate.aggregators import GaussianVotes
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 SHAPE = VoteShape(num_queries=60, num_labels=4, num_teachers=200)
 
@@ -16,21 +16,21 @@ SHAPE = VoteShape(num_queries=60, num_labels=4, num_teachers=200)
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
 def test_an_epsilon_not_above_zero_is_refused(epsilon: float) -> None:
     """`Budget` refuses an epsilon that is zero, negative, infinite or nan."""
-    with refused("target_epsilon", value=ANY):
+    with refused_parameter("target_epsilon", value=ANY):
         Budget(epsilon=epsilon, delta=1e-6)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])
 def test_a_delta_not_between_0_and_1_is_refused(delta: float) -> None:
     """`Budget` refuses a delta that is 0, 1 or nan."""
-    with refused("target_delta", value=ANY):
+    with refused_parameter("target_delta", value=ANY):
         Budget(epsilon=1.0, delta=delta)
 
 
 def test_an_accountant_that_cannot_be_called_is_refused() -> None:
     """`Budget` refuses the name of an accountant, the text "rdp", in place of the accountant's class."""
     accountant: type[RdpAccountant] = "rdp"  # type: ignore[assignment]
-    with refused("accountant", value="rdp"):
+    with refused_parameter("accountant", value="rdp"):
         Budget(epsilon=1.0, delta=1e-6, accountant=accountant)
 
 

@@ -16,7 +16,7 @@ from pate.accounting.event_tree import by_accesses, leaves
 from pate.accounting.filters import GaussianFilter, RenyiFilter, Spent
 from pate.accounting.session_rdp import hit_cost
 from pate.accounting.target_charging import tight_boundary
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 GAUSSIAN = pa.GaussianEvent(noise_multiplier=2.0)
 
@@ -146,7 +146,7 @@ def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
     )
     delta = accountant().compose(SESSION).get_delta(target_epsilon=3.0)
     assert delta == pa.RdpAccountant().compose(SESSION).get_delta(target_epsilon=3.0) < 3.3e-7
-    with refused("failure_prob"):
+    with refused_parameter("failure_prob"):
         composed_epsilon(accountant, ACCESSES, delta=1e-7)
 
 
@@ -305,7 +305,7 @@ def test_an_invalid_event_is_refused(
     name: str, make_event: Callable[[Any], Any], invalid_value: Any
 ) -> None:
     """`make_event` builds an event with one invalid parameter, and raises an `InvalidValue` about the parameter."""
-    with refused(name, value=ANY):
+    with refused_parameter(name, value=ANY):
         make_event(invalid_value)
 
 
@@ -397,5 +397,5 @@ def test_the_examples_cover_every_kind_of_event() -> None:
 @pytest.mark.parametrize("data", [{}, {"kind": "Free"}, {"kind": "Event"}, {"kind": "LeafEvent"}])
 def test_unknown_kinds_are_refused(data: dict[str, str]) -> None:
     """JSON without a kind, or with a kind that is no event of `pate`, is refused."""
-    with refused("kind", value=data.get("kind")):
+    with refused_parameter("kind", value=data.get("kind")):
         event_from_json(data)

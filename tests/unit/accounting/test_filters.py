@@ -24,7 +24,7 @@ from pate.accounting.filters import (
     filter_from_json,
 )
 from pate.aggregators import GaussianVotes
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 CAP = 4.0
 DELTA = 1e-6
@@ -343,10 +343,10 @@ def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
             adjacency=second_ledger.adjacency,
             key=str(number),
         )
-    with refused(
+    with refused_parameter(
         "max_epsilon",
         value=4.0,
-        rule="failures take at most 1e-08 of target_delta=1e-06, not 2e-08",
+        rule_words="failures take at most 1e-08 of target_delta=1e-06, not 2e-08",
         kind=pa.BudgetExceeded,
     ):
         second_ledger.charge(
@@ -366,7 +366,9 @@ def test_the_filter_refuses_a_charge_below_the_total() -> None:
     """
     ledger = pa.Ledger(target_delta=1e-2, max_epsilon=4.0)
     events = [pa.PureDpEvent(epsilon=3.0), *[pa.PureDpEvent(epsilon=0.23)] * 20]
-    with refused("max_epsilon", value=4.0, rule="total with this release", kind=pa.BudgetExceeded):
+    with refused_parameter(
+        "max_epsilon", value=4.0, rule_words="total with this release", kind=pa.BudgetExceeded
+    ):
         for number, event in enumerate(events):
             ledger.charge(event, adjacency=ledger.adjacency, key=str(number))
     charged_events = [entry.event for entry in ledger.entries]
@@ -395,7 +397,7 @@ def test_the_accountant_decides_for_the_first_release_only(
     assert ledger.left == 0
     for small_event in (pa.PureDpEvent(epsilon=1e-9), pa.NoOpEvent()):
         assert ledger.affords(small_event) == 0
-        with refused("max_epsilon", value=ANY, kind=pa.BudgetExceeded):
+        with refused_parameter("max_epsilon", value=ANY, kind=pa.BudgetExceeded):
             ledger.charge(small_event, adjacency=ledger.adjacency, key="second")
 
 
@@ -471,13 +473,13 @@ def test_the_accountant_determines_the_default_filter(
 )
 def test_an_invalid_filter_is_refused(name: str, make_filter: Callable[[], PrivacyFilter]) -> None:
     """`make_filter` has one invalid parameter; the error is about the parameter `name`."""
-    with refused(name, value=ANY):
+    with refused_parameter(name, value=ANY):
         make_filter()
 
 
 def test_the_gaussian_filter_refuses_an_event_without_a_mu() -> None:
     """A zCDP event is not mu-GDP for any known mu."""
-    with refused("event", value=ANY):
+    with refused_parameter("event", value=ANY):
         GaussianFilter(max_epsilon=CAP, target_delta=DELTA).amount(pa.ZCdpEvent(rho=0.1))
 
 
@@ -502,7 +504,7 @@ def test_other_events_may_follow_gaussians_at_small_cost() -> None:
     filter_of_earlier_ledgers = GaussianOrRenyi(max_epsilon=CAP, target_delta=DELTA).fixed_by(
         pa.GaussianEvent(noise_multiplier=3.0)
     )
-    with refused("event", value="ZCdpEvent", rule="Gaussian or"):
+    with refused_parameter("event", value="ZCdpEvent", rule_words="Gaussian or"):
         filter_of_earlier_ledgers.affords(Spent(), pa.ZCdpEvent(rho=0.01))
 
 
@@ -596,5 +598,5 @@ def test_a_cap_in_rho_names_another_ledger_as_the_way_out() -> None:
     """The former zCDP filter refuses a Gaussian, and its error advises another ledger for new releases."""
     cap = Cap(rule=FormerZCdpFilter(max_epsilon=CAP, target_delta=DELTA), entries=[])
     cap.require_room(pa.PureDpEvent(epsilon=1.0), first_epsilon=math.inf)
-    with refused("max_epsilon", value=CAP, rule="another ledger for new releases"):
+    with refused_parameter("max_epsilon", value=CAP, rule_words="another ledger for new releases"):
         cap.require_room(pa.GaussianEvent(noise_multiplier=1.0), first_epsilon=math.inf)

@@ -15,7 +15,7 @@ from pate.accounting.linear_programs import LinearPrograms, best_multipliers, ro
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
 from pate.array_types import FloatArray
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 DELTA = 1e-6
 TEST = pa.ApproximateEvent(
@@ -310,5 +310,5 @@ def test_select_then_test_refuses_other_events(
 
     Other events or one candidate are refused with an error about the parameter `name`.
     """
-    with refused(name, value=ANY):
+    with refused_parameter(name, value=ANY):
         pa.SelectThenTestEvent(events, num_candidates)

@@ -51,7 +51,7 @@ from pate.accounting.filters import PrivacyFilter, RenyiFilter, Spent
 from pate.accounting.ledger_entry import ChargeNote, LedgerEntry
 from pate.accounting.store import LineText, Store
 from pate.accounting.total import in_any_order
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 DELTA = 1e-6
 GAUSSIAN = GaussianEvent(noise_multiplier=20.0)
@@ -181,7 +181,7 @@ def test_a_key_has_one_event_and_one_release(ledger: Ledger, path: Path) -> None
             == b"drawn"
         )
         for event in (BIT, GaussianEvent(noise_multiplier=2.0)):
-            with refused("key", value="a"):
+            with refused_parameter("key", value="a"):
                 charge(opened_ledger, event)
     charge(ledger, event=GaussianEvent(noise_multiplier=2.0), key="c")
     # equal events that are written otherwise
@@ -210,10 +210,10 @@ def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
     for release in ("a", "ab"):
         ledger.require_charged(GAUSSIAN, release, remedy="restore it")
     for event, release in ((BIT, "a"), (GAUSSIAN, "b"), (GAUSSIAN, "")):
-        with refused("ledger", value=ANY, rule="charge of"):
+        with refused_parameter("ledger", value=ANY, rule_words="charge of"):
             ledger.require_charged(event, release, remedy="restore it")
     for key in ("a:second", "a:third"):
-        with refused("key", value=key):
+        with refused_parameter("key", value=key):
             commit_part(ledger, key, content=b"2", event=BIT)
     assert list(ledger.parts("a")) == ["first", "second"], "nothing drawn at another price is there"
 
@@ -242,7 +242,7 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
         ("c:first", first_part, BIT),
         ("a:second", b"other", GAUSSIAN),  # of the same release, after the other run went on
     ):
-        with refused("noise", value="seed 3"):
+        with refused_parameter("noise", value="seed 3"):
             commit_part(ledger, key, content, event, seed_name="seed 3")
     assert (
         commit_part(ledger, key="a:second", content=second_part, seed_name="seed 3") == second_part
@@ -258,11 +258,11 @@ def test_a_run_with_the_same_seed_must_commit_every_part(ledger: Ledger) -> None
     """
     for key in ("a:first", "a:round-0", "b:first"):
         commit_part(ledger, key, content=b"1", seed_name="seed 3")
-    with refused("noise", value="seed 3"):
+    with refused_parameter("noise", value="seed 3"):
         commit_part(ledger, key="b:release", content=b"2", seed_name="seed 3")
     for key in ("b:round-0", "b:release"):
         commit_part(ledger, key, content=b"1", seed_name="seed 3")
-    with refused("noise", value="seed 3"):
+    with refused_parameter("noise", value="seed 3"):
         commit_part(ledger, key="a:round-1", content=b"2", seed_name="seed 3")
     assert len(ledger.entries) == 1
 
@@ -270,7 +270,7 @@ def test_a_run_with_the_same_seed_must_commit_every_part(ledger: Ledger) -> None
 def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
     """Two accounts of one file each commit a part with the same noise seed: the second part is refused."""
     commit_part(shared.account(data="one"), key="a:first", content=b"1", seed_name="seed 3")
-    with refused("noise", value="seed 3"):
+    with refused_parameter("noise", value="seed 3"):
         commit_part(shared.account(data="other"), key="b:first", content=b"1", seed_name="seed 3")
     assert shared.account(data="other").is_seed_used(seed_name="seed 3", except_price=GAUSSIAN)
 
@@ -328,9 +328,11 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
         lambda: charge(capped_ledger, key="e"),
         lambda: commit_part(capped_ledger, key="e:first", content=b"1"),
     ):
-        with refused("max_epsilon", value=1000.0, rule="no epsilon", kind=BudgetExceeded):
+        with refused_parameter(
+            "max_epsilon", value=1000.0, rule_words="no epsilon", kind=BudgetExceeded
+        ):
             attempt()
-    with refused("noise", value="seed 3"):
+    with refused_parameter("noise", value="seed 3"):
         commit_part(
             capped_ledger, key="e:first", content=b"3", seed_name="seed 3", may_share_noise=True
         )
@@ -344,7 +346,7 @@ def test_a_ledger_with_a_cap_refuses_shared_noise(path: Path) -> None:
     """
     ledger = Ledger(path, target_delta=DELTA, max_epsilon=1000.0)
     commit_part(ledger, key="a:first", content=b"1", seed_name="seed 3", may_share_noise=True)
-    with refused("noise", value="seed 3"):
+    with refused_parameter("noise", value="seed 3"):
         commit_part(ledger, key="b:first", content=b"2", seed_name="seed 3", may_share_noise=True)
     assert (ledger.epsilon, ledger.guaranteed_epsilon) == (ONE_EPSILON, 1000.0)
 
@@ -427,18 +429,20 @@ def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
     with pytest.raises(RuntimeError, match="no votes"):
         committed_bytes(ledger, key="a", draw=fail)
     charge(ledger)
-    with refused("max_epsilon", value=ANY, rule="total with this", kind=BudgetExceeded):
+    with refused_parameter(
+        "max_epsilon", value=ANY, rule_words="total with this", kind=BudgetExceeded
+    ):
         committed_bytes(ledger, key="b", draw=lambda: b"not shown")
-    with refused("max_epsilon", value=ANY, rule="inf", kind=BudgetExceeded):
+    with refused_parameter("max_epsilon", value=ANY, rule_words="inf", kind=BudgetExceeded):
         charge(ledger, event=GaussianEvent(noise_multiplier=0.0), key="c")
-    with refused(
+    with refused_parameter(
         "max_epsilon",
         value=ANY,
-        rule="failures take at most 1e-08 of target_delta=1e-06, not 1e-05",
+        rule_words="failures take at most 1e-08 of target_delta=1e-06, not 1e-05",
         kind=BudgetExceeded,
     ):
         charge(ledger, event=ApproximateEvent(event=GAUSSIAN, failure_prob=1e-5), key="d")
-    with refused("failure_prob", rule="1e-05 in"):
+    with refused_parameter("failure_prob", rule_words="1e-05 in"):
         charge(
             Ledger(target_delta=DELTA),
             event=ApproximateEvent(event=GAUSSIAN, failure_prob=1e-5),
@@ -455,7 +459,9 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
 
     It also refuses an event with another adjacency in a field of one of its parts.
     """
-    with refused("adjacency", value="add_remove", rule="replace_one, the adjacency"):
+    with refused_parameter(
+        "adjacency", value="add_remove", rule_words="replace_one, the adjacency"
+    ):
         ledger.charge(GAUSSIAN, adjacency=Adjacency.ADD_REMOVE)
     replace_one_event, add_remove_event = (
         SelfComposedEvent(
@@ -469,7 +475,7 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
     add_remove_ledger = Ledger(
         tmp_path / "other.db", adjacency=Adjacency.ADD_REMOVE, target_delta=DELTA
     )
-    with refused("event.adjacency", value="replace_one"):
+    with refused_parameter("event.adjacency", value="replace_one"):
         charge(add_remove_ledger, event=replace_one_event)
     charge(add_remove_ledger, event=add_remove_event)
     assert Ledger.stored(tmp_path / "other.db").entries[0].event == add_remove_event
@@ -489,10 +495,10 @@ def test_impossible_settings_are_refused(
     path: Path, name: str, open_ledger: Callable[[Path], Ledger]
 ) -> None:
     """`Ledger` refuses one bad setting by its name; a shared ledger refuses an account whose data set has no name."""
-    with refused(name, value=ANY):
+    with refused_parameter(name, value=ANY):
         open_ledger(path)
     for data in ("", None, NOT_A_DIGEST):
-        with refused("data", value=ANY, rule="digest that"):
+        with refused_parameter("data", value=ANY, rule_words="digest that"):
             SharedLedger(path, target_delta=DELTA).account(data)
 
 
@@ -511,7 +517,7 @@ def test_an_accountant_must_be_a_class(accountant: Any, path: Path) -> None:
             accountant=accountant,
         ),
     ):
-        with refused("accountant", value=ANY, rule="class such"):
+        with refused_parameter("accountant", value=ANY, rule_words="class such"):
             call()
     assert not path.exists()
 
@@ -533,21 +539,27 @@ class LedgerSettings:
 @pytest.mark.parametrize(
     ("settings", "refusal"),
     [
-        (LedgerSettings(adjacency="add_remove"), refused("adjacency", value="add_remove")),
-        (LedgerSettings(target_delta=1e-5), refused("target_delta", value="1e-05")),
-        (LedgerSettings(max_epsilon=5.0), refused("max_epsilon", value=5.0)),
-        (LedgerSettings(accountant=PureDpAccountant), refused("accountant", value="pure_dp")),
+        (
+            LedgerSettings(adjacency="add_remove"),
+            refused_parameter("adjacency", value="add_remove"),
+        ),
+        (LedgerSettings(target_delta=1e-5), refused_parameter("target_delta", value="1e-05")),
+        (LedgerSettings(max_epsilon=5.0), refused_parameter("max_epsilon", value=5.0)),
+        (
+            LedgerSettings(accountant=PureDpAccountant),
+            refused_parameter("accountant", value="pure_dp"),
+        ),
         (
             LedgerSettings(accountant=partial(RdpAccountant, orders=[8.0])),
-            refused("accountant", value="rdp(orders=[8.0])"),
+            refused_parameter("accountant", value="rdp(orders=[8.0])"),
         ),
         (
             LedgerSettings(max_epsilon=4.0, filter=partial(RenyiFilter, order=9.0)),
-            refused("filter", value=ANY, rule="renyi"),
+            refused_parameter("filter", value=ANY, rule_words="renyi"),
         ),
         (
             LedgerSettings(filter=RenyiFilter),
-            refused("filter", value=ANY, rule="max_epsilon beside"),
+            refused_parameter("filter", value=ANY, rule_words="max_epsilon beside"),
         ),
     ],
 )
@@ -601,7 +613,7 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
         make_accountant=maker, events=[PURE], delta=1e-5
     )
     assert Ledger.stored(path, data="one").entries == reopened_ledger.entries
-    with refused("ledger", value=ANY, rule="found no file"):
+    with refused_parameter("ledger", value=ANY, rule_words="found no file"):
         Ledger.stored(tmp_path / "nowhere")
 
 
@@ -619,12 +631,12 @@ def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
     charge(Ledger(path, target_delta=DELTA, accountant=OwnAccountant))
     assert len(Ledger(path, target_delta=DELTA, accountant=OwnAccountant).entries) == 1
     for kind in (Ledger, SharedLedger):
-        with refused("accountant", value="own"):
+        with refused_parameter("accountant", value="own"):
             kind.stored(path)
     path.unlink()
     Store(path, settings={"ledger": 99})
     for call in (partial(Ledger, path, target_delta=DELTA), partial(Ledger.stored, path)):
-        with refused("ledger", value=ANY, rule="ledger of this"):
+        with refused_parameter("ledger", value=ANY, rule_words="ledger of this"):
             call()
 
 
@@ -654,7 +666,7 @@ def test_a_ledger_that_names_the_former_zcdp_accountant_has_the_renyi_total(path
     for ledger in (Ledger.stored(path), Ledger(path, target_delta=DELTA)):
         assert ledger.epsilon == composed_epsilon(make_accountant=RdpAccountant, events=[GAUSSIAN])
         assert ledger.accountant_name == "rdp"
-    with refused("accountant", value="pure_dp", rule="zcdp"):
+    with refused_parameter("accountant", value="pure_dp", rule_words="zcdp"):
         Ledger(path, target_delta=DELTA, accountant=PureDpAccountant)
 
 
@@ -668,7 +680,9 @@ def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> No
     ledger = Ledger.stored(path)
     charge(ledger)  # under the cap by the accountant, as the first release
     assert (ledger.guaranteed_epsilon, ledger.max_epsilon, ledger.left) == (4.0, 4.0, 0.0)
-    with refused("max_epsilon", value=4.0, rule="another ledger", kind=BudgetExceeded):
+    with refused_parameter(
+        "max_epsilon", value=4.0, rule_words="another ledger", kind=BudgetExceeded
+    ):
         charge(ledger, event=GaussianEvent(noise_multiplier=1000.0), key="b")
     assert len(ledger.entries) == 1
 
@@ -684,10 +698,10 @@ def test_the_cap_of_the_file_holds_in_addition_to_a_smaller_cap(path: Path) -> N
     tight_ledger = Ledger(path, target_delta=DELTA, max_epsilon=3.0)
     assert (other_ledger.max_epsilon, tight_ledger.max_epsilon) == (4.0, 3.0)
     charge(tight_ledger, event=large_event)
-    with refused("max_epsilon", value=3.0, kind=BudgetExceeded):
+    with refused_parameter("max_epsilon", value=3.0, kind=BudgetExceeded):
         charge(tight_ledger, event=large_event, key="b")
     charge(other_ledger, event=large_event, key="b")
-    with refused("max_epsilon", value=4.0, kind=BudgetExceeded):
+    with refused_parameter("max_epsilon", value=4.0, kind=BudgetExceeded):
         charge(other_ledger, event=large_event, key="c")
     assert Ledger.stored(path).max_epsilon == 4.0
     path_without_cap = path.with_name("bare.db")  # a file without a cap takes one for an object
@@ -760,7 +774,9 @@ def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
     )
     assert other_account.affords(large_event) == first_account.affords(large_event) + 1 == 2
     charge(first_account, event=large_event, key="b")
-    with refused("max_epsilon", value=4.0, rule="total with this", kind=BudgetExceeded):
+    with refused_parameter(
+        "max_epsilon", value=4.0, rule_words="total with this", kind=BudgetExceeded
+    ):
         charge(first_account, event=large_event, key="c")
     charge(other_account, event=large_event)
     assert [(entry.key, entry.data) for entry in shared.entries] == [
@@ -791,7 +807,7 @@ def test_a_file_of_several_data_sets_needs_a_named_data_set(
         lambda: charge(unnamed_account, key="c"),
         lambda: Ledger(path, target_delta=DELTA),
     ):
-        with refused("data", value="''"):
+        with refused_parameter("data", value="''"):
             use()
 
 
@@ -892,7 +908,7 @@ def test_refused_charges_do_not_change_the_total() -> None:
     exact_ledger = Ledger(target_delta=DELTA, accountant=ExactAccountant)
     for number, event in enumerate((PURE, RANGE, RANGE)):
         charge(exact_ledger, event, key=str(number))
-        with refused("event", value="ZCdpEvent", rule="event that"):
+        with refused_parameter("event", value="ZCdpEvent", rule_words="event that"):
             charge(exact_ledger, event=ZCdpEvent(rho=0.1), key="9")
     # The charges come in any order.
     assert exact_ledger.epsilon == composed_epsilon(
@@ -965,11 +981,11 @@ def test_a_ledger_in_memory_refuses_to_be_copied(
     """
     memory_ledger = Ledger(target_delta=DELTA)
     for copy_ledger in (pickle.dumps, copy.deepcopy):
-        with refused("ledger.path", value=None):
+        with refused_parameter("ledger.path", value=None):
             copy_ledger(memory_ledger)
     with monkeypatch.context() as forked_process:
         forked_process.setattr(os, "getpid", lambda: -1)
-        with refused("ledger.path", value=None):
+        with refused_parameter("ledger.path", value=None):
             charge(memory_ledger)
     charge(copy.copy(memory_ledger))  # which shares all that it has
     charge(memory_ledger, key="b")
@@ -1142,7 +1158,7 @@ def test_a_chained_line_without_a_charge_is_refused(path: Path) -> None:
         store = Ledger(damaged_path, target_delta=DELTA)._store
         describe_line = partial(LineText, event=event)
         store.commit(data_digest="", key="a", content=b"", describe_line=describe_line)
-        with refused("ledger", value=ANY, rule="charge on", kind=DamagedLedger):
+        with refused_parameter("ledger", value=ANY, rule_words="charge on", kind=DamagedLedger):
             Ledger(damaged_path, target_delta=DELTA)
 
 
@@ -1194,9 +1210,9 @@ def test_an_account_refuses_a_second_unit_of_privacy(
     account = shared.account(data="a" * 64, unit=first_unit)
     entry = account.charge(GAUSSIAN, adjacency="replace_one")
     assert (entry.unit, account.unit, account.num_without_unit) == (first_unit, first_unit, 0)
-    with refused("unit", value=second_unit.words, rule=first_unit.words):
+    with refused_parameter("unit", value=second_unit.words, rule_words=first_unit.words):
         shared.account(data="a" * 64, unit=second_unit)
-    with refused("unit", value=second_unit.words, rule=first_unit.words):
+    with refused_parameter("unit", value=second_unit.words, rule_words=first_unit.words):
         early_account.charge(GAUSSIAN, adjacency="replace_one")
     assert len(shared.entries) == 1
     assert (
@@ -1222,7 +1238,7 @@ def test_charges_without_a_unit_count_for_the_unit_of_the_account(tmp_path: Path
     ledger = Ledger(tmp_path / "ledger.db", target_delta=DELTA, unit=PATIENT)
     ledger.charge(GAUSSIAN, adjacency="replace_one")
     assert (ledger.unit, ledger.num_without_unit, len(ledger.entries)) == (PATIENT, 1, 2)
-    with refused("unit", value="one row", rule="value of the column mrn"):
+    with refused_parameter("unit", value="one row", rule_words="value of the column mrn"):
         Ledger(tmp_path / "ledger.db", target_delta=DELTA, unit=VISIT)
 
 

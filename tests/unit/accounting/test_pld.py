@@ -7,7 +7,7 @@ import pytest
 import pate.accounting as pa
 from pate.accounting.events import LeafEvent
 from pate.accounting.loss_distribution import LossDistribution
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 
 def loss_distribution_of(*parts: tuple[LeafEvent, int]) -> LossDistribution:
@@ -75,5 +75,5 @@ def test_without_dp_accounting_the_error_names_the_extra(monkeypatch: pytest.Mon
     for name in [name for name in sys.modules if name.split(".")[0] == "dp_accounting"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with refused("accountant", value="pld"):
+    with refused_parameter("accountant", value="pld"):
         pa.PldAccountant()

@@ -8,7 +8,7 @@ import pytest
 
 import pate.accounting as pa
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 AGGREGATORS: dict[str, Aggregator] = {
     "gumbel + gaussian": StableTopK(
@@ -98,7 +98,7 @@ def test_impossible_orders_are_refused(name: str, orders: Any) -> None:
     """`RdpAccountant` refuses an empty or two-dimensional list of Renyi orders, and Renyi orders
     that are not finite and above 1.
     """
-    with refused(name, value=ANY):
+    with refused_parameter(name, value=ANY):
         pa.RdpAccountant(orders)
 
 
@@ -115,5 +115,5 @@ def test_sums_of_rho_are_exact_and_foreign_events_have_no_curve() -> None:
     class OwnEvent(pa.PureDpEvent):
         """A subclass of an event, whose price `pate` cannot know."""
 
-    with refused("event", value="OwnEvent"):
+    with refused_parameter("event", value="OwnEvent"):
         pa.RdpAccountant().compose(OwnEvent(1.0)).get_epsilon(target_delta=1e-6)

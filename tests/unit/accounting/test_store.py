@@ -15,7 +15,7 @@ import pytest
 
 from pate.accounting.store import LARGEST_INSIDE, DamagedLedger, LineText, Store
 from pate.validation import InvalidValue
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 SETTINGS = {"delta": 1e-6}
 
@@ -75,10 +75,10 @@ def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
 
     The line of the part has no event of its own.
     """
-    with refused("charge_key", value="a"):
+    with refused_parameter("charge_key", value="a"):
         commit(store, data="people", key="b", content=b"part", charge_key="a")
     commit(store, data="people", key="a", content=b"whole")
-    with refused("charge_key", value="a"):
+    with refused_parameter("charge_key", value="a"):
         commit(store, data="others", key="b", content=b"part", charge_key="a")
     assert commit(store, data="people", key="b", content=b"part", charge_key="a") == b"part"
     assert [(line.key, line.event, line.charge_key) for line in store.lines] == [
@@ -99,7 +99,7 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
         return LineText(event="price")
 
     commit(Store(path, settings=SETTINGS), data="people", key="b", content=b"winner")
-    with refused("max_epsilon", value="1"):
+    with refused_parameter("max_epsilon", value="1"):
         store.commit("people", key="a", content=b"loser", describe_line=describe)
     assert [line.key for line in store.lines] == ["b"]
     content = store.commit("people", key="b", content=b"loser", describe_line=describe)
@@ -120,14 +120,14 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
     assert path.stat().st_size < LARGEST_INSIDE
     assert Store(path, settings=None).release(line) == large_release
     release_file.write_bytes(large_release[1:])
-    with refused("ledger", value=ANY, rule="release of line 1", kind=DamagedLedger):
+    with refused_parameter("ledger", value=ANY, rule_words="release of line 1", kind=DamagedLedger):
         commit(store, data="people", key="a", content=b"again")
     release_file.unlink()
-    with refused("ledger", value=ANY, rule="release of line 1", kind=DamagedLedger):
+    with refused_parameter("ledger", value=ANY, rule_words="release of line 1", kind=DamagedLedger):
         commit(store, data="people", key="a", content=b"again")
     commit(store, data="people", key="b", content=b"small")
     tamper_with(path, "UPDATE line SET release = x'00'")
-    with refused("ledger", value=ANY, rule="release of line 2", kind=DamagedLedger):
+    with refused_parameter("ledger", value=ANY, rule_words="release of line 2", kind=DamagedLedger):
         commit(Store(path, settings=SETTINGS), data="people", key="b", content=b"other")
 
 
@@ -185,7 +185,9 @@ def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, pat
         commit(Store(other, settings=SETTINGS), data="people", key=key, content=b"a")
     for file in (older, other):
         os.replace(file, path)
-        with refused("ledger", value=ANY, rule="charges that were", kind=DamagedLedger):
+        with refused_parameter(
+            "ledger", value=ANY, rule_words="charges that were", kind=DamagedLedger
+        ):
             store.read()
 
 
@@ -229,7 +231,7 @@ def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: P
     """
 
     def require_refusal(kind: type[InvalidValue], rule: str, file: Path = path) -> None:
-        with refused("ledger", value=file, rule=rule, kind=kind):
+        with refused_parameter("ledger", value=file, rule_words=rule, kind=kind):
             Store(file, settings=SETTINGS if file == path else None)
 
     path.touch()

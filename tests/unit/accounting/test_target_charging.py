@@ -37,7 +37,7 @@ from pate.accounting.target_charging import (
 )
 from pate.mechanisms import ConditionalRelease, SparseVector
 from pate.validation import InvalidValue
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 
 def session(
@@ -109,7 +109,7 @@ def test_a_session_refuses_calls_after_its_last_hit() -> None:
         [2],
         0,
     )
-    with refused("hits", value=2, rule="fewer than target_hits=2"):
+    with refused_parameter("hits", value=2, rule_words="fewer than target_hits=2"):
         opened_session.charge(outcome_in_target=False)
     assert opened_session.num_calls == 4
 
@@ -125,7 +125,7 @@ def test_a_call_worse_than_the_session_is_refused() -> None:
     assert opened_session.target == QTarget(epsilon=0.1, hit_prob=boundary(epsilon=0.05).hit_prob)
     assert not opened_session.charge(outcome_in_target=True, target=not_prior(epsilon=0.1))
     for worse in (not_prior(epsilon=0.11), boundary(epsilon=0.06)):
-        with refused("target", value=ANY, rule="no larger epsilon"):
+        with refused_parameter("target", value=ANY, rule_words="no larger epsilon"):
             opened_session.charge(outcome_in_target=True, target=worse)
     assert opened_session.hits == [1]
 
@@ -137,9 +137,9 @@ def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
     """
     opened_session = session(target_hits=3, failure_prob=2e-7)
     opened_session.charge(outcome_in_target=False, failure_prob=1.5e-7)
-    with refused("failure_prob", value=ANY, rule="at most 2e-07"):
+    with refused_parameter("failure_prob", value=ANY, rule_words="at most 2e-07"):
         opened_session.charge(outcome_in_target=False, failure_prob=1e-7)
-    with refused("failure_prob", value=-1e-07, rule="a number >= 0"):
+    with refused_parameter("failure_prob", value=-1e-07, rule_words="a number >= 0"):
         opened_session.charge(outcome_in_target=False, failure_prob=-1e-7)
     assert opened_session.num_calls == 1
     assert (
@@ -189,7 +189,7 @@ def test_an_invalid_q_target_is_refused(name: str, value: object, make: Callable
     """`make` computes a target from invalid numbers, and raises an `InvalidValue` about the
     parameter `name` with `value`.
     """
-    with refused(name, value=value):
+    with refused_parameter(name, value=value):
         make()
 
 
@@ -435,7 +435,7 @@ def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
     second = session(target_hits=3, num_counters=2, failure_prob=3e-7)
     second.load(path)
     assert (second.hits, second.num_calls, second.state) == ([2, 1], 3, first.state)
-    with refused("failure_prob", value=ANY, rule="at most 3e-07"):
+    with refused_parameter("failure_prob", value=ANY, rule_words="at most 3e-07"):
         second.charge([True, True], failure_prob=1e-7)
     assert [file.name for file in tmp_path.iterdir()] == ["session.json"]
     halted = session(target_hits=1)
@@ -443,9 +443,9 @@ def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
     halted.charge(outcome_in_target=True)
     halted.save(path)
     again.load(path)
-    with refused("hits", value=1, rule="fewer than target_hits=1"):
+    with refused_parameter("hits", value=1, rule_words="fewer than target_hits=1"):
         again.charge(outcome_in_target=False)
-    with refused("num_calls", value=1, rule="0"):
+    with refused_parameter("num_calls", value=1, rule_words="0"):
         again.resume(session(target_hits=1).state)
 
 
@@ -479,7 +479,7 @@ def test_the_state_of_another_session_is_refused(name: str, state: dict[str, Any
     The session stays unused.
     """
     opened_session = session()
-    with refused(name, value=ANY):
+    with refused_parameter(name, value=ANY):
         opened_session.resume(state)
     assert (opened_session.hits, opened_session.num_calls) == ([0], 0)
 
@@ -637,7 +637,7 @@ def test_a_session_is_not_copied(name: str, copy_session: Callable[[Any], Any]) 
 
     A copy could spend the same hits a second time.
     """
-    with refused("session", value=name):
+    with refused_parameter("session", value=name):
         copy_session(MAKERS_OF_HOLDERS[name]())
 
 
@@ -649,7 +649,7 @@ def test_a_forked_process_cannot_charge_a_session(
     holder = MAKERS_OF_HOLDERS[name]()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     for call_session in CALLS_OF_HOLDERS[name]:
-        with refused("process", value=-1, rule=name[-6:]):
+        with refused_parameter("process", value=-1, rule_words=name[-6:]):
             call_session(holder)
 
 
@@ -766,5 +766,5 @@ def test_best_play_delta_refuses_invalid_arguments(
     name: str, invalid_play: Callable[[], float]
 ) -> None:
     """`best_play_delta` refuses one invalid argument, and its error is about this argument's name."""
-    with refused(name, value=ANY):
+    with refused_parameter(name, value=ANY):
         invalid_play()

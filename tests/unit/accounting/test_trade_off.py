@@ -8,7 +8,7 @@ from scipy.stats import norm
 import pate.accounting as pa
 from pate.accounting.attack_bounds import AttackBounds
 from pate.accounting.trade_off import gaussian_trade_off
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 ACCOUNTANTS = [pa.AutoAccountant, pa.ExactAccountant, pa.RdpAccountant]
 
@@ -96,9 +96,9 @@ def test_zcdp_mu_is_above_that_of_a_gaussian() -> None:
 @pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, math.nan])
 def test_alpha_is_a_probability(alpha: float) -> None:
     """An alpha outside (0, 1) is refused by its name."""
-    with refused("alpha", value=alpha):
+    with refused_parameter("alpha", value=alpha):
         pa.RdpAccountant().trade_off(alpha)
-    with refused("alpha", value=alpha):
+    with refused_parameter("alpha", value=alpha):
         gaussian_trade_off(mu=1.0, alpha=alpha)
 
 

@@ -31,7 +31,7 @@ from pate.votes import VoteShape
 from pate.votes.counts import histogram
 from pate.votes.made_up import MadeUpVotes
 from tests.contract.case import record_that_charges
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 SHAPE = VoteShape(num_queries=1, num_labels=4, num_teachers=9)
 
@@ -77,11 +77,11 @@ def test_draw_must_return_bits_and_noise_must_be_marked() -> None:
     answered = np.ones(3, dtype=np.bool_)
     shares_of_votes = np.full((3, 4), 1 / 9)
     for drawn in ((shares_of_votes, answered), labels, (labels, answered, answered)):
-        with refused("DrawsOf.draw", value=ANY, rule="a tuple of"):
+        with refused_parameter("DrawsOf.draw", value=ANY, rule_words="a tuple of"):
             DrawsOf(thresholds=0, drawn=drawn).aggregate(
                 np.ones((3, 4), dtype=int), num_teachers=9, rng=np.random.default_rng(0)
             )
-    with refused("Unmarked", rule="a dataclass with"):
+    with refused_parameter("Unmarked", rule_words="a dataclass with"):
         Unmarked(thresholds=0).scaled(noise_factor=2.0)
 
 
@@ -92,7 +92,7 @@ def test_source_with_more_votes_than_declared_is_refused() -> None:
     source.num_queries = 2
     for aggregator in (ClippedVotes(noise_std=1.0, vote_clip=2), GaussianVotes(noise_std=1.0)):
         record = record_that_charges(ledger, aggregator=aggregator, votes=source)
-        with refused("votes.shape", value=ANY, rule="2"):
+        with refused_parameter("votes.shape", value=ANY, rule_words="2"):
             aggregator.release(source, rng=np.random.default_rng(0), record=record)
     assert ledger.entries == []
 
@@ -225,7 +225,7 @@ def test_impossible_parameters_are_refused_by_name(aggregator: Aggregator) -> No
     for name in names & IMPOSSIBLE_VALUES.keys():
         for value in IMPOSSIBLE_VALUES[name]:
             impossible_fields = {name: value}
-            with refused(name, value=ANY):
+            with refused_parameter(name, value=ANY):
                 replace(aggregator, **impossible_fields)
 
 
@@ -282,7 +282,7 @@ def test_votes_within_the_limit_are_counted_unchanged() -> None:
     np.testing.assert_array_equal(
         counts_for(aggregator=FixedTopK(k=1, epsilon=1.0), blocks=[VOTES]), VOTES.sum(axis=0)
     )
-    with refused("votes", rule="the votes of"):
+    with refused_parameter("votes", rule_words="the votes of"):
         counts_for(aggregator=GNMax(noise_std=1.0), blocks=[])
 
 

@@ -18,7 +18,7 @@ from pate.models.kernel_votes import KernelVotes
 from pate.votes.labeled_rows import LabeledRows
 from pate.votes.recipe import Recipe
 from tests.contract.case import record_that_charges
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 NUM_RECORDS = 4000
 RNG = np.random.default_rng(0)
@@ -178,7 +178,7 @@ def test_inexact_sum_is_refused_before_the_charge(
     """If the limit of exact sums is lowered, the release of one matrix is refused and nothing is charged."""
     monkeypatch.setattr("pate.votes.clipping.LARGEST_SUM", 2.0**37)
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
-    with refused("num_queries", value=100):
+    with refused_parameter("num_queries", value=100):
         release_votes(fitted_votes(rounds=1), ledger=ledger)
     assert ledger.entries == []
 
@@ -298,17 +298,25 @@ def test_labels_of_public_rows_have_their_directions_at_any_noise() -> None:
 @pytest.mark.parametrize(
     ("aggregator", "votes", "refusal"),
     [
-        (fitted_votes(), kernel_votes(num_teachers=2**32), refused("num_teachers", value=2**32)),
-        (fitted_votes(clip_factor=1e-99), kernel_votes(), refused("clip_factor", value=1e-99)),
+        (
+            fitted_votes(),
+            kernel_votes(num_teachers=2**32),
+            refused_parameter("num_teachers", value=2**32),
+        ),
+        (
+            fitted_votes(clip_factor=1e-99),
+            kernel_votes(),
+            refused_parameter("clip_factor", value=1e-99),
+        ),
         (
             fitted_votes(),
             kernel_votes(labels=np.zeros((NUM_RECORDS, 8193), bool)),
-            refused("num_labels", value=8193),
+            refused_parameter("num_labels", value=8193),
         ),
         (
             CenteredVotes(noise_multiplier=1e4),
             kernel_votes(),
-            refused("noise_multiplier", value=ANY, rule="1831 in"),
+            refused_parameter("noise_multiplier", value=ANY, rule_words="1831 in"),
         ),
     ],
     ids=["teachers", "clip_factor", "labels", "noise"],

@@ -10,7 +10,7 @@ from pate.accounting import ExactAccountant, GaussianEvent, Ledger
 from pate.aggregators import CenteredVotes
 from pate.array_types import FloatArray
 from pate.votes.arrays import VoteBlocks
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 
 def confidences_of_teachers(num_teachers: int) -> FloatArray:
@@ -82,14 +82,14 @@ def test_one_charge_pays_for_prevalence_and_votes() -> None:
 def test_a_center_of_other_queries_is_refused() -> None:
     """`summarize` refuses a center of 7 queries beside votes for 20."""
     aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, center=np.zeros((7, 3)))
-    with refused("center.shape", value=(7, 3), rule="(20"):
+    with refused_parameter("center.shape", value=(7, 3), rule_words="(20"):
         aggregator.summarize(VoteBlocks(confidences_of_teachers(num_teachers=5), num_teachers=5))
 
 
 def test_a_stream_cannot_be_read_twice() -> None:
     """Centered votes refuse an iterator in place of an array, as they read their votes twice."""
     rng = np.random.default_rng(0)
-    with refused("votes", value=ANY, rule="an array"):
+    with refused_parameter("votes", value=ANY, rule_words="an array"):
         CenteredVotes(noise_multiplier=1.0).aggregate(
             iter([confidences_of_teachers(num_teachers=5)]), num_teachers=5, rng=rng
         )
@@ -97,7 +97,7 @@ def test_a_stream_cannot_be_read_twice() -> None:
 
 def test_summarize_needs_a_known_center() -> None:
     """`summarize` alone is refused where the votes release the center (`prevalence_share` above 0)."""
-    with refused("prevalence_share", value=0.1, rule="0"):
+    with refused_parameter("prevalence_share", value=0.1, rule_words="0"):
         CenteredVotes(noise_multiplier=1.0).summarize(
             VoteBlocks(confidences_of_teachers(num_teachers=5), num_teachers=5)
         )
@@ -105,7 +105,7 @@ def test_summarize_needs_a_known_center() -> None:
 
 def test_blocks_of_no_teacher_are_refused() -> None:
     """`VoteBlocks` refuses an iterator without blocks when 5 teachers are declared."""
-    with refused("num_teachers", value=5, rule="0"):
+    with refused_parameter("num_teachers", value=5, rule_words="0"):
         VoteBlocks(iter([]), num_teachers=5)
 
 
@@ -114,12 +114,18 @@ def test_blocks_of_no_teacher_are_refused() -> None:
     [
         (
             np.ones((5, 20, 3), dtype=np.int64),
-            refused("votes.dtype", value="int64", rule="bool votes or confidences"),
+            refused_parameter("votes.dtype", value="int64", rule_words="bool votes or confidences"),
         ),
-        (np.full((5, 20, 3), np.nan), refused("votes[0, 0, 0]", rule="confidences in")),
-        (np.full((5, 20, 3), 1.5), refused("votes[0, 0, 0]", rule="confidences in")),
-        (np.ones((20, 3)), refused("votes.shape", value=(20, 3))),
-        ([[[1.0], [1.0, 1.0]]], refused("votes", rule="rows of")),
+        (
+            np.full((5, 20, 3), np.nan),
+            refused_parameter("votes[0, 0, 0]", rule_words="confidences in"),
+        ),
+        (
+            np.full((5, 20, 3), 1.5),
+            refused_parameter("votes[0, 0, 0]", rule_words="confidences in"),
+        ),
+        (np.ones((20, 3)), refused_parameter("votes.shape", value=(20, 3))),
+        ([[[1.0], [1.0, 1.0]]], refused_parameter("votes", rule_words="rows of")),
     ],
 )
 def test_impossible_votes_are_refused_before_the_prevalence_is_charged(
@@ -186,23 +192,31 @@ def test_a_student_learns_the_public_answers_beside_the_difference() -> None:
     ("center", "rounds", "probabilities", "refusal"),
     [
         pytest.param(
-            0.5, None, public_answers(), refused("center", value=(), rule="none"), id="a center"
+            0.5,
+            None,
+            public_answers(),
+            refused_parameter("center", value=(), rule_words="none"),
+            id="a center",
         ),
         pytest.param(
-            None, 3, public_answers(), refused("rounds", value=3, rule="cast once"), id="rounds"
+            None,
+            3,
+            public_answers(),
+            refused_parameter("rounds", value=3, rule_words="cast once"),
+            id="rounds",
         ),
         pytest.param(
             None,
             None,
             public_answers()[0],
-            refused("public_answers.shape", value=(3,)),
+            refused_parameter("public_answers.shape", value=(3,)),
             id="one query without an axis",
         ),
         pytest.param(
             None,
             None,
             1 + public_answers(),
-            refused("public_answers[0, 0]", value=ANY, rule="in [0, 1]"),
+            refused_parameter("public_answers[0, 0]", value=ANY, rule_words="in [0, 1]"),
             id="numbers above 1",
         ),
     ],

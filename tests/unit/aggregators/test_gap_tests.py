@@ -9,7 +9,7 @@ from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
 from pate.aggregators.gap_tests import GapTest, GaussianTest, LaplaceTest, ReadyTableTest, TableTest
 from pate.mechanisms import CertifiedTable
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 GAUSSIAN_TEST = GaussianTest(std=10.0, failure_prob=1e-6)
 LAPLACE_TEST = LaplaceTest(std=10.0, failure_prob=1e-6)
@@ -81,5 +81,5 @@ def test_a_ready_table_keeps_its_price() -> None:
         renyi_order=6.0, rdp=0.02, num_teachers=50, adjacency=Adjacency.REPLACE_ONE
     )
     assert tuned_test == ready_test
-    with refused("table", value=ANY):
+    with refused_parameter("table", value=ANY):
         ready_test.scaled(noise_factor=2.0)

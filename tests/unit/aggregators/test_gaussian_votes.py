@@ -14,7 +14,7 @@ from pate.accounting.rdp import rdp_curve
 from pate.aggregators import ClippedVotes, GaussianVotes
 from pate.votes.arrays import VoteBlocks
 from tests.memory import measure_memory
-from tests.refusals import Refusal, refused
+from tests.refusals import Refusal, refused_parameter
 
 CLEAR_COUNTS = np.array([[100, 0, 51], [0, 100, 49]])
 L1_CLIPPED_VOTES = ClippedVotes(noise_std=3.0, vote_clip=2)
@@ -103,7 +103,7 @@ def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
     assert (counts <= three_shortened_votes).all()
     counts = aggregator.summarize(VoteBlocks(votes_within_clip, num_teachers=1))
     np.testing.assert_array_equal(counts, votes_within_clip[0])
-    with refused("num_teachers", value=2**20 + 1):
+    with refused_parameter("num_teachers", value=2**20 + 1):
         # The weights of so many teachers would not add up exactly.
         aggregator.summarize(VoteBlocks(votes_within_clip, num_teachers=2**20 + 1))
 
@@ -132,18 +132,20 @@ def test_price_grows_with_the_number_of_movable_votes(
     [
         pytest.param(
             np.ones((3, 3, 1), dtype=bool),
-            refused("num_teachers", value=2, rule="3, the teachers"),
+            refused_parameter("num_teachers", value=2, rule_words="3, the teachers"),
             id="three teachers",
         ),
         pytest.param(
             iter([np.ones((1, 3, 1), dtype=bool), np.ones((1, 2, 1), dtype=bool)]),
-            refused("votes.shape", value=(1, 2, 1)),
+            refused_parameter("votes.shape", value=(1, 2, 1)),
             id="blocks of different shapes",
         ),
         pytest.param(
-            iter([]), refused("num_teachers", value=2, rule="0, the teachers in"), id="no blocks"
+            iter([]),
+            refused_parameter("num_teachers", value=2, rule_words="0, the teachers in"),
+            id="no blocks",
         ),
-        pytest.param(7, refused("votes", value="int"), id="a number"),
+        pytest.param(7, refused_parameter("votes", value="int"), id="a number"),
     ],
 )
 def test_impossible_votes_are_refused(votes: Any, refusal: Refusal) -> None:
@@ -178,9 +180,9 @@ def test_under_add_remove_a_declared_teacher_may_be_missing(norm: str) -> None:
         aggregator.summarize(VoteBlocks(votes_with_silent_teacher, num_teachers=7)),
     )
     replace_one_aggregator = replace(aggregator, adjacency=Adjacency.REPLACE_ONE)
-    with refused("num_teachers", value=7, rule="0, the teachers"):
+    with refused_parameter("num_teachers", value=7, rule_words="0, the teachers"):
         aggregator.summarize(VoteBlocks(iter([]), num_teachers=7))
-    with refused("num_teachers", value=5, rule="6, the teachers"):
+    with refused_parameter("num_teachers", value=5, rule_words="6, the teachers"):
         aggregator.summarize(VoteBlocks(iter([votes]), num_teachers=5))
-    with refused("num_teachers", value=7, rule="6, the teachers"):
+    with refused_parameter("num_teachers", value=7, rule_words="6, the teachers"):
         replace_one_aggregator.summarize(VoteBlocks(iter([votes]), num_teachers=7))

@@ -18,7 +18,7 @@ from pate.aggregators import (
 )
 from pate.aggregators.thresholds import squared_sensitivity
 from pate.votes.arrays import VoteBlocks
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 CONFIDENT_VOTES = ConfidentVotes(screening_std=2.0, threshold_share=0.75, noise_std=3.0)
 
@@ -50,11 +50,11 @@ def test_counts_beyond_max_votes_are_refused() -> None:
     vote_counts = np.array([[4, 4, 0], [5, 4, 0]])
     rng = np.random.default_rng(0)
     assert GNMax(noise_std=1.0).aggregate(vote_counts, num_teachers=9, rng=rng).num_answered == 2
-    with refused("votes[1]", rule="sum of"):
+    with refused_parameter("votes[1]", rule_words="sum of"):
         GNMax(noise_std=1.0).aggregate(vote_counts, num_teachers=8, rng=rng)
     release = GNMax(noise_std=1.0, max_votes=2).aggregate(vote_counts, num_teachers=8, rng=rng)
     assert release.num_answered == 2
-    with refused("votes[1]", rule="a sum of at most 8"):
+    with refused_parameter("votes[1]", rule_words="a sum of at most 8"):
         ConfidentGNMax(screening_std=1.0, threshold_share=0.5, noise_std=1.0).aggregate(
             vote_counts, num_teachers=8, rng=rng
         )

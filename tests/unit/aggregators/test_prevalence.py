@@ -10,7 +10,7 @@ from pate.accounting import Adjacency, BudgetExceeded, Ledger
 from pate.aggregators import Prevalence
 from pate.array_types import BoolArray, FloatArray
 from pate.votes.label_shares import RecordShares
-from tests.refusals import Refusal, refused
+from tests.refusals import Refusal, refused_parameter
 
 
 def draw_labels(num_teachers: int) -> BoolArray:
@@ -89,22 +89,22 @@ def test_noise_of_a_million_is_drawn() -> None:
     [
         pytest.param(
             partial(release_prevalence, label_shares=np.full((2, 3), 1.5)),
-            refused("label_shares[0, 0]", rule="[0, 1]"),
+            refused_parameter("label_shares[0, 0]", rule_words="[0, 1]"),
             id="shares above 1",
         ),
         pytest.param(
             partial(release_prevalence, label_shares=np.full((2, 3), np.nan)),
-            refused("label_shares[0, 0]", rule="[0, 1]"),
+            refused_parameter("label_shares[0, 0]", rule_words="[0, 1]"),
             id="shares that are NaN",
         ),
         pytest.param(
             partial(release_prevalence, label_shares=np.zeros(3)),
-            refused("label_shares.shape", value="float64 (3,)"),
+            refused_parameter("label_shares.shape", value="float64 (3,)"),
             id="shares of no teachers",
         ),
         pytest.param(
             partial(release_prevalence, label_shares=np.zeros((3, 2)), num_teachers=2),
-            refused("num_teachers", value=2, rule="3, the shares'"),
+            refused_parameter("num_teachers", value=2, rule_words="3, the shares'"),
             id="another number of teachers",
         ),
         pytest.param(
@@ -113,7 +113,7 @@ def test_noise_of_a_million_is_drawn() -> None:
                 label_shares=draw_labels(num_teachers=5),
                 records_per_teacher=0.5,
             ),
-            refused("records_per_teacher", value=0.5),
+            refused_parameter("records_per_teacher", value=0.5),
             id="half a record for each teacher",
         ),
         pytest.param(
@@ -122,7 +122,7 @@ def test_noise_of_a_million_is_drawn() -> None:
                 label_shares=draw_labels(num_teachers=5),
                 noise_multiplier=1e10,
             ),
-            refused("noise_multiplier", value=1e10),
+            refused_parameter("noise_multiplier", value=1e10),
             id="too much noise",
         ),
     ],
@@ -145,7 +145,7 @@ def test_a_refused_charge_draws_nothing() -> None:
     rng = np.random.default_rng(0)
     ledger = Ledger(target_delta=1e-5, max_epsilon=0.01)
     state_before = rng.bit_generator.state
-    with refused("max_epsilon", value=0.01, kind=BudgetExceeded):
+    with refused_parameter("max_epsilon", value=0.01, kind=BudgetExceeded):
         release_prevalence(label_shares=draw_labels(num_teachers=50), rng=rng, ledger=ledger)
     assert rng.bit_generator.state == state_before
 

@@ -16,7 +16,7 @@ from pate.accounting import (
     gaussian_delta,
 )
 from pate.aggregators import BoundaryMax, CenteredVotes, GaussianVotes, GNMax, Release
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 VOTE_COUNTS = np.random.default_rng(0).integers(low=0, high=100, size=(200, 4))
 
@@ -99,7 +99,9 @@ def test_gnmax_on_counts_of_several_labels_names_the_aggregator_for_them() -> No
     which takes such counts.
     """
     counts_of_several_labels = np.full(shape=(3, 4), fill_value=60)
-    with refused("votes[0]", rule="GaussianVotes (aggregator=gaussian_votes) takes"):
+    with refused_parameter(
+        "votes[0]", rule_words="GaussianVotes (aggregator=gaussian_votes) takes"
+    ):
         GNMax(noise_std=5.0).aggregate(
             counts_of_several_labels, num_teachers=100, rng=np.random.default_rng(0)
         )

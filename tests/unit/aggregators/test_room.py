@@ -8,7 +8,7 @@ import pytest
 
 from pate.accounting import Adjacency, AutoAccountant, BudgetExceeded, Ledger, RdpAccountant
 from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes, StableTopK
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 DELTA = 1e-6
 STABLE_TOP_K = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
@@ -42,14 +42,14 @@ def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
     less_noisy = calibrated.scaled(noise_factor=0.98)
     less_noisy_event = less_noisy.event_for(num_queries=8, num_labels=4, num_teachers=60)
     ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, adjacency=adjacency)
-    with refused("max_epsilon", value=3.0, rule="at least 3.", kind=BudgetExceeded):
+    with refused_parameter("max_epsilon", value=3.0, rule_words="at least 3.", kind=BudgetExceeded):
         ledger.charge(less_noisy_event, adjacency=adjacency)
     assert ledger.affords(event) >= 1
     ledger.charge(event, adjacency=adjacency)
     price = AutoAccountant().compose(event).get_epsilon(target_delta=DELTA)
     assert ledger.epsilon == ledger.spent_epsilon == ledger.entries[0].epsilon == price
     assert 2.98 < price <= 3.0
-    with refused("max_epsilon", value=3.0, kind=BudgetExceeded):
+    with refused_parameter("max_epsilon", value=3.0, kind=BudgetExceeded):
         ledger.charge(event, adjacency=adjacency)
 
 
@@ -126,13 +126,13 @@ def test_failure_prob_error_names_the_largest_allowed_value() -> None:
     )
     event = calibrated.event_for(num_queries=600, num_labels=4, num_teachers=60)
     capped_ledger.charge(event, adjacency=calibrated.adjacency)
-    with refused(
-        "max_epsilon", value=ANY, rule="failures take at most 1.99e-07", kind=BudgetExceeded
+    with refused_parameter(
+        "max_epsilon", value=ANY, rule_words="failures take at most 1.99e-07", kind=BudgetExceeded
     ):
         capped_ledger.charge(event, adjacency=calibrated.adjacency)
     uncapped_ledger = Ledger(target_delta=DELTA, accountant=RdpAccountant)
     uncapped_ledger.charge(event, adjacency=calibrated.adjacency)
-    with refused("failure_prob", rule="this ledger"):
+    with refused_parameter("failure_prob", rule_words="this ledger"):
         uncapped_ledger.charge(event, adjacency=calibrated.adjacency)
 
 
@@ -184,7 +184,7 @@ def test_a_full_ledger_refuses_a_calibration() -> None:
         first.event_for(num_queries=8, num_labels=4, num_teachers=60),
         adjacency=first.adjacency,
     )
-    with refused("max_epsilon", value=4.0, kind=BudgetExceeded):
+    with refused_parameter("max_epsilon", value=4.0, kind=BudgetExceeded):
         uncalibrated.calibrated(
             target_epsilon=1.0,
             ledger=ledger,
@@ -197,33 +197,33 @@ def test_a_full_ledger_refuses_a_calibration() -> None:
 @pytest.mark.parametrize(
     ("target_epsilon", "target_delta", "ledger", "refusal"),
     [
-        pytest.param(3.0, None, None, refused("target_delta", value=None), id="no delta"),
+        pytest.param(3.0, None, None, refused_parameter("target_delta", value=None), id="no delta"),
         pytest.param(
             None,
             DELTA,
             None,
-            refused("target_epsilon", value=None, rule="> 0, or"),
+            refused_parameter("target_epsilon", value=None, rule_words="> 0, or"),
             id="neither epsilon nor ledger",
         ),
         pytest.param(
             None,
             None,
             Ledger(target_delta=DELTA),
-            refused("target_epsilon", value=None, rule="> 0, as"),
+            refused_parameter("target_epsilon", value=None, rule_words="> 0, as"),
             id="neither epsilon nor cap",
         ),
         pytest.param(
             None,
             1e-5,
             Ledger(target_delta=DELTA, max_epsilon=1.0),
-            refused("target_delta", value=1e-05),
+            refused_parameter("target_delta", value=1e-05),
             id="another delta than the ledger",
         ),
         pytest.param(
             None,
             None,
             Ledger(target_delta=DELTA, max_epsilon=1.0, adjacency="add_remove"),
-            refused("ledger.adjacency", value="add_remove"),
+            refused_parameter("ledger.adjacency", value="add_remove"),
             id="another adjacency than the ledger",
         ),
     ],

@@ -31,7 +31,7 @@ from pate.aggregators.fixed_top_k import MECHANISMS
 from pate.array_types import BoolArray
 from pate.mechanisms import CertifiedTable, optimal_stability_table
 from pate.votes import VoteShape
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 PLAIN_AGGREGATOR = StableTopK(selection_scale=2.0, test_std=1.0)
 WITH_TABLE = StableTopK(selection_scale=1.0, test="table", table_order=2.0, table_budget=1.0)
@@ -108,7 +108,9 @@ def test_calibration_refuses_failure_probabilities_above_delta() -> None:
     Calibration is refused, with two remedies.
     """
     for aggregator in (WITH_TABLE, PLAIN_AGGREGATOR):
-        with refused("failure_prob", value=1e-08, remedies=("failure_prob", "num_queries")):
+        with refused_parameter(
+            "failure_prob", value=1e-08, remedies=("failure_prob", "num_queries")
+        ):
             replace(aggregator, failure_prob=1e-8).calibrated(
                 target_epsilon=8.0,
                 target_delta=1e-6,
@@ -284,15 +286,15 @@ def test_a_ready_table_is_refused_for_other_votes() -> None:
         table=CertifiedTable.from_test(stability_test, order=3.0),
     )
     assert "sha256=" in repr(with_ready_table)
-    with refused("num_teachers", value=31, rule="30"):
+    with refused_parameter("num_teachers", value=31, rule_words="30"):
         with_ready_table.event_for(num_queries=1, num_labels=4, num_teachers=31)
-    with refused("adjacency", value="add_remove"):
+    with refused_parameter("adjacency", value="add_remove"):
         replace(with_ready_table, adjacency="add_remove").event_for(
             num_queries=1, num_labels=4, num_teachers=30
         )
-    with refused("test", value="gaussian"):
+    with refused_parameter("test", value="gaussian"):
         replace(with_ready_table, test="gaussian", test_std=1.0)
-    with refused("target_epsilon", value=0.01):
+    with refused_parameter("target_epsilon", value=0.01):
         with_ready_table.calibrated(
             target_epsilon=0.01,
             target_delta=1e-6,
@@ -306,7 +308,7 @@ def test_a_ready_table_is_refused_for_other_votes() -> None:
 @pytest.mark.parametrize("target_epsilon", ["x", -1, math.nan])
 def test_target_epsilon_must_be_a_positive_number(target_epsilon: Any) -> None:
     """Calibration refuses a text, a negative number and nan as its target epsilon."""
-    with refused("target_epsilon", value=ANY, rule="a number > 0"):
+    with refused_parameter("target_epsilon", value=ANY, rule_words="a number > 0"):
         WITH_GAUSSIAN_TEST.calibrated(
             target_epsilon=target_epsilon,
             target_delta=1e-6,

@@ -18,7 +18,7 @@ from pate.array_types import BoolArray
 from pate.run.session_progress import SessionProgressRecord
 from pate.votes.arrays import CountedVotes
 from tests.contract.case import record_that_charges
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 CLEAR_COUNTS = [40, 39, 0, 0]
 UNSURE_COUNTS = [20, 20, 20, 20]
@@ -207,7 +207,7 @@ def test_a_seed_in_place_of_a_generator_is_refused() -> None:
     """`release` refuses the number 5 in place of a random generator."""
     seed: Any = 5
     votes = CountedVotes(counts=np.array([UNSURE_COUNTS] * 6), num_teachers=40)
-    with refused("rng", value=5):
+    with refused_parameter("rng", value=5):
         boundary_max().release(votes, rng=seed, record=MemoryRecord())
 
 
@@ -219,8 +219,8 @@ def test_stored_round_that_does_not_fit_the_session_is_refused() -> None:
     short_round = empty_round._replace(labels=np.zeros((19, 4), bool))
     round_of_six_hits = empty_round._replace(hits=np.arange(20) < 6)
     for stored_round, refusal in (
-        (short_round, refused("round", value=(19, 4))),
-        (round_of_six_hits, refused("round", value="6 hits")),
+        (short_round, refused_parameter("round", value=(19, 4))),
+        (round_of_six_hits, refused_parameter("round", value="6 hits")),
     ):
         with refusal:
             release_from_source(
@@ -322,7 +322,7 @@ def test_checks_are_priced_by_hits_if_cheaper_with_the_releases(
 def test_failures_of_calls_stay_below_the_session_s_delta() -> None:
     """1000 calls whose failures add up to 1e-6 are refused; the event of 100 calls has their failures."""
     aggregator = BoundaryTopK(selection_scale=9.0, test_std=3.0, failure_prob=1e-9)
-    with refused("failure_prob", rule=", and 1e-06"):
+    with refused_parameter("failure_prob", rule_words=", and 1e-06"):
         aggregator.event_for(num_queries=1000, num_labels=4, num_teachers=40)
     event = aggregator.event_for(num_queries=100, num_labels=4, num_teachers=40)
     assert failure_probability(event) >= 1e-7
@@ -376,20 +376,20 @@ def test_prior_rule_sees_only_earlier_rounds() -> None:
 def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
     """A prior of a wrong shape or type is refused before a charge, and so is a wrong array of a prior function."""
     ledger = pa.Ledger(target_delta=1e-3)
-    with refused("prior.shape", value=(8, 4), rule="(9"):
+    with refused_parameter("prior.shape", value=(8, 4), rule_words="(9"):
         release_of_session(
             aggregator=NOT_PRIOR.with_prior(np.ones((8, 4), bool)),
             counts_of_queries=[CLEAR_COUNTS] * 9,
             ledger=ledger,
         )
-    with refused("prior.dtype", value="int64"):
+    with refused_parameter("prior.dtype", value="int64"):
         NOT_PRIOR.with_prior(np.ones((9, 4), np.int64))  # type: ignore[arg-type]
     assert ledger.entries == []
 
     def predict_one_query(labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
         return np.ones((1, 4), dtype=np.bool_)
 
-    with refused("prior", value="bool (1, 4)", rule="bool [3"):
+    with refused_parameter("prior", value="bool (1, 4)", rule_words="bool [3"):
         release_of_session(
             aggregator=NOT_PRIOR.with_prior(predict_one_query),
             counts_of_queries=[CLEAR_COUNTS] * 9,

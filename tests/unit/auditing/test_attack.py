@@ -23,7 +23,7 @@ from pate.auditing.attack.attack import AttackResult
 from pate.cli.attack import attack as run_attack
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.data import Dataset, Split
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 VOTES_OF_RECORDS = CenteredVotes(noise_multiplier=1.0)
 
@@ -233,17 +233,17 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
 @pytest.mark.parametrize(
     ("attack_invalidly", "refusal"),
     [
-        (partial(attack_result, sabotage="luck"), refused("sabotage", value="luck")),
+        (partial(attack_result, sabotage="luck"), refused_parameter("sabotage", value="luck")),
         (
             partial(attack_result, aggregator=GaussianVotes(noise_std=9.0), sabotage="seed"),
-            refused("sabotage", value="seed"),
+            refused_parameter("sabotage", value="seed"),
         ),
         (
             partial(
                 attack_result,
                 aggregator=CenteredVotes(noise_multiplier=1.0, adjacency="add_remove"),
             ),
-            refused("adjacency", value="add_remove"),
+            refused_parameter("adjacency", value="add_remove"),
         ),
         (
             partial(
@@ -254,10 +254,10 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
                 num_teachers=1000,
                 run_count=TruncatedNegativeBinomial.of_mean(2.0),
             ),
-            refused("tune_runs", value=ANY),
+            refused_parameter("tune_runs", value=ANY),
         ),
-        (partial(attack_result, num_canaries=1001), refused("num_canaries", value=1001)),
-        (partial(attack_result, num_groups=300), refused("num_teachers", value=300)),
+        (partial(attack_result, num_canaries=1001), refused_parameter("num_canaries", value=1001)),
+        (partial(attack_result, num_groups=300), refused_parameter("num_teachers", value=300)),
     ],
 )
 def test_invalid_attack_is_refused(

@@ -25,7 +25,7 @@ from pate.auditing.gnmax_divergence import gnmax_rdp, theorem_6_rdp
 from pate.auditing.smooth_sensitivity import gnmax_smooth_sensitivity
 from pate.files.strict_json import to_json
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 ORDERS = np.array([1.05, 2.0, 8.0, 64.0, 4096.0])
 BIT_EVENT = pa.OneBitEvent(logits=(-5.0, -3.0, 0.0, 2.0, 2.5), reach=2)
@@ -37,7 +37,7 @@ def test_a_ledger_refuses_a_cost_and_writes_nothing(tmp_path: Path) -> None:
     """A data-dependent cost is secret: a ledger refuses to charge it, and its file stays unchanged."""
     ledger = pa.Ledger(tmp_path / "ledger.db", target_delta=1e-6)
     before = (tmp_path / "ledger.db").read_bytes()
-    with refused("event", value="DataDependentCost"):
+    with refused_parameter("event", value="DataDependentCost"):
         ledger.charge(COST, adjacency=ledger.adjacency, key="a")
     assert ledger.entries == []
     assert (tmp_path / "ledger.db").read_bytes() == before
@@ -307,5 +307,5 @@ def test_impossible_costs_are_refused(name: str, make: Callable[[], object]) -> 
 @pytest.mark.parametrize("bad", ENDS)
 def test_utilities_that_are_not_finite_are_refused(bad: float) -> None:
     """`top_log_odds` refuses nan and infinite utilities by their position."""
-    with refused("utilities[1, 1]"):
+    with refused_parameter("utilities[1, 1]"):
         top_log_odds(utilities=np.array([[0.0, 1.0], [2.0, bad]]))

@@ -21,7 +21,7 @@ from pate.auditing.published_claims import published_claim
 from pate.auditing.release_parameters import ReleaseParameters
 from pate.auditing.vote_audit import AuditFinding, VoteAudit, audit_votes
 from pate.votes.imported import ImportedVotes
-from tests.refusals import Refusal, refused
+from tests.refusals import Refusal, refused_parameter
 
 VOTE_COUNTS = np.tile(np.arange(40) * 20, (600, 1))
 TEACHER_VOTES = ImportedVotes(
@@ -161,19 +161,19 @@ def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
     ("refusal", "audit_invalidly"),
     [
         (
-            refused("aggregator", value="gnmax", rule="releases several"),
+            refused_parameter("aggregator", value="gnmax", rule_words="releases several"),
             lambda: findings_of(votes=TEACHER_VOTES, aggregator=GNMax(noise_std=1.0)),
         ),
         (
-            refused("aggregator", value="clipped_votes"),
+            refused_parameter("aggregator", value="clipped_votes"),
             lambda: findings_of(votes=CLASS_VOTES, aggregator=CLIPPED),
         ),
         (
-            refused("noise_std", value=-1.0),
+            refused_parameter("noise_std", value=-1.0),
             lambda: findings_of(votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=-1.0)),
         ),
         (
-            refused("screening_std", value=-1.0),
+            refused_parameter("screening_std", value=-1.0),
             lambda: findings_of(
                 votes=TEACHER_VOTES, parameters=ReleaseParameters(screening_std=-1.0)
             ),
@@ -265,7 +265,7 @@ def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
     assert "powerset_gnmax" not in findings_of(
         votes=counts, parameters=ReleaseParameters(noise_std=40.0)
     )
-    with refused("aggregator", value="powerset_gnmax", rule="layout teacher_votes"):
+    with refused_parameter("aggregator", value="powerset_gnmax", rule_words="layout teacher_votes"):
         findings_of(votes=counts, aggregator=PowersetGNMax(noise_std=40.0))
 
 

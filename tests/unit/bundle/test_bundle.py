@@ -25,7 +25,7 @@ from pate.files.manifest import Manifest
 from pate.models import LinearStudent, LogisticStudent, LowRankStudent, MLPStudent, Student
 from pate.report.card import PrivacyStatement
 from pate.validation import InvalidValue
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.csv")
@@ -132,7 +132,7 @@ def test_tables_arrays_and_frames_give_the_same(release_folder: Path) -> None:
             ),
             read_or_predict({"sex": ["F"], "age": [30.5]}),
         )
-    with refused("data", value=ANY, rule="text in utf-8"):
+    with refused_parameter("data", value=ANY, rule_words="text in utf-8"):
         bundle.predict(release_folder.parent / "comma.csv", decimal="comma")
 
 
@@ -178,18 +178,24 @@ def test_advice_on_cells_of_a_frame_names_no_setting_for_files(release_folder: P
     """A number with a comma in a frame is refused with advice on pandas, and in a file with advice on `decimal=`."""
     bundle = pate.load(release_folder)
     table_with_comma = {"sex": ["F"], "age": ["3,5"]}
-    with refused("data.age", value=ANY, rule="numbers", hint="pandas.to_numeric") as caught:
+    with refused_parameter(
+        "data.age", value=ANY, rule_words="numbers", hint_words="pandas.to_numeric"
+    ) as caught:
         bundle.predict(table_with_comma)
     assert "decimal" not in str(caught.value)
     (release_folder.parent / "new.csv").write_text('sex,age\nF,"3,5"\n')
-    with refused("data.age", value=ANY, rule="numbers", hint="decimal=comma") as caught:
+    with refused_parameter(
+        "data.age", value=ANY, rule_words="numbers", hint_words="decimal=comma"
+    ) as caught:
         bundle.predict(release_folder.parent / "new.csv")
     assert str(caught.value).endswith("decimal= are arguments, all are settings of pate-predict")
 
 
 def test_a_single_column_with_the_arrow_capsule_is_no_frame(release_folder: Path) -> None:
     """A single column behind the PyCapsule interface is refused as data."""
-    with refused("data", value="ArrowStream", rule="a DataFrame, or the name of a file"):
+    with refused_parameter(
+        "data", value="ArrowStream", rule_words="a DataFrame, or the name of a file"
+    ):
         single_column = ArrowStream(pa.chunked_array([[1.0, 2.0]]))
         pate.load(release_folder).predict(single_column)
 
@@ -298,30 +304,30 @@ def test_mistakes_in_predictions_are_refused_in_one_line(release_folder: Path) -
     """Missing columns, wrong types, shapes and files are refused with the name of the column."""
     bundle = pate.load(release_folder)
     for records, refusal in (
-        ({"age": [1]}, refused("data", rule="also the column sex")),
+        ({"age": [1]}, refused_parameter("data", rule_words="also the column sex")),
         (
             {"agee": [1], "sex": ["F"]},
-            refused("data", rule="did you mean agee"),
+            refused_parameter("data", rule_words="did you mean agee"),
         ),
         (
             {"age": ["old"], "sex": ["F"]},
-            refused("data.age", rule="public file"),
+            refused_parameter("data.age", rule_words="public file"),
         ),
         (
             {"age": [1, 2], "sex": ["F"]},
-            refused("data", rule="columns of"),
+            refused_parameter("data", rule_words="columns of"),
         ),
         (
             np.zeros((3, 5)),
-            refused("data.shape", value=(3, 5)),
+            refused_parameter("data.shape", value=(3, 5)),
         ),
-        (np.full((3, 6), np.nan), refused("inputs[0, 0]", rule="finite numbers")),
+        (np.full((3, 6), np.nan), refused_parameter("inputs[0, 0]", rule_words="finite numbers")),
         (
             np.array([[1, "F"]], object),
-            refused("data.dtype", value=ANY, rule="DataFrame with"),
+            refused_parameter("data.dtype", value=ANY, rule_words="DataFrame with"),
         ),
-        ("nowhere.csv", refused("data", value=ANY, rule="there and")),
-        ([{"age": 1}], refused("data", value="list")),
+        ("nowhere.csv", refused_parameter("data", value=ANY, rule_words="there and")),
+        ([{"age": 1}], refused_parameter("data", value="list")),
     ):
         with refusal:
             bundle.predict(records)
@@ -346,7 +352,7 @@ def test_files_that_were_altered_are_not_used(release_folder: Path, tmp_path: Pa
         ):
             Bundle.load(copied_folder)
         (copied_folder / file_name).unlink()
-        with refused("file", value=ANY, rule="(it is"):
+        with refused_parameter("file", value=ANY, rule_words="(it is"):
             Bundle.load(copied_folder)
         shutil.rmtree(copied_folder)
 
@@ -368,7 +374,7 @@ def test_a_schema_of_another_model_is_one_line(release_folder: Path) -> None:
     ):
         (release_folder / SCHEMA).write_text(json.dumps(schema | {key: value}))
         write_manifest(release_folder)
-        with refused("file", value=ANY, rule="the schema of"):
+        with refused_parameter("file", value=ANY, rule_words="the schema of"):
             Bundle.load(release_folder)
 
 
@@ -414,9 +420,9 @@ def test_only_files_of_the_manifest_are_uploaded(release_folder: Path, hub: Magi
     published = ("manifest.json", SCHEMA, "student/student.json", "student/student.safetensors")
     assert sent == {name: (release_folder / name).read_bytes() for name in published}
     (release_folder / SCHEMA).write_text("{}")
-    with refused("file", value=ANY, rule="was published (it"):
+    with refused_parameter("file", value=ANY, rule_words="was published (it"):
         bundle.push_to_hub("me/people")
-    with refused("folder", value=None):
+    with refused_parameter("folder", value=None):
         Bundle(bundle.form, bundle.model).push_to_hub("me/people")
 
 

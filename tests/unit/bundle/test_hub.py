@@ -13,7 +13,7 @@ import pate
 from pate import PATEClassifier
 from pate.bundle.hub import is_hub_name
 from pate.errors import MissingPackage
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.bundle.hub_server import Repositories, hub_server
 
 pytest.importorskip("huggingface_hub")
@@ -127,7 +127,7 @@ def test_a_mistyped_path_is_not_sent_to_the_hub(
     (tmp_path / "outputs").mkdir()
     monkeypatch.chdir(tmp_path)
     assert not is_hub_name(name="outputs/relase")
-    with refused("release", value=Path("outputs/relase")):
+    with refused_parameter("release", value=Path("outputs/relase")):
         pate.load("outputs/relase")
 
 
@@ -140,5 +140,7 @@ def test_without_the_package_of_the_hub_the_error_also_names_the_folder(
         raise MissingPackage(name, value, rule=f"the package of {extra}")
 
     monkeypatch.setattr("pate.bundle.hub.require_extra", refuse)
-    with refused("release", value="me/signs", rule="the folder release/", kind=MissingPackage):
+    with refused_parameter(
+        "release", value="me/signs", rule_words="the folder release/", kind=MissingPackage
+    ):
         pate.load("me/signs")

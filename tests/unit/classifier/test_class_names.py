@@ -8,7 +8,7 @@ import pytest
 
 from pate import PATEClassifier
 from pate.classifier.tasks import task_of
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pate.classifier.DoubtfulPlan",
@@ -40,7 +40,7 @@ def test_names_that_are_read_from_labels_are_published_by_statement_alone(
 ) -> None:
     """A fit that reads its classes from y is published with `public_classes=True`, and refused without."""
     model = fitted_classifier(labels=labels)
-    with refused("public_classes", value=False, rule="classes"):
+    with refused_parameter("public_classes", value=False, rule_words="classes"):
         model.publish(tmp_path / "release")
     assert not (tmp_path / "release").exists()
     bundle = model.publish(tmp_path / "release", public_classes=True)

@@ -38,7 +38,7 @@ from pate.aggregators import BoundaryMax, ClippedVotes, GaussianVotes, GNMax, St
 from pate.classifier import RepeatedRelease, SeededNoise, SharedRows, UngroupedFit
 from pate.classifier.tasks import Task
 from pate.validation import InvalidValue
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pate.classifier.DoubtfulPlan", "ignore::pate.classifier.ClassesFromLabels"
@@ -305,7 +305,7 @@ def test_groups_stay_with_one_teacher(data_with_labels: LabeledData) -> None:
         inputs, bits, X_public=public_inputs, groups=groups.astype(str)
     )
     assert model.release_.num_queries == 300
-    with refused("n_teachers", value=31, rule="at most 30"):
+    with refused_parameter("n_teachers", value=31, rule_words="at most 30"):
         PATEClassifier(estimator=TREE, n_teachers=31).fit(
             inputs, bits, X_public=public_inputs, groups=groups
         )
@@ -316,47 +316,47 @@ def test_groups_stay_with_one_teacher(data_with_labels: LabeledData) -> None:
     [
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=0),
-            refused("n_teachers", value=0),
+            refused_parameter("n_teachers", value=0),
             id="no teachers",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=1201),
-            refused("n_teachers", value=1201),
+            refused_parameter("n_teachers", value=1201),
             id="more teachers than records",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, epsilon=-1.0),
-            refused("epsilon", value=-1.0),
+            refused_parameter("epsilon", value=-1.0),
             id="negative epsilon",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, epsilon=None),
-            refused("epsilon", value=None),
+            refused_parameter("epsilon", value=None),
             id="no epsilon",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, target_delta=0.0),
-            refused("target_delta", value=0.0),
+            refused_parameter("target_delta", value=0.0),
             id="delta 0",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, target_delta=1e-20),
-            refused("target_delta", value=1e-20),
+            refused_parameter("target_delta", value=1e-20),
             id="delta below all failures",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, n_queries=0),
-            refused("n_queries", value=0),
+            refused_parameter("n_queries", value=0),
             id="no queries",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, n_queries=301),
-            refused("n_queries", value=301),
+            refused_parameter("n_queries", value=301),
             id="more queries than public rows",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, adjacency="replace"),
-            refused("adjacency", value="replace"),
+            refused_parameter("adjacency", value="replace"),
             id="unknown adjacency",
         ),
         pytest.param(
@@ -366,67 +366,67 @@ def test_groups_stay_with_one_teacher(data_with_labels: LabeledData) -> None:
                 adjacency="add_remove",
                 aggregator=GNMax(noise_std=1.0),
             ),
-            refused("aggregator.adjacency", value="replace_one"),
+            refused_parameter("aggregator.adjacency", value="replace_one"),
             id="two adjacencies",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, random_state=-1),
-            refused("random_state", value=-1),
+            refused_parameter("random_state", value=-1),
             id="negative seed",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, random_state=np.random.RandomState(0)),
-            refused("random_state", value="RandomState(MT19937)"),
+            refused_parameter("random_state", value="RandomState(MT19937)"),
             id="generator as the seed",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, aggregator="gnmax"),
-            refused("aggregator", value="gnmax", rule="object such"),
+            refused_parameter("aggregator", value="gnmax", rule_words="object such"),
             id="name of an aggregator",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, aggregator=GNMax),
-            refused("aggregator", value="<class 'pate.aggregators.gnmax.GNMax'>"),
+            refused_parameter("aggregator", value="<class 'pate.aggregators.gnmax.GNMax'>"),
             id="class of an aggregator",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, accountant="rdp"),
-            refused("accountant", value="rdp"),
+            refused_parameter("accountant", value="rdp"),
             id="name of an accountant",
         ),
         pytest.param(
             PATEClassifier(estimator="linear", n_teachers=30),
-            refused("estimator", value="linear"),
+            refused_parameter("estimator", value="linear"),
             id="name of an estimator",
         ),
         pytest.param(
             PATEClassifier(estimator=StandardScaler(), n_teachers=30),
-            refused("estimator", value="StandardScaler()"),
+            refused_parameter("estimator", value="StandardScaler()"),
             id="estimator without predictions",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, student=GNMax),
-            refused("student", value="<class 'pate.aggregators.gnmax.GNMax'>"),
+            refused_parameter("student", value="<class 'pate.aggregators.gnmax.GNMax'>"),
             id="student that is no estimator",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, classes=["a", "b"]),
-            refused("y[0]", rule="classes"),
+            refused_parameter("y[0]", rule_words="classes"),
             id="too few classes",
         ),
         pytest.param(
             PATEClassifier(estimator=Ridge(), n_teachers=30),
-            refused("estimator", value="Ridge"),
+            refused_parameter("estimator", value="Ridge"),
             id="regressor as the estimator",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, student=Ridge()),
-            refused("student", value="Ridge"),
+            refused_parameter("student", value="Ridge"),
             id="regressor as the student",
         ),
         pytest.param(
             PATEClassifier(estimator=TREE, n_teachers=30, public_fraction=0.1),
-            refused("X_public", value="given"),
+            refused_parameter("X_public", value="given"),
             id="public rows given twice",
         ),
     ],
@@ -448,13 +448,13 @@ def test_mistakes_are_named_before_anything_is_spent(
 
 def test_a_cap_without_a_ledger_is_refused(data_with_classes: LabeledData) -> None:
     """A cap on all fits needs a ledger file, so `max_total_epsilon` alone is refused."""
-    with refused("max_total_epsilon", value=3.0):
+    with refused_parameter("max_total_epsilon", value=3.0):
         fitted_classifier(labeled_data=data_with_classes, max_total_epsilon=3.0)
 
 
 def test_a_ledger_in_memory_is_refused(data_with_classes: LabeledData) -> None:
     """The parameter `ledger` must be the path of a file, so a `Ledger` object is refused."""
-    with refused("ledger", value="Ledger"):
+    with refused_parameter("ledger", value="Ledger"):
         fitted_classifier(labeled_data=data_with_classes, ledger=Ledger(target_delta=1e-6))
 
 
@@ -553,7 +553,7 @@ def test_a_seeded_search_has_no_finite_total_price(
     model.set_params(ledger=tmp_path / "ledger")
     with (
         pytest.warns(SeededNoise),
-        refused("random_state", value=1),
+        refused_parameter("random_state", value=1),
     ):
         cross_val_score(
             estimator=model, X=inputs, y=bits, cv=2, params=fit_params, error_score="raise"
@@ -572,7 +572,7 @@ def test_groups_reach_the_classifier_by_metadata_routing(data_with_labels: Label
         search = GridSearchCV(
             model, param_grid={"epsilon": [4.0]}, cv=GroupKFold(n_splits=2), error_score="raise"
         )
-        with refused("n_teachers", value=50, rule="at most 30"):
+        with refused_parameter("n_teachers", value=50, rule_words="at most 30"):
             search.fit(inputs, bits, X_public=public_inputs, groups=groups)
 
 
@@ -672,7 +672,7 @@ def test_a_ledger_distinguishes_groups_of_different_columns(
     model.fit(inputs, bits, X_public=public_inputs, groups=frame["mrn"])
     assert model.unit_ == "one value of groups, here the column mrn, with all its rows"
     for other_groups in (frame["visit"], PERSONS):
-        with refused("unit", value=ANY, rule="one value of"):
+        with refused_parameter("unit", value=ANY, rule_words="one value of"):
             model.fit(inputs, bits, X_public=public_inputs, groups=other_groups)
     assert len(Ledger.stored(tmp_path / "ledger").entries) == 1
 
@@ -746,7 +746,7 @@ def test_a_ledger_of_fits_adds_up_prices_of_one_unit(
     )
     model.fit(inputs, bits, X_public=public_inputs, groups=PERSONS)
     stored_ledger = (tmp_path / "ledger.db").read_bytes()
-    with refused("unit", value="one row", rule=ONE_PERSON):
+    with refused_parameter("unit", value="one row", rule_words=ONE_PERSON):
         model.fit(inputs, bits, X_public=public_inputs)
     assert (tmp_path / "ledger.db").read_bytes() == stored_ledger
 
@@ -828,7 +828,7 @@ def test_a_cap_on_all_fits_refuses_a_fit_before_its_teachers(
     )
     assert first.epsilon_ <= first.spent_epsilon_ <= 2.5
     stored_ledger = ledger_path.read_bytes()
-    with refused("max_epsilon", value=2.5):
+    with refused_parameter("max_epsilon", value=2.5):
         fitted_classifier(
             labeled_data=data_with_labels,
             estimator=NeverFitted(),
@@ -836,7 +836,7 @@ def test_a_cap_on_all_fits_refuses_a_fit_before_its_teachers(
             ledger=ledger_path,
             epsilon=2.0,
         )
-    with refused("max_epsilon", value=9.0):
+    with refused_parameter("max_epsilon", value=9.0):
         fitted_classifier(
             labeled_data=data_with_labels,
             n_teachers=20,
@@ -877,7 +877,7 @@ def test_a_teacher_that_cannot_be_fitted_charges_nothing_and_names_the_label(
     targets[:, 2] = RARE_LABEL
     estimator = CalibratedClassifierCV(RidgeClassifier(), cv=3)
     ledger_path = tmp_path / "ledger"
-    with refused("estimator", value="CalibratedClassifierCV"):
+    with refused_parameter("estimator", value="CalibratedClassifierCV"):
         fitted_classifier(
             labeled_data=LabeledData(
                 inputs=inputs[:1200], labels=targets, public_inputs=inputs[1200:]
@@ -905,7 +905,7 @@ def test_a_student_that_cannot_be_fitted_leaves_the_release_that_was_paid(
     model = PATEClassifier(
         estimator=TREE, student=student, n_teachers=30, allow_useless=True, accountant=RdpAccountant
     )
-    with refused("student", value=ANY, rule="one that can"):
+    with refused_parameter("student", value=ANY, rule_words="one that can"):
         model.fit(inputs, targets, X_public=public_inputs)
     assert model.release_.num_queries == len(public_inputs)
     assert len(model.release_.training_set(public_inputs).inputs) == len(public_inputs)

@@ -23,7 +23,7 @@ from pate.data import Partition
 from pate.run.random_streams import RandomStreams
 from pate.validation import InvalidValue
 from tests.contract.case import record_that_charges
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 # 240 private inputs in 40 groups, their labels and their classes as bits, and 50 queries.
 RNG = np.random.default_rng(0)
@@ -224,7 +224,7 @@ def test_nothing_is_charged_for_votes_that_cannot_be_read(aggregator: Aggregator
     unreadable_votes.confidences = raise_invalid_value  # type: ignore[method-assign]
     unreadable_votes.label_shares = raise_invalid_value  # type: ignore[method-assign]
     record = record_that_charges(ledger, aggregator=aggregator, votes=unreadable_votes)
-    with refused("votes", rule="votes"):
+    with refused_parameter("votes", rule_words="votes"):
         aggregator.release(unreadable_votes, rng=np.random.default_rng(3), record=record)
     assert ledger.entries == []
 
@@ -240,7 +240,7 @@ def test_a_fit_whose_teachers_fail_charges_nothing(tmp_path: Path) -> None:
         ledger=ledger_path,
         allow_useless=True,
     )
-    with refused("estimator", value="_Failing"):
+    with refused_parameter("estimator", value="_Failing"):
         model.fit(INPUTS, LABEL_BITS.astype(int), X_public=QUERIES)
     assert Ledger(ledger_path, target_delta=1e-5).entries == []
 

@@ -15,7 +15,7 @@ from pate.aggregators import CenteredVotes
 from pate.classifier import RepeatedRelease
 from pate.classifier.group_votes import GroupVotesPlan
 from pate.models import LowRankStudent
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pate.classifier.DoubtfulPlan", "ignore::pate.classifier.RepeatedRelease"
@@ -71,7 +71,9 @@ def test_a_failed_student_leaves_the_price_of_the_new_release(
     first_predictions = model.predict(PUBLIC_INPUTS)
     pickle.loads(pickle.dumps(model)).publish(tmp_path / "first")
     model.set_params(epsilon=30.0, student=FailingStudent(error_class), n_teachers=20)
-    with refused("student", value="FailingStudent", rule="the release is paid and stays"):
+    with refused_parameter(
+        "student", value="FailingStudent", rule_words="the release is paid and stays"
+    ):
         model.fit(INPUTS, LABELS, X_public=PUBLIC_INPUTS)
     assert model.release_ is not first_release
     assert model.epsilon_ == pytest.approx(epsilon_of_release(model), rel=1e-3)
@@ -82,7 +84,7 @@ def test_a_failed_student_leaves_the_price_of_the_new_release(
     assert "epsilon <= 30.0" in repr(model)
     assert "no student was fitted to this release" in repr(model)
     np.testing.assert_array_equal(model.predict(PUBLIC_INPUTS), first_predictions)
-    with refused("student_", value="ReleasedModel"):
+    with refused_parameter("student_", value="ReleasedModel"):
         model.publish(tmp_path / "release")
     assert not (tmp_path / "release").exists()
 
@@ -91,7 +93,7 @@ def test_a_failed_student_leaves_the_price_of_the_new_release(
 def test_the_first_fit_whose_student_fails_reports_its_price() -> None:
     """If the student of the first fit fails, report and repr of the classifier state the price that was paid."""
     model = PATEClassifier(epsilon=30.0, student=FailingStudent(KeyError), n_teachers=20)
-    with refused("student", value="FailingStudent"):
+    with refused_parameter("student", value="FailingStudent"):
         model.fit(INPUTS, LABELS, X_public=PUBLIC_INPUTS)
     assert model.report().epsilon == 30.0
     assert "no student was fitted to this release" in repr(model)
@@ -108,7 +110,9 @@ def test_a_failed_student_of_released_weights_is_named_by_its_recipe(
         raise ValueError("no")
 
     monkeypatch.setattr(LowRankStudent, "learn", raise_value_error)
-    with refused("student", value="LowRankStudent", rule="the release is paid and stays"):
+    with refused_parameter(
+        "student", value="LowRankStudent", rule_words="the release is paid and stays"
+    ):
         fitted_classifier()
 
 
@@ -150,7 +154,7 @@ def test_a_fit_that_spends_nothing_leaves_the_model_whole() -> None:
     first_predictions = model.predict(PUBLIC_INPUTS)
     attributes = dict(vars(model))
     inputs, labels, public_inputs = labeled_data(num_features=5)
-    with refused("n_teachers", value=601):
+    with refused_parameter("n_teachers", value=601):
         model.set_params(n_teachers=601).fit(inputs, labels, X_public=public_inputs)
     model.set_params(n_teachers=None)
     assert vars(model) == attributes

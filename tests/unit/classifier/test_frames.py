@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from pate import PATEClassifier
 from pate.accounting import Ledger
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 pandas = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
@@ -116,14 +116,14 @@ def test_an_estimator_without_support_for_words_is_refused_before_the_charge(
 ) -> None:
     """An estimator of teachers or student that cannot read words is refused, and the ledger stays empty."""
     frame, survived = table_of_passengers()
-    with refused("estimator", value="LogisticRegression"):
+    with refused_parameter("estimator", value="LogisticRegression"):
         fitted_classifier(
             estimator=LogisticRegression(),
             frame=frame,
             labels=survived,
             ledger=tmp_path / "ledger.db",
         )
-    with refused("student", value="LogisticRegression"):
+    with refused_parameter("student", value="LogisticRegression"):
         fitted_classifier(
             estimator=mixed_types_pipeline(),
             frame=frame,
@@ -139,29 +139,29 @@ def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
     """Private and public inputs of different types, columns or orders, repeated columns and infinity are refused."""
     frame, survived = table_of_passengers(num_rows=60)
     model = PATEClassifier(estimator=mixed_types_pipeline(), n_teachers=2, allow_useless=True)
-    with refused("X_public", value="ndarray"):
+    with refused_parameter("X_public", value="ndarray"):
         model.fit(frame, survived, X_public=np.zeros((5, 5)))
-    with refused("X_public", value="DataFrame"):
+    with refused_parameter("X_public", value="DataFrame"):
         model.fit(np.zeros((60, 5)), survived, X_public=frame)
     for public_rows, refusal in (
-        (frame.drop(columns="age"), refused("X_public", rule="also the")),
+        (frame.drop(columns="age"), refused_parameter("X_public", rule_words="also the")),
         (
             frame.assign(more=1),
-            refused("X_public.columns", rule="those of X, it"),
+            refused_parameter("X_public.columns", rule_words="those of X, it"),
         ),
         (
             frame[frame.columns[::-1]],
-            refused("X_public.columns", rule="those of X, they"),
+            refused_parameter("X_public.columns", rule_words="those of X, they"),
         ),
-        (frame[:0], refused("X_public", rule="sample, it")),
+        (frame[:0], refused_parameter("X_public", rule_words="sample, it")),
     ):
         with refusal:
             model.fit(frame, survived, X_public=public_rows)
-    with refused("X.columns", rule="each name once"):
+    with refused_parameter("X.columns", rule_words="each name once"):
         model.fit(frame.rename(columns={"fare": "age"}), survived, X_public=frame)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         model.fit(frame, survived[:-1], X_public=frame)
-    with refused("X[0, 2]", rule="finite numbers"):
+    with refused_parameter("X[0, 2]", rule_words="finite numbers"):
         model.fit(frame.assign(fare=np.inf), survived, X_public=frame)
 
 
@@ -172,5 +172,5 @@ def test_a_cell_that_is_no_text_is_refused_without_showing_it(odd_cell: object) 
     frame.at[0, "cell"] = odd_cell
     labels = np.reshape(np.arange(120) % 3 == 0, (60, 2))
     model = PATEClassifier(allow_useless=True)
-    with refused("X", rule="words of whole characters"):
+    with refused_parameter("X", rule_words="words of whole characters"):
         model.fit(frame[:40], labels[:40], X_public=frame[40:])

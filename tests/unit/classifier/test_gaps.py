@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from pate import PATEClassifier
 from pate.classifier import GapsFromLabels
 from pate.classifier.missing_labels import without_gaps
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 # 3,000 inputs with two labels, of which 30% are known. `LABELS_WITH_NAN` has NaN in place of unknown labels.
 RNG = np.random.default_rng(0)
@@ -94,7 +94,7 @@ def test_estimators_are_fitted_to_known_labels() -> None:
 def test_a_missing_class_is_refused() -> None:
     """A missing class among one class for each record is refused, as the record would teach nothing."""
     classes = np.where(KNOWN[:, 0], LABELS[:, 0].astype(object), None)
-    with refused("y[1]", value=ANY, rule="none missing"):
+    with refused_parameter("y[1]", value=ANY, rule_words="none missing"):
         PATEClassifier(epsilon=3.0).fit(INPUTS[:2000], classes[:2000], X_public=INPUTS[2000:])
 
 

@@ -27,7 +27,7 @@ from pate.classifier import (
 from pate.classifier.frames import encode_records
 from pate.classifier.label_models import LabelModel
 from pate.data import Table, TableSchema
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 # The numbers of private and public rows of the table of patients.
 NUM_PRIVATE = 2000
@@ -138,7 +138,7 @@ def test_the_number_of_teachers_may_be_smaller_than_that_of_groups() -> None:
     model = PATEClassifier(n_teachers=400, epsilon=8.0)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
     assert (model.predict(inputs[2200:]) == labels[2200:]).mean() > 0.8
-    with refused("n_teachers", value=2001, rule="at most 2000"):
+    with refused_parameter("n_teachers", value=2001, rule_words="at most 2000"):
         PATEClassifier(n_teachers=2001).fit(inputs[:2000], labels[:2000], X_public=inputs[2000:])
 
 
@@ -168,7 +168,7 @@ def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path:
     """A fit to 60 records at epsilon 0.1 is refused with a larger epsilon as the remedy, and no ledger is made."""
     inputs, labels = inputs_and_labels()
     model = PATEClassifier(epsilon=0.1, ledger=tmp_path / "ledger.db")
-    with refused(
+    with refused_parameter(
         "target_epsilon", value=0.1, remedies=("target_epsilon",), waiver="allow_useless"
     ) as caught:
         model.fit(inputs[:60], labels[:60], X_public=inputs[2000:2200])
@@ -181,9 +181,15 @@ def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path:
 @pytest.mark.parametrize(
     ("model", "refusal"),
     [
-        (PATEClassifier(adjacency="add_remove"), refused("adjacency", value="add_remove")),
-        (PATEClassifier(epsilon=None), refused("epsilon", value=None)),
-        (PATEClassifier(n_queries=60), refused("n_queries", value=60, rule="at most 50")),
+        (
+            PATEClassifier(adjacency="add_remove"),
+            refused_parameter("adjacency", value="add_remove"),
+        ),
+        (PATEClassifier(epsilon=None), refused_parameter("epsilon", value=None)),
+        (
+            PATEClassifier(n_queries=60),
+            refused_parameter("n_queries", value=60, rule_words="at most 50"),
+        ),
     ],
     ids=["adjacency", "epsilon", "queries"],
 )
@@ -205,7 +211,7 @@ def test_equal_public_samples_are_refused_before_the_charge(tmp_path: Path) -> N
     """Public samples that are all equal are refused, as groups vote along their principal directions."""
     inputs, labels = inputs_and_labels()
     ledger_path = tmp_path / "ledger.db"
-    with refused("X_public", value="all alike"):
+    with refused_parameter("X_public", value="all alike"):
         PATEClassifier(ledger=ledger_path).fit(
             inputs[:2000], labels[:2000], X_public=np.ones((50, 4))
         )
@@ -318,8 +324,8 @@ NAMES_OF_RECORDS = np.random.default_rng(0).bytes(16 * 480).hex(" ", 16).split()
 @pytest.mark.parametrize(
     ("cells", "refusal"),
     [
-        ([[1, 2]] * 480, refused("X", rule="no lists")),
-        (NAMES_OF_RECORDS, refused("X_public", value="DataFrame", rule="texts")),
+        ([[1, 2]] * 480, refused_parameter("X", rule_words="no lists")),
+        (NAMES_OF_RECORDS, refused_parameter("X_public", value="DataFrame", rule_words="texts")),
     ],
     ids=["lists", "names of records"],
 )
@@ -393,7 +399,7 @@ def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Path) -
     frame["age"] = frame["age"].astype(object)
     frame.loc[7, "age"] = "alice"
     model = PATEClassifier(epsilon=4.0, ledger=tmp_path / "ledger.db")
-    with refused("X.age", rule="numbers") as caught:
+    with refused_parameter("X.age", rule_words="numbers") as caught:
         model.fit(
             frame[:NUM_PRIVATE],
             labels[:NUM_PRIVATE],
@@ -414,7 +420,7 @@ def test_a_public_column_that_cannot_be_read_is_refused(column: str, cell: str |
     """
     frame, labels = table_of_patients()
     frame[column] = pd.Series([cell] * len(frame), dtype=object)
-    with refused(f"X_public.{column}", value="no cell" if cell is None else ANY):
+    with refused_parameter(f"X_public.{column}", value="no cell" if cell is None else ANY):
         PATEClassifier().fit(
             frame[:NUM_PRIVATE], labels[:NUM_PRIVATE], X_public=frame[NUM_PRIVATE:]
         )
@@ -426,7 +432,7 @@ def test_a_model_of_a_table_predicts_tables_alone() -> None:
     model, frame, _ = fitted_to_patients()
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame[frame.columns[::-1]])
-    with refused("X", value="ndarray"):
+    with refused_parameter("X", value="ndarray"):
         model.predict(np.zeros((3, 5)))
 
 
@@ -454,7 +460,7 @@ def test_a_private_column_that_public_rows_do_not_explain_warns() -> None:
 def test_cells_in_another_notation_than_in_the_fit_are_refused() -> None:
     """A prediction for numbers with commas is refused under the column, with the advice to convert them."""
     model, frame, _ = fitted_to_patients()
-    with refused("X.age", rule="numbers", hint="pandas.to_numeric"):
+    with refused_parameter("X.age", rule_words="numbers", hint_words="pandas.to_numeric"):
         model.predict(frame.astype({"age": object}).assign(age="3,5"))
 
 
@@ -507,7 +513,7 @@ def test_a_published_model_of_classes_predicts_one_class(tmp_path: Path) -> None
     model = PATEClassifier(epsilon=8.0).fit(
         inputs[:1300], digits[:1300], X_public=inputs[1300:1500]
     )
-    with refused("public_classes", value=False):
+    with refused_parameter("public_classes", value=False):
         model.publish(tmp_path / "release")
     assert not (tmp_path / "release").exists()
     bundle = model.publish(tmp_path / "release", public_classes=True)
@@ -526,7 +532,7 @@ def test_a_published_model_of_classes_predicts_one_class(tmp_path: Path) -> None
     )
     assert bundle.predict(held_out_inputs).sum(axis=1).tolist() == [1] * len(held_out_inputs)
     assert "which of 10 classes a record has" in (tmp_path / "release" / "README.md").read_text()
-    with refused("to_onnx", value="classes"):
+    with refused_parameter("to_onnx", value="classes"):
         bundle.to_onnx(tmp_path / "model.onnx")
 
 
@@ -538,7 +544,7 @@ def test_publish_refuses_a_folder_with_files_and_an_unfitted_classifier(tmp_path
         inputs[:2000], labels[:2000], X_public=inputs[2000:2200]
     )
     model.publish(tmp_path / "release")
-    with refused("folder", value=tmp_path / "release"):
+    with refused_parameter("folder", value=tmp_path / "release"):
         model.publish(tmp_path / "release")
     with pytest.raises(NotFittedError):
         PATEClassifier().publish(tmp_path / "other")
@@ -551,7 +557,7 @@ def test_an_estimator_is_not_published_but_its_price_is_reported(tmp_path: Path)
     inputs, labels = inputs_and_labels()
     model = PATEClassifier(estimator=RidgeClassifier(), epsilon=8.0, allow_useless=True)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
-    with refused("estimator", value="RidgeClassifier"):
+    with refused_parameter("estimator", value="RidgeClassifier"):
         model.publish(tmp_path / "release")
     assert not (tmp_path / "release").exists()
     statement = model.report()

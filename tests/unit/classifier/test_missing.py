@@ -12,7 +12,7 @@ from pate import PATEClassifier
 from pate.classifier.inputs import numbers_of
 from pate.classifier.missing_labels import require_labels
 from pate.classifier.tasks import LabelSets
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 pd = pytest.importorskip("pandas")
 NUM_ROWS = 120
@@ -74,7 +74,7 @@ LABELS_WITH_GAP = {
 @pytest.mark.parametrize("container", LABELS_WITH_GAP)
 def test_a_missing_label_is_refused_with_its_position(container: str) -> None:
     """A missing third label is refused as `y[2]`, in whatever container and by whatever value it is missing."""
-    with refused("y[2]", rule="a label for"):
+    with refused_parameter("y[2]", rule_words="a label for"):
         require_labels(LABELS_WITH_GAP[container])
 
 
@@ -83,7 +83,7 @@ def test_a_missing_label_of_several_is_refused_with_its_position() -> None:
     labels_of_frame = LABELS.astype("Int64")
     require_labels(labels_of_frame)
     labels_of_frame.iloc[3, 1] = pd.NA
-    with refused("y[3, 1]", rule="a label for"):
+    with refused_parameter("y[3, 1]", rule_words="a label for"):
         require_labels(labels_of_frame)
     for labels in (["no", "yes"], [{"flu"}, set()], np.array([[0, 1], [1, 0]]), [[0, 1], [1, 0]]):
         require_labels(labels)
@@ -91,5 +91,5 @@ def test_a_missing_label_of_several_is_refused_with_its_position() -> None:
 
 def test_sets_of_other_values_than_words_are_refused() -> None:
     """Sets of numbers are refused as labels, as only sets of words are accepted."""
-    with refused("y", value="sets of other values"):
+    with refused_parameter("y", value="sets of other values"):
         LabelSets.from_labels([{0, 1}, {1}], classes=None)

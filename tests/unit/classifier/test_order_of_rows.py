@@ -10,7 +10,7 @@ from pate import PATEClassifier
 from pate.accounting import Ledger
 from pate.classifier.inputs import require_order_of_rows
 from pate.classifier.samples import Pools
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pate.classifier.DoubtfulPlan",
@@ -30,7 +30,7 @@ def test_values_in_another_order_than_the_records_are_refused(name: str) -> None
     """Labels or groups with the index of X in reverse order are refused under their name."""
     arguments = {"y": LABELS, "groups": GROUPS}
     arguments[name] = arguments[name][::-1]
-    with refused(name, value=ANY, rule="reindex"):
+    with refused_parameter(name, value=ANY, rule_words="reindex"):
         PATEClassifier().fit(
             RECORDS, arguments["y"], X_public=PUBLIC_RECORDS, groups=arguments["groups"]
         )
@@ -39,7 +39,7 @@ def test_values_in_another_order_than_the_records_are_refused(name: str) -> None
 def test_public_groups_in_another_order_are_refused() -> None:
     """`fit` refuses groups of public samples whose index is that of X_public in reverse order."""
     public_groups = pd.Series(np.arange(1000, 1100), index=PUBLIC_RECORDS.index)[::-1]
-    with refused("groups_public", value="Series", rule="to_numpy"):
+    with refused_parameter("groups_public", value="Series", rule_words="to_numpy"):
         PATEClassifier().fit(
             RECORDS, LABELS, X_public=PUBLIC_RECORDS, groups=GROUPS, groups_public=public_groups
         )
@@ -56,7 +56,7 @@ def test_float_ids_that_are_rounded_are_refused() -> None:
     ids = [2**53, 2**53 + 1, 0.5]
     inputs = np.zeros((3, 1), np.float32)
     targets = np.zeros((3, 1), np.bool_)
-    with refused("groups.dtype", value="float64"):
+    with refused_parameter("groups.dtype", value="float64"):
         Pools.cut(
             inputs,
             targets,
@@ -93,7 +93,7 @@ def test_a_refused_first_fit_leaves_no_cap(tmp_path: Path) -> None:
     """A first fit that is refused under a cap of 1 leaves no file, so that the next fit sets a cap of 10."""
     ledger_path = tmp_path / "ledger"
     model = PATEClassifier(epsilon=8.0, ledger=ledger_path, max_total_epsilon=1.0)
-    with refused("max_epsilon", value=1.0, rule="nothing is spent"):
+    with refused_parameter("max_epsilon", value=1.0, rule_words="nothing is spent"):
         model.fit(RECORDS, LABELS, X_public=PUBLIC_RECORDS)
     assert not ledger_path.exists()
     model.set_params(max_total_epsilon=10.0).fit(RECORDS, LABELS, X_public=PUBLIC_RECORDS)
@@ -108,19 +108,19 @@ def test_the_cap_of_an_empty_ledger_names_the_way_out(tmp_path: Path) -> None:
     """A ledger with a cap of 1 and no charge refuses a fit under a cap of 10, and says what would help."""
     Ledger(tmp_path / "ledger", target_delta=1e-6, max_epsilon=1.0)
     model = PATEClassifier(epsilon=8.0, ledger=tmp_path / "ledger", max_total_epsilon=10.0)
-    with refused("max_epsilon", value=10.0, rule="the ledger has no charge"):
+    with refused_parameter("max_epsilon", value=10.0, rule_words="the ledger has no charge"):
         model.fit(RECORDS, LABELS, X_public=PUBLIC_RECORDS)
 
 
 @pytest.mark.slow
 def test_a_useless_default_fit_is_refused_by_its_epsilon() -> None:
     """A fit at a tiny epsilon, without a number of teachers, is refused for its epsilon and its private groups."""
-    with refused("target_epsilon", value=0.001, rule="private groups"):
+    with refused_parameter("target_epsilon", value=0.001, rule_words="private groups"):
         PATEClassifier(epsilon=0.001).fit(RECORDS, LABELS, X_public=PUBLIC_RECORDS)
 
 
 @pytest.mark.slow
 def test_price_of_refuses_a_useless_default_fit_as_fit_does() -> None:
     """`price_of` at a tiny epsilon, without a number of teachers, is refused as `fit` is."""
-    with refused("target_epsilon", value=0.001, rule="private groups"):
+    with refused_parameter("target_epsilon", value=0.001, rule_words="private groups"):
         PATEClassifier(epsilon=0.001).price_of(RECORDS, LABELS, X_public=PUBLIC_RECORDS)

@@ -10,7 +10,7 @@ import pytest
 from pate.classifier.fit_warnings import PublicGroups
 from pate.classifier.samples import Pools
 from pate.validation import InvalidValue
-from tests.refusals import Refusal, refused
+from tests.refusals import Refusal, refused_parameter
 
 # Ten records with one feature, the number of the record, and one label.
 INPUTS = np.arange(10, dtype=np.float32)[:, None]
@@ -188,7 +188,7 @@ def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
 
 def test_a_single_row_cannot_be_divided() -> None:
     """One row cannot be cut into private and public samples, and is refused."""
-    with refused("n_samples", value=1, rule="at least 2"):
+    with refused_parameter("n_samples", value=1, rule_words="at least 2"):
         Pools.cut(
             inputs=INPUTS[:1],
             targets=TARGETS[:1],
@@ -219,14 +219,18 @@ def test_public_groups_are_numbered_apart_from_private_groups() -> None:
 @pytest.mark.parametrize(
     ("groups", "public_groups", "refusal"),
     [
-        (["ann", "ben"], ["ANN", "eve"], refused("groups_public", rule="no group")),
-        (["ann", "ben"], ["eve", ""], refused("groups_public[1]", rule="a group for")),
-        (["ann", "ben"], ["eve"], refused("groups_public.shape", value=(1,))),
-        (None, ["eve", "dan"], refused("groups_public", value="given")),
+        (["ann", "ben"], ["ANN", "eve"], refused_parameter("groups_public", rule_words="no group")),
+        (
+            ["ann", "ben"],
+            ["eve", ""],
+            refused_parameter("groups_public[1]", rule_words="a group for"),
+        ),
+        (["ann", "ben"], ["eve"], refused_parameter("groups_public.shape", value=(1,))),
+        (None, ["eve", "dan"], refused_parameter("groups_public", value="given")),
         (
             np.array([1, 2]),
             np.array(["2020", "2021"], "M8[Y]"),
-            refused("groups_public.dtype", value="datetime64[Y]"),
+            refused_parameter("groups_public.dtype", value="datetime64[Y]"),
         ),
     ],
     ids=["private group", "missing group", "too few", "no private groups", "other type"],

@@ -14,7 +14,7 @@ from pate.classifier.public_labels import read_public_labels
 from pate.classifier.tasks import LabelSets, OneClass, Task
 from pate.errors import UNSAID
 from pate.report import PrivacyStatement
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 pytestmark = pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 
@@ -102,13 +102,13 @@ def test_public_labels_of_another_form_are_refused(
     task: Task, y_public: Any, name: str, value: Any
 ) -> None:
     """More rows than public samples, other columns, other numbers and unknown words are refused."""
-    with refused(name, value=value):
+    with refused_parameter(name, value=value):
         read_public_labels(y_public, task=task, num_public=5, classes_are_stated=True)
 
 
 def test_public_words_need_the_names_of_all_classes() -> None:
     """Public words are refused without `classes`, as the refusal of an unknown word would tell of private labels."""
-    with refused("y_public", value="given", rule="classes="):
+    with refused_parameter("y_public", value="given", rule_words="classes="):
         read_public_labels(
             [("a",)], task=LabelSets(words=["a"]), num_public=5, classes_are_stated=False
         )
@@ -118,7 +118,7 @@ def test_public_labels_beside_estimators_are_refused() -> None:
     """Public labels are refused with an estimator, as only the student of private groups can begin at labels."""
     inputs, labels = inputs_and_labels()
     model = PATEClassifier(estimator=LogisticRegression(), epsilon=1.0)
-    with refused("y_public", value="given"):
+    with refused_parameter("y_public", value="given"):
         model.fit(inputs[:400], labels[:400], X_public=inputs[400:800], y_public=labels[400:500])
 
 
@@ -126,5 +126,5 @@ def test_public_labels_beside_a_public_fraction_are_refused() -> None:
     """Public labels are refused with `public_fraction`, as only samples in X_public can have them."""
     inputs, labels = inputs_and_labels()
     model = PATEClassifier(public_fraction=0.2, epsilon=1.0)
-    with refused("y_public", value="given"):
+    with refused_parameter("y_public", value="given"):
         model.fit(inputs[:400], labels[:400], y_public=labels[400:500])

@@ -17,7 +17,7 @@ from pate.accounting import Ledger, ScoresEvent
 from pate.classifier import PATESearch, RepeatedRelease, SharedRows
 from pate.errors import UNSAID
 from pate.run.score_release import ScoreCharge
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 NUM_PRIVATE = 900
 NUM_TEST = 300
@@ -278,7 +278,7 @@ def test_impossible_test_records_are_refused_before_a_charge(
 ) -> None:
     """Missing test records, groups in two parts of the data, and labels of another form leave no ledger."""
     ledger_path = tmp_path / "ledger.db"
-    with refused(name, value=value):
+    with refused_parameter(name, value=value):
         data.fit_model(PATEClassifier(epsilon=2.0, score_epsilon=1.0, ledger=ledger_path))
     assert not ledger_path.exists()
 
@@ -305,7 +305,7 @@ def test_test_records_without_a_price_are_refused_before_a_charge(
 ) -> None:
     """Test records without a price, at price 0, or with estimators are refused, and leave no ledger."""
     ledger_path = tmp_path / "ledger.db"
-    with refused(name, value=value):
+    with refused_parameter(name, value=value):
         data_with_test_records().fit_model(model.set_params(ledger=ledger_path))
     assert not ledger_path.exists()
 
@@ -316,7 +316,7 @@ def test_a_cap_without_room_for_scores_is_refused_before_a_charge(tmp_path: Path
     model = PATEClassifier(
         epsilon=2.0, score_epsilon=1.0, ledger=ledger_path, max_total_epsilon=2.0
     )
-    with refused("max_epsilon", value=2.0):
+    with refused_parameter("max_epsilon", value=2.0):
         data_with_test_records().fit_model(model)
     assert not ledger_path.exists()
 
@@ -328,7 +328,7 @@ def test_a_ledger_without_room_for_scores_refuses_the_fit(tmp_path: Path) -> Non
     data_without_test_records().fit_model(
         PATEClassifier(epsilon=1.5, ledger=ledger_path, max_total_epsilon=3.0)
     )
-    with refused("max_epsilon", value=3.0):
+    with refused_parameter("max_epsilon", value=3.0):
         data_with_test_records().fit_model(
             PATEClassifier(
                 epsilon=1.5, score_epsilon=2.8, ledger=ledger_path, max_total_epsilon=3.0
@@ -383,5 +383,5 @@ def test_a_search_releases_no_scores() -> None:
     search = PATESearch(
         estimator=PATEClassifier(score_epsilon=1.0), param_grid={"n_queries": [300, 400]}
     )
-    with refused("score_epsilon", value=1.0):
+    with refused_parameter("score_epsilon", value=1.0):
         search.fit(data.inputs, data.labels, X_public=data.public_inputs)

@@ -9,7 +9,7 @@ import pytest
 import pate.accounting as pa
 from pate.classifier import ClassesFromLabels, PATEClassifier, PATESearch
 from pate.classifier.search import total_score
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 # The settings that are compared by a search.
 PARAM_GRID = {"n_queries": [60, 100]}
@@ -88,7 +88,7 @@ def test_the_best_fit_predicts_and_the_search_says_nothing() -> None:
 def test_a_search_beyond_the_cap_is_refused(tmp_path: Path) -> None:
     """A cap below the price refuses the search before anything is fitted or charged."""
     ledger_path = tmp_path / "ledger.db"
-    with refused("max_epsilon", value=1.0):
+    with refused_parameter("max_epsilon", value=1.0):
         fitted_search(ledger=ledger_path, max_total_epsilon=1.0)
     assert not ledger_path.exists() or not pa.Ledger.stored(ledger_path).entries
 
@@ -108,20 +108,20 @@ def test_classes_that_are_read_from_labels_warn_once() -> None:
 
 def test_a_share_of_all_groups_is_refused() -> None:
     """A search that would score all groups is refused, as no group would be left to fit."""
-    with refused("test_fraction", value=1.0):
+    with refused_parameter("test_fraction", value=1.0):
         fitted_search(test_fraction=1.0)
 
 
 def test_a_mean_of_one_fit_is_refused() -> None:
     """A search with an expected number of 1 fit is refused, as the number has to be above 1."""
-    with refused("mean", value=1.0):
+    with refused_parameter("mean", value=1.0):
         fitted_search(mean_fits=1.0)
 
 
 def test_a_grid_of_one_setting_is_refused() -> None:
     """A search over a grid of one setting is refused."""
     inputs, labels, public_inputs = labeled_records()
-    with refused("param_grid", value=1):
+    with refused_parameter("param_grid", value=1):
         PATESearch(estimator=PATEClassifier(), param_grid={"n_queries": [60]}).fit(
             inputs, labels, X_public=public_inputs
         )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pate.classifier.tasks import LabelSets, OneClass, Task, task_of
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 
 @pytest.mark.parametrize(
@@ -25,37 +25,43 @@ def test_a_vector_of_labels_is_one_class_per_sample(labels: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("labels", "classes", "refusal"),
     [
-        pytest.param([1, 1], None, refused("len(classes)", value=1), id="one class alone"),
-        pytest.param([1, 2], [1, 3], refused("y[1]", rule="classes that"), id="unknown class"),
+        pytest.param(
+            [1, 1], None, refused_parameter("len(classes)", value=1), id="one class alone"
+        ),
+        pytest.param(
+            [1, 2], [1, 3], refused_parameter("y[1]", rule_words="classes that"), id="unknown class"
+        ),
         pytest.param(
             [[0, 1], [1, 0]],
             [0, 1],
-            refused("classes", value="[0, 1]"),
+            refused_parameter("classes", value="[0, 1]"),
             id="classes for bits",
         ),
-        pytest.param([[1, 2], [2, 1]], None, refused("y[0, 1]", rule="0 and"), id="no bits"),
+        pytest.param(
+            [[1, 2], [2, 1]], None, refused_parameter("y[0, 1]", rule_words="0 and"), id="no bits"
+        ),
         pytest.param(
             [[0, 1], [1, None]],
             None,
-            refused("y.dtype", value=ANY, rule="labels of"),
+            refused_parameter("y.dtype", value=ANY, rule_words="labels of"),
             id="missing bit",
         ),
         pytest.param(
             ["a", "b", None],
             None,
-            refused("y.dtype", value=ANY, rule="labels of"),
+            refused_parameter("y.dtype", value=ANY, rule_words="labels of"),
             id="missing class",
         ),
         pytest.param(
             [[1, 2], [3, 1]],
             None,
-            refused("y", value="multiclass-multioutput"),
+            refused_parameter("y", value="multiclass-multioutput"),
             id="table of numbers",
         ),
         pytest.param(
             [["no", "yes"], ["yes", "no"]],
             None,
-            refused("y", value="multiclass-multioutput"),
+            refused_parameter("y", value="multiclass-multioutput"),
             id="table of words",
         ),
     ],
@@ -91,11 +97,11 @@ def test_sets_of_unknown_words_and_other_values_are_refused(collection_class: An
         collection_class([]),
         collection_class(["mumps"]),
     ]
-    with refused("y[2]", rule="words among the"):
+    with refused_parameter("y[2]", rule_words="words among the"):
         LabelSets(words=["flu", "cold"]).encode(word_sets)
-    with refused("y[1]", rule="a set of"):
+    with refused_parameter("y[1]", rule_words="a set of"):
         LabelSets.from_labels([collection_class(["flu"]), 3], classes=None)
-    with refused("classes", value="flu"):
+    with refused_parameter("classes", value="flu"):
         LabelSets.from_labels(word_sets, classes="flu")
 
 

@@ -19,7 +19,7 @@ from pate.setting_names import COMMAND
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
 from tests.e2e.commands import Arguments
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 # The aggregator of a session of hits, and the same aggregator and its shape as settings of a command.
 BOUNDARY = BoundaryTopK(selection_scale=20.0, test_std=5.0, target_hits=5, failure_prob=1e-10)
@@ -96,7 +96,9 @@ def test_plain_composition_is_unpriced_if_failures_use_up_delta(quote_of: Any) -
     """Failure probabilities of 20,000 queries that sum to more than delta are refused, with remedies that all work."""
     assert quote_of(arguments=[*SESSION, "num_queries=5000"])["plain_epsilon"] != "inf"
     remedy_names = ("failure_prob", "num_queries")
-    with refused("failure_prob", value=1e-10, rule="2e-06 in all", remedies=remedy_names) as caught:
+    with refused_parameter(
+        "failure_prob", value=1e-10, rule_words="2e-06 in all", remedies=remedy_names
+    ) as caught:
         quote_of(arguments=[*SESSION, "num_queries=20000"])
     assert str(caught.value).endswith("what works: failure_prob=3e-11, or num_queries=6000")
     for remedy in map(COMMAND.remedy, caught.value.remedies):
@@ -155,25 +157,28 @@ def test_files_that_do_not_fit_are_refused(quote_of: Any, votes: str, tmp_path: 
     for words, refusal in (
         (
             [*gaussian, f"votes={votes}"],
-            refused("votes", value=ANY, rule="GaussianVotes, which"),
+            refused_parameter("votes", value=ANY, rule_words="GaussianVotes, which"),
         ),
-        ([*SESSION, "num_labels=7", f"votes={votes}"], refused("num_labels", value=7)),
+        ([*SESSION, "num_labels=7", f"votes={votes}"], refused_parameter("num_labels", value=7)),
         (
             [*prior[:-1], prior[-1] + "missing.npy"],
-            refused("prior", value=ANY, rule="existing .npy"),
+            refused_parameter("prior", value=ANY, rule_words="existing .npy"),
         ),
-        ([*prior[:-1], prior[-1] + "numbers.npy"], refused("prior[0, 1]", rule="bits")),
+        (
+            [*prior[:-1], prior[-1] + "numbers.npy"],
+            refused_parameter("prior[0, 1]", rule_words="bits"),
+        ),
         (
             [*prior[:-1], prior[-1] + "line.npy"],
-            refused("prior.shape", value=(1,)),
+            refused_parameter("prior.shape", value=(1,)),
         ),
         (
             [*gaussian, f"write_table={tmp_path}"],
-            refused("write_table", value=ANY, rule="not a folder"),
+            refused_parameter("write_table", value=ANY, rule_words="not a folder"),
         ),
         (
             [*gaussian, f"write_table={tmp_path}/x"],
-            refused("write_table", value=ANY, rule="aggregator with"),
+            refused_parameter("write_table", value=ANY, rule_words="aggregator with"),
         ),
     ):
         with refusal:
@@ -240,7 +245,9 @@ def test_a_missing_ledger_names_the_one_in_outputs(tmp_path: Path) -> None:
     path = tmp_path / "outputs" / "ledger.db"
     path.parent.mkdir()
     path.touch()
-    with refused("ledger", value=tmp_path / "ledger.db", rule=f"found no file; there is {path}"):
+    with refused_parameter(
+        "ledger", value=tmp_path / "ledger.db", rule_words=f"found no file; there is {path}"
+    ):
         ledgers_in(tmp_path / "ledger.db")
 
 
@@ -249,7 +256,7 @@ def test_a_ledger_gives_a_row_for_each_data_set(
     page_of: Callable[..., str], quote_of: Any, tmp_path: Path
 ) -> None:
     """A missing ledger, another delta and another adjacency are refused. The page has a row for each account."""
-    with refused("ledger", value=tmp_path / "none.db", rule="found no file"):
+    with refused_parameter("ledger", value=tmp_path / "none.db", rule_words="found no file"):
         page_of(arguments=[*GAUSSIAN, f"ledger={tmp_path / 'none.db'}"])
     assert not list(tmp_path.iterdir())
     shared = write_shared_ledger(path=tmp_path / "ledger.db")
@@ -326,7 +333,7 @@ def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
     assert output_of(arguments=[f"ledger={empty}"]).startswith("all records: 0 charges, epsilon 0")
     quote = json.loads(output_of(arguments=[*GAUSSIAN, f"ledger={shared.path}", "format=json"]))
     assert quote["epsilon"] > 0 and "more_releases" in quote["accounts"][0]
-    with refused("format", value="jsonl"):
+    with refused_parameter("format", value="jsonl"):
         output_of(arguments=[*GAUSSIAN, "format=jsonl"])
 
 
@@ -368,7 +375,7 @@ def test_stability_test_that_no_gap_passes_has_a_row(
         "num_teachers=100",
         "accountant=rdp",
     ]
-    with refused("num_teachers", value=100):
+    with refused_parameter("num_teachers", value=100):
         page_of(arguments=useless)
     page = page_of(arguments=[*useless, "allow_useless=true"])
     assert "no gap of 100 votes passes with probability 1/2" in page
@@ -435,7 +442,7 @@ def test_audit_without_noise_is_infinite_and_histogram_needs_num_teachers(
     answer = json.loads(audit_of(votes, arguments=["noise_std=0", "format=json"]))
     assert (answer["layout"], answer["epsilon"], answer["paper_epsilon"]) == ("classes", "inf", 0.0)
     assert "infinite" in audit_of(votes, arguments=["noise_std=0"])
-    with refused("num_teachers", value=None):
+    with refused_parameter("num_teachers", value=None):
         audit_of(TEACHER_VOTES.sum(axis=0))
     assert "histogram: 50 teachers" in audit_of(
         TEACHER_VOTES.sum(axis=0), arguments=["num_teachers=50", "accountant=rdp"]
@@ -455,5 +462,5 @@ def test_mistakes_are_refused_in_one_line(audit_of: Callable[..., str], composed
     ):
         with pytest.raises(InvalidValue, match=f"^{override}: {rule}"):
             audit_of(TEACHER_VOTES, arguments=[override])
-    with refused("votes", value="???"):
+    with refused_parameter("votes", value="???"):
         audit(config=composed(command="audit"))

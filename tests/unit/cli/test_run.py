@@ -33,7 +33,7 @@ from pate.progress import StageOpener, unwatched
 from pate.run.random_streams import seed_name
 from pate.settings import names_with
 from tests.e2e.commands import rows_of
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 CHANGEABLE_NAMES = names_with("may_change_when_continued", "train")
 SETTINGS = {
@@ -491,29 +491,35 @@ def test_comparison_settings_are_parsed() -> None:
     [
         pytest.param(
             ["gausian_votes"],
-            refused("aggregators", value="gausian_votes", rule="did you mean gaussian_votes"),
+            refused_parameter(
+                "aggregators", value="gausian_votes", rule_words="did you mean gaussian_votes"
+            ),
             id="an unknown name",
         ),
         pytest.param(
             ["peeling@many"],
-            refused("aggregators", value="peeling@many"),
+            refused_parameter("aggregators", value="peeling@many"),
             id="a number in words",
         ),
-        pytest.param(["peeling@"], refused("aggregators", value="peeling@"), id="no number"),
+        pytest.param(
+            ["peeling@"], refused_parameter("aggregators", value="peeling@"), id="no number"
+        ),
         pytest.param(
             ["method:peeling"],
-            refused("aggregators", value="method:peeling"),
+            refused_parameter("aggregators", value="method:peeling"),
             id="a group that is not compared",
         ),
         pytest.param(
             ["experiment:peeling"],
-            refused("aggregators", value="peeling"),
+            refused_parameter("aggregators", value="peeling"),
             id="an aggregator as an experiment",
         ),
         pytest.param(
-            [], refused("aggregators", value="[]", rule="--help lists them"), id="an empty list"
+            [],
+            refused_parameter("aggregators", value="[]", rule_words="--help lists them"),
+            id="an empty list",
         ),
-        pytest.param(7, refused("aggregators", value=7), id="a number"),
+        pytest.param(7, refused_parameter("aggregators", value=7), id="a number"),
     ],
 )
 def test_invalid_entries_of_a_comparison_are_refused(
@@ -531,13 +537,13 @@ def test_a_number_of_teachers_that_no_entry_uses_is_refused() -> None:
     part_overrides = ["teacher=mlp", "teacher.num_teachers=800"]
     _require_used(part_overrides, entries=("peeling@7", "gaussian_votes"))
     _require_used(part_overrides[:1], entries=("peeling@7",))
-    with refused("teacher.num_teachers", value=800):
+    with refused_parameter("teacher.num_teachers", value=800):
         _require_used(part_overrides, entries=("peeling@7", "centered_votes"))
 
 
 def test_epsilons_in_words_are_refused() -> None:
     """A text in the list of epsilons is refused by the name of the setting."""
-    with refused("epsilons", value="['little']"):
+    with refused_parameter("epsilons", value="['little']"):
         _numbers(hydra_list(entries=["little"]), name="epsilons")
 
 
@@ -546,7 +552,7 @@ def test_seeds_that_are_no_whole_numbers_are_refused(setting_value: Any) -> None
     """`seeds=` accepts a number of seeds or a list of whole numbers."""
     if isinstance(setting_value, list):
         setting_value = hydra_list(entries=setting_value)
-    with refused("seeds", value=ANY, rule="a whole number >= 1"):
+    with refused_parameter("seeds", value=ANY, rule_words="a whole number >= 1"):
         _seeds(setting_value)
 
 

@@ -28,7 +28,7 @@ from tests.e2e.small_run import (
     small_dataset,
     small_plan,
 )
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 from tests.unit.comparison.conftest import VOTES, pate_method, small_comparison_plan
 
 pytestmark = pytest.mark.slow
@@ -271,11 +271,11 @@ def test_impossible_comparisons_are_refused_before_training(tmp_path: Path) -> N
     No ensemble is trained.
     """
     many_teachers = pate_method(name="votes", aggregator=VOTES, num_teachers=5000)
-    with refused("num_queries", value=900):
+    with refused_parameter("num_queries", value=900):
         run_comparison(output_folder=tmp_path, num_queries=900)
-    with refused("num_teachers", value=5000):
+    with refused_parameter("num_teachers", value=5000):
         run_comparison(output_folder=tmp_path, methods=(many_teachers,))
-    with refused("target_delta", value=1e-20):
+    with refused_parameter("target_delta", value=1e-20):
         run_comparison(output_folder=tmp_path, target_delta=1e-20)
     assert not (tmp_path / "ensembles").exists()
 
@@ -283,7 +283,7 @@ def test_impossible_comparisons_are_refused_before_training(tmp_path: Path) -> N
 def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
     """A folder that holds a comparison refuses another one with other settings or with other public labels."""
     run_comparison(output_folder=tmp_path, epsilons=(50.0,), seeds=(0,))
-    with refused("output_dir", value=ANY, rule="new folder or this run's own"):
+    with refused_parameter("output_dir", value=ANY, rule_words="new folder or this run's own"):
         run_comparison(output_folder=tmp_path, name="other")
 
     def load_other_public_labels() -> Dataset:
@@ -292,7 +292,7 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
         no_labels = np.zeros((140, NUM_LABELS), dtype=bool)
         return replace(dataset, public=replace(dataset.public, labels=no_labels))
 
-    with refused("data", value="another"):
+    with refused_parameter("data", value="another"):
         run_comparison(output_folder=tmp_path, load_dataset=load_other_public_labels)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pate.comparison import Frontier, Run, read_runs, write_runs
 from pate.comparison.runs import METRICS
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 
 def test_mean_and_standard_deviation_over_seeds(frontier: Frontier) -> None:
@@ -84,14 +84,14 @@ def test_runs_are_read_as_they_were_written(frontier: Frontier, tmp_path: Path) 
 
 def test_file_that_is_no_comparison_is_refused(tmp_path: Path) -> None:
     """`read_runs` refuses a missing file, a file of other columns, and a text in place of a number."""
-    with refused("comparison", value=ANY, rule="a comparison"):
+    with refused_parameter("comparison", value=ANY, rule_words="a comparison"):
         read_runs(tmp_path / "nothing.csv")
     other_path = tmp_path / "other.csv"
     other_path.write_text("a,b\n1,2\n")
-    with refused("comparison", value=ANY, rule="the columns aggregator"):
+    with refused_parameter("comparison", value=ANY, rule_words="the columns aggregator"):
         read_runs(other_path)
     run = Run(aggregator="gaussian_votes", num_queries=3)
     write_runs(other_path, runs=[run])
     other_path.write_text(other_path.read_text().replace(",3,", ",three,"))
-    with refused("comparison.num_queries", value="three"):
+    with refused_parameter("comparison.num_queries", value="three"):
         read_runs(other_path)

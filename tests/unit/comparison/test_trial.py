@@ -19,7 +19,7 @@ from pate.files.reading import DamagedFile
 from pate.votes import VoteShape
 from tests.e2e.damage import WAYS, Way, flip_one_bit, remove
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 from tests.unit.comparison.conftest import pate_method, small_bench
 
 BUDGET = Budget(epsilon=2.0, delta=1e-6)
@@ -84,7 +84,7 @@ def test_edited_calibration_file_makes_no_release_cheaper(tmp_path: Path) -> Non
     calibration = json.loads(calibration_path.read_text())
     calibration["parameters"]["noise_std"] *= 0.9
     calibration_path.write_text(json.dumps(calibration))
-    with refused("epsilon", value="2.24535"):
+    with refused_parameter("epsilon", value="2.24535"):
         calibrated_contender(
             aggregator=GaussianVotes(noise_std=1.0), calibration_path=calibration_path
         )
@@ -109,7 +109,7 @@ def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
         aggregator=GaussianVotes(noise_std=1.0), calibration_path=tmp_path / "a.json"
     )
     assert contender.epsilon <= 2
-    with refused("epsilon", value=ANY, rule="at most 2 once calibrated"):
+    with refused_parameter("epsilon", value=ANY, rule_words="at most 2 once calibrated"):
         calibrated_contender(
             aggregator=Overshooting(noise_std=1.0), calibration_path=tmp_path / "b.json"
         )
@@ -159,8 +159,8 @@ def test_a_damaged_run_or_calibration_is_refused(tmp_path: Path, damage_file: Wa
     assert calibration_path.stat().st_mode & 0o777 == 0o600
     assert calibration_path.parent.stat().st_mode & 0o777 == 0o700
     damage_file(run_path)
-    with refused("file", value=ANY, rule="the same command", kind=DamagedFile):
+    with refused_parameter("file", value=ANY, rule_words="the same command", kind=DamagedFile):
         trial.read(seed=3)
     damage_file(calibration_path)
-    with refused("file", value=ANY, rule="the same command", kind=DamagedFile):
+    with refused_parameter("file", value=ANY, rule_words="the same command", kind=DamagedFile):
         Calibration.read(calibration_path)

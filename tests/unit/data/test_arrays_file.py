@@ -9,7 +9,7 @@ import pytest
 
 from pate.accounting import PrivacyUnit
 from pate.data import Arrays, Pixels
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 ROWS = {"private": 6, "public": 4, "test": 3}
 
@@ -106,16 +106,30 @@ def test_public_records_may_lack_labels(tmp_path: Path) -> None:
         (
             "groups",
             np.array([0.5, 0.7, 1, 1, 2, 2]),
-            refused("file", value=ANY, rule="groups as integers or unsigned integers"),
+            refused_parameter(
+                "file", value=ANY, rule_words="groups as integers or unsigned integers"
+            ),
         ),
         (
             "ids",
             np.array([0.1, 0.2, np.nan, 1, 2, 3]),
-            refused("file", value=ANY, rule="ids as integers or"),
+            refused_parameter("file", value=ANY, rule_words="ids as integers or"),
         ),
-        ("groups", np.zeros((6, 1), int), refused("file", value=ANY, rule="groups as")),
-        ("labels", np.full((6, 3), 1.0), refused("file", value=ANY, rule="dtype float64")),
-        ("label_names", np.array([1, 2, 3]), refused("file", value=ANY, rule="label_names as")),
+        (
+            "groups",
+            np.zeros((6, 1), int),
+            refused_parameter("file", value=ANY, rule_words="groups as"),
+        ),
+        (
+            "labels",
+            np.full((6, 3), 1.0),
+            refused_parameter("file", value=ANY, rule_words="dtype float64"),
+        ),
+        (
+            "label_names",
+            np.array([1, 2, 3]),
+            refused_parameter("file", value=ANY, rule_words="label_names as"),
+        ),
     ],
 )
 def test_folder_of_npy_files_is_checked_like_an_archive(
@@ -190,37 +204,37 @@ def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
     [
         (
             {"labels": None},
-            refused("file", value=ANY, rule="save it"),
+            refused_parameter("file", value=ANY, rule_words="save it"),
         ),
         (
             {"labels": np.full((6, 3), 2)},
-            refused("data.private.labels", rule="0 and 1, 6"),
+            refused_parameter("data.private.labels", rule_words="0 and 1, 6"),
         ),
-        ({"labels": np.zeros((5, 3), int)}, refused("data.private.labels", value=(5, 3))),
+        ({"labels": np.zeros((5, 3), int)}, refused_parameter("data.private.labels", value=(5, 3))),
         (
             {"labels": np.zeros((6, 2), int)},
-            refused("public.labels.shape[1]", value=3),
+            refused_parameter("public.labels.shape[1]", value=3),
         ),
         (
             {"inputs": np.zeros((6, 2, 2))},
-            refused("data.private.inputs", value=(6, 2, 2)),
+            refused_parameter("data.private.inputs", value=(6, 2, 2)),
         ),
         (
             {"inputs": np.full((6, 2), np.nan)},
-            refused("data.private.inputs", rule="finite numbers"),
+            refused_parameter("data.private.inputs", rule_words="finite numbers"),
         ),
         (
             {"inputs": np.array([{}] * 6, object)},
-            refused("file", value=ANY, rule=".npz file as it was written"),
+            refused_parameter("file", value=ANY, rule_words=".npz file as it was written"),
         ),
         (
             {"groups": np.arange(6)},
-            refused("data.public", rule="also the array"),
+            refused_parameter("data.public", rule_words="also the array"),
         ),
-        ({"ids": np.arange(5)}, refused("len(data.private.ids)", value=5)),
+        ({"ids": np.arange(5)}, refused_parameter("len(data.private.ids)", value=5)),
         (
             {"label_names": np.array(["a", "b"])},
-            refused("data.labels", value=2),
+            refused_parameter("data.labels", value=2),
         ),
     ],
 )
@@ -234,11 +248,11 @@ def test_invalid_arrays_are_refused_in_one_line(
 
 def test_refusal_names_missing_files(tmp_path: Path) -> None:
     """No file, a file that does not exist, and a folder without arrays are refused under `data.private`."""
-    with refused("data.private", value=None):
+    with refused_parameter("data.private", value=None):
         Arrays().load()
-    with refused("data.private", value="nowhere.npz"):
+    with refused_parameter("data.private", value="nowhere.npz"):
         Arrays(private="nowhere.npz").load()
-    with refused("data.private", value=ANY, rule="an .npz file"):
+    with refused_parameter("data.private", value=ANY, rule_words="an .npz file"):
         Arrays(private=str(tmp_path)).load()
 
 
@@ -260,8 +274,11 @@ def test_labels_outside_of_the_mask_are_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("known", "refusal"),
     [
-        (np.ones((6, 2), np.uint8), refused("data.private.known", value=(6, 2))),
-        (np.full((6, 3), 2), refused("data.private.known", value=ANY, rule="6 of 6 rows")),
+        (np.ones((6, 2), np.uint8), refused_parameter("data.private.known", value=(6, 2))),
+        (
+            np.full((6, 3), 2),
+            refused_parameter("data.private.known", value=ANY, rule_words="6 of 6 rows"),
+        ),
     ],
 )
 def test_a_mask_of_another_form_is_refused(tmp_path: Path, known: Any, refusal: Refusal) -> None:

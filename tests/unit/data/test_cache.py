@@ -16,7 +16,7 @@ import pytest
 from pate.data.cache import cached_pixels
 from pate.progress import unwatched
 from pate.validation import InvalidValue
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 COUNT = 1500
 SHAPE = (COUNT, 1, 2, 3)
@@ -97,7 +97,7 @@ def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
         announced.append((name, total))
         yield announced.append
 
-    with refused("image", value=1030):
+    with refused_parameter("image", value=1030):
         cache.fill(ROWS, STAMPS, decode=decoder, stage=unwatched)
     decoder.stop_at = None
     first = cache.fill(ROWS, STAMPS, decode=decoder, stage=stage)
@@ -202,7 +202,7 @@ def test_an_unwritable_folder_is_refused(cache: ImageCache) -> None:
     """The cache's folder would lie within a file. It is refused."""
     cache.folder.with_name("file").write_text("")
     within_file = ImageCache(cache.folder.with_name("file") / "cache")
-    with refused("data.cache", value=ANY, rule="folder that"):
+    with refused_parameter("data.cache", value=ANY, rule_words="folder that"):
         within_file.fill(rows=ROWS, stamps=STAMPS, decode=synthetic_images, stage=unwatched)
 
 
@@ -211,6 +211,6 @@ def test_a_link_in_place_of_the_file_is_refused(cache: ImageCache) -> None:
     cache.folder.mkdir()
     (cache.folder / "victim").write_text("mine")
     (cache.folder / "images.u8").symlink_to(cache.folder / "victim")
-    with refused("data.cache", value=ANY, rule="a folder that"):
+    with refused_parameter("data.cache", value=ANY, rule_words="a folder that"):
         cache.fill(ROWS, STAMPS, decode=synthetic_images, stage=unwatched)
     assert (cache.folder / "victim").read_text() == "mine"

@@ -20,7 +20,7 @@ from pate.data import CelebA, Partition, celeba
 from pate.data.celeba_lists import read_attributes, read_numbers
 from pate.data.celeba_photographs import decode_images
 from pate.validation import InvalidValue
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 # A copy of eight photographs. The three attributes of a photograph are the bits of its row number, which is 0 to 7.
 NAMES = ("Bald", "Smiling", "Young")
@@ -251,7 +251,7 @@ def test_damaged_photograph_is_named_and_decoded_after_replacement(
     damaged = text_copy / "img_align_celeba" / "000006.jpg"
     content = damaged.read_bytes()
     damaged.write_bytes(content[:200])
-    with refused("image", value=ANY, rule="a readable image"):
+    with refused_parameter("image", value=ANY, rule_words="a readable image"):
         CelebA(root=text_copy, image_size=4).load()
     damaged.write_bytes(content)
     mended = CelebA(root=text_copy, image_size=4).load()
@@ -301,10 +301,10 @@ def test_stray_blanks_and_line_ends_are_ignored(text_copy: Path, blanks: str) ->
 @pytest.mark.parametrize(
     ("make_reader", "refusal"),
     [
-        (partial(CelebA, image_size=0), refused("image_size", value=0)),
-        (partial(CelebA, limit=0), refused("limit", value=0)),
-        (partial(CelebA, crop=-1), refused("crop", value=-1)),
-        (partial(CelebA, missing="warn"), refused("missing", value="warn")),
+        (partial(CelebA, image_size=0), refused_parameter("image_size", value=0)),
+        (partial(CelebA, limit=0), refused_parameter("limit", value=0)),
+        (partial(CelebA, crop=-1), refused_parameter("crop", value=-1)),
+        (partial(CelebA, missing="warn"), refused_parameter("missing", value="warn")),
     ],
     ids=["image_size", "limit", "crop", "missing"],
 )
@@ -429,7 +429,7 @@ def test_csv_dialects_are_read(csv_copy: Path, old: str, new: str) -> None:
 def test_identities_are_required_only_as_groups(csv_copy: Path) -> None:
     """Without the list of persons a copy loads, and is refused with `partition_by_identity`."""
     assert len(CelebA(root=csv_copy, image_size=4).load().public) == 2
-    with refused("data.root", value=ANY, rule="data.partition_by_identity=false"):
+    with refused_parameter("data.root", value=ANY, rule_words="data.partition_by_identity=false"):
         CelebA(root=csv_copy, partition_by_identity=True).load()
 
 
@@ -438,7 +438,7 @@ def test_foreign_column_of_a_csv_list_is_refused(csv_copy: Path) -> None:
     path = csv_copy / "list_attr_celeba.csv"
     head, *rows = path.read_text().splitlines()
     path.write_text("\n".join([f"{head},photographer", *(f"{row},Ann" for row in rows)]))
-    with refused("list_attr_celeba.csv row 000001.jpg, photographer", value="Ann"):
+    with refused_parameter("list_attr_celeba.csv row 000001.jpg, photographer", value="Ann"):
         read_attributes(csv_copy)
 
 
@@ -575,7 +575,7 @@ def test_two_names_of_one_photograph_are_refused(text_copy: Path, edit: Edit) ->
     """
     edit(ATTRIBUTES, old="000005.jpg", new="000001.png")
     edit(SPLITS, old="000005.jpg", new="000001.png")
-    with refused("img_align_celeba/000001.jpg", rule="one row for"):
+    with refused_parameter("img_align_celeba/000001.jpg", rule_words="one row for"):
         CelebA(root=text_copy, image_size=4).load()
 
 
@@ -590,7 +590,7 @@ def test_list_of_attributes_without_rows_is_refused(tmp_path: Path, content: str
 
 def test_root_that_does_not_exist_is_refused() -> None:
     """A root that does not exist is refused. The rule asks for the folder of the user's copy."""
-    with refused("data.root", value=ANY, rule="folder of your"):
+    with refused_parameter("data.root", value=ANY, rule_words="folder of your"):
         CelebA(root="/nonexistent").load()
 
 
@@ -598,14 +598,14 @@ def test_split_without_any_photograph_is_refused(text_copy: Path) -> None:
     """Both photographs of the test split are missing. The copy is refused, and the refusal names the split."""
     for row in (6, 7):
         (text_copy / "img_align_celeba" / file_name(row=row)).unlink()
-    with refused("data.root", value=ANY, rule="photographs of the test"):
+    with refused_parameter("data.root", value=ANY, rule_words="photographs of the test"):
         CelebA(root=text_copy).load()
 
 
 def test_copy_without_the_list_of_splits_is_refused(text_copy: Path) -> None:
     """The list of splits is missing. The copy is refused, and the refusal names the list."""
     (text_copy / SPLITS).unlink()
-    with refused("data.root", value=ANY, rule="list_eval_partition.txt or"):
+    with refused_parameter("data.root", value=ANY, rule_words="list_eval_partition.txt or"):
         CelebA(root=text_copy).load()
 
 
@@ -663,5 +663,5 @@ def test_link_to_a_photograph_is_refused_as_a_second_photograph(
     images = text_copy / "img_align_celeba"
     (images / file_name(row=4)).unlink()
     link(images / file_name(row=0), images / file_name(row=4))
-    with refused("img_align_celeba/000005.jpg", rule="row for each"):
+    with refused_parameter("img_align_celeba/000005.jpg", rule_words="row for each"):
         CelebA(root=text_copy, image_size=4).load()

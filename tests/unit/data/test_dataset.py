@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pate.data import Dataset, Pixels, Split
-from tests.refusals import Refusal, refused
+from tests.refusals import Refusal, refused_parameter
 
 
 def split_of_zeros(
@@ -61,28 +61,34 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
     [
         (
             partial(replace, test=split_of_zeros(ids=[2], group_ids=[9])),
-            refused("record_ids", rule="record in"),
+            refused_parameter("record_ids", rule_words="record in"),
         ),
         (
             partial(replace, test=split_of_zeros(ids=[5], group_ids=[4])),
-            refused("group_ids", rule="group in one split, found 1 in public"),
+            refused_parameter("group_ids", rule_words="group in one split, found 1 in public"),
         ),
         (
             partial(replace, public=split_of_zeros(ids=[3, 3])),
-            refused("public.record_ids", rule="record once"),
+            refused_parameter("public.record_ids", rule_words="record once"),
         ),
-        (partial(replace, kind="sounds"), refused("kind", value="sounds")),
-        (partial(replace, label_names=("red", "red")), refused("label_names", value="red, twice")),
-        (partial(replace, label_names=("red",)), refused("private.labels.shape[1]", value=2)),
-        (partial(replace, test=split_of_zeros(ids=[])), refused("len(test)", value=0)),
-        (partial(replace, kind="images"), refused("private.inputs.ndim", value=2)),
+        (partial(replace, kind="sounds"), refused_parameter("kind", value="sounds")),
+        (
+            partial(replace, label_names=("red", "red")),
+            refused_parameter("label_names", value="red, twice"),
+        ),
+        (
+            partial(replace, label_names=("red",)),
+            refused_parameter("private.labels.shape[1]", value=2),
+        ),
+        (partial(replace, test=split_of_zeros(ids=[])), refused_parameter("len(test)", value=0)),
+        (partial(replace, kind="images"), refused_parameter("private.inputs.ndim", value=2)),
         (
             partial(replace, test=split_of_zeros(ids=[5], input_shape=(4,))),
-            refused("test.inputs.shape[1:]", value=(4,)),
+            refused_parameter("test.inputs.shape[1:]", value=(4,)),
         ),
         (
             partial(replace, public=split_of_zeros(ids=[3], num_labels=3)),
-            refused("public.labels.shape[1]", value=3),
+            refused_parameter("public.labels.shape[1]", value=3),
         ),
     ],
 )
@@ -97,19 +103,28 @@ def test_shapes_that_disagree_are_refused(
 @pytest.mark.parametrize(
     ("change", "refusal"),
     [
-        (partial(replace, inputs=np.zeros((3, 2))), refused("inputs.dtype", value="float64")),
-        (partial(replace, inputs=[[0.0]]), refused("inputs", value="list")),
-        (partial(replace, inputs=np.zeros(3, dtype=np.float32)), refused("inputs.ndim", value=1)),
-        (partial(replace, labels=np.zeros((3, 2))), refused("labels.dtype", value="float64")),
+        (
+            partial(replace, inputs=np.zeros((3, 2))),
+            refused_parameter("inputs.dtype", value="float64"),
+        ),
+        (partial(replace, inputs=[[0.0]]), refused_parameter("inputs", value="list")),
+        (
+            partial(replace, inputs=np.zeros(3, dtype=np.float32)),
+            refused_parameter("inputs.ndim", value=1),
+        ),
+        (
+            partial(replace, labels=np.zeros((3, 2))),
+            refused_parameter("labels.dtype", value="float64"),
+        ),
         (
             partial(replace, labels=np.zeros((2, 2), np.bool_)),
-            refused("len(labels)", value=2),
+            refused_parameter("len(labels)", value=2),
         ),
         (
             partial(replace, record_ids=np.arange(3, dtype=np.int32)),
-            refused("record_ids.dtype", value="int32"),
+            refused_parameter("record_ids.dtype", value="int32"),
         ),
-        (partial(replace, group_ids=np.arange(4)), refused("len(group_ids)", value=4)),
+        (partial(replace, group_ids=np.arange(4)), refused_parameter("len(group_ids)", value=4)),
     ],
 )
 def test_arrays_of_wrong_type_or_length_are_refused(
@@ -237,9 +252,9 @@ def test_split_of_pixels_equals_split_of_an_array() -> None:
     assert first.digest() == pixel_dataset(levels=other).digest()
     other[3, 0, 0, 0] += 1
     assert first.digest() != pixel_dataset(levels=other).digest()
-    with refused("levels.dtype", value="float64", rule="uint8"):
+    with refused_parameter("levels.dtype", value="float64", rule_words="uint8"):
         Pixels(levels=LEVELS / 1.0, rows=ROWS)
-    with refused("levels.ndim", value=3):
+    with refused_parameter("levels.ndim", value=3):
         Pixels(levels=LEVELS[0], rows=ROWS)
 
 
@@ -270,10 +285,14 @@ def test_label_shares_are_those_of_known_labels() -> None:
 @pytest.mark.parametrize(
     ("labels", "known", "refusal"),
     [
-        (np.zeros((3, 2), np.bool_), GAPS.astype(int), refused("known.dtype", value="int64")),
-        (np.zeros((3, 2), np.bool_), GAPS[:, :1], refused("known.shape", value=(3, 1))),
-        (np.zeros((3, 2), np.bool_), GAPS[:2], refused("len(known)", value=2)),
-        (np.ones((3, 2), np.bool_), GAPS, refused("labels", value="2 True")),
+        (
+            np.zeros((3, 2), np.bool_),
+            GAPS.astype(int),
+            refused_parameter("known.dtype", value="int64"),
+        ),
+        (np.zeros((3, 2), np.bool_), GAPS[:, :1], refused_parameter("known.shape", value=(3, 1))),
+        (np.zeros((3, 2), np.bool_), GAPS[:2], refused_parameter("len(known)", value=2)),
+        (np.ones((3, 2), np.bool_), GAPS, refused_parameter("labels", value="2 True")),
     ],
 )
 def test_masks_that_do_not_fit_are_refused(labels: Any, known: Any, refusal: Refusal) -> None:
@@ -285,5 +304,5 @@ def test_masks_that_do_not_fit_are_refused(labels: Any, known: Any, refusal: Ref
 def test_a_test_split_without_any_known_label_is_refused() -> None:
     """Nothing could be measured by it, which the data set says before anything is spent."""
     nothing = replace(split_of_zeros(ids=[5]), known=np.zeros((1, 2), np.bool_))
-    with refused("test.known", value=0):
+    with refused_parameter("test.known", value=0):
         replace(TOY, test=nothing)

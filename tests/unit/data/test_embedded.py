@@ -13,7 +13,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from pate.data import Dataset, DigitsGrid, Partition, WordNet40
-from tests.refusals import Refusal, refused
+from tests.refusals import Refusal, refused_parameter
 
 SMALL = DigitsGrid(num_private=600, num_public=50, num_test=40, pool_size=12, seed=3)
 
@@ -87,27 +87,34 @@ def test_the_same_parameters_give_the_same_arrays(digits: Dataset) -> None:
     [
         (
             partial(DigitsGrid, num_private=0),
-            refused("num_private", value=0, rule="a whole number >= 1"),
+            refused_parameter("num_private", value=0, rule_words="a whole number >= 1"),
         ),
         (
             partial(DigitsGrid, num_test=2.5),  # type: ignore[arg-type]
-            refused("num_test", value=2.5, rule="a whole number >= 1"),
+            refused_parameter("num_test", value=2.5, rule_words="a whole number >= 1"),
         ),
         (
             partial(DigitsGrid, pool_size=3),
-            refused("pool_size", value=3, rule="a whole number >= 4"),
+            refused_parameter("pool_size", value=3, rule_words="a whole number >= 4"),
         ),
         (
             partial(DigitsGrid, pool_size=1198),
-            refused(
-                "pool_size", value=1198, rule="at most 1197, the number of private base digits"
+            refused_parameter(
+                "pool_size",
+                value=1198,
+                rule_words="at most 1197, the number of private base digits",
             ),
         ),
         (
             partial(DigitsGrid, num_private=98, pool_size=12),
-            refused("num_private", value=98, rule="at least 99, one composite for each pool"),
+            refused_parameter(
+                "num_private", value=98, rule_words="at least 99, one composite for each pool"
+            ),
         ),
-        (partial(DigitsGrid, seed=-1), refused("seed", value=-1, rule="a whole number >= 0")),
+        (
+            partial(DigitsGrid, seed=-1),
+            refused_parameter("seed", value=-1, rule_words="a whole number >= 0"),
+        ),
     ],
 )
 def test_impossible_parameters_are_refused(

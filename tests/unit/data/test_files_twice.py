@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pate.data import Arrays
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 from tests.unit.data.split_paths import SplitPaths
 
 SPELLINGS = ["./{name}", "sub/../{name}", "soft-{name}", "hard-{name}"]
@@ -45,7 +45,7 @@ def test_same_npz_file_in_two_splits_is_refused(tmp_path: Path, spelling: str) -
     reader = paths.arrays()
     assert len(reader.load().private) == 4
     private_path = other_path(folder=tmp_path, name="private.npz", spelling=spelling)
-    with refused("data.public", value=ANY, rule="another file"):
+    with refused_parameter("data.public", value=ANY, rule_words="another file"):
         replace(reader, public=private_path).load()
 
 
@@ -57,7 +57,7 @@ def test_same_npy_folder_in_two_splits_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "private" / "inputs.npy", np.eye(4))
     os.link(tmp_path / "private" / "inputs.npy", tmp_path / "public" / "inputs.npy")
     write_arrays(path=tmp_path / "test.npz")
-    with refused("data.public", value=ANY, rule="another file"):
+    with refused_parameter("data.public", value=ANY, rule_words="another file"):
         Arrays(
             private=str(tmp_path / "private"),
             public=str(tmp_path / "public"),
@@ -74,5 +74,5 @@ def test_same_table_in_two_splits_is_refused(tmp_path: Path, spelling: str) -> N
     reader = SplitPaths.in_folder(tmp_path, ending=".csv").table("flu")
     assert len(reader.load().private) == 3
     private_path = other_path(folder=tmp_path, name="private.csv", spelling=spelling)
-    with refused("data.test", value=ANY, rule="another file"):
+    with refused_parameter("data.test", value=ANY, rule_words="another file"):
         replace(reader, test=private_path).load()

@@ -14,7 +14,7 @@ import pytest
 from pate.accounting import PrivacyUnit
 from pate.data import HuggingFace, ImageForm, TableSchema
 from pate.validation import InvalidValue
-from tests.refusals import Refusal, refused
+from tests.refusals import Refusal, refused_parameter
 
 datasets = pytest.importorskip("datasets")
 pytest.importorskip("pyarrow")
@@ -155,26 +155,26 @@ def test_picture_columns_are_read(tmp_path: Path) -> None:
     [
         (
             partial(replace, inputs=["agee"]),
-            refused("data.inputs", value="agee", rule="did you mean age"),
+            refused_parameter("data.inputs", value="agee", rule_words="did you mean age"),
         ),
-        (partial(replace, labels=["fluu"]), refused("data.labels", value="fluu")),
-        (partial(replace, inputs=[]), refused("data.inputs", value="[]")),
+        (partial(replace, labels=["fluu"]), refused_parameter("data.labels", value="fluu")),
+        (partial(replace, inputs=[]), refused_parameter("data.inputs", value="[]")),
         (
             partial(replace, group="sex"),
-            refused("data.group", value="sex"),
+            refused_parameter("data.group", value="sex"),
         ),
         (
             partial(replace, test="tset"),
-            refused("data.test", value="tset", rule="did you mean test"),
+            refused_parameter("data.test", value="tset", rule_words="did you mean test"),
         ),
-        (partial(replace, test="train"), refused("data.public", value="unlabeled")),
+        (partial(replace, test="train"), refused_parameter("data.public", value="unlabeled")),
         (
             partial(replace, labels=["age"]),
-            refused("data.private.age", rule="0 or 1 in"),
+            refused_parameter("data.private.age", rule_words="0 or 1 in"),
         ),
         (
             partial(replace, path="nowhere"),
-            refused("data.path", value="nowhere"),
+            refused_parameter("data.path", value="nowhere"),
         ),
     ],
 )
@@ -294,7 +294,7 @@ def test_uncertain_bit_follows_the_setting(
         features = datasets.Features({"age": datasets.Value("float64"), "flu": flu})
     path = saved_data_set(folder=tmp_path / "saved", columns=columns, features=features)
     data_set = reader(path=path, inputs=["age"], labels=["flu"])
-    with refused("data.private.flu_0" if as_list else "data.private.flu"):
+    with refused_parameter("data.private.flu_0" if as_list else "data.private.flu"):
         data_set.load()
     dataset = replace(data_set, uncertain=uncertain).load()
     private = dataset.private
@@ -331,7 +331,7 @@ def test_ambiguous_dates_need_the_order_setting(tmp_path: Path) -> None:
         inputs=["seen"],
         labels=["flu"],
     )
-    with refused("data.public.seen", rule="dates whose order"):
+    with refused_parameter("data.public.seen", rule_words="dates whose order"):
         replace(unclear).load()
     column = replace(unclear, date_order="mdy").load().preprocessing.columns[0]  # type: ignore[union-attr]
     assert (column.kind, column.order) == ("date", "mdy")  # type: ignore[union-attr]

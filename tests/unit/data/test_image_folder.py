@@ -13,7 +13,7 @@ from PIL import Image
 
 from pate.accounting import PrivacyUnit
 from pate.data import ImageFolder, ImageForm
-from tests.refusals import Refusal, refused
+from tests.refusals import Refusal, refused_parameter
 
 pytest.importorskip("pyarrow")
 HEAD = "file,split,person,smiles,hat"
@@ -82,7 +82,7 @@ def test_labels_of_pictures_may_have_gaps(folder: Path, uncertain: str) -> None:
     rows[0] = "a.png,private,p1,-1,0"
     rows[1] = "b/c.jpg,private,p1,,skipped"
     (folder / "labels.csv").write_text("\n".join([HEAD, *rows]))
-    with refused("data.table.smiles", rule="data.uncertain=missing"):
+    with refused_parameter("data.table.smiles", rule_words="data.uncertain=missing"):
         replace(reader(folder=folder), missing=("skipped",)).load()
     dataset = replace(reader(folder=folder), missing=("skipped",), uncertain=uncertain).load()
     assert dataset.private.known is not None
@@ -123,69 +123,69 @@ def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
         (
             "x.png,private,p9,1,0",
             partial(replace),
-            refused("data.table.file", rule="below data.root="),
+            refused_parameter("data.table.file", rule_words="below data.root="),
         ),
         (
             "labels.csv,private,p9,1,0",
             partial(replace),
-            refused("data.table.file", rule="pictures that can be read"),
+            refused_parameter("data.table.file", rule_words="pictures that can be read"),
         ),
         (
             "a.png,private,p9,1,0",
             partial(replace),
-            refused("data.table.file", value="a name twice"),
+            refused_parameter("data.table.file", value="a name twice"),
         ),
         (
             "../a.png,private,p9,1,0",
             partial(replace),
-            refused("data.table.file", rule="row 6 is the first"),
+            refused_parameter("data.table.file", rule_words="row 6 is the first"),
         ),
         (
             "g.png,train,p9,1,0",
             partial(replace),
-            refused("data.split", value="split"),
+            refused_parameter("data.split", value="split"),
         ),
         (
             "g.png,private,p9,7,0",
             partial(replace),
-            refused("data.table.smiles", rule="0 or 1 in"),
+            refused_parameter("data.table.smiles", rule_words="0 or 1 in"),
         ),
         (
             "g.png,private,,1,0",
             partial(replace),
-            refused("data.table.person", rule="value in each"),
+            refused_parameter("data.table.person", rule_words="value in each"),
         ),
         (
             "g.png,test,p1,1,0",
             partial(replace),
-            refused("data.group", value="person", rule="person in one split, 1"),
+            refused_parameter("data.group", value="person", rule_words="person in one split, 1"),
         ),
-        (None, partial(replace, root="nowhere"), refused("data.root", value="nowhere")),
+        (None, partial(replace, root="nowhere"), refused_parameter("data.root", value="nowhere")),
         (
             None,
             partial(replace, table=None),
-            refused("data.table", value=None),
+            refused_parameter("data.table", value=None),
         ),
         (
             None,
             partial(replace, labels=[]),
-            refused("data.labels", value="[]", rule="columns: 'data.labels="),
+            refused_parameter("data.labels", value="[]", rule_words="columns: 'data.labels="),
         ),
         (
             None,
             partial(replace, labels=["smile"]),
-            refused("data.table", rule="did you mean smiles"),
+            refused_parameter("data.table", rule_words="did you mean smiles"),
         ),
-        (None, partial(replace, fit="cut"), refused("data.fit", value="cut")),
+        (None, partial(replace, fit="cut"), refused_parameter("data.fit", value="cut")),
         (
             None,
             partial(replace, file="path"),
-            refused("data.file", value="path"),
+            refused_parameter("data.file", value="path"),
         ),
         (
             None,
             partial(replace, split="part"),
-            refused("data.split", value="part"),
+            refused_parameter("data.split", value="part"),
         ),
     ],
 )
@@ -201,9 +201,9 @@ def test_invalid_folder_is_refused_in_one_line(
 
 def test_what_is_no_picture_is_refused(folder: Path) -> None:
     """A file that is no picture, and a number in place of one, are refused."""
-    with refused("data[0]", rule="a picture that"):
+    with refused_parameter("data[0]", rule_words="a picture that"):
         ImageForm().inputs([folder / "labels.csv"])
-    with refused("data[0]", value="int"):
+    with refused_parameter("data[0]", value="int"):
         ImageForm().inputs([3])
 
 
@@ -231,7 +231,7 @@ def test_same_picture_under_two_names_is_refused(folder: Path, row: str) -> None
     """A picture has a second row under another name or link, in any split. It is refused."""
     for name in write_links(folder=folder):
         (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, f"{name},{row}"]))
-        with refused("data.table.file", value="a picture twice"):
+        with refused_parameter("data.table.file", value="a picture twice"):
             reader(folder=folder).load()
 
 

@@ -18,7 +18,7 @@ from pate.data import (
     ImageFolder,
     Table,
 )
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.data.split_paths import SplitPaths
 
 pytest.importorskip("pyarrow")
@@ -246,7 +246,7 @@ def test_error_in_public_rows_reveals_no_private_count(tmp_path: Path) -> None:
         path = tmp_path / f"{num_records_of_person}.csv"
         _write_table(path=path, people=_people(num_records_of_person=num_records_of_person))
         path.write_text(path.read_text().replace("p11,31,2,1,1", "p11,31,2,1,7"))
-        with refused("data.path, public.cough", rule="row 4 is the") as error:
+        with refused_parameter("data.path, public.cough", rule_words="row 4 is the") as error:
             Table(path=str(path), split="split", labels=("flu", "cough"), group="person").load()
         lines.append(str(error.value))
     assert lines[0] == lines[1]

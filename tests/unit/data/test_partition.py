@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pate.data import Partition, Split
-from tests.refusals import Refusal, refused
+from tests.refusals import Refusal, refused_parameter
 
 
 def split(groups: list[int], records: list[int] | None = None) -> Split:
@@ -64,9 +64,11 @@ def test_more_teachers_than_groups_are_refused() -> None:
     groups = np.array([4, 4, 9, 2])
     rng = np.random.default_rng(0)
     assert Partition.draw(groups, num_teachers=3, rng=rng).sizes().min() == 1
-    with refused("num_teachers", value=4, rule="at most 3, the number of private groups"):
+    with refused_parameter(
+        "num_teachers", value=4, rule_words="at most 3, the number of private groups"
+    ):
         Partition.draw(groups, num_teachers=4, rng=rng)
-    with refused("num_teachers", value=0, rule="a whole number >= 1"):
+    with refused_parameter("num_teachers", value=0, rule_words="a whole number >= 1"):
         Partition.draw(groups, num_teachers=0, rng=rng)
 
 
@@ -75,18 +77,18 @@ def test_indices_and_sizes_match_hand_computed_values() -> None:
     manifest_of = partition(teachers=[1, 0, 1, 2], num_teachers=3)
     assert manifest_of.indices(teacher=1).tolist() == [0, 2]
     assert manifest_of.sizes().tolist() == [1, 2, 1]
-    with refused("teacher", value=3, rule="at most 2"):
+    with refused_parameter("teacher", value=3, rule_words="at most 2"):
         manifest_of.indices(teacher=3)
 
 
 def test_impossible_assignments_are_refused() -> None:
     """Teachers out of range, of another type, or in an array of another shape are refused."""
     for teachers, refusal in (
-        (np.array([0, 3]), refused("teacher_of", value=3)),
-        (np.array([-1, 0]), refused("teacher_of", value=-1)),
-        (np.array([0.0, 1.0]), refused("teacher_of.dtype", value="float64")),
-        (np.zeros((2, 2), np.int64), refused("teacher_of.shape", value=(2, 2))),
-        (np.zeros(0, np.int64), refused("teacher_of.shape", value=(0,))),
+        (np.array([0, 3]), refused_parameter("teacher_of", value=3)),
+        (np.array([-1, 0]), refused_parameter("teacher_of", value=-1)),
+        (np.array([0.0, 1.0]), refused_parameter("teacher_of.dtype", value="float64")),
+        (np.zeros((2, 2), np.int64), refused_parameter("teacher_of.shape", value=(2, 2))),
+        (np.zeros(0, np.int64), refused_parameter("teacher_of.shape", value=(0,))),
     ):
         with refusal:
             Partition(teachers, num_teachers=2)  # type: ignore[arg-type]
@@ -98,22 +100,22 @@ def test_impossible_assignments_are_refused() -> None:
         (
             partition(teachers=[0, 1, 1], num_teachers=2),
             split([1, 2, 3], [7, 8, 7]),
-            refused("record_ids", rule="found two"),
+            refused_parameter("record_ids", rule_words="found two"),
         ),
         (
             partition(teachers=[0, 1, 1], num_teachers=2),
             split([5, 6, 5]),
-            refused("group_ids", rule="found two, in rows 0 and 2"),
+            refused_parameter("group_ids", rule_words="found two, in rows 0 and 2"),
         ),
         (
             partition(teachers=[0, 1], num_teachers=2),
             split([1, 2, 3]),
-            refused("len(teacher_of)", value=2),
+            refused_parameter("len(teacher_of)", value=2),
         ),
         (
             partition(teachers=[0, 2, 2], num_teachers=3),
             split([1, 2, 3]),
-            refused("teacher", value=1),
+            refused_parameter("teacher", value=1),
         ),
     ],
 )
@@ -168,29 +170,29 @@ def drop_last_teacher(content: dict[str, Any]) -> None:
     [
         (
             set_item(name="teachers", row=0, value=2),
-            refused("manifest.sha256", value="another"),
+            refused_parameter("manifest.sha256", value="another"),
         ),
         (
             claim_four_teachers,
-            refused("manifest.sha256", value="another"),
+            refused_parameter("manifest.sha256", value="another"),
         ),
         (
             set_item(name="record_ids", row=0, value=101),
-            refused("manifest.sha256", value="another"),
+            refused_parameter("manifest.sha256", value="another"),
         ),
         (
             set_item(name="teachers", row=0, value=0.5),
-            refused("manifest", value="TypeError"),
+            refused_parameter("manifest", value="TypeError"),
         ),
         (
             set_item(name="teachers", row=0, value=2**70),
-            refused("manifest", value="OverflowError"),
+            refused_parameter("manifest", value="OverflowError"),
         ),
         (
             drop_group_ids,
-            refused("manifest", value="KeyError"),
+            refused_parameter("manifest", value="KeyError"),
         ),
-        (drop_last_teacher, refused("manifest.sha256", value="another")),
+        (drop_last_teacher, refused_parameter("manifest.sha256", value="another")),
     ],
 )
 def test_a_tampered_manifest_is_refused(
@@ -212,14 +214,14 @@ def test_a_manifest_of_other_records_is_refused(
     It is refused, and so is an empty teacher.
     """
     text = partition(teachers=[0, 1], num_teachers=2).to_json(split([5, 6]))
-    with refused("manifest", value="JSONDecodeError"):
+    with refused_parameter("manifest", value="JSONDecodeError"):
         Partition.from_json(text[:-5], split=split([5, 6]))
     for other_split in (split([5, 9]), split([5]), split([5, 6, 7]), split([5, 6], records=[3, 4])):
-        with refused("manifest", value="others"):
+        with refused_parameter("manifest", value="others"):
             Partition.from_json(text, other_split)
     pool = split([5, 6, 7])
     with monkeypatch.context() as unchecked:
         unchecked.setattr(Partition, "verify", lambda self, split: None)
         text = partition(teachers=[0, 0, 2], num_teachers=3).to_json(pool)
-    with refused("teacher", value=1):
+    with refused_parameter("teacher", value=1):
         Partition.from_json(text, split=pool)

@@ -14,7 +14,7 @@ from PIL import Image
 from pate.data import HuggingFace, ImageFolder, ImageForm
 from pate.data.celeba_photographs import decode_images
 from pate.data.pictures import read_picture
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 from tests.unit.data.split_paths import SplitPaths
 
 RAMP = np.arange(256, dtype=np.uint8).reshape(16, 16)
@@ -64,7 +64,7 @@ def test_white_of_one_picture_is_inferred_from_fewest_bits(tmp_path: Path, name:
 def test_picture_without_inferable_white_is_refused(array: Any) -> None:
     """A picture of floats above 1, with negative levels or with NaN, without a level of white, is refused."""
     picture = Image.fromarray(array.astype(np.int32 if array.dtype == np.int32 else np.float32))
-    with refused("picture", rule="a picture of 8"):
+    with refused_parameter("picture", rule_words="a picture of 8"):
         levels(picture=picture)
 
 
@@ -77,10 +77,10 @@ def test_level_above_white_is_refused() -> None:
     bright = np.full((16, 16), 4096, np.uint16)
     dark = np.full((16, 16), -1.0, np.float32)
     for array in (bright, dark, np.full((16, 16), np.nan, np.float32)):
-        with refused("picture", rule="levels from 0"):
+        with refused_parameter("picture", rule_words="levels from 0"):
             levels(picture=Image.fromarray(array), white=4095)
     for white in (0, -1, float("inf"), True, "65535"):
-        with refused("white", value=ANY, rule="a number > 0"):
+        with refused_parameter("white", value=ANY, rule_words="a number > 0"):
             ImageForm(white=white)  # type: ignore[arg-type]
 
 
@@ -114,7 +114,7 @@ def test_colors_of_16_bits_keep_their_upper_8_bits(
     assert ImageForm(channels=3, height=1, width=1, white=65535).levels(
         path, name="picture"
     ).ravel().tolist() == [1, 128, 255]
-    with refused("picture", rule="data.white=65535 beside"):
+    with refused_parameter("picture", rule_words="data.white=65535 beside"):
         ImageForm(channels=3, height=1, width=1, white=4095).levels(path, name="picture")
 
 
@@ -196,7 +196,7 @@ def test_half_transparent_pixels_are_blended_with_white() -> None:
 def test_picture_that_pil_cannot_convert_is_refused() -> None:
     """A picture in LAB, and bytes that are no picture, are refused."""
     for picture in (Image.new("LAB", (4, 4)), io.BytesIO(b"no picture")):
-        with refused("picture", rule="a picture that"):
+        with refused_parameter("picture", rule_words="a picture that"):
             levels(picture=picture)
 
 
@@ -229,7 +229,7 @@ def test_folder_of_pictures_over_8_bits_needs_white(tmp_path: Path) -> None:
     reader = folder_of(
         path=tmp_path, pixels=lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257
     )
-    with refused("data.table.file", rule="data.white=65535"):
+    with refused_parameter("data.table.file", rule_words="data.white=65535"):
         reader.load()
     dataset = replace(reader, white=65535).load()
     np.testing.assert_allclose(dataset.private.inputs[:][0, 0], RAMP / 255, atol=1e-6)
@@ -264,7 +264,7 @@ def test_hugging_face_pictures_are_read_like_files(tmp_path: Path) -> None:
         image_size=16,
         channels=1,
     )
-    with refused("data.private.scan", rule="data.white=65535"):
+    with refused_parameter("data.private.scan", rule_words="data.white=65535"):
         reader.load()
     dataset = replace(reader, white=65535).load()
     np.testing.assert_allclose(dataset.private.inputs[:][0, 0], np.rot90(RAMP, -1) / 255, atol=1e-6)
@@ -276,12 +276,12 @@ def test_integer_arrays_other_than_bytes_are_refused(tmp_path: Path) -> None:
         images = np.full((2, 1, 4, 4), 65535, np.uint16)
         np.savez(tmp_path / f"{split}.npz", inputs=images, labels=np.ones((2, 1), np.int64))
     reader = SplitPaths.in_folder(tmp_path, ending=".npz").arrays()
-    with refused("data.private.inputs.dtype", value="uint16"):
+    with refused_parameter("data.private.inputs.dtype", value="uint16"):
         reader.load()
 
 
 def test_celeba_photograph_over_8_bits_is_refused_by_name(tmp_path: Path) -> None:
     """A photograph of 16 bits in a copy of CelebA is refused."""
     Image.fromarray(RAMP.astype(np.uint16) * 257).save(tmp_path / "1.png")
-    with refused("image", value=ANY, rule="a readable image of 8"):
+    with refused_parameter("image", value=ANY, rule_words="a readable image of 8"):
         decode_images(image_paths=[tmp_path / "1.png"], image_size=4)

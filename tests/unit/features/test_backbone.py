@@ -20,7 +20,7 @@ from pate.files.digests import file_digest
 from pate.models.networks.resnet import torchvision_models
 from pate.progress import unwatched
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.features.pictures import (
     SIZES,
     ReaderOfDataset,
@@ -236,14 +236,14 @@ def test_unsupported_picture_size_is_refused(
         raise AssertionError("Wrong image height! Expected 224 but got 96!")
 
     monkeypatch.setattr("pate.features.backbone.BackboneExtractor.measure", refuse)
-    with refused("features.image_size", value=96):
+    with refused_parameter("features.image_size", value=96):
         replace(backbone_of(path=weights_path), image_size=96).check((3, 12, 12))
 
 
 def test_missing_package_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """The default network needs a package that is not installed. It is refused."""
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
-    with refused("features.model", value="efficientnet_lite0"):
+    with refused_parameter("features.model", value="efficientnet_lite0"):
         Backbone()
 
 

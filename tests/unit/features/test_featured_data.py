@@ -16,7 +16,7 @@ from pate.features import Patches, featured_data
 from pate.features.extracted_form import ExtractedForm
 from pate.features.featured_data import FeaturedData
 from pate.features.patches import PatchExtractor
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 from tests.unit.features.pictures import SIZES, SMALL, ReaderOfDataset, dataset
 
 BLOCK = 16
@@ -200,7 +200,7 @@ def test_measurements_of_the_fit_are_reused(
 def test_data_without_suitable_pictures_are_refused(tmp_path: Path) -> None:
     """Data without pictures, patches larger than pictures, and a cache within a file are refused."""
     data, _ = load_with_features(folder=tmp_path)
-    with refused("features", value="patches"):
+    with refused_parameter("features", value="patches"):
         FeaturedData(
             ReaderOfDataset(dataset=replace(data, preprocessing=None)),
             features=SMALL,
@@ -211,11 +211,11 @@ def test_data_without_suitable_pictures_are_refused(tmp_path: Path) -> None:
         features=replace(SMALL, patch_size=13),
         cache=tmp_path / "new",
     )
-    with refused("features.patch_size", value=13, rule="at most 12"):
+    with refused_parameter("features.patch_size", value=13, rule_words="at most 12"):
         reader.load()
     assert not (tmp_path / "new").exists()
     (tmp_path / "file").write_text("")
-    with refused("features.cache", value=ANY, rule="a folder that"):
+    with refused_parameter("features.cache", value=ANY, rule_words="a folder that"):
         FeaturedData(
             ReaderOfDataset(dataset=dataset()), features=Patches(), cache=tmp_path / "file"
         ).load()

@@ -21,7 +21,7 @@ from pate.features.patches import (
 from pate.features.public_pictures import PublicPictures
 from pate.models import LinearStudent
 from pate.progress import unwatched
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 from tests.unit.features.pictures import (
     NAMES,
     SIDE,
@@ -77,12 +77,12 @@ def test_fit_accepts_only_public_pictures() -> None:
     """`PublicPictures` takes a data set, and keeps its public pictures alone. A fit takes nothing else."""
     data = dataset()
     for wrong in (data.private, data.private.inputs, data.public):
-        with refused("dataset", value=ANY, rule="a pate.data.Dataset"):
+        with refused_parameter("dataset", value=ANY, rule_words="a pate.data.Dataset"):
             PublicPictures(wrong)  # type: ignore[arg-type]
     assert not hasattr(PublicPictures(data), "private")
     assert vars(PublicPictures(data)).keys() == {"inputs"}
     for wrong in (data, data.private, data.private.inputs):
-        with refused("pictures", value=ANY):
+        with refused_parameter("pictures", value=ANY):
             SMALL.fit(wrong, stage=unwatched)  # type: ignore[arg-type]
 
 
@@ -170,7 +170,7 @@ def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
     assert np.abs(filters.mean(axis=(1, 2, 3))).max() < 1e-6
     blank = dataset()
     blank.public.inputs.levels[:] = 7  # type: ignore[attr-defined]
-    with refused("data", rule="public pictures"):
+    with refused_parameter("data", rule_words="public pictures"):
         SMALL.fit(PublicPictures(blank), stage=unwatched)
 
 
@@ -193,22 +193,22 @@ def test_extractor_survives_a_round_trip_and_damage_is_refused(tmp_path: Path) -
         lambda data: data.replace(b"F32", b"F16"),
     ):
         path.write_bytes(damage(extractor.content))
-        with refused("file", value=ANY, rule="extractor of features"):
+        with refused_parameter("file", value=ANY, rule_words="extractor of features"):
             Extractor.load(path, remedy="none")
-    with refused("pictures.shape[1:]", value=(1, 12, 12)):
+    with refused_parameter("pictures.shape[1:]", value=(1, 12, 12)):
         loaded_extractor.extract(images[:, :1])
 
 
 @pytest.mark.parametrize(
     ("change_recipe", "refusal"),
     [
-        (partial(replace, dimension=0), refused("features.dimension", value=0)),
-        (partial(replace, patch_size=-1), refused("features.patch_size", value=-1)),
-        (partial(replace, stride=0), refused("features.stride", value=0)),
-        (partial(replace, threshold=-0.5), refused("features.threshold", value=-0.5)),
-        (partial(replace, overlap=2), refused("features.overlap", value="int")),
-        (partial(replace, compression=-1.0), refused("features.compression", value=-1.0)),
-        (partial(replace, seed=-1), refused("features.seed", value=-1)),
+        (partial(replace, dimension=0), refused_parameter("features.dimension", value=0)),
+        (partial(replace, patch_size=-1), refused_parameter("features.patch_size", value=-1)),
+        (partial(replace, stride=0), refused_parameter("features.stride", value=0)),
+        (partial(replace, threshold=-0.5), refused_parameter("features.threshold", value=-0.5)),
+        (partial(replace, overlap=2), refused_parameter("features.overlap", value="int")),
+        (partial(replace, compression=-1.0), refused_parameter("features.compression", value=-1.0)),
+        (partial(replace, seed=-1), refused_parameter("features.seed", value=-1)),
     ],
 )
 def test_settings_out_of_range_are_refused_in_one_line(

@@ -24,7 +24,7 @@ from pate.files.arrays import (
 )
 from pate.files.reading import DamagedFile, read_json, read_text
 from tests.e2e.damage import WAYS, Way, flip_one_bit, write_other_arrays, write_other_json
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 # The forms of the arrays of `written_archive`.
 FORMS = {
@@ -109,7 +109,7 @@ def test_a_damaged_json_file_is_refused(tmp_path: Path, damage_file: Way) -> Non
     path = tmp_path / "run.json"
     path.write_text('{"seed": 3, "name": "x"}\n')
     damage_file(path)
-    with refused("file", value=ANY, rule="JSON (", kind=DamagedFile):
+    with refused_parameter("file", value=ANY, rule_words="JSON (", kind=DamagedFile):
         read_json(path, remedy="copy it again")
 
 
@@ -117,10 +117,10 @@ def test_endless_json_and_broken_text_are_refused_in_one_line(tmp_path: Path) ->
     """JSON that is too deep, too long or torn, and text that is no UTF-8, are refused."""
     for text in ("[" * 100_000, "9" * 5_000, '{"a": '):
         (tmp_path / "run.json").write_text(text)
-        with refused("file", value=ANY, rule="JSON ", kind=DamagedFile):
+        with refused_parameter("file", value=ANY, rule_words="JSON ", kind=DamagedFile):
             read_json(tmp_path / "run.json", remedy="none")
     (tmp_path / "data.sha256").write_bytes(b"abc\xff")
-    with refused("file", value=ANY, rule="restore", kind=DamagedFile):
+    with refused_parameter("file", value=ANY, rule_words="restore", kind=DamagedFile):
         read_text(tmp_path / "data.sha256", remedy="restore")
 
 
@@ -136,12 +136,12 @@ def test_arrays_larger_than_their_file_are_refused(
     np.lib.format.write_array_header_1_0(header, promised_form)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("summary.npy", header.getvalue() + b"few")
-    with refused("file", value=ANY, rule="bytes where", kind=DamagedFile):
+    with refused_parameter("file", value=ANY, rule_words="bytes where", kind=DamagedFile):
         read_arrays(tmp_path / "a.npz")
     np.savez_compressed(tmp_path / "a.npz", summary=np.zeros(10**6))
-    with refused("file", value=ANY, rule="compressed array", kind=DamagedFile):
+    with refused_parameter("file", value=ANY, rule_words="compressed array", kind=DamagedFile):
         read_arrays(tmp_path / "a.npz")
-    with refused("file", value=ANY, rule="8,000,128 bytes", kind=DamagedFile):
+    with refused_parameter("file", value=ANY, rule_words="8,000,128 bytes", kind=DamagedFile):
         read_arrays(tmp_path / "a.npz", max_unpacked_bytes=1000)
     assert len(read_arrays(tmp_path / "a.npz", max_unpacked_bytes=10**7)["summary"]) == 10**6
 
@@ -152,15 +152,17 @@ def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
     for forms, refusal in (
         (
             {"summary": FORMS["summary"]},
-            refused("file", value=ANY, rule="arrays summary", kind=DamagedFile),
+            refused_parameter("file", value=ANY, rule_words="arrays summary", kind=DamagedFile),
         ),
         (
             FORMS | {"summary": ArrayForm(dtype_kinds="f")},
-            refused("file", value=ANY, rule="summary as floats", kind=DamagedFile),
+            refused_parameter("file", value=ANY, rule_words="summary as floats", kind=DamagedFile),
         ),
         (
             FORMS | {"summary": ArrayForm(dtype_kinds="i", shape=(4, 2))},
-            refused("file", value=ANY, rule="summary as integers", kind=DamagedFile),
+            refused_parameter(
+                "file", value=ANY, rule_words="summary as integers", kind=DamagedFile
+            ),
         ),
     ):
         with refusal:
@@ -295,7 +297,7 @@ def test_a_split_of_inputs_in_a_file_is_that_of_the_same_in_memory() -> None:
     assert on_disk.digest() == in_memory.digest()
     rows_with_infinity = ROWS.copy()
     rows_with_infinity[901, 3] = np.inf
-    with refused("inputs[901, 3]", rule="finite numbers"):
+    with refused_parameter("inputs[901, 3]", rule_words="finite numbers"):
         Split(
             inputs=spilled_rows(most_bytes=0, rows=rows_with_infinity),
             labels=labels,

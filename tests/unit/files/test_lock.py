@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pate.files.lock import file_lock
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 
 def test_a_lock_is_exclusive(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_a_symbolic_link_is_refused_as_a_lock_file(tmp_path: Path) -> None:
     target.write_text("mine")
     path = tmp_path / "run.lock"
     path.symlink_to(target)
-    with refused("lock", value=ANY, rule="a lock file"), file_lock(path):
+    with refused_parameter("lock", value=ANY, rule_words="a lock file"), file_lock(path):
         pass
     assert target.read_text() == "mine"
 
@@ -48,5 +48,5 @@ def test_a_folder_or_pipe_is_refused_as_a_lock_file(
     """A folder or a pipe in place of the lock file is refused."""
     path = tmp_path / "run.lock"
     make_entry(path)
-    with refused("lock", value=ANY, rule="lock file"), file_lock(path):
+    with refused_parameter("lock", value=ANY, rule_words="lock file"), file_lock(path):
         pass

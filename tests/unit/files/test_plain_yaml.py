@@ -11,7 +11,7 @@ from pate.data import TableSchema
 from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue
 from tests.memory import measure_memory
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 TENFOLD = {
     one: f"[{', '.join([f'*{before}'] * 10)}]\n"
@@ -85,7 +85,7 @@ def test_refusing_yaml_takes_little_memory(name: str) -> None:
     """Refusing YAML with repeated values, or with deep mappings, takes less than 20 MB."""
 
     def read_hostile_yaml() -> None:
-        with refused("file", rule="line"):
+        with refused_parameter("file", rule_words="line"):
             read_yaml(HOSTILE[name], name="file", rule="YAML")
 
     assert measure_memory(read_hostile_yaml).peak_memory < 20e6

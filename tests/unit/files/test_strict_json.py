@@ -20,7 +20,7 @@ from pate.files.strict_json import (
 )
 from pate.mechanisms import CertifiedTable
 from pate.validation import InvalidValue
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,13 @@ def test_a_value_without_a_form_in_json_raises(value: object) -> None:
 @pytest.mark.parametrize("data", ["nan", "1.5", "Infinity", "", None, True, [1.0]])
 def test_data_that_are_no_number_are_refused(data: object) -> None:
     """A text other than infinities, None, a truth value and a list are refused as a number."""
-    with refused("epsilon", value=ANY, rule="a number"):
+    with refused_parameter("epsilon", value=ANY, rule_words="a number"):
         read_number(data, name="epsilon")
 
 
 def test_a_number_beyond_all_floats_is_refused() -> None:
     """The whole number 10^400 is refused as a number."""
-    with refused("x", value="int"):
+    with refused_parameter("x", value="int"):
         read_number(10**400, name="x")
 
 

@@ -26,7 +26,7 @@ from pate.mechanisms import (
     RunTwice,
     StabilityTest,
 )
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 from tests.statistical.chi_square import p_value
 
 DRAWS = 20_000
@@ -134,23 +134,26 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
     """
     stability = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.5), failure_prob=1e-6)
     for wrapped, refusal in (
-        (selection(noise="gaussian"), refused("mechanism.event", value="OpposedMaximaEvent")),
+        (
+            selection(noise="gaussian"),
+            refused_parameter("mechanism.event", value="OpposedMaximaEvent"),
+        ),
         (
             LimitedDomainTopK(k=1, domain_size=2, epsilon=1.0, failure_prob=1e-6),
-            refused("mechanism.event", value="PureDpEvent"),
+            refused_parameter("mechanism.event", value="PureDpEvent"),
         ),
-        (stability, refused("mechanism.event", value="OneBitEvent")),
+        (stability, refused_parameter("mechanism.event", value="OneBitEvent")),
         (
             GapSelection(noise_scale=1.0, num_labels=2, num_teachers=9),
-            refused("mechanism.event", value="NoOpEvent"),
+            refused_parameter("mechanism.event", value="NoOpEvent"),
         ),
     ):
         for make_wrapper in (BoundaryWrapper, RunTwice):
             with refusal:
                 make_wrapper(wrapped)
-    with refused("mechanism", value="str"):
+    with refused_parameter("mechanism", value="str"):
         RunTwice(mechanism=TextMechanism())(VOTES, rng=rng())
-    with refused("mechanism", value="tuple"):
+    with refused_parameter("mechanism", value="tuple"):
         BoundaryWrapper(mechanism=())
 
 
@@ -216,7 +219,7 @@ def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
     assert answers[-1].outcome == 5
     assert (releases.session.hits, releases.session.num_calls) == ([1], 4)
     for key in (first.key, 7):
-        with refused("key", value=key):
+        with refused_parameter("key", value=key):
             releases.revise(key, accept=accept_all)
     assert releases.session.num_calls == 4
 
@@ -251,9 +254,9 @@ def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
         arguments_of_calls.append(argument)
         return True
 
-    with refused("hits", value=1, rule="fewer than target_hits=1"):
+    with refused_parameter("hits", value=1, rule_words="fewer than target_hits=1"):
         releases.release(draw=record_call, accept=record_call, epsilon=EPSILON, rng=rng())
-    with refused("hits", value=1, rule="fewer than target_hits=1"):
+    with refused_parameter("hits", value=1, rule_words="fewer than target_hits=1"):
         releases.revise(waiting.key, accept=record_call)
     assert arguments_of_calls == []
 
@@ -266,7 +269,7 @@ def test_a_session_that_covers_no_second_question_refuses_it() -> None:
         draw=draw_always(outcome=1), accept=reject_all, epsilon=EPSILON, rng=rng()
     )
     for _ in range(2):
-        with refused("target", value=ANY, rule="no larger epsilon"):
+        with refused_parameter("target", value=ANY, rule_words="no larger epsilon"):
             releases.revise(first.key, accept=accept_all)
     assert session.num_calls == 1
 
@@ -286,7 +289,7 @@ def test_a_delta_is_charged_with_the_first_question_alone() -> None:
     )
     releases.revise(first.key, accept=reject_all)
     assert releases.session.state["spent_failure_prob"] == 1.5e-7
-    with refused("failure_prob", value=3e-07, rule="at most 2e-07"):
+    with refused_parameter("failure_prob", value=3e-07, rule_words="at most 2e-07"):
         releases.release(
             draw=draw_always(outcome=1),
             accept=reject_all,
@@ -314,5 +317,5 @@ def test_an_error_in_a_question_is_charged_as_a_hit() -> None:
     with pytest.raises(ZeroDivisionError):
         releases.release(draw=divide_by_zero, accept=accept_all, epsilon=EPSILON, rng=rng())
     assert releases.session.hits == [2]
-    with refused("key", value=0):
+    with refused_parameter("key", value=0):
         releases.revise(waiting.key, accept=accept_all)

@@ -13,7 +13,7 @@ from pate.mechanisms import CanonicalTopK
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.top_k.canonical_classes import CanonicalClasses
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.statistical.chi_square import p_value
 
 
@@ -205,9 +205,9 @@ def test_prices_and_refusals() -> None:
     assert CanonicalTopK(k=1, epsilon=2.0).weight_for(num_counts=9) == 2.0
     assert CanonicalTopK(k=8, epsilon=2.0).weight_for(num_counts=9) == 2.0
     for gamma in (-0.1, 1.1, np.nan):
-        with refused("gamma", value=gamma):
+        with refused_parameter("gamma", value=gamma):
             CanonicalTopK(k=1, epsilon=1.0, noise="laplace", gamma=gamma)
-    with refused("noise", value="cauchy"):
+    with refused_parameter("noise", value="cauchy"):
         CanonicalTopK(k=1, epsilon=1.0, noise="cauchy")
-    with refused("rho", value=0.1):
+    with refused_parameter("rho", value=0.1):
         CanonicalTopK(k=1, rho=0.1, noise="laplace")

@@ -17,7 +17,7 @@ from pate.accounting import (
 from pate.array_types import FloatArray
 from pate.mechanisms import GapSelection
 from pate.mechanisms.gap_selection import SELECTION_NOISES
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 SELECTION = GapSelection(noise_scale=2.0, num_labels=4, num_teachers=6)
 
@@ -130,7 +130,7 @@ def test_large_offsets_do_not_round_gaps(noise: str, offset: float) -> None:
 
 def test_offsets_beside_which_gaps_would_be_rounded_are_refused() -> None:
     """A regularizer so large that a gap of one vote is lost in double precision is refused."""
-    with refused("regularizer", value=1e17, rule="numbers up to 2**50"):
+    with refused_parameter("regularizer", value=1e17, rule_words="numbers up to 2**50"):
         GapSelection(noise_scale=1.0, num_labels=3, num_teachers=9, regularizer=[1e17, 1e17])
     selection = GapSelection(
         noise_scale=1.0, num_labels=3, num_teachers=1000, regularizer=[0.1, -3.0]
@@ -160,5 +160,5 @@ WRONG: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("field", "value"), WRONG)
 def test_impossible_parameters_are_refused_on_one_line(field: str, value: Any) -> None:
     """A gap selection whose parameter `field` has an impossible `value` is refused by the parameter's name."""
-    with refused(field, value=ANY):
+    with refused_parameter(field, value=ANY):
         dataclasses.replace(SELECTION, **{field: value})

@@ -15,7 +15,7 @@ from pate.mechanisms import JointTopK, PermuteAndFlipJointTopK
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.top_k.joint_classes import JointClasses
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.statistical.chi_square import p_value
 
 Sequence = tuple[int, ...]
@@ -213,10 +213,10 @@ def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
     """
     counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
     without_failures = PermuteAndFlipJointTopK(k=1000, epsilon=math.log(30_000))
-    with refused("failure_prob", value=0.0, rule="2.7e-22"):
+    with refused_parameter("failure_prob", value=0.0, rule_words="2.7e-22"):
         without_failures(counts, rng=np.random.default_rng(0))
     too_large_epsilon = PermuteAndFlipJointTopK(k=1000, epsilon=61.0, failure_prob=0.5)
-    with refused("failure_prob", value=0.5):
+    with refused_parameter("failure_prob", value=0.5):
         too_large_epsilon(counts, rng=np.random.default_rng(0))
     mechanism = PermuteAndFlipJointTopK(k=1000, epsilon=30.0, failure_prob=1e-12)
     assert mechanism.event == ApproximateEvent(PureDpEvent(epsilon=30.0), failure_prob=1e-12)

@@ -24,7 +24,7 @@ from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.testing import Claim, verify
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 
 def test_one_shot_gumbel_is_peeling() -> None:
@@ -111,13 +111,13 @@ def test_impossible_parameters_are_refused() -> None:
 
     `LipschitzTopK` refuses the name of an unknown noise.
     """
-    with refused("noise_scale", value="nan", rule="a number > 0"):
+    with refused_parameter("noise_scale", value="nan", rule_words="a number > 0"):
         SubsetPeeling(noise_scale=math.nan)
-    with refused("counts", value="970200 sequences", rule="at most 100000"):
+    with refused_parameter("counts", value="970200 sequences", rule_words="at most 100000"):
         SubsetPeeling(noise_scale=1.0).distribution_of(
             np.arange(100), candidate_mask=np.ones(100, dtype=bool), num_picks=3
         )
-    with refused("noise", value="laplas"):
+    with refused_parameter("noise", value="laplas"):
         LipschitzTopK(k=1, epsilon=0.1, noise="laplas")
 
 
@@ -172,13 +172,13 @@ def test_the_price_of_add_remove_does_not_hold_for_replacing_a_record() -> None:
 @pytest.mark.parametrize("mechanism", [LIMITED_DOMAIN, TOP_STABLE], ids=["limited", "stable"])
 def test_impossible_arguments_and_counts_are_refused(mechanism: Any) -> None:
     """Both mechanisms with a domain refuse impossible sizes, failure probabilities, epsilons and counts."""
-    with refused("domain_size", value=0):
+    with refused_parameter("domain_size", value=0):
         replace(mechanism, domain_size=0)
-    with refused("failure_prob", value=0):
+    with refused_parameter("failure_prob", value=0):
         replace(mechanism, failure_prob=0)
-    with refused("failure_prob", value=1.0):
+    with refused_parameter("failure_prob", value=1.0):
         replace(mechanism, failure_prob=1.0)
-    with refused("epsilon", value=-1):
+    with refused_parameter("epsilon", value=-1):
         replace(mechanism, epsilon=-1)
     for counts, name in (([1, 2], "domain_size"), ([1, 2, -4], "counts")):
         with pytest.raises(InvalidValue, match=rf"^{name}.*: expected"):
@@ -187,7 +187,7 @@ def test_impossible_arguments_and_counts_are_refused(mechanism: Any) -> None:
 
 def test_a_stable_set_needs_a_label_outside_its_domain() -> None:
     """`TopStableTopK` with a domain of 3 labels refuses counts of 3 labels."""
-    with refused("domain_size", value=3, rule="at most 2"):
+    with refused_parameter("domain_size", value=3, rule_words="at most 2"):
         TOP_STABLE(np.array([3, 2, 1]), rng=np.random.default_rng(0))
 
 

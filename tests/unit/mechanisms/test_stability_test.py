@@ -20,7 +20,7 @@ from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
 from pate.mechanisms import CertifiedTable, StabilityTest, optimal_stability_table
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 
 @pytest.mark.parametrize(
@@ -213,17 +213,17 @@ def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> No
     Its file is refused if one probability in it is raised.
     """
     table = optimal_table(order=7.5, rdp_budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
-    with refused("rdp", value=ANY, rule="at least 0.0015"):
+    with refused_parameter("rdp", value=ANY, rule_words="at least 0.0015"):
         replace(table, rdp=0.9 * table.rdp)
     for rdp, order in ((table.rdp, 8.0), (float(np.nextafter(table.rdp, 0.0)), table.order)):
-        with refused("rdp", value=ANY, rule="what the table costs at order"):
+        with refused_parameter("rdp", value=ANY, rule_words="what the table costs at order"):
             replace(table, rdp=rdp, order=order)
     table_path = tmp_path / "table.json"
     table.save(table_path)
     numerator = table.numerators[60]
     raised_text = table_path.read_text().replace(str(numerator), str(numerator + 2**40))
     table_path.write_text(raised_text)
-    with refused("table", value=ANY, rule="at least"):
+    with refused_parameter("table", value=ANY, rule_words="at least"):
         CertifiedTable.load(table_path)
 
 
@@ -284,7 +284,7 @@ CERTIFIED_TABLE = CertifiedTable.from_test(TEST_OF_12_TEACHERS, order=3.0)
 @pytest.mark.parametrize("parameters", INVALID_PARAMETERS, ids=str)
 def test_gaussian_test_refuses_an_impossible_parameter(parameters: InvalidParameters) -> None:
     """`StabilityTest.gaussian` names the impossible parameter."""
-    with refused(parameters.invalid, value=ANY):
+    with refused_parameter(parameters.invalid, value=ANY):
         StabilityTest.gaussian(
             test_std=parameters.test_std,
             failure_prob=parameters.failure_prob,
@@ -296,7 +296,7 @@ def test_gaussian_test_refuses_an_impossible_parameter(parameters: InvalidParame
 @pytest.mark.parametrize("parameters", INVALID_PARAMETERS, ids=str)
 def test_laplace_test_refuses_an_impossible_parameter(parameters: InvalidParameters) -> None:
     """`StabilityTest.laplace` names the impossible parameter."""
-    with refused(parameters.invalid, value=ANY):
+    with refused_parameter(parameters.invalid, value=ANY):
         StabilityTest.laplace(
             test_std=parameters.test_std,
             failure_prob=parameters.failure_prob,
@@ -317,7 +317,7 @@ def test_laplace_test_refuses_an_impossible_parameter(parameters: InvalidParamet
 )
 def test_impossible_pass_probabilities_are_refused(pass_probs: tuple[float, ...]) -> None:
     """Pass probabilities must be rising probabilities, at most `failure_prob` up to the sensitivity."""
-    with refused("pass_probs", value=ANY):
+    with refused_parameter("pass_probs", value=ANY):
         StabilityTest(pass_probs=pass_probs, failure_prob=0.01)
 
 
@@ -326,7 +326,7 @@ def test_impossible_pass_probabilities_are_refused(pass_probs: tuple[float, ...]
 )
 def test_a_gap_that_no_votes_have_is_refused(invalid: str, gap: float) -> None:
     """A gap must be a whole number in 0..num_teachers."""
-    with refused(invalid, value=ANY):
+    with refused_parameter(invalid, value=ANY):
         TEST_OF_12_TEACHERS(np.array([gap]), rng=np.random.default_rng(0))
 
 
@@ -344,7 +344,7 @@ def test_optimal_table_refuses_an_impossible_argument(
     invalid: str, order: float, rdp_budget: float, failure_prob: float, num_levels: int
 ) -> None:
     """`optimal_stability_table` names the impossible argument."""
-    with refused(invalid, value=ANY):
+    with refused_parameter(invalid, value=ANY):
         optimal_stability_table(
             order=order, rdp_budget=rdp_budget, failure_prob=failure_prob, num_levels=num_levels
         )
@@ -365,19 +365,19 @@ def test_certified_table_refuses_impossible_numerators(
     invalid: str, numerators: tuple[float, ...]
 ) -> None:
     """A certified table with other numerators is refused, by the name of the rule that they break."""
-    with refused(invalid, value=ANY):
+    with refused_parameter(invalid, value=ANY):
         replace(CERTIFIED_TABLE, numerators=numerators)
 
 
 def test_certified_table_refuses_the_order_1() -> None:
     """The Renyi order of a certified table must exceed 1."""
-    with refused("order", value=ANY):
+    with refused_parameter("order", value=ANY):
         replace(CERTIFIED_TABLE, order=1.0)
 
 
 def test_certified_table_refuses_an_unknown_adjacency() -> None:
     """The adjacency of a certified table must be a known one."""
-    with refused("adjacency", value=ANY):
+    with refused_parameter("adjacency", value=ANY):
         replace(CERTIFIED_TABLE, adjacency="sideways")
 
 
@@ -386,7 +386,7 @@ def test_file_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
     contradict one another.
     """
     path = tmp_path / "table.json"
-    with refused("table", value=ANY, rule="a file that"):
+    with refused_parameter("table", value=ANY, rule_words="a file that"):
         CertifiedTable.load(path)
     CertifiedTable.from_test(TEST_OF_12_TEACHERS, order=3.0).save(path)
     values = json.loads(path.read_text())
@@ -396,5 +396,5 @@ def test_file_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
     damaged = ["", "[]", "{}", "3", '{"format": "pate stability table", "order": 2}']
     for text in contradictions + damaged:
         path.write_text(text)
-        with refused("table", value=ANY, rule="the JSON of"):
+        with refused_parameter("table", value=ANY, rule_words="the JSON of"):
             CertifiedTable.load(path)

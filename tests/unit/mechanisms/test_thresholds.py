@@ -20,7 +20,7 @@ from pate.mechanisms import (
     SparseVector,
     SweepTopK,
 )
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.statistical.chi_square import p_value
 
 
@@ -92,17 +92,17 @@ def test_impossible_values_are_refused() -> None:
 
     An empty array of counts is allowed.
     """
-    with refused("upper", value=3, rule="more than lower=3"):
+    with refused_parameter("upper", value=3, rule_words="more than lower=3"):
         BetweenThresholds(lower=3, upper=3, epsilon=1.0)
     above = AboveThreshold(threshold=3, epsilon=1.0)
     for values, refusal in (
-        (np.array([0.5]), refused("values.dtype", value="float64")),
-        (np.zeros((2, 2), dtype=int), refused("values.shape", value=(2, 2))),
-        (np.array([2**60]), refused("values", value=1152921504606846976)),
+        (np.array([0.5]), refused_parameter("values.dtype", value="float64")),
+        (np.zeros((2, 2), dtype=int), refused_parameter("values.shape", value=(2, 2))),
+        (np.array([2**60]), refused_parameter("values", value=1152921504606846976)),
     ):
         with refusal:
             above(values, rng=np.random.default_rng(0))
-    with refused("largest", value=2, rule="a whole number >= 3"):
+    with refused_parameter("largest", value=2, rule_words="a whole number >= 3"):
         above.probabilities(values=3, largest=2)
     no_counts = np.zeros(0, dtype=int)
     assert above(no_counts, rng=np.random.default_rng(0)).values.shape == (0,)
@@ -286,5 +286,5 @@ def test_impossible_parameters_are_refused(
     make_invalid: Callable[[], object], name: str, value: object
 ) -> None:
     """A copy of a valid mechanism with one impossible parameter is refused, by the parameter's name and value."""
-    with refused(name, value=value):
+    with refused_parameter(name, value=value):
         make_invalid()

@@ -30,7 +30,7 @@ from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.top_k.mechanism import TopKMechanism
 from pate.mechanisms.top_k.sorted_counts import stable_sort
 from pate.validation import InvalidValue
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 from tests.statistical.chi_square import p_value
 
 PURE: list[Callable[..., TopKMechanism]] = [
@@ -115,17 +115,17 @@ def test_impossible_counts_and_seeds_are_refused_in_one_line(mechanism: TopKMech
     for counts in IMPOSSIBLE_COUNTS:
         with pytest.raises(InvalidValue, match=r"^(counts|k=2)[^\n]*: expected [^\n]*$"):
             mechanism(counts, rng=np.random.default_rng(0))
-    with refused("rng", value=3):
+    with refused_parameter("rng", value=3):
         mechanism(np.array([1, 2, 3]), rng=3)
 
 
 def test_distributions_are_for_one_small_histogram() -> None:
     """Exact distributions are refused for a batch, for counts that spread widely, and for many labels."""
-    with refused("counts.shape", value=(1, 3)):
+    with refused_parameter("counts.shape", value=(1, 3)):
         PeelingTopK(k=1, epsilon=1.0).distribution(np.array([[1, 2, 3]]))
-    with refused("spread", value=ANY, rule="values at most 5000"):
+    with refused_parameter("spread", value=ANY, rule_words="values at most 5000"):
         LaplaceTopK(k=1, epsilon=1e6).distribution(np.array([1, 2, 3]))
-    with refused("counts", value="970200 sequences", rule="at most 100000"):
+    with refused_parameter("counts", value="970200 sequences", rule_words="at most 100000"):
         PeelingTopK(k=3, epsilon=1.0).distribution(np.arange(100))
 
 
@@ -155,13 +155,13 @@ def test_the_approximate_price_is_refused_outside_its_range() -> None:
 
     These are `epsilon`, `failure_prob` and `max_labels`.
     """
-    with refused("epsilon", value=0.3):
+    with refused_parameter("epsilon", value=0.3):
         LaplaceTopK(k=1, epsilon=0.3, failure_prob=0.01)
     for failure_prob in (0.0, 0.06, math.nan):
-        with refused("failure_prob", value=failure_prob):
+        with refused_parameter("failure_prob", value=failure_prob):
             LaplaceTopK(k=1, epsilon=0.1, failure_prob=failure_prob)
     for max_labels in (2, 0):
-        with refused("max_labels", value=max_labels):
+        with refused_parameter("max_labels", value=max_labels):
             LaplaceTopK(k=1, epsilon=0.1, failure_prob=0.01, max_labels=max_labels)
 
 

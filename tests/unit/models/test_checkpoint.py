@@ -23,7 +23,7 @@ from pate.models import (
     cast_votes,
 )
 from pate.validation import InvalidValue
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 PLAIN = {"weights": np.zeros(2, np.float32), "loss_curve": np.zeros(1, np.float32)}
 
@@ -67,7 +67,7 @@ def file_name(first_teacher, last_teacher=None):
 
 def refused_as_unsigned():
     """Returns the refusal of a file of teachers without this run's signature."""
-    return refused("file", value=ANY, rule="teachers that this run signed")
+    return refused_parameter("file", value=ANY, rule_words="teachers that this run signed")
 
 
 def test_a_planted_pickle_is_refused_and_never_run(store, trained_teacher, tmp_path, queries):
@@ -160,9 +160,9 @@ def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
         path.mkdir()
     else:
         path.write_text(changed[damage])
-    with refused("secret", value=ANY, rule="remove it and"):
+    with refused_parameter("secret", value=ANY, rule_words="remove it and"):
         store.load(teacher=0)
-    with refused("secret", value=ANY, rule="remove it and"):
+    with refused_parameter("secret", value=ANY, rule_words="remove it and"):
         store.save(states={1: state_of(value="b")})
 
 
@@ -178,7 +178,7 @@ def test_a_foreign_key_or_other_records_are_refused(tmp_path, monkeypatch):
         with refused_as_unsigned():
             stores[records].load(teacher=0)
     monkeypatch.setattr("pate.files.secret.os.geteuid", lambda: os.getuid() + 1)
-    with refused("secret", value=ANY, rule="user"):
+    with refused_parameter("secret", value=ANY, rule_words="user"):
         stores["one"].load(teacher=0)
 
 
@@ -231,7 +231,7 @@ def test_the_teachers_of_a_torn_file_are_missing(store, num_bytes):
     path.write_bytes(content[:num_bytes])
     (store.folder / f".{file_name(first_teacher=2)}.4711.partial").write_bytes(b"half")
     assert store.missing(num_teachers=3) == [0, 1, 2]
-    with refused("file", value=ANY, rule="teacher 0"):
+    with refused_parameter("file", value=ANY, rule_words="teacher 0"):
         store.load(teacher=0)
     store.recover()
     assert list(store.folder.iterdir()) == []
@@ -249,11 +249,11 @@ def test_a_folder_in_place_of_a_checkpoint_is_refused(store, put_in_place):
     """A folder or link has the name of a checkpoint. Each use of the store refuses it."""
     store.save(states={0: STATE})
     put_in_place(store.folder / file_name(first_teacher=1, last_teacher=9))
-    with refused("file", value=ANY):
+    with refused_parameter("file", value=ANY):
         store.recover()
-    with refused("file", value=ANY):
+    with refused_parameter("file", value=ANY):
         store.missing(num_teachers=1)
-    with refused("file", value=ANY):
+    with refused_parameter("file", value=ANY):
         store.load(teacher=0)
 
 
@@ -302,7 +302,7 @@ def test_confidences_of_a_wrong_shape_or_range_are_refused(shards, queries, stor
     states_without_losses = [{"weights": np.zeros(3)}] * 2
     fit_many = MagicMock(return_value=states_without_losses)
     monkeypatch.setattr(MLPTeacher, "fit_many", fit_many)
-    with refused("state", value="weights"):
+    with refused_parameter("state", value="weights"):
         StackedEngine().train(job)
     assert store.missing(num_teachers=2) == [0, 1]
     monkeypatch.undo()

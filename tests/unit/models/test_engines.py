@@ -30,7 +30,7 @@ from pate.models import (
     training,
 )
 from pate.models.training import WorkersLost
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 LINEAR = LinearTeacher(device="cpu")
 MLP = MLPTeacher(hidden=8, epochs=3, device="cpu")
@@ -171,7 +171,7 @@ def test_each_teacher_is_trained_on_its_own_shard(ten_shards, tmp_path):
 
     The output is shifted so that the teacher's threshold lies at 0.5. No teacher at all is refused.
     """
-    with refused("num_teachers", value=0, rule="a whole number >= 1"):
+    with refused_parameter("num_teachers", value=0, rule_words="a whole number >= 1"):
         TrainingJob(teacher=LINEAR, shards=ten_shards, seeds=[], store=CheckpointStore(tmp_path))
     store = train(
         engine=StackedEngine(chunk_size=4), teacher=LINEAR, shards=ten_shards, folder=tmp_path
@@ -417,7 +417,7 @@ def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_p
 )
 def test_impossible_settings_of_engines_are_refused(make_engine, name):
     """A negative number in an engine's settings is refused under its name."""
-    with refused(name, value=-1):
+    with refused_parameter(name, value=-1):
         make_engine()
 
 

@@ -13,7 +13,7 @@ from pate.models import KernelTeacher, LowRankStudent, StudentModel, kernel_vote
 from pate.models.released_model import ReleasedModel
 from pate.validation import InvalidValue
 from pate.votes.public_pca import PublicPCA
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 RNG = np.random.default_rng(0)
 PUBLIC_INPUTS = RNG.normal(size=(300, 6)).astype(np.float32)
@@ -57,7 +57,10 @@ def vote_blocks(teacher_of, num_teachers, labels=LABELS):
 
 @pytest.mark.parametrize(
     ("num_teachers", "refusal"),
-    [(49, refused("num_teachers", value=49)), (51, refused("teacher", value=50))],
+    [
+        (49, refused_parameter("num_teachers", value=49)),
+        (51, refused_parameter("teacher", value=50)),
+    ],
 )
 def test_every_teacher_has_a_record_and_every_record_a_teacher(num_teachers, refusal):
     """50 records have a teacher each. 49 and 51 teachers are refused."""

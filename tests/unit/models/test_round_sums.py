@@ -24,7 +24,7 @@ from pate.models.worker_sums import WorkerSums
 from pate.votes.round_records import RoundRecords
 from pate.votes.round_sums import RoundSums, ThreadSums
 from pate.votes.round_votes import RoundQuestion
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.models.small_rounds import deadly_question, question_of, records_of
 
 
@@ -152,7 +152,7 @@ def test_an_error_in_a_process_is_raised_here_under_its_name(close_at_test_end: 
     records.inputs[5, 1] = np.nan
     sums = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(records))
     for _ in range(2):
-        with refused("inputs", value="NaN or infinity"):
+        with refused_parameter("inputs", value="NaN or infinity"):
             sums.total(question_of(records=records))
 
 
@@ -325,7 +325,7 @@ def test_a_gpu_refuses_inputs_without_numbers() -> None:
     """A student whose weights are NaN is refused before anything is summed."""
     records = records_of()
     question = replace(question_of(records=records), label_scale=np.array([np.nan, 1.0, 1.0]))
-    with refused("votes", value="NaN or infinity"):
+    with refused_parameter("votes", value="NaN or infinity"):
         gpu_sums_on_processor(records=records).total(question)
 
 

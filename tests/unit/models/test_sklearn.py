@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from pate.models import Shard, SklearnTeacher
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 
 def confidences_of_one_teacher(estimator, shard):
@@ -88,7 +88,7 @@ def test_equal_seeds_give_equal_teachers(shards, queries):
 def test_estimators_that_cannot_be_fitted_are_refused_with_the_label() -> None:
     """Values that are no estimator are refused, and an estimator that fails on a rare label when it is fitted."""
     for no_estimator in (3, DecisionTreeClassifier):
-        with refused("estimator", value=ANY, rule="an unfitted scikit-learn"):
+        with refused_parameter("estimator", value=ANY, rule_words="an unfitted scikit-learn"):
             SklearnTeacher(no_estimator)
     labels = np.zeros((12, 2), dtype=bool)
     labels[:6, 0] = True
@@ -97,5 +97,5 @@ def test_estimators_that_cannot_be_fitted_are_refused_with_the_label() -> None:
         inputs=np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32), labels=labels
     )
     estimator = CalibratedClassifierCV(LinearSVC(), cv=3)
-    with refused("teacher.estimator", value="CalibratedClassifierCV"):
+    with refused_parameter("teacher.estimator", value="CalibratedClassifierCV"):
         SklearnTeacher(estimator).fit_many(shards=[shard], seeds=[0])

@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from pate.models import LinearStudent, LogisticStudent, MLPStudent, StudentModel, student_model
 from pate.models.thresholds import best_threshold
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 SMALL_MLP = MLPStudent(hidden=16, epochs=60, learning_rate=1e-2)
 
@@ -57,7 +57,7 @@ def test_it_learns_probabilities_and_labels_of_every_input(student, rows, held_o
     assert student_f1 > max(
         0.7, micro_f1(labels=held_out.labels, predicted=np.ones_like(predicted)) + 0.1
     )
-    with refused("inputs.shape", value=(4, 3), rule="[m, 15]"):
+    with refused_parameter("inputs.shape", value=(4, 3), rule_words="[m, 15]"):
         model.predict(np.zeros((4, 3), np.float32))
 
 
@@ -87,27 +87,27 @@ def test_students_learn_from_few_answers(student, rows, held_out, size):
 @pytest.mark.parametrize(
     ("inputs", "labels", "seed", "refusal"),
     [
-        (np.zeros((3, 2)), np.zeros((3, 2)), 0, refused("labels.dtype", value="float64")),
+        (np.zeros((3, 2)), np.zeros((3, 2)), 0, refused_parameter("labels.dtype", value="float64")),
         (
             np.zeros((3, 2)),
             np.zeros((2, 2), bool),
             0,
-            refused("labels.shape", value=(2, 2)),
+            refused_parameter("labels.shape", value=(2, 2)),
         ),
         (
             np.zeros((3, 2)),
             np.zeros(3, bool),
             0,
-            refused("labels.shape", value=(3,)),
+            refused_parameter("labels.shape", value=(3,)),
         ),
-        (np.zeros(3), np.zeros((3, 2), bool), 0, refused("inputs.shape", value=(3,))),
+        (np.zeros(3), np.zeros((3, 2), bool), 0, refused_parameter("inputs.shape", value=(3,))),
         (
             np.full((3, 2), np.inf),
             np.zeros((3, 2), bool),
             0,
-            refused("inputs[0, 0]", rule="finite"),
+            refused_parameter("inputs[0, 0]", rule_words="finite"),
         ),
-        (np.zeros((3, 2)), np.zeros((3, 2), bool), -1, refused("seed", value=-1)),
+        (np.zeros((3, 2)), np.zeros((3, 2), bool), -1, refused_parameter("seed", value=-1)),
     ],
 )
 def test_impossible_rows_are_refused(student, inputs, labels, seed, refusal):
@@ -176,7 +176,7 @@ def test_the_folder_holds_two_plain_files_and_names_an_unknown_kind(student_fold
     assert (card["kind"], card["num_rows"], card["input_shape"]) == ("linear", 120, [15])
     assert 0 < card["threshold"] <= 1
     (student_folder / "student.json").write_text(json.dumps({**card, "kind": "linaer"}))
-    with refused("kind", value="linaer"):
+    with refused_parameter("kind", value="linaer"):
         StudentModel.load(student_folder)
 
 

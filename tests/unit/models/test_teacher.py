@@ -19,7 +19,7 @@ from pate.models import (
 from pate.models.teacher import IsolatedTeacher, isolate
 from pate.run.train import train
 from tests.e2e.small_run import small_dataset, small_plan
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 TEACHERS = [
     LinearTeacher(device="cpu"),
@@ -86,15 +86,15 @@ def test_a_teacher_depends_on_its_own_shard_alone(teacher, shards, queries):
 
 def test_shards_that_do_not_match_are_refused(teacher, shards):
     """No shards, too few seeds, and shards of different widths or labels are refused."""
-    with refused("len(shards)", value=0):
+    with refused_parameter("len(shards)", value=0):
         teacher.fit_many(shards=[], seeds=[])
-    with refused("len(seeds)", value=2, rule="6"):
+    with refused_parameter("len(seeds)", value=2, rule_words="6"):
         teacher.fit_many(shards=shards, seeds=[1, 2])
     narrow_shard = Shard(inputs=shards[0].inputs[:, :3], labels=shards[0].labels)
-    with refused("inputs.shape[1:]", value=(3,), rule="(12,)"):
+    with refused_parameter("inputs.shape[1:]", value=(3,), rule_words="(12,)"):
         teacher.fit_many(shards=[shards[0], narrow_shard], seeds=[0, 1])
     shard_with_fewer_labels = Shard(inputs=shards[0].inputs, labels=shards[0].labels[:, :2])
-    with refused("labels.shape[1]", value=2, rule="5"):
+    with refused_parameter("labels.shape[1]", value=2, rule_words="5"):
         teacher.fit_many(shards=[shards[0], shard_with_fewer_labels], seeds=[0, 1])
 
 
@@ -104,21 +104,25 @@ def test_shards_that_do_not_match_are_refused(teacher, shards):
         (
             np.zeros((0, 3)),
             np.zeros((0, 2), bool),
-            refused("len(inputs)", value=0),
+            refused_parameter("len(inputs)", value=0),
         ),
-        (np.zeros(3), np.zeros((3, 2), bool), refused("inputs.shape", value=(3,))),
+        (np.zeros(3), np.zeros((3, 2), bool), refused_parameter("inputs.shape", value=(3,))),
         (
             np.zeros((3, 2)),
             np.zeros((2, 2), bool),
-            refused("labels.shape", value=(2, 2)),
+            refused_parameter("labels.shape", value=(2, 2)),
         ),
         (
             np.zeros((3, 2)),
             np.zeros((3, 0), bool),
-            refused("labels.shape", value=(3, 0)),
+            refused_parameter("labels.shape", value=(3, 0)),
         ),
-        (np.zeros((3, 2)), np.zeros((3, 2)), refused("labels.dtype", value="float64")),
-        (np.full((3, 2), np.nan), np.zeros((3, 2), bool), refused("inputs[0, 0]", rule="finite")),
+        (np.zeros((3, 2)), np.zeros((3, 2)), refused_parameter("labels.dtype", value="float64")),
+        (
+            np.full((3, 2), np.nan),
+            np.zeros((3, 2), bool),
+            refused_parameter("inputs[0, 0]", rule_words="finite"),
+        ),
     ],
 )
 def test_an_impossible_shard_is_refused(inputs, labels, refusal):

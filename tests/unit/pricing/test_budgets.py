@@ -9,7 +9,7 @@ from pate.accounting import Budget, RdpAccountant
 from pate.aggregators import GaussianVotes, StableTopK
 from pate.pricing import PersonBudgets, QueryBudget, budget_from_settings, plan_release
 from pate.votes import VoteShape
-from tests.refusals import Refusal, refused
+from tests.refusals import Refusal, refused_parameter
 
 SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=800)
 
@@ -39,13 +39,13 @@ def test_deprecated_budget_name_makes_an_equal_budget() -> None:
 @pytest.mark.parametrize(
     ("target_epsilon", "max_epsilon", "budgets", "refusal"),
     [
-        (1.0, 1.0, None, refused("max_epsilon", value=1.0)),
-        (1.0, None, [1.0, 4.0], refused("target_epsilon", value=1.0)),
-        (None, 1.0, [1.0, 4.0], refused("max_epsilon", value=1.0)),
-        (None, 0.0, None, refused("max_epsilon", value=0.0)),
-        (-1.0, None, None, refused("target_epsilon", value=-1.0)),
-        (None, None, {"usual": 0.0}, refused("budgets.usual", value=0.0)),
-        (None, None, [], refused("budgets", value=0)),
+        (1.0, 1.0, None, refused_parameter("max_epsilon", value=1.0)),
+        (1.0, None, [1.0, 4.0], refused_parameter("target_epsilon", value=1.0)),
+        (None, 1.0, [1.0, 4.0], refused_parameter("max_epsilon", value=1.0)),
+        (None, 0.0, None, refused_parameter("max_epsilon", value=0.0)),
+        (-1.0, None, None, refused_parameter("target_epsilon", value=-1.0)),
+        (None, None, {"usual": 0.0}, refused_parameter("budgets.usual", value=0.0)),
+        (None, None, [], refused_parameter("budgets", value=0)),
     ],
     ids=[
         "noise and queries",
@@ -72,7 +72,7 @@ def test_conflicting_settings_are_refused(
 
 def test_unordered_classes_are_refused() -> None:
     """`PersonBudgets` refuses classes that are not listed by rising epsilon."""
-    with refused("budgets", value=[4.0, 1.0]):
+    with refused_parameter("budgets", value=[4.0, 1.0]):
         PersonBudgets(delta=1e-6, epsilon=1.0, classes={"usual": 4.0, "cautious": 1.0})
 
 
@@ -88,7 +88,7 @@ def test_plan_lowers_only_a_failure_prob_of_none() -> None:
     assert isinstance(planned.aggregator, StableTopK)
     assert planned.aggregator.failure_prob == 6e-11
     with_failure_prob = StableTopK(selection_scale=20.0, test_std=20.0, failure_prob=1e-9)
-    with refused("failure_prob", value=1e-9) as caught:
+    with refused_parameter("failure_prob", value=1e-9) as caught:
         plan_release(with_failure_prob, shape=large_shape, budget=Budget(delta=1e-6))
     remedies = {remedy.name: remedy.value for remedy in caught.value.remedies}
     assert remedies == {"failure_prob": 6e-11, "num_queries": 600}

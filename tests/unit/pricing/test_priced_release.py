@@ -26,7 +26,7 @@ from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.pricing import PricedRelease, budget_from_settings, largest_num_queries, plan_release
 from pate.pricing.affordable_queries import require_achievable_delta
 from pate.votes import VoteShape
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +135,7 @@ def test_plan_is_refused_if_failure_probabilities_use_up_delta(
     The plan is refused, with and without a target epsilon.
     """
     failing = StableTopK(selection_scale=40.0, test_std=60.0, failure_prob=1e-8)
-    with refused("failure_prob", value=1e-08):
+    with refused_parameter("failure_prob", value=1e-08):
         plan_release(
             failing,
             shape=SHAPE,
@@ -280,7 +280,7 @@ def test_event_is_priced_by_the_only_accountant_that_supports_it() -> None:
 )
 def test_shape_of_fractions_is_refused(make_shape: Callable[[], VoteShape], name: str) -> None:
     """A shape of 2.5 queries, labels or teachers is refused."""
-    with refused(name, value=2.5):
+    with refused_parameter(name, value=2.5):
         make_shape()
 
 
@@ -288,26 +288,28 @@ def test_shape_of_fractions_is_refused(make_shape: Callable[[], VoteShape], name
     ("make_budget", "refusal"),
     [
         pytest.param(
-            lambda: budget(target_delta=1.0), refused("target_delta", value=1.0), id="delta of 1"
+            lambda: budget(target_delta=1.0),
+            refused_parameter("target_delta", value=1.0),
+            id="delta of 1",
         ),
         pytest.param(
             lambda: budget(target_epsilon=0.0),
-            refused("target_epsilon", value=0.0),
+            refused_parameter("target_epsilon", value=0.0),
             id="epsilon of 0",
         ),
         pytest.param(
             lambda: budget(max_epsilon=math.inf),
-            refused("max_epsilon", value=math.inf),
+            refused_parameter("max_epsilon", value=math.inf),
             id="infinite epsilon",
         ),
         pytest.param(
             lambda: budget(accountant="rdp"),
-            refused("accountant", value="rdp", rule="a class such as "),
+            refused_parameter("accountant", value="rdp", rule_words="a class such as "),
             id="name of an accountant",
         ),
         pytest.param(
             lambda: budget(target_epsilon=8.0, max_epsilon=2.0),
-            refused("max_epsilon", value=2.0, rule="no target_epsilon beside it"),
+            refused_parameter("max_epsilon", value=2.0, rule_words="no target_epsilon beside it"),
             id="two epsilons",
         ),
     ],
@@ -326,9 +328,9 @@ def test_smallest_achievable_delta_is_2_to_the_minus_53_for_each_label() -> None
     assert (
         require_achievable_delta(target_delta=smallest, num_queries=600, num_labels=40) == smallest
     )
-    with refused("target_delta", value=1e-30, rule="at least 2.67e-12"):
+    with refused_parameter("target_delta", value=1e-30, rule_words="at least 2.67e-12"):
         require_achievable_delta(target_delta=1e-30, num_queries=600, num_labels=40)
-    with refused("num_queries", value=0):
+    with refused_parameter("num_queries", value=0):
         require_achievable_delta(target_delta=1e-6, num_queries=0, num_labels=40)
 
 
@@ -337,17 +339,19 @@ def test_smallest_achievable_delta_is_2_to_the_minus_53_for_each_label() -> None
     [
         pytest.param(
             lambda: plan_cheap_queries(max_epsilon=0.001),
-            refused("max_epsilon", value=0.001, rule="at least 0.1000, the price of one query"),
+            refused_parameter(
+                "max_epsilon", value=0.001, rule_words="at least 0.1000, the price of one query"
+            ),
             id="less than one query costs",
         ),
         pytest.param(
             lambda: plan_cheap_queries(target_delta=1e-12),
-            refused("target_delta", value=1e-12, rule="at least 2.67e-12"),
+            refused_parameter("target_delta", value=1e-12, rule_words="at least 2.67e-12"),
             id="delta too small for 600 queries",
         ),
         pytest.param(
             lambda: plan_cheap_queries(target_delta=1e-15, max_epsilon=1.0),
-            refused("target_delta", value=1e-15, rule="at least 4.45e-15"),
+            refused_parameter("target_delta", value=1e-15, rule_words="at least 4.45e-15"),
             id="delta too small for one query",
         ),
     ],
@@ -364,26 +368,30 @@ def test_plan_refuses_impossible_budgets(
     ("count_queries", "refusal"),
     [
         pytest.param(
-            lambda: affordable_queries(at_most=0), refused("at_most", value=0), id="no queries"
+            lambda: affordable_queries(at_most=0),
+            refused_parameter("at_most", value=0),
+            id="no queries",
         ),
         pytest.param(
             lambda: affordable_queries(target_delta=1e-15),
-            refused("target_delta", value=1e-15, rule="at least 4.45e-15"),
+            refused_parameter("target_delta", value=1e-15, rule_words="at least 4.45e-15"),
             id="delta too small for one query",
         ),
         pytest.param(
             lambda: affordable_queries(max_epsilon=0.01),
-            refused("max_epsilon", value=0.01, rule=", the price of one query"),
+            refused_parameter("max_epsilon", value=0.01, rule_words=", the price of one query"),
             id="less than one query costs",
         ),
         pytest.param(
             lambda: affordable_queries(max_epsilon=math.nan),
-            refused("max_epsilon", value=math.nan),
+            refused_parameter("max_epsilon", value=math.nan),
             id="epsilon is no number",
         ),
         pytest.param(
             lambda: affordable_queries(target_delta=1e-10, failure_prob=1e-9),
-            refused("failure_prob", value=ANY, rule="1e-09 in all uses up target_delta=1e-10"),
+            refused_parameter(
+                "failure_prob", value=ANY, rule_words="1e-09 in all uses up target_delta=1e-10"
+            ),
             id="failures use up delta",
         ),
     ],

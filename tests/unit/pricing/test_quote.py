@@ -30,7 +30,7 @@ from pate.pricing.accountant_prices import AccountantPrice
 from pate.report.console import print_page
 from pate.validation import InvalidValue
 from pate.votes import VoteShape
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
 BUDGET = Budget(delta=1e-6)
@@ -142,7 +142,7 @@ def test_any_stability_test_can_be_certified() -> None:
     quote = quote_release(release_with_table, budget=BUDGET)
     assert quote.epsilon == release.epsilon
     assert quote.aggregator["table_sha256"] == table.digest
-    with refused("aggregator", value="GaussianVotes"):
+    with refused_parameter("aggregator", value="GaussianVotes"):
         certify_stability_test(
             priced_release(aggregator=GaussianVotes(noise_std=50.0)), budget=BUDGET
         )
@@ -201,7 +201,7 @@ def test_hits_depend_on_the_prior() -> None:
     )
     assert hit_plan.expected_hits == pytest.approx(100)
     assert hit_plan.expected_asked == 250
-    with refused("prior.shape", value=(2, 3), rule="(300"):
+    with refused_parameter("prior.shape", value=(2, 3), rule_words="(300"):
         plan_hits(
             aggregator, votes=CLEAR_VOTES, num_teachers=400, target_delta=1e-6, prior=prior[:2]
         )

@@ -35,7 +35,7 @@ from pate.pricing import (
 from pate.pricing.guard import group_votes_tell_more
 from pate.pricing.remedies import RemedySearch, remedies, search_remedies
 from pate.votes import VoteShape
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 PEELING = FixedTopK(k=5, epsilon=1.0)
 CENTERED = CenteredVotes(noise_multiplier=1.0)
@@ -213,7 +213,9 @@ def test_teachers_and_queries_are_changed_together_if_neither_suffices() -> None
     assert queries.name == "num_queries"
     doubts_about_plan(plan=plan_with_remedy(plan=plan, remedy=both))
     for alone in (replace(both, also=()), queries):
-        with refused("num_teachers", value=ANY, rule="release that tells something"):
+        with refused_parameter(
+            "num_teachers", value=ANY, rule_words="release that tells something"
+        ):
             doubts_about_plan(plan=plan_with_remedy(plan=plan, remedy=alone))
 
 
@@ -228,7 +230,7 @@ def test_plan_of_one_teacher_gets_no_remedies() -> None:
         remedies(plan.aggregator, priced=plan.priced(), budget=plan.budget, num_groups=1000) == []
     )
     no_time = RemedySearch(seconds=0)  # the search above has shown that there are no remedies
-    with refused("num_teachers", value=1, rule="the one teacher is sure"):
+    with refused_parameter("num_teachers", value=1, rule_words="the one teacher is sure"):
         doubts_about(
             aggregator=plan.aggregator, shape=plan.shape, plan_budget=plan.budget, search=no_time
         )
@@ -412,7 +414,7 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
         open_stage=open_stage,
         clock=lambda: seconds,
     )
-    with refused(
+    with refused_parameter(
         "num_teachers",
         value=200,
         remedies=("num_teachers", "target_epsilon"),
@@ -424,7 +426,7 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
     assert calls[1:] == ["searching for settings that work", "plan", "plan", "plan"]
     calls.clear()
     at_once = replace(search, seconds=0.0)
-    with refused("num_teachers", value=200, rule="found nothing that works"):
+    with refused_parameter("num_teachers", value=200, rule_words="found nothing that works"):
         doubts_about(aggregator=GaussianVotes(noise_std=1.0), search=at_once)
     plan = Plan(aggregator=GaussianVotes(noise_std=1.0), shape=SHAPE, budget=budget())
     result = search_remedies(
@@ -443,7 +445,7 @@ def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
     No target epsilon is among its remedies.
     """
     plan_budget = budget(epsilon=None, budgets={"cautious": 0.01, "usual": 0.02})
-    with refused("num_teachers", value=200):
+    with refused_parameter("num_teachers", value=200):
         doubts_about(aggregator=CENTERED, plan_budget=plan_budget, num_groups=5000)
 
 
@@ -475,8 +477,8 @@ def test_nearly_free_and_useless_release_is_refused(
         FixedTopK(k=5, epsilon=1e-15),
         centered,
     ):
-        with refused(
-            "num_teachers", value=200, rule="of the answered bits would be right"
+        with refused_parameter(
+            "num_teachers", value=200, rule_words="of the answered bits would be right"
         ) as caught:
             doubts_about(aggregator=aggregator, plan_budget=plan_budget)
         assert caught.value.remedies
@@ -491,7 +493,7 @@ def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
     """
     shape = VoteShape(num_queries=100, num_labels=40, num_teachers=50)
     plan_budget = budget(epsilon=12.0)
-    with refused("num_teachers", value=50, rule="of the queries would be answered"):
+    with refused_parameter("num_teachers", value=50, rule_words="of the queries would be answered"):
         doubts_about(aggregator=TABLE, shape=shape, plan_budget=plan_budget)
     teachers, epsilon, *_ = remedies(
         TABLE, priced=plan_release(TABLE, shape=shape, budget=plan_budget), budget=plan_budget
@@ -612,13 +614,13 @@ class TestSuggestion:
     @pytest.mark.parametrize(
         ("plan_budget", "num_private", "refusal"),
         [
-            (budget(epsilon=None), None, refused("suggest", value="true")),
+            (budget(epsilon=None), None, refused_parameter("suggest", value="true")),
             (
                 budget(epsilon=0.001),
                 1000,
-                refused("target_epsilon", value=0.001, rule="up to 100 were tried"),
+                refused_parameter("target_epsilon", value=0.001, rule_words="up to 100 were tried"),
             ),
-            (budget(epsilon=2.0), 50, refused("num_private", value=50)),
+            (budget(epsilon=2.0), 50, refused_parameter("num_private", value=50)),
         ],
         ids=["fixed noise", "small epsilon", "few records"],
     )

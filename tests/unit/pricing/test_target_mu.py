@@ -7,7 +7,7 @@ from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes, StableTop
 from pate.pricing import budget_from_settings, plan_release
 from pate.pricing.budgets import MuBudget
 from pate.votes import VoteShape
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 SHAPE = VoteShape(num_queries=20, num_labels=5, num_teachers=400)
 
@@ -33,7 +33,7 @@ def test_release_that_may_fail_is_refused() -> None:
     """A stable top-k has no mu, and the error names another setting and other aggregators."""
     aggregator: Aggregator = StableTopK(selection_scale=20.0, test_std=20.0, failure_prob=1e-10)
     budget = MuBudget.from_mu(mu=1.0, delta=1e-6, accountant=RdpAccountant)
-    with refused("target_mu", value=1.0, rule="target_epsilon"):
+    with refused_parameter("target_mu", value=1.0, rule_words="target_epsilon"):
         plan_release(aggregator, shape=SHAPE, budget=budget)
 
 
@@ -46,7 +46,7 @@ def test_mu_beside_an_epsilon_is_refused(
     target_epsilon: float | None, max_epsilon: float | None, budgets: list[int] | None
 ) -> None:
     """A mu is refused beside each setting that has an epsilon."""
-    with refused("target_mu", value=0.5):
+    with refused_parameter("target_mu", value=0.5):
         budget_from_settings(
             target_delta=1e-6,
             target_mu=0.5,
@@ -59,5 +59,5 @@ def test_mu_beside_an_epsilon_is_refused(
 @pytest.mark.parametrize("mu", [0.0, -1.0])
 def test_mu_is_above_zero(mu: float) -> None:
     """A mu of 0 would need infinite noise."""
-    with refused("target_mu", value=mu):
+    with refused_parameter("target_mu", value=mu):
         budget_from_settings(target_delta=1e-6, target_mu=mu)

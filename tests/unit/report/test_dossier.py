@@ -20,7 +20,7 @@ from pate.report.dossier import Dossier, probability_in_words
 from pate.report.released_scores import ReleasedScore, ReleasedScores
 from pate.report.tuning import Tuning
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 # The noise of the release makes it MU-GDP.
 MU = 1.0
@@ -375,7 +375,7 @@ def test_attack_among_records_needs_a_statement(tmp_path: Path) -> None:
     """An attack that may have read private records is refused, unless the publisher states that they were public."""
     release_folder = write_release(folder=tmp_path / "release")
     attack_file = write_attack(folder=tmp_path)
-    with refused("rehearsed_on", value=None):
+    with refused_parameter("rehearsed_on", value=None):
         Dossier.read(release_folder, lower_bound=attack_file)
     dossier = Dossier.read(release_folder, lower_bound=attack_file, rehearsed_on="public")
     assert "by the statement of the publisher" in text_of(html_page=dossier.html())
@@ -397,7 +397,7 @@ def test_attack_on_another_release_is_refused(
     """An attack with another mechanism, epsilon or delta than the release's, or with sabotage, is refused."""
     release_folder = write_release(folder=tmp_path / "release")
     attack_file = write_attack(folder=tmp_path, attack=attack)
-    with refused("lower_bound", value=value):
+    with refused_parameter("lower_bound", value=value):
         Dossier.read(release_folder, lower_bound=attack_file, rehearsed_on="public")
 
 
@@ -423,7 +423,7 @@ def test_altered_file_is_refused(tmp_path: Path) -> None:
 def test_folder_of_a_run_is_refused_with_its_release(tmp_path: Path) -> None:
     """The folder of a run is refused in place of its release, and the error names the folder within."""
     write_release(folder=tmp_path / "release")
-    with refused("release", value=tmp_path, rule="within it"):
+    with refused_parameter("release", value=tmp_path, rule_words="within it"):
         Dossier.read(tmp_path)
 
 
@@ -442,5 +442,5 @@ def test_attack_report_of_another_form_is_refused(tmp_path: Path) -> None:
     """A JSON file with a list is refused as the result of an attack."""
     other_file = tmp_path / "other.json"
     other_file.write_text("[1, 2]")
-    with refused("lower_bound", value=other_file):
+    with refused_parameter("lower_bound", value=other_file):
         AttackReport.read(other_file)

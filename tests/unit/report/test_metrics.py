@@ -12,7 +12,7 @@ from pate.report.constants import Constant
 from pate.report.intervals import _metrics_of_block, _precision_function, _resample_weights
 from pate.report.membership import Membership, deviations_from_references, label_losses
 from pate.report.metrics import average_precisions
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 # Worked out by hand. Columns: one mixed label, one without positives, one with positives only.
 TRUE = np.array([[1, 0, 1], [1, 0, 1], [0, 0, 1], [0, 0, 1]], dtype=bool)
@@ -55,7 +55,7 @@ def test_invalid_predictions_are_refused(
     name: str,
 ) -> None:
     """Predicted labels, scores or true labels of a wrong type or shape, or with NaN, are refused under their name."""
-    with refused(name, value=ANY):
+    with refused_parameter(name, value=ANY):
         multilabel_metrics(predicted_labels=predicted, scores=scores, true_labels=true_labels)
 
 
@@ -281,10 +281,10 @@ def test_unknown_labels_are_left_out_of_every_metric() -> None:
 def test_an_unknown_label_that_is_true_is_refused() -> None:
     """A mask that hides a true label, or has another shape, is refused."""
     for known in (~TRUE, np.ones((2, 3), np.bool_)):
-        with refused("known", value=ANY):
+        with refused_parameter("known", value=ANY):
             multilabel_metrics(PREDICTED, scores=SCORES, true_labels=TRUE, known=known)
     no_labels = np.zeros(TRUE.shape, np.bool_)
-    with refused("known", value=0, rule="at least one label that is known"):
+    with refused_parameter("known", value=0, rule_words="at least one label that is known"):
         multilabel_metrics(PREDICTED, scores=SCORES, true_labels=no_labels, known=no_labels)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from pate.report.released_scores import ReleasedScore, ReleasedScores
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 SCORE = ReleasedScore(value=0.5, low=0.4001, high=0.5999)
 
@@ -50,11 +50,13 @@ def test_rows_hold_price_scores_and_subgroups() -> None:
 @pytest.mark.parametrize(("low", "value"), [(0.6, 0.5), (-0.1, 0.5), (0.0, 1.2)])
 def test_score_outside_of_its_interval_is_refused(low: float, value: float) -> None:
     """A score is in [0, 1], and between the ends of its interval."""
-    with refused("score", value=f"{low:g}, {value:g}, 1", rule="low <= value <= high"):
+    with refused_parameter(
+        "score", value=f"{low:g}, {value:g}, 1", rule_words="low <= value <= high"
+    ):
         ReleasedScore(value=value, low=low, high=1.0)
 
 
 def test_price_of_zero_is_refused() -> None:
     """Scores have noise, so their price is above 0."""
-    with refused("scores.epsilon", value=0.0):
+    with refused_parameter("scores.epsilon", value=0.0):
         make_scores(epsilon=0.0)

@@ -10,7 +10,7 @@ import pytest
 
 from pate.report import Privacy, Report, Scores
 from pate.report.report import ReleaseSummary
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 
 def strict_json(text: str) -> dict:
@@ -90,15 +90,15 @@ def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report
 )
 def test_impossible_prices_are_refused(privacy: Privacy, field: str, value: float) -> None:
     """A price with an impossible number is refused under `privacy.` and its field."""
-    with refused(f"privacy.{field}", value=value):
+    with refused_parameter(f"privacy.{field}", value=value):
         replace(privacy, **{field: value})
 
 
 def test_contradictory_counts_are_refused(report: Report) -> None:
     """More answers than queries, another rate, other numbers of queries and a score above 1 are refused."""
     for num_answered, answer_rate, refusal in (
-        (7, 1.0, refused("release.num_answered", value=7)),
-        (3, 0.6, refused("release.answer_rate", value=0.6)),
+        (7, 1.0, refused_parameter("release.num_answered", value=7)),
+        (3, 0.6, refused_parameter("release.answer_rate", value=0.6)),
     ):
         with refusal:
             ReleaseSummary(
@@ -108,9 +108,9 @@ def test_contradictory_counts_are_refused(report: Report) -> None:
                 label_accuracy=None,
                 micro_f1=None,
             )
-    with refused("privacy.num_queries", value=5):
+    with refused_parameter("privacy.num_queries", value=5):
         replace(report, privacy=replace(report.privacy, num_queries=5))
-    with refused("micro_f1", value=ANY, rule="a number in [0"):
+    with refused_parameter("micro_f1", value=ANY, rule_words="a number in [0"):
         Scores(
             accuracy=0.5,
             balanced_accuracy=None,
@@ -126,17 +126,29 @@ def test_contradictory_counts_are_refused(report: Report) -> None:
         (
             '"delta"',
             '"delta_"',
-            refused("report.privacy", value="['delta', 'delta_']"),
+            refused_parameter("report.privacy", value="['delta', 'delta_']"),
         ),
-        ('"delta": 1e-06,', "", refused("report.privacy", value="['delta']")),
-        ('"real": true', '"real": 1', refused("report.data.real", value="int")),
-        ('"epsilon": 7.9912', '"epsilon": NaN', refused("report", rule="strict JSON")),
-        ('"epsilon": 7.9912', '"epsilon": "8"', refused("report.privacy.epsilon", value="str")),
-        ('"num_labels": 4', '"num_labels": true', refused("report.data.num_labels", value="bool")),
+        ('"delta": 1e-06,', "", refused_parameter("report.privacy", value="['delta']")),
+        ('"real": true', '"real": 1', refused_parameter("report.data.real", value="int")),
+        (
+            '"epsilon": 7.9912',
+            '"epsilon": NaN',
+            refused_parameter("report", rule_words="strict JSON"),
+        ),
+        (
+            '"epsilon": 7.9912',
+            '"epsilon": "8"',
+            refused_parameter("report.privacy.epsilon", value="str"),
+        ),
+        (
+            '"num_labels": 4',
+            '"num_labels": true',
+            refused_parameter("report.data.num_labels", value="bool"),
+        ),
         (
             '"num_teachers": 411',
             '"num_teachers": [1]',
-            refused("report.teachers.num_teachers", value="list"),
+            refused_parameter("report.teachers.num_teachers", value="list"),
         ),
     ],
 )

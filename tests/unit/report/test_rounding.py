@@ -8,7 +8,7 @@ import pytest
 
 from pate.accounting.rounding import format_delta, format_epsilon, round_up
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_values_that_are_no_numbers_or_probabilities_are_refused() -> None:
         with pytest.raises(InvalidValue) as caught:
             round_up(value, digits)
         assert caught.value.name == name
-    with refused("delta", value=1.5):
+    with refused_parameter("delta", value=1.5):
         format_delta(delta=1.5)
 
 

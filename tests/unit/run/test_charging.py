@@ -9,7 +9,7 @@ from pate.errors import Remedy
 from pate.pricing import ReleaseShape, plan_release
 from pate.run.account_words import total_in_words
 from pate.run.ledger_record import require_room
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 SHAPE = ReleaseShape(num_queries=600, num_labels=4, num_teachers=60)
 STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
@@ -25,7 +25,7 @@ def test_a_release_with_too_large_failure_probability_gets_a_remedy_that_works()
     priced = plan_release(STABLE, shape=SHAPE, budget=budget)
     require_room(ledger, priced=priced)
     ledger.charge(priced.event, adjacency=ledger.adjacency)
-    with refused("failure_prob", value=1e-9, rule="failures of at most") as caught:
+    with refused_parameter("failure_prob", value=1e-9, rule_words="failures of at most") as caught:
         require_room(ledger, priced=priced)
     # half of (1e-6 - 6e-7) / 2, for each of 600 queries
     assert caught.value.remedies == (

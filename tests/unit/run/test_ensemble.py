@@ -19,7 +19,7 @@ from pate.run.random_streams import RandomStreams
 from pate.validation import InvalidValue
 from pate.votes.source import TeacherVotes, VoteSource
 from tests.e2e.small_run import SilentMonitor, small_dataset
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 NUM_TEACHERS = 6
 NUM_QUERIES = 20
@@ -157,7 +157,7 @@ def test_untrained_teachers_vote_without_an_engine(dataset: Dataset, tmp_path: P
     )
     assert engine.num_trained == 0
     assert isinstance(ensemble.vote(), KernelVotes)
-    with refused("teacher", value="KernelTeacher"):
+    with refused_parameter("teacher", value="KernelTeacher"):
         next(ensemble.confidences())
 
 

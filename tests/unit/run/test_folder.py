@@ -6,7 +6,7 @@ import pytest
 
 from pate.run.folder import RunFolder
 from pate.validation import InvalidValue
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 SETTINGS = {"seed": 3, "data": {"name": "x"}}
 CLAIMED_DIGESTS = {"data": "ab" * 32, "release": "cd" * 32}
@@ -29,7 +29,10 @@ def test_an_unclaimed_folder_is_left_unchanged(tmp_path: Path) -> None:
     wide.mkdir()
     wide.chmod(0o777)
     for path in (wide, tmp_path / "new" / "run"):
-        with refused("plan", rule="refused"), RunFolder(path).lock_for(settings=SETTINGS):
+        with (
+            refused_parameter("plan", rule_words="refused"),
+            RunFolder(path).lock_for(settings=SETTINGS),
+        ):
             raise InvalidValue("plan", rule="refused")
     assert wide.stat().st_mode & 0o777 == 0o777
     assert list(wide.iterdir()) == []
@@ -66,7 +69,7 @@ def test_a_lost_digest_of_a_begun_run_is_not_written_again(tmp_path: Path, name:
     (tmp_path / "partition.json").touch()
     with (
         folder.lock_for(settings=SETTINGS),
-        refused("file", value=path),
+        refused_parameter("file", value=path),
     ):
         folder.claim(SETTINGS, digests=CLAIMED_DIGESTS)
 
@@ -78,7 +81,7 @@ def test_refusals_name_settings_and_hide_digests(
     folder = claimed_folder(path=tmp_path / "run")
     with (
         folder.lock_for(settings=SETTINGS),
-        refused("data", value="another") as caught,
+        refused_parameter("data", value="another") as caught,
     ):
         folder.claim(SETTINGS, digests=CLAIMED_DIGESTS | {"data": "ef" * 32})
     assert "efef" not in str(caught.value) and "abab" not in str(caught.value)
@@ -87,7 +90,9 @@ def test_refusals_name_settings_and_hide_digests(
     with folder.lock_for(settings=long):
         folder.claim(long, digests=CLAIMED_DIGESTS)
     with (
-        refused("output_dir", value=ANY, rule="found a run with name_0=x") as caught,
+        refused_parameter(
+            "output_dir", value=ANY, rule_words="found a run with name_0=x"
+        ) as caught,
         folder.lock_for(settings=SETTINGS),
     ):
         pass
@@ -107,7 +112,7 @@ def test_a_new_setting_that_is_null_does_not_refuse_old_runs(
         {"seed": None, "data": {"name": "x"}},
     ):
         with (
-            refused("output_dir", value=ANY, rule="new folder or this run's own"),
+            refused_parameter("output_dir", value=ANY, rule_words="new folder or this run's own"),
             RunFolder(tmp_path).lock_for(settings=other),
         ):
             pass
@@ -159,7 +164,7 @@ def test_a_claimed_folder_behind_a_link_is_readable_by_its_owner_alone(tmp_path:
     lost = RunFolder(tmp_path / "lost")
     (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
     with (
-        refused("output_dir", value=ANY, rule="a folder"),
+        refused_parameter("output_dir", value=ANY, rule_words="a folder"),
         lost.lock_for(settings={}),
     ):
         raise AssertionError("a link to nothing was opened")

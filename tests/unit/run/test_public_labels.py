@@ -15,7 +15,7 @@ from pate.progress import Monitor
 from pate.run.plan import Plan
 from pate.votes.labeled_rows import LabeledRows
 from pate.votes.shape import VoteShape
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 ROUNDS = CenteredVotes(noise_multiplier=5.0, rounds=2)
 
@@ -104,14 +104,16 @@ def test_unknown_labels_of_public_rows_stay_unknown() -> None:
 @pytest.mark.parametrize("public_labels", [0, 21, -1, 2.5, "all"])
 def test_impossible_number_of_labeled_rows_is_refused(public_labels: Any) -> None:
     """The pool has 20 rows. The settings 0, 21, -1, 2.5 and "all" are refused: a number must be whole, from 1 to 20."""
-    with refused("data.public_labels", value=public_labels, rule="from 1 to 20"):
+    with refused_parameter("data.public_labels", value=public_labels, rule_words="from 1 to 20"):
         plan_with(public_labels=public_labels).for_dataset(dataset_of_pool(), monitor=Monitor())
 
 
 def test_a_pool_without_labels_is_refused() -> None:
     """Labels of a pool that has none cannot be a start."""
     unlabeled = dataset_of_pool(public=random_split(num_rows=20, first_id=1000, labeled=False))
-    with refused("data.public_labels", value=True, rule="a public pool with labels"):
+    with refused_parameter(
+        "data.public_labels", value=True, rule_words="a public pool with labels"
+    ):
         plan_with(public_labels=True).for_dataset(unlabeled, monitor=Monitor())
 
 
@@ -125,7 +127,7 @@ def test_a_pool_without_labels_is_refused() -> None:
 )
 def test_votes_that_are_cast_once_are_refused(aggregator: CenteredVotes) -> None:
     """Only the student of rounds can begin at labels."""
-    with refused("data.public_labels", value=5, rule="centered votes in rounds"):
+    with refused_parameter("data.public_labels", value=5, rule_words="centered votes in rounds"):
         plan_with(public_labels=5, aggregator=aggregator).for_dataset(
             dataset_of_pool(), monitor=Monitor()
         )
@@ -140,7 +142,7 @@ def test_other_aggregators_are_refused() -> None:
         teacher=teacher,
         num_teachers=300,
     )
-    with refused("data.public_labels", value=5, rule="centered votes in rounds"):
+    with refused_parameter("data.public_labels", value=5, rule_words="centered votes in rounds"):
         counted.for_dataset(dataset_of_pool(), monitor=Monitor())
 
 

@@ -8,7 +8,7 @@ import pytest
 from pate.data import Table
 from pate.run.queries import Queries
 from pate.validation import InvalidValue
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 pytest.importorskip("pyarrow")
 ROWS = ("stadt,preis", "K\u00f6ln,3.5", "Bonn,4.5")
@@ -33,6 +33,6 @@ def test_an_unprepared_table_is_refused_with_the_schema_that_it_needs(tmp_path: 
         Queries.read(tmp_path / "latin.csv", schema=schema)
     with pytest.raises(InvalidValue, match=rf"^queries\.preis: expected numbers .*{end}"):
         Queries.read(tmp_path / "comma.csv", schema=schema)
-    with refused("queries", value=ANY, rule="the file of"):
+    with refused_parameter("queries", value=ANY, rule_words="the file of"):
         Queries.read(plain_table)
     assert np.isfinite(Queries.read(plain_table, schema=schema).inputs).all()

@@ -9,7 +9,7 @@ import pytest
 from pate.classifier.classifier import SeededNoise, streams_of
 from pate.mechanisms import cipher_generator
 from pate.run.random_streams import RandomStreams
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 PURPOSES = ("partition", "teachers", "noise", "student")
 SECRET = bytes(range(32))
@@ -31,12 +31,12 @@ def test_without_a_seed_all_streams_except_noise_repeat(
     assert list(tmp_path.iterdir()) == [path]
     assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o644)  # others could read it
-    with refused("secret", value=ANY, rule="mode 0600"):
+    with refused_parameter("secret", value=ANY, rule_words="mode 0600"):
         RandomStreams.of_run(path, seed=None)
     path.chmod(0o600)
     for text in ("0\n", "", "g" * 64 + "\n", "0" * 64):  # weak
         path.write_text(text)
-        with refused("secret", value=ANY, rule="64"):
+        with refused_parameter("secret", value=ANY, rule_words="64"):
             RandomStreams.of_run(path, seed=None)
     streams = RandomStreams.from_secret()
     other = RandomStreams.from_secret()

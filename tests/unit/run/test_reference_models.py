@@ -172,10 +172,10 @@ def test_a_folder_that_cannot_be_written_keeps_no_model(
 ) -> None:
     """The folder of models cannot be made: each call trains, without an error."""
 
-    def refused(folder: Path) -> Path:
+    def refuse_folder(folder: Path) -> Path:
         raise PermissionError(13, "Permission denied", str(folder))
 
-    monkeypatch.setattr("pate.run.reference_models.make_folder", refused)
+    monkeypatch.setattr("pate.run.reference_models.make_folder", refuse_folder)
     training = CountedTraining()
     trained_model(folder=tmp_path, training=training)
     trained_model(folder=tmp_path, training=training)
@@ -185,10 +185,10 @@ def test_a_folder_that_cannot_be_written_keeps_no_model(
 def test_a_full_disk_is_no_reason_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is full when the folder is made. The error is raised."""
 
-    def refused(folder: Path) -> Path:
+    def fill_disk(folder: Path) -> Path:
         raise OSError(28, "No space left on device", str(folder))
 
-    monkeypatch.setattr("pate.run.reference_models.make_folder", refused)
+    monkeypatch.setattr("pate.run.reference_models.make_folder", fill_disk)
     with pytest.raises(OSError, match="No space left"):
         trained_model(folder=tmp_path, training=CountedTraining())
 

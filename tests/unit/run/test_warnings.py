@@ -25,7 +25,7 @@ from pate.run.account_words import fitting_in_words
 from pate.run.places import Places, group_epsilon
 from pate.run.plan_warnings import constant_student_warnings, plan_warnings, remedies_of
 from tests.e2e.small_run import small_dataset
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 EVENT = GaussianEvent(noise_multiplier=8.0)
 BUDGET = Budget(delta=1e-6)
@@ -91,7 +91,7 @@ def test_holders_must_divide_the_number_of_teachers() -> None:
     assert Places.with_equal_holders(num_teachers=400, num_holders=40) == Places(
         num_holders=40, teachers_each=10
     )
-    with refused("holders", value=7, rule="a number that divides the 400"):
+    with refused_parameter("holders", value=7, rule_words="a number that divides the 400"):
         Places.with_equal_holders(num_teachers=400, num_holders=7)
 
 

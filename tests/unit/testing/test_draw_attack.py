@@ -7,7 +7,7 @@ import pytest
 
 from pate.testing import PriceRefuted, attack_draws
 from pate.testing.proportions import highest_share, lowest_share
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 
 def randomized_response(bit: int, rng: np.random.Generator) -> int:
@@ -94,7 +94,7 @@ def test_a_delta_that_covers_the_difference_refutes_nothing() -> None:
 
 def test_a_score_that_is_no_number_is_refused() -> None:
     """NaN is neither above nor below a threshold."""
-    with refused("score[0, 0]"):
+    with refused_parameter("score[0, 0]"):
         attack_draws(
             draw_nan,
             data=0.0,

@@ -13,7 +13,7 @@ import pytest
 from pate.aggregators import GaussianVotes
 from pate.testing import Leaked, ReleaseTape, replay
 from pate.votes.arrays import CountedVotes
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 DATA = np.array([0.0, 1.0, 1.0, 0.0])
 NEIGHBOR = np.array([5.0, 1.0, 1.0, 0.0])
@@ -195,5 +195,5 @@ def test_an_aggregator_takes_the_tape_as_its_record() -> None:
 
 def test_a_sensitivity_below_zero_is_refused() -> None:
     """A distance cannot be negative."""
-    with refused("sensitivity", value=-1.0):
+    with refused_parameter("sensitivity", value=-1.0):
         ReleaseTape().query("sum", exact=1.0, add_noise=add_fixed_noise, sensitivity=-1.0)

@@ -31,7 +31,7 @@ from pate.testing import (
 from pate.testing.neighbors import Neighbors, neighbors
 from pate.testing.verdict import WorstPair
 from tests.privacy.divergences import largest_renyi
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 
 def exponential_mechanism(histogram: np.ndarray, *, epsilon: float = 1.0) -> dict[int, float]:
@@ -209,7 +209,7 @@ def test_invalid_distribution_is_refused(law: Any) -> None:
     def invalid_distribution(histogram: np.ndarray) -> Any:
         return law
 
-    with refused("distribution((0, 0))", value=ANY):
+    with refused_parameter("distribution((0, 0))", value=ANY):
         verify(
             invalid_distribution,
             event=PureDpEvent(epsilon=1.0),
@@ -408,7 +408,7 @@ def test_invalid_argument_of_verifier_is_refused(
     name: str, verify_invalidly: Callable[[], object]
 ) -> None:
     """`verify_samples` is called with one invalid argument, and the error is about its `name`."""
-    with refused(name, value=ANY):
+    with refused_parameter(name, value=ANY):
         verify_invalidly()
 
 

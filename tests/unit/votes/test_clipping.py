@@ -8,7 +8,7 @@ import pytest
 from pate.accounting import Adjacency
 from pate.votes.blocks import LowRankVotes
 from pate.votes.clipping import ClippedSum
-from tests.refusals import Refusal, refused
+from tests.refusals import Refusal, refused_parameter
 
 SPAN = np.array([[0.6, 0.0], [0.8, 0.0], [0.0, 1.0]])
 
@@ -68,38 +68,38 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
     votes_of_three = np.zeros((3, 2, 2))
     replace_one = ClippedSum(clip=1.0, shape=(2, 2))
     add_remove = ClippedSum(clip=1.0, shape=(2, 2), adjacency=Adjacency.ADD_REMOVE)
-    with refused("num_teachers", value=4, rule="3"):
+    with refused_parameter("num_teachers", value=4, rule_words="3"):
         replace_one.total(votes_of_three, center=0.0, num_teachers=4)
     assert not add_remove.total(votes_of_three, center=0.0, num_teachers=4).any()
-    with refused("num_teachers", value=2, rule="3"):
+    with refused_parameter("num_teachers", value=2, rule_words="3"):
         add_remove.total(votes_of_three, center=0.0, num_teachers=2)
 
 
 @pytest.mark.parametrize(
     ("votes", "refusal"),
     [
-        (np.full((1, 2, 2), np.nan), refused("votes", value="NaN or infinity")),
-        (np.full((1, 2, 2), -np.inf), refused("votes", value="NaN or infinity")),
-        (np.full((1, 2, 2), 1e200), refused("votes", value="NaN or infinity")),
-        (np.zeros((1, 2, 3)), refused("votes.shape", value=(1, 2, 3))),
+        (np.full((1, 2, 2), np.nan), refused_parameter("votes", value="NaN or infinity")),
+        (np.full((1, 2, 2), -np.inf), refused_parameter("votes", value="NaN or infinity")),
+        (np.full((1, 2, 2), 1e200), refused_parameter("votes", value="NaN or infinity")),
+        (np.zeros((1, 2, 3)), refused_parameter("votes.shape", value=(1, 2, 3))),
         (
             np.zeros((2, 2)),
-            refused("votes.shape", value=(2, 2)),
+            refused_parameter("votes.shape", value=(2, 2)),
         ),
         (
             np.zeros((1, 2, 2), dtype=int),
-            refused("votes.dtype", value="int64", rule="bool votes or floats"),
+            refused_parameter("votes.dtype", value="int64", rule_words="bool votes or floats"),
         ),
         (
             np.zeros((1, 2, 2), dtype=complex),
-            refused("votes.dtype", value="complex128"),
+            refused_parameter("votes.dtype", value="complex128"),
         ),
-        (np.zeros((0, 2, 2)), refused("votes.shape", value=(0, 2, 2))),
-        (3, refused("votes", value="int")),
-        ([[[0.0, 1.0], [0.0]]], refused("votes", rule="rows of equal")),
+        (np.zeros((0, 2, 2)), refused_parameter("votes.shape", value=(0, 2, 2))),
+        (3, refused_parameter("votes", value="int")),
+        ([[[0.0, 1.0], [0.0]]], refused_parameter("votes", rule_words="rows of equal")),
         (
             LowRankVotes(span=SPAN, weights=np.zeros((1, 2, 2))),
-            refused("votes.shape", value=(1, 3, 2)),
+            refused_parameter("votes.shape", value=(1, 3, 2)),
         ),
     ],
 )
@@ -120,14 +120,16 @@ def test_most_queries_are_summed_exactly(clip: float) -> None:
     most = ClippedSum.most_queries(num_teachers, num_labels=40)
     assert most > 8
     exact_sum = ClippedSum(clip=clip, shape=(most, 40))
-    with refused("votes.shape", value=(0,)):  # The sum would be exact, but there are no votes.
+    with refused_parameter(
+        "votes.shape", value=(0,)
+    ):  # The sum would be exact, but there are no votes.
         exact_sum.total([], center=0.0, num_teachers=num_teachers)
     inexact_sum = ClippedSum(clip=clip, shape=(2 * most, 40))
-    with refused("num_teachers", value=num_teachers):
+    with refused_parameter("num_teachers", value=num_teachers):
         inexact_sum.total([], center=0.0, num_teachers=num_teachers)
 
 
 def test_clip_with_overflowing_square_is_refused() -> None:
     """A clip of 1e-165, whose square is no float above 0, is refused."""
-    with refused("clip", value=1e-165, rule="at least 1e-100"):
+    with refused_parameter("clip", value=1e-165, rule_words="at least 1e-100"):
         ClippedSum(clip=1e-165, shape=(2, 2))

@@ -12,7 +12,7 @@ from pate.validation import InvalidValue
 from pate.votes import expert_answers
 from pate.votes.expert_answers import ExpertAnswers
 from pate.votes.public_answers import PublicAnswers
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 RNG = np.random.default_rng(0)
 EXPERT_LOG_ODDS = RNG.normal(size=(7, 4, 3)).astype(np.float32)
@@ -157,11 +157,11 @@ def test_log_odds_that_are_not_finite_are_refused(tmp_path: Path, value: float) 
     """One answer of an expert, or of the public model, is NaN or infinite."""
     answers = EXPERT_LOG_ODDS.copy()
     answers[5, 2, 1] = value
-    with refused("votes[5, 2, 1]", value=ANY, rule="finite log-odds"):
+    with refused_parameter("votes[5, 2, 1]", value=ANY, rule_words="finite log-odds"):
         all_confidences(votes=read_expert_answers(folder=tmp_path, arrays={"answers": answers}))
     public = PUBLIC_LOG_ODDS.copy()
     public[2, 1] = value
-    with refused("public_answers[2, 1]", value=ANY, rule="finite log-odds"):
+    with refused_parameter("public_answers[2, 1]", value=ANY, rule_words="finite log-odds"):
         read_public_answers(folder=tmp_path, arrays={"answers": public})
 
 
@@ -190,11 +190,11 @@ def test_compressed_and_repeated_files_are_refused(tmp_path: Path) -> None:
     """Compressed answers cannot be read in blocks; a file given twice would count its experts twice."""
     public = read_public_answers(folder=tmp_path)
     np.savez_compressed(tmp_path / "small.npz", answers=EXPERT_LOG_ODDS)
-    with refused("file", value=ANY, rule="a compressed array"):
+    with refused_parameter("file", value=ANY, rule_words="a compressed array"):
         ExpertAnswers([tmp_path / "small.npz"], public=public)
     np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS)
     (tmp_path / "b.npz").write_bytes((tmp_path / "a.npz").read_bytes())
-    with refused("votes", value=ANY, rule="each file once"):
+    with refused_parameter("votes", value=ANY, rule_words="each file once"):
         ExpertAnswers([tmp_path / "a.npz", tmp_path / "b.npz"], public=public)
 
 
@@ -206,11 +206,13 @@ def test_a_group_in_two_prompts_is_refused(tmp_path: Path) -> None:
     shared_groups = groups.copy()
     shared_groups[6, 1] = 3_000
     for group_ids in (shared_groups, shared_groups.astype(np.str_)):
-        with refused("groups", value="a group in two prompts", rule="one prompt alone"):
+        with refused_parameter(
+            "groups", value="a group in two prompts", rule_words="one prompt alone"
+        ):
             read_expert_answers(folder=tmp_path, arrays={"groups": group_ids})
     np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3], groups=groups[:3])
     np.savez(tmp_path / "b.npz", answers=EXPERT_LOG_ODDS[3:], groups=shared_groups[3:])
-    with refused("groups", value="a group in two prompts", rule="one prompt alone"):
+    with refused_parameter("groups", value="a group in two prompts", rule_words="one prompt alone"):
         ExpertAnswers(
             [tmp_path / "a.npz", tmp_path / "b.npz"], public=read_public_answers(folder=tmp_path)
         )
@@ -222,5 +224,5 @@ def test_a_torn_file_is_refused_while_it_is_read(tmp_path: Path) -> None:
     content = bytearray(votes.paths[0].read_bytes())
     content[200] ^= 1
     votes.paths[0].write_bytes(content)
-    with refused("file", value=ANY, rule="CRC"):
+    with refused_parameter("file", value=ANY, rule_words="CRC"):
         all_confidences(votes=votes)

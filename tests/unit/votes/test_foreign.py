@@ -9,7 +9,7 @@ import pytest
 from pate.validation import InvalidValue
 from pate.votes import imported
 from pate.votes.imported import ImportedVotes
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 
 BITS = np.random.default_rng(0).random(size=(9, 5, 4)) < 0.4
 COUNTS = BITS.sum(axis=0)
@@ -65,69 +65,78 @@ def test_layouts_are_recognized_and_give_the_same_counts(
             COUNTS,
             "auto",
             None,
-            refused("num_teachers", value=None),
+            refused_parameter("num_teachers", value=None),
         ),
-        (COUNTS, "auto", 2, refused("votes[0, 0]", rule="counts in 0..2")),
-        (BITS, "auto", 8, refused("num_teachers", value=8)),
-        (BITS, "auto", 0, refused("num_teachers", value=0)),
+        (COUNTS, "auto", 2, refused_parameter("votes[0, 0]", rule_words="counts in 0..2")),
+        (BITS, "auto", 8, refused_parameter("num_teachers", value=8)),
+        (BITS, "auto", 0, refused_parameter("num_teachers", value=0)),
         (
             BITS,
             "table",
             None,
-            refused("layout", value="table"),
+            refused_parameter("layout", value="table"),
         ),
         (
             BITS,
             "classes",
             None,
-            refused("votes.shape", value=(9, 5, 4), rule="[num_queries, num_classes]"),
+            refused_parameter(
+                "votes.shape", value=(9, 5, 4), rule_words="[num_queries, num_classes]"
+            ),
         ),
         (
             BITS,
             "pairs",
             None,
-            refused("votes.shape", value=(9, 5, 4), rule="[num_queries, num_labels"),
+            refused_parameter(
+                "votes.shape", value=(9, 5, 4), rule_words="[num_queries, num_labels"
+            ),
         ),
         (
             CLASSES,
             "teacher_votes",
             None,
-            refused("votes.shape", value=(2, 3), rule="[num_teachers, num_queries"),
+            refused_parameter("votes.shape", value=(2, 3), rule_words="[num_teachers, num_queries"),
         ),
-        (BITS * 2.5, "auto", None, refused("votes[0, 0, 1]", rule="confidences in")),
-        (BITS * 3, "auto", None, refused("votes[0, 0, 1]", rule="votes 0 or")),
+        (
+            BITS * 2.5,
+            "auto",
+            None,
+            refused_parameter("votes[0, 0, 1]", rule_words="confidences in"),
+        ),
+        (BITS * 3, "auto", None, refused_parameter("votes[0, 0, 1]", rule_words="votes 0 or")),
         (
             np.where(BITS, np.nan, 0.2),
             "auto",
             None,
-            refused("votes[0, 0, 1]", rule="finite numbers"),
+            refused_parameter("votes[0, 0, 1]", rule_words="finite numbers"),
         ),
-        (COUNTS + 0.5, "auto", 20, refused("votes[0, 0]", rule="numbers")),
+        (COUNTS + 0.5, "auto", 20, refused_parameter("votes[0, 0]", rule_words="numbers")),
         (
             COUNTS.astype(str),
             "histogram",
             None,
-            refused("votes", value=ANY, rule=".npy or .npz file of numbers (dtyp"),
+            refused_parameter("votes", value=ANY, rule_words=".npy or .npz file of numbers (dtyp"),
         ),
         (
             CLASSES * [[1], [2]],
             "classes",
             None,
-            refused("votes", value="2 different sums"),
+            refused_parameter("votes", value="2 different sums"),
         ),
         (
             PAIRS,
             "pairs",
             None,
-            refused("votes", value="3 different sums"),
+            refused_parameter("votes", value="3 different sums"),
         ),
-        (np.zeros((2, 3)), "classes", None, refused("num_teachers", value=0)),
-        (np.zeros(3), "auto", None, refused("votes.shape", value=(3,))),
+        (np.zeros((2, 3)), "classes", None, refused_parameter("num_teachers", value=0)),
+        (np.zeros(3), "auto", None, refused_parameter("votes.shape", value=(3,))),
         (
             np.zeros((0, 3)),
             "auto",
             None,
-            refused("votes.shape", value=(0, 3), rule="teacher, query"),
+            refused_parameter("votes.shape", value=(0, 3), rule_words="teacher, query"),
         ),
     ],
 )
@@ -144,14 +153,14 @@ def test_impossible_files_are_refused_in_one_line(
 
 def test_missing_file_error_lists_all_readable_formats(tmp_path: Path) -> None:
     """Reading a missing file is refused, and the error lists .npy, .npz and .csv."""
-    with refused("votes", value=ANY, rule="an existing .npy, .npz or .csv file"):
+    with refused_parameter("votes", value=ANY, rule_words="an existing .npy, .npz or .csv file"):
         ImportedVotes.read(tmp_path / "nowhere.csv")
 
 
 def test_file_with_several_unnamed_arrays_is_refused(tmp_path: Path) -> None:
     """An .npz file with two unnamed arrays is refused."""
     np.savez(tmp_path / "votes.npz", BITS, CLASSES)
-    with refused("votes", value=ANY, rule="a file with"):
+    with refused_parameter("votes", value=ANY, rule_words="a file with"):
         ImportedVotes.read(tmp_path / "votes.npz")
 
 
@@ -162,7 +171,7 @@ def test_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path, monkeypat
     """
     monkeypatch.setattr(imported, "_MAX_BYTES", 10_000)
     np.savez_compressed(tmp_path / "bomb.npz", votes=np.zeros((10, 2_000, 4), np.uint8))
-    with refused("votes", value=ANY, rule="80,128 bytes"):
+    with refused_parameter("votes", value=ANY, rule_words="80,128 bytes"):
         ImportedVotes.read(tmp_path / "bomb.npz")
     np.savez_compressed(tmp_path / "small.npz", votes=np.zeros((10, 20, 4), np.uint8))
     assert ImportedVotes.read(tmp_path / "small.npz").num_teachers == 10
@@ -175,7 +184,7 @@ def test_huge_shape_in_a_header_takes_no_memory(tmp_path: Path) -> None:
         header = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}
         np.lib.format.write_array_header_1_0(file, header)
         file.write(b"few")
-    with refused("votes", value=ANY, rule="bytes where"):
+    with refused_parameter("votes", value=ANY, rule_words="bytes where"):
         ImportedVotes.read(path)
 
 

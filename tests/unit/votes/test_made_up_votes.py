@@ -5,7 +5,7 @@ import pytest
 
 from pate.votes import histogram
 from pate.votes.made_up import MadeUpVotes
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 
 def made_up_votes(agreement: float) -> MadeUpVotes:
@@ -61,9 +61,9 @@ def test_counts_above_255_do_not_overflow(num_teachers):
 @pytest.mark.parametrize(
     ("votes", "refusal"),
     [
-        (np.zeros((2, 3, 4)), refused("teacher_votes.dtype", value="float64")),
-        (np.zeros((3, 4), bool), refused("teacher_votes.shape", value=(3, 4))),
-        (np.zeros((0, 3, 4), bool), refused("teacher_votes.shape", value=(0, 3, 4))),
+        (np.zeros((2, 3, 4)), refused_parameter("teacher_votes.dtype", value="float64")),
+        (np.zeros((3, 4), bool), refused_parameter("teacher_votes.shape", value=(3, 4))),
+        (np.zeros((0, 3, 4), bool), refused_parameter("teacher_votes.shape", value=(0, 3, 4))),
     ],
 )
 def test_histogram_refuses_arrays_that_are_no_votes(votes, refusal):

@@ -5,7 +5,7 @@ import pytest
 
 from pate.votes.public_pca import PublicPCA, affordable_directions
 from pate.votes.recipe import DEFAULT_RECIPE
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 CONSTANT = DEFAULT_RECIPE.constant_feature
 
@@ -120,7 +120,7 @@ def test_the_span_keeps_lengths() -> None:
     np.testing.assert_allclose(span.T @ span, np.eye(5), atol=1e-12)
     features = directions.features(POOL[:30])
     np.testing.assert_allclose(span @ (span.T @ features), features)
-    with refused("num_queries", value=3, rule="at least 5"):
+    with refused_parameter("num_queries", value=3, rule_words="at least 5"):
         directions.span(POOL[:3])
 
 

@@ -10,7 +10,7 @@ import yaml
 from pate.aggregators import CenteredVotes, MemoryRecord
 from pate.votes import DEFAULT_RECIPE, Recipe, VoteShape
 from pate.votes.made_up import MadeUpVotes
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 VOTE_SHAPE = VoteShape(num_queries=100, num_labels=5, num_teachers=300)
 FIELDS = [item.name for item in fields(Recipe)]
@@ -21,7 +21,7 @@ def test_a_value_outside_of_its_range_is_refused(name: str) -> None:
     """A recipe whose field `name` is 1 below or 1 above its documented range is refused."""
     item = next(item for item in fields(Recipe) if item.name == name)
     for value in (item.metadata["low"] - 1, item.metadata["high"] + 1):
-        with refused(name, value=value):
+        with refused_parameter(name, value=value):
             Recipe.from_values({name: value})
 
 
@@ -37,26 +37,26 @@ def test_each_field_of_a_recipe_is_documented(name: str) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "0.5", None])
 def test_non_numeric_value_is_refused(value: Any) -> None:
     """`Recipe` refuses nan, infinity, a bool, a text and None as its `trust`."""
-    with refused("trust", value=value):
+    with refused_parameter("trust", value=value):
         Recipe(trust=value)
 
 
 def test_a_count_is_a_whole_number() -> None:
     """`Recipe` refuses 2.5 as its number of rounds."""
-    with refused("num_rounds", value=2.5):
+    with refused_parameter("num_rounds", value=2.5):
         Recipe(num_rounds=2.5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("prevalence_split", [(0.5, 0.5), (0.1, 0.3, 0.7), 1.0])
 def test_prevalence_split_has_three_parts_with_sum_one(prevalence_split: Any) -> None:
     """`Recipe` refuses a prevalence split of two shares, one with sum 1.1, and a number."""
-    with refused("prevalence_split", value=prevalence_split):
+    with refused_parameter("prevalence_split", value=prevalence_split):
         Recipe(prevalence_split=prevalence_split)
 
 
 def test_every_part_of_the_split_is_positive() -> None:
     """`Recipe` refuses a prevalence split with a share of 0."""
-    with refused("prevalence_split", value=0.0):
+    with refused_parameter("prevalence_split", value=0.0):
         Recipe(prevalence_split=(0.0, 0.4, 0.6))
 
 
@@ -98,7 +98,7 @@ def test_null_stands_for_the_default() -> None:
 
 def test_an_unknown_field_is_refused_with_the_nearest() -> None:
     """`from_values` refuses the unknown field `thrust`."""
-    with refused("recipe.thrust"):
+    with refused_parameter("recipe.thrust"):
         Recipe.from_values({"thrust": 0.5})
 
 
@@ -114,7 +114,7 @@ def test_an_aggregator_takes_a_recipe_by_its_fields() -> None:
     recipe: Any = {"trust": 0.25}
     assert CenteredVotes(noise_multiplier=1.0, recipe=recipe).recipe == Recipe(trust=0.25)
     text_in_place_of_recipe: Any = "trust"
-    with refused("recipe", value="str"):
+    with refused_parameter("recipe", value="str"):
         CenteredVotes(noise_multiplier=1.0, recipe=text_in_place_of_recipe)
 
 

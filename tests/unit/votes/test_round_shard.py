@@ -23,7 +23,7 @@ from pate.votes.round_shard import RoundShard
 from pate.votes.round_sums import ThreadSums
 from pate.votes.round_votes import RoundQuestion
 from tests.memory import measure_memory
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 NUM_TEACHERS = 130
 NUM_LABELS = 3
@@ -203,7 +203,7 @@ def test_a_shard_with_missing_records_is_refused() -> None:
     shard = shard_records.empty_shard()
     (block,) = shard_records.blocks()
     shard.append(inputs=block.inputs[1:], labels=block.labels[1:])
-    with refused("num_records", value=len(block.labels) - 1):
+    with refused_parameter("num_records", value=len(block.labels) - 1):
         shard.total(QUESTION)
 
 
@@ -224,7 +224,7 @@ def test_a_full_disk_is_refused_before_features_are_made(
 ) -> None:
     """Features that need more than the free space are refused, unless they are made anew."""
     monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
-    with refused("scratch", value=True, rule="false, or"):
+    with refused_parameter("scratch", value=True, rule_words="false, or"):
         FeatureStorage(folder=tmp_path).require_room(num_rows=10**12, width=1000)
     FeatureStorage(is_kept=False).require_room(num_rows=10**12, width=1000)
     FeatureStorage(folder=tmp_path).require_room(num_rows=1, width=2)

@@ -5,7 +5,7 @@ import pytest
 
 from pate.votes import StoredVotes, VoteStore, vote_store
 from tests.memory import measure_memory
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 
 def make_votes(num_teachers=10, num_queries=6, num_labels=13):
@@ -75,7 +75,7 @@ def test_a_torn_file_is_refused(tmp_path, num_bytes):
     """A vote file is cut after its first 0, 10 or 200 bytes, or before its last byte: opening it is refused."""
     path = write_votes(path=tmp_path / "votes.npz", votes=make_votes()).path
     path.write_bytes(path.read_bytes()[:num_bytes])
-    with refused("file", value=ANY, rule="vote file"):
+    with refused_parameter("file", value=ANY, rule_words="vote file"):
         VoteStore.open(path)
 
 
@@ -84,7 +84,7 @@ def test_set_padding_bits_after_the_last_label_are_refused(tmp_path):
     np.savez(
         tmp_path / "votes.npz", packed=np.full((2, 3, 2), 255, np.uint8), num_labels=np.array(13)
     )
-    with refused("file", value=ANY, rule="vote file (bits"):
+    with refused_parameter("file", value=ANY, rule_words="vote file (bits"):
         list(VoteStore.open(tmp_path / "votes.npz").blocks())
 
 
@@ -97,5 +97,5 @@ def test_a_flipped_bit_fails_the_checksum(tmp_path):
     file_content[position] ^= 1
     path.write_bytes(bytes(file_content))
     opened_store = VoteStore.open(path)  # This checks the shape alone.
-    with refused("file", value=ANY, rule="vote file (Bad"):
+    with refused_parameter("file", value=ANY, rule_words="vote file (Bad"):
         StoredVotes(opened_store).counts()

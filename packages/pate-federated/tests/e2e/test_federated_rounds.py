@@ -44,7 +44,7 @@ from tests.e2e.small_run import (
     seeded_plan,
     small_dataset,
 )
-from tests.refusals import Refusal, refused
+from tests.refusals import Refusal, refused_parameter
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
         small_rounds(plan, folder=tmp_path / "few"),
         roll=Roll(holders={"north": 480, "south": 12}, max_absent=0),
     )
-    with refused("absent holders", value=1, rule="num_teachers=480: expected 12"):
+    with refused_parameter("absent holders", value=1, rule_words="num_teachers=480: expected 12"):
         uneven_release.run(exchange=Exchanges(plans=holder, roll=uneven_release.roll))
 
 
@@ -137,15 +137,15 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
     [
         (
             seeded_plan(GaussianVotes(noise_std=1.0)),
-            refused("aggregator", rule="centered_votes in"),
+            refused_parameter("aggregator", rule_words="centered_votes in"),
         ),
         (
             replace(rounds_plan(), holders=None, teacher=ConvexTeacher()),
-            refused("absent holders", value=4, rule="teacher=ConvexTeacher"),
+            refused_parameter("absent holders", value=4, rule_words="teacher=ConvexTeacher"),
         ),
         (
             replace(rounds_plan(), holders=None, teacher=KernelTeacher(nonlinear=True)),
-            refused("absent holders", value=4, rule="teacher.nonlinear=true"),
+            refused_parameter("absent holders", value=4, rule_words="teacher.nonlinear=true"),
         ),
     ],
 )
@@ -254,7 +254,7 @@ def test_round_with_too_many_absences_is_asked_again(
     release, exchange = server_and_exchange(
         tmp_path, spoil_answer=fail_from_second_question(kind="moments", holder="3")
     )
-    with refused("absent holders", value=1, rule="holder=3:"):
+    with refused_parameter("absent holders", value=1, rule_words="holder=3:"):
         release.run(exchange=exchange)
     assert len(charges(tmp_path / "release")) == 1  # and nothing is published
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
@@ -267,7 +267,7 @@ def test_round_with_too_many_absences_is_asked_again(
     assert len(charges(tmp_path / "release")) == 1
     (tmp_path / "release" / "manifest.json").unlink()
     shutil.rmtree(release.inbox)
-    with refused("data", value="another"):
+    with refused_parameter("data", value="another"):
         release.run(again)
 
 
@@ -404,7 +404,7 @@ def test_release_refused_for_absences_charges_nothing(homes: Path, tmp_path: Pat
     With all holders it is released, and charged once.
     """
     release = small_release(PLAN, folder=tmp_path)
-    with refused("absent holders", value=1):
+    with refused_parameter("absent holders", value=1):
         release.run(lambda: answers(homes)[1:])
     assert not charges(tmp_path / "release")
     release.run(lambda: answers(homes))

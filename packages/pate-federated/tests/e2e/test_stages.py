@@ -39,7 +39,7 @@ from tests.e2e.small_run import (
     seeded_plan,
     small_dataset,
 )
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 NOISE = GaussianVotes(noise_std=1.0)
 PLAN = seeded_plan(NOISE)
@@ -57,7 +57,7 @@ def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) 
     release(plan, paths=votes["bits"], folder=tmp_path / "apart")
     before = contents(tmp_path / "apart")
     sent_release = Path(shutil.copytree(tmp_path / "apart" / "release", tmp_path / "sent"))
-    with refused("release", value=ANY, rule="student in"):
+    with refused_parameter("release", value=ANY, rule_words="student in"):
         pate.load(sent_release)
     train_student(PLAN, folder=sent_release, output=tmp_path / "model")
     train_student(PLAN, folder=tmp_path / "apart", output=tmp_path / "again")
@@ -120,7 +120,7 @@ def test_vote_file_has_mode_0600_and_no_record_data(votes: Votes, tmp_path: Path
     first = path.read_bytes()
     assert (head.holder, head.num_groups) == ("hospital", 960)
     path.unlink()
-    with refused("output_dir", value=ANY, rule="new folder or this run's own"):
+    with refused_parameter("output_dir", value=ANY, rule_words="new folder or this run's own"):
         cast_votes(replace(plan_of_holder, settings={"name": "another"}), folder=tmp_path)
     (tmp_path / "hospital.work" / "cast.sha256").unlink()
     assert cast_votes(plan_of_holder, folder=tmp_path).read_bytes() == first
@@ -207,7 +207,7 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
             folder=tmp_path / "first",
         )
     other = replace(release_plan(plan), ledger=ledger, max_total_epsilon=6.0, seed=7)
-    with refused("max_epsilon", value=6.0):
+    with refused_parameter("max_epsilon", value=6.0):
         # These are the votes of some of the holders.
         release(plan=other, paths=votes["bits"][:3], folder=tmp_path / "second")
     event = NOISE.event_for(num_queries=1, num_labels=1, num_teachers=1)
@@ -215,7 +215,7 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
         "others"
     )
     account.charge(event, adjacency="replace_one", key="x")
-    with refused("ledger", value=ANY, rule="new file"):
+    with refused_parameter("ledger", value=ANY, rule_words="new file"):
         release(
             plan=replace(release_plan(plan), ledger=other_ledger),
             paths=votes["bits"],
@@ -234,9 +234,9 @@ def test_folder_of_another_plan_is_refused(votes: Votes, tmp_path: Path) -> None
     plan = replace(PLAN, target_epsilon=None)
     folder = tmp_path / "release"
     release(plan=release_plan(plan), paths=votes["bits"][:2], folder=folder)
-    with refused("data", value="another"):
+    with refused_parameter("data", value="another"):
         release(plan=release_plan(plan), paths=votes["bits"], folder=folder)
-    with refused("data", value="another"):
+    with refused_parameter("data", value="another"):
         release(plan=release_plan(plan), paths=votes["bits"][2:], folder=folder)
     assert Ledger.stored(tmp_path / "ledger.db").epsilon > 0
     assert len(charges(folder)) == 1
@@ -255,10 +255,10 @@ def test_unsupported_settings_of_stages_are_refused_before_reading(
         (
             replace(several, rounds=3),
             "confidences",
-            refused("aggregator.rounds", rule="aggregator.rounds=1"),
+            refused_parameter("aggregator.rounds", rule_words="aggregator.rounds=1"),
         ),
-        (several, "bits", refused("cast", value="bits")),
-        (prior, "bits", refused("queries", value=None)),
+        (several, "bits", refused_parameter("cast", value="bits")),
+        (prior, "bits", refused_parameter("queries", value=None)),
     ):
         with refusal:
             release(
@@ -284,18 +284,18 @@ def test_a_student_of_other_samples_or_releases_is_refused(votes: Votes, tmp_pat
     release(plan=release_plan(PLAN), paths=votes["bits"], folder=tmp_path / "apart")
     data = small_dataset()
     moved = replace(data, public=replace(data.public, inputs=data.public.inputs + np.float32(1)))
-    with refused("queries", value="others"):
+    with refused_parameter("queries", value="others"):
         train_student(plan=replace(PLAN, load_dataset=lambda: moved), folder=tmp_path / "apart")
     terms = json.loads((tmp_path / "apart" / "release" / "terms.json").read_text())
     file = tmp_path / "apart" / "release" / "privacy_card.md"
     file.write_text(file.read_text().replace(f"{terms['privacy']['epsilon']:.2f}", "0.10"))
-    with refused("file", value=ANY, rule="was released"):
+    with refused_parameter("file", value=ANY, rule_words="was released"):
         train_student(PLAN, folder=tmp_path / "apart")
 
 
 def test_the_folder_of_a_run_is_no_release_to_learn_from(tmp_path: Path) -> None:
     """A run has trained its student, and its folder holds no terms for another one."""
     train(PLAN, output_dir=tmp_path / "run")
-    with refused("release", value=tmp_path / "run", rule="is not trained again"):
+    with refused_parameter("release", value=tmp_path / "run", rule_words="is not trained again"):
         train_student(PLAN, folder=tmp_path / "run", output=tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()

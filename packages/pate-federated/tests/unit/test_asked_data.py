@@ -8,7 +8,7 @@ import pytest
 
 from pate.data import Arrays
 from pate_federated.asked_data import AskedData
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def private_path(tmp_path: Path) -> Path:
 def test_private_records_are_no_queries(name: str, private_path: Path) -> None:
     """The private file is refused as the file of queries, under another spelling of its path and under links to it."""
     reader = Arrays(private=str(private_path))
-    with refused("queries", value=ANY, rule="another file than"):
+    with refused_parameter("queries", value=ANY, rule_words="another file than"):
         AskedData(data=reader, path=private_path.parent / name).load()
 
 
@@ -41,5 +41,5 @@ def test_queries_that_lack_labels_of_the_holder_are_refused(private_path: Path) 
     assert AskedData(data=reader, path=queries_path).load().label_names == tuple(names)
     np.savez(queries_path, inputs=np.ones((2, 7)), label_names=np.array(["label_3", "other"]))
     value = "none of label_0, label_1, label_2, label_4, label_5, …"
-    with refused("queries.label_names", value=value, rule="all labels of data"):
+    with refused_parameter("queries.label_names", value=value, rule_words="all labels of data"):
         AskedData(data=reader, path=queries_path).load()

@@ -20,7 +20,7 @@ from small_federation.holders import (
     votes_of,
     with_array_replaced,
 )
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 NAMES = ("1", "2", "3", "4")
 PLAIN = GaussianVotes(noise_std=1.0)
@@ -76,7 +76,7 @@ def test_absent_teachers_vote_for_the_first_label_if_one_is_required(tmp_path: P
 def test_with_more_absent_than_the_roll_allows_there_is_no_source(tmp_path: Path) -> None:
     """Three of four holders are absent where the roll allows two. The votes are refused."""
     collection = collect_answers(tmp_path, answers=honest_answers_of(tmp_path, holders=["1"]))
-    with refused("absent holders", value=3, rule="ask again, or"):
+    with refused_parameter("absent holders", value=3, rule_words="ask again, or"):
         collection.source(PLAIN)
 
 
@@ -90,7 +90,7 @@ def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
     answers = honest_answers_of(tmp_path, holders=["1", "2"], sent_request=CONFIDENCES)
     collection = collect_answers(tmp_path, answers=answers, sent_request=CONFIDENCES)
     centered = CenteredVotes(noise_multiplier=3.0, adjacency=Adjacency.ADD_REMOVE)
-    with refused("adjacency", value="add_remove"):
+    with refused_parameter("adjacency", value="add_remove"):
         collection.source(centered)
     assert collection.source(replace(centered, adjacency=Adjacency.REPLACE_ONE)).num_teachers == 12
     assert collection.source(replace(PLAIN, adjacency=Adjacency.ADD_REMOVE)).num_teachers == 12
@@ -307,5 +307,5 @@ def test_request_is_unchanged_by_serialization(tmp_path: Path) -> None:
         sent_request.label_names,
     )
     assert (read_request.cast, read_request.vote_clip) == ("confidences", 2)
-    with refused("request", rule="a request as"):
+    with refused_parameter("request", rule_words="a request as"):
         Request.from_bytes(b"nothing")

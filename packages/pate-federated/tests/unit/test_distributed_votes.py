@@ -6,7 +6,7 @@ import pytest
 from pate.accounting import Adjacency, RdpAccountant, ZCdpEvent, gaussian_epsilon
 from pate.aggregators import Aggregator, GaussianVotes
 from pate_federated.distributed_votes import DistributedVotes
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 COUNTS_WITH_CLEAR_MAJORITIES = np.array([[100, 0, 51], [0, 100, 49]])
 
@@ -88,7 +88,7 @@ def test_too_few_or_too_many_contributions_are_refused() -> None:
     aggregator = DistributedVotes(noise_std=1.0, num_holders=5, max_dropouts=2)
     total = np.zeros((1, 2), dtype=np.int64)
     for count in (2, 6):
-        with refused("num_contributions", value=count, rule="3"):
+        with refused_parameter("num_contributions", value=count, rule_words="3"):
             aggregator.release_of(total, num_teachers=10, num_contributions=count)
     for count in (3, 5):
         assert aggregator.release_of(total, num_teachers=10, num_contributions=count).answered.all()
@@ -97,9 +97,9 @@ def test_too_few_or_too_many_contributions_are_refused() -> None:
 def test_invalid_numbers_of_a_secure_sum_are_refused() -> None:
     """A count above `max_votes`, a total of floats, and a total with one axis are refused."""
     aggregator = DistributedVotes(noise_std=1.0, num_holders=2, max_votes=1)
-    with refused("votes[0]", rule="a sum of"):
+    with refused_parameter("votes[0]", rule_words="a sum of"):
         aggregator.contribution([[3, 1]], num_teachers=3, rng=np.random.default_rng(0))
-    with refused("total.dtype", value="float64"):
+    with refused_parameter("total.dtype", value="float64"):
         aggregator.release_of(np.zeros((1, 2)), num_teachers=3, num_contributions=2)
-    with refused("total.shape", value=(2,)):
+    with refused_parameter("total.shape", value=(2,)):
         aggregator.release_of(np.zeros(2, dtype=np.int64), num_teachers=3, num_contributions=2)

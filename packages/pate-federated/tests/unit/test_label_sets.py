@@ -20,7 +20,7 @@ from pate_federated.question import LENGTHS, SHARES
 from pate_federated.vote_file import VoteFile, VoteManifest
 from small_federation.holders import ROLL, answer, request
 from small_federation.label_sets import UNKNOWN, write_votes
-from tests.refusals import ANY, UNSAID, refused
+from tests.refusals import ANY, UNSAID, refused_parameter
 
 # [num_teachers, one query, num_labels]
 NORTH = np.array([[[1, 0]], [[1, 1]], [[0, UNKNOWN]]], dtype=np.int8)
@@ -173,7 +173,7 @@ def test_a_sum_with_more_votes_than_voting_teachers_is_refused(
     with np.load(tmp_path / "sum.npz") as file:
         arrays = {array_name: file[array_name] for array_name in file.files}
     np.savez(tmp_path / "wrong.npz", **(arrays | {name: values}))
-    with refused(f"{name}[{place}]", value=UNSAID):
+    with refused_parameter(f"{name}[{place}]", value=UNSAID):
         GatheredVotes.read([tmp_path / "wrong.npz"]).counts()
 
 
@@ -258,7 +258,7 @@ def test_a_question_about_labels_with_gaps_asks_for_two_shares_of_each(kind: str
     assert again.have_gaps and again.digest == question.digest
     if kind == SHARES:
         assert question.shape == (1, 4)
-        with refused("question", value=ANY):
+        with refused_parameter("question", value=ANY):
             replace(question, have_gaps=False)
     else:
         assert replace(question, have_gaps=False).digest != question.digest
@@ -269,5 +269,5 @@ def test_an_opening_says_nothing_of_gaps() -> None:
     opening = Question.of_opening(
         Request(inputs=np.ones((1, 1), np.float32), record_ids=np.arange(1), label_names=("a",))
     )
-    with refused("question", value=ANY):
+    with refused_parameter("question", value=ANY):
         replace(opening, have_gaps=True)

@@ -21,7 +21,7 @@ from pate_federated.summed_release import HolderSum, SumTerms
 from pate_federated.vote_file import VoteFile
 from small_federation.exchange import SmallHolders, small_request
 from tests.e2e.small_run import NUM_TEACHERS, seeded_plan
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 flwr = pytest.importorskip("flwr.app", reason="Flower is not installed: the extra flower")
 flower = pytest.importorskip("pate_federated.flower")
@@ -400,7 +400,7 @@ def test_the_sum_of_a_question_is_opened_over_one_set_of_holders(homes: Path) ->
         Link(homes).run_sum()[0], summed_counts(homes, holder_names="1234")
     )
     link = Link(homes, spoil=drop_out_at(node=103, stage=COLLECT))
-    with refused("holders present", rule="at least 3"):
+    with refused_parameter("holders present", rule_words="at least 3"):
         link.run_sum()
 
 
@@ -409,10 +409,10 @@ def test_holder_with_contradictory_status_stays_masked() -> None:
 
     Three of four holders' shares open a secret, so at most one may be absent; colluders count against the limit.
     """
-    with refused("max_absent", value=2, rule="at most 1"):
+    with refused_parameter("max_absent", value=2, rule_words="at most 1"):
         SumTerms(num_holders=4, max_absent=2, most=9)
     noise = DistributedVotes(noise_std=4.0, num_holders=5, max_dropouts=1, max_colluders=3)
-    with refused("aggregator.max_colluders", value=3, rule="less than 3"):
+    with refused_parameter("aggregator.max_colluders", value=3, rule_words="less than 3"):
         SumTerms.of_noise(noise, roll=Roll.numbered(num_holders=5, teachers_each=3, max_absent=1))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pate_federated.noise_shares import NoiseShares
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 
 def test_counted_shares_have_at_least_the_required_noise() -> None:
@@ -53,7 +53,7 @@ def test_impossible_shares_are_refused_by_name(
     name: str, noise_std: float, num_holders: int, max_dropouts: int, max_colluders: int
 ) -> None:
     """The refusal of impossible numbers of holders, dropouts and colluders, or of no noise, names the parameter."""
-    with refused(name, value=ANY):
+    with refused_parameter(name, value=ANY):
         NoiseShares(
             noise_std=noise_std,
             num_holders=num_holders,
@@ -64,5 +64,5 @@ def test_impossible_shares_are_refused_by_name(
 
 def test_a_share_too_wide_to_draw_is_refused() -> None:
     """A share with a standard deviation of a million is refused under the name `noise_std`."""
-    with refused("noise_std", value=ANY):
+    with refused_parameter("noise_std", value=ANY):
         _ = NoiseShares(noise_std=1e6, num_holders=4).share

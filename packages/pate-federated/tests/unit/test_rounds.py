@@ -20,7 +20,7 @@ from pate_federated.question import KINDS, LENGTHS, MOMENTS, OPENING, SHARES, Qu
 from pate_federated.summed_release import AnswersAwaited, Limbs, Mailbox, sum_of_answers
 from pate_federated.vote_file import VoteManifest
 from small_federation.holders import NUM_LABELS, request
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 TEACHERS = 3
 WIDTH = 2
@@ -223,7 +223,7 @@ def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
     Roll.numbered(num_holders=2, teachers_each=TEACHERS, max_absent=1).require_enough(
         present=result.holders, refused=result.refused, remedy=""
     )
-    with refused("absent holders", value=1, rule="at most max_absent=0"):
+    with refused_parameter("absent holders", value=1, rule_words="at most max_absent=0"):
         Roll.numbered(num_holders=2, teachers_each=TEACHERS).require_enough(
             present=result.holders, refused=result.refused, remedy=""
         )
@@ -323,13 +323,13 @@ def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
     """
     opening = replace(request(), inputs=np.ones((6, 5), dtype=np.float32))
     question_of(MOMENTS).require_part_of(opening)
-    with refused("question.pool_center", value="others"):
+    with refused_parameter("question.pool_center", value="others"):
         question_of(MOMENTS, state_changes={"pool_center": np.full(5, 1e4)}).require_part_of(
             opening
         )
-    with refused("question.pool_center", value="others"):
+    with refused_parameter("question.pool_center", value="others"):
         question_of(MOMENTS).require_part_of(request())
-    with refused("question.num_labels", value=4):
+    with refused_parameter("question.num_labels", value=4):
         question_of(LENGTHS).require_part_of(replace(request(), label_names=("a", "b", "c")))
 
 
@@ -432,7 +432,7 @@ print("refused")
 def test_request_beyond_the_cell_limit_is_refused() -> None:
     """A request with 2^17 queries and 2^12 labels is refused: at most 2^28 votes are allowed."""
     large_inputs = np.zeros((2**17, 1), dtype=np.float32)
-    with refused("queries times labels", value=ANY, rule="at most 268435456"):
+    with refused_parameter("queries times labels", value=ANY, rule_words="at most 268435456"):
         Request(
             inputs=large_inputs,
             record_ids=np.arange(2**17),
@@ -488,5 +488,5 @@ def test_holder_names_that_differ_only_on_some_disks_are_refused(names: tuple[st
 )
 def test_degenerate_clip_in_a_question_is_refused(kind: str, clip: float) -> None:
     """A question's clip above 1000 or below 1e-12 is refused."""
-    with refused("question.clip", value=ANY, rule="1e-12 to 1000"):
+    with refused_parameter("question.clip", value=ANY, rule_words="1e-12 to 1000"):
         question_of(kind, state_changes={"clip": np.array(clip)})

@@ -29,7 +29,7 @@ from small_federation.holders import (
     votes_of,
 )
 from tests.e2e.small_run import SilentMonitor
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 ROLL = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=1)
 NOISE = DistributedVotes(noise_std=4.0, num_holders=4, max_dropouts=1)
@@ -110,13 +110,13 @@ def test_sum_beyond_the_terms_is_refused() -> None:
     """
     terms = SumTerms(num_holders=4, max_absent=1, most=10)
     for average, num_present, refusal in (
-        (np.array([0.4]), 4, refused("sum", rule="within the")),
-        (np.array([11.0]), 4, refused("sum", rule="within the")),
-        (np.array([1.0]), 2, refused("holders present", value=2)),
+        (np.array([0.4]), 4, refused_parameter("sum", rule_words="within the")),
+        (np.array([11.0]), 4, refused_parameter("sum", rule_words="within the")),
+        (np.array([1.0]), 2, refused_parameter("holders present", value=2)),
     ):
         with refusal:
             terms.exact_sum(average, num_present=num_present)
-    with refused("counts"):
+    with refused_parameter("counts"):
         terms.require_sendable(numbers=np.array([11]))
 
 
@@ -212,11 +212,11 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
     """
     holder_sum = HolderSum(terms=SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE, seed=3)
     numbers_of(tmp_path, holder="1", holder_sum=holder_sum)
-    with refused("request", rule="a request that"):
+    with refused_parameter("request", rule_words="a request that"):
         numbers_of(tmp_path, holder="1", holder_sum=holder_sum)
     folder = tmp_path / "home-1"
     (folder / f"answered-{request().digest}").rename(folder / "answered-another")
-    with refused("requests answered with noise", value=2, rule="at most 1"):
+    with refused_parameter("requests answered with noise", value=2, rule_words="at most 1"):
         numbers_of(tmp_path, holder="1", holder_sum=holder_sum)
     numbers_of(tmp_path, holder="1", holder_sum=replace(holder_sum, max_answers=2))
     holder_sum_without_noise = HolderSum(terms=SumTerms.of_counts(ROLL))
@@ -280,7 +280,7 @@ def test_sum_lost_after_the_charge_stays_charged_once(
     with pytest.raises(ConnectionError):
         release.run(lose_sum)
     assert num_charges(tmp_path) == 1
-    with refused("request", rule="a request that"):
+    with refused_parameter("request", rule_words="a request that"):
         release.run(lambda: noisy_sum(tmp_path, holder_names="1234"))
     assert num_charges(tmp_path) == 1
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
@@ -308,7 +308,7 @@ def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
 def test_release_with_too_few_holders_is_refused(tmp_path: Path) -> None:
     """Two of four holders answer where three are required. The release is refused after its one charge."""
     total = np.zeros((NUM_QUERIES, NUM_LABELS), dtype=np.int64)
-    with refused("num_contributions", value=2, rule="3"):
+    with refused_parameter("num_contributions", value=2, rule_words="3"):
         release_of(tmp_path, aggregator=NOISE).run(lambda: (total, ("1", "2")))
     assert num_charges(tmp_path) == 1  # holders were asked
 
@@ -332,18 +332,21 @@ def test_inconsistent_terms_are_refused(tmp_path: Path) -> None:
     for make_release, refusal in (
         (
             partial(with_noise, aggregator=replace(NOISE, num_holders=5)),
-            refused("aggregator.num_holders", value=5),
+            refused_parameter("aggregator.num_holders", value=5),
         ),
         (
             partial(with_noise, aggregator=replace(NOISE, max_dropouts=0)),
-            refused("aggregator.max_dropouts", value=0),
+            refused_parameter("aggregator.max_dropouts", value=0),
         ),
         (
             partial(with_noise, aggregator=replace(NOISE, max_votes=2)),
-            refused("vote_clip", value=None, rule="max_votes=2 of"),
+            refused_parameter("vote_clip", value=None, rule_words="max_votes=2 of"),
         ),
-        (with_target_epsilon, refused("target_epsilon", value=2.0, rule="holders have")),
-        (with_shares, refused("shares", value=43)),
+        (
+            with_target_epsilon,
+            refused_parameter("target_epsilon", value=2.0, rule_words="holders have"),
+        ),
+        (with_shares, refused_parameter("shares", value=43)),
     ):
         with refusal:
             make_release().run(lambda: pytest.fail("asked"))
@@ -361,11 +364,11 @@ def test_shares_of_a_part_of_the_holders_are_enough() -> None:
     for shares, refusal in (
         (
             41,
-            refused("shares", value=41),
+            refused_parameter("shares", value=41),
         ),
-        (42, refused("shares", value=ANY, rule="odd number")),
-        (401, refused("shares", value=ANY, rule="odd number")),
-        (5, refused("shares", value=5)),
+        (42, refused_parameter("shares", value=ANY, rule_words="odd number")),
+        (401, refused_parameter("shares", value=ANY, rule_words="odd number")),
+        (5, refused_parameter("shares", value=5)),
     ):
         with refusal:
             SumTerms(num_holders=400, max_absent=40, most=9, shares=shares)

@@ -13,7 +13,7 @@ from pate.data.shared_records import SharedRecords
 from pate_federated.asked_data import AskedData
 from pate_federated.cohorts import cohort_of_heads
 from pate_federated.vote_file import VoteManifest
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 PATIENT = PrivacyUnit.of_column("mrn")
 VISIT = PrivacyUnit(words="one row")
@@ -112,5 +112,5 @@ def test_weighted_records_are_refused_with_other_samples(tmp_path: Path) -> None
         names=("patient", "doctor"), weights=np.full(4, 0.25), num_groups=1, largest=4
     )
     weighted_dataset = replace(small_dataset(), shared=shared)
-    with refused("data.group", value="['patient', 'doctor']"):
+    with refused_parameter("data.group", value="['patient', 'doctor']"):
         AskedData(SimpleNamespace(load=lambda: weighted_dataset), path=queries_path).load()

@@ -19,7 +19,7 @@ from pate.votes.foreign import ForeignVotes
 from pate_federated.bit_sums import BitSums
 from pate_federated.gathered_votes import GatheredVotes
 from pate_federated.vote_file import SumFile, VoteFile, VoteManifest, is_sum_file
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 TEACHERS = 3
 QUERIES = 7
@@ -175,7 +175,9 @@ def test_files_of_different_queries_are_refused_by_name(name: str, tmp_path: Pat
     mismatch = MISMATCHES[name]
     paths = [write_vote_file(tmp_path), mismatch.write_file(tmp_path)]
     known = "a.npz" if name != "order" else ""
-    with refused(f"votes={paths[1]}, {mismatch.field}", value=mismatch.value, rule=known) as error:
+    with refused_parameter(
+        f"votes={paths[1]}, {mismatch.field}", value=mismatch.value, rule_words=known
+    ) as error:
         GatheredVotes.read(paths)
     assert HEAD.queries not in str(error.value), "digests stay unsaid"
 
@@ -183,9 +185,9 @@ def test_files_of_different_queries_are_refused_by_name(name: str, tmp_path: Pat
 def test_votes_need_a_holder_and_no_holder_twice(tmp_path: Path) -> None:
     """Two files of the same holder are refused, and so is an empty list of files."""
     paths = [write_vote_file(tmp_path), write_vote_file(tmp_path, file_name="copy")]
-    with refused(f"votes={paths[1]}, holder", value="a"):
+    with refused_parameter(f"votes={paths[1]}, holder", value="a"):
         GatheredVotes.read(paths)
-    with refused("votes", value="[]"):
+    with refused_parameter("votes", value="[]"):
         GatheredVotes(files=[])
 
 
@@ -224,9 +226,9 @@ def test_truncated_file_gives_a_one_line_error(tmp_path: Path) -> None:
     content = path.read_bytes()
     for length in (0, 30, 500, -1):
         path.write_bytes(content[:length])
-        with refused("file", value=ANY, rule="a whole vote", kind=DamagedFile):
+        with refused_parameter("file", value=ANY, rule_words="a whole vote", kind=DamagedFile):
             VoteFile.open(path)
-    with refused("file", value=ANY, rule="gone", kind=DamagedFile):
+    with refused_parameter("file", value=ANY, rule_words="gone", kind=DamagedFile):
         VoteFile.open(tmp_path / "nowhere.npz")
 
 
@@ -246,25 +248,25 @@ def test_votes_that_contradict_their_head_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in (members | {"manifest.npy": false_manifest.getvalue()}).items():
             archive.writestr(name, content)
-    with refused("file", value=ANY, rule="more than", kind=DamagedFile):
+    with refused_parameter("file", value=ANY, rule_words="more than", kind=DamagedFile):
         list(VoteFile.open(path).bits())
-    with refused("votes[0, 0]", rule="vote_clip=1 labels"):
+    with refused_parameter("votes[0, 0]", rule_words="vote_clip=1 labels"):
         write_vote_file(tmp_path, head=replace(HEAD, vote_clip=1))
 
 
 def test_head_with_invalid_fields_is_refused() -> None:
     """A manifest with an invalid or unknown field is refused by the name of the field."""
     for changes, refusal in (
-        ({"holder": ""}, refused("holder", value="''")),
-        ({"num_teachers": 0}, refused("num_teachers", value=0)),
-        ({"num_teachers": 41}, refused("num_teachers", value=41)),
-        ({"queries": "x"}, refused("queries", value="another text")),
-        ({"cast": "votes"}, refused("cast", value="votes")),
-        ({"format": 2}, refused("format", value=2)),
+        ({"holder": ""}, refused_parameter("holder", value="''")),
+        ({"num_teachers": 0}, refused_parameter("num_teachers", value=0)),
+        ({"num_teachers": 41}, refused_parameter("num_teachers", value=41)),
+        ({"queries": "x"}, refused_parameter("queries", value="another text")),
+        ({"cast": "votes"}, refused_parameter("cast", value="votes")),
+        ({"format": 2}, refused_parameter("format", value=2)),
     ):
         with refusal:
             replace(HEAD, **changes)
-    with refused("manifest", value="['holder', 'owner']"):
+    with refused_parameter("manifest", value="['holder', 'owner']"):
         VoteManifest.from_text(HEAD.to_text().replace("holder", "owner"))
     assert VoteManifest.from_text(HEAD.to_text()) == HEAD
 
@@ -289,14 +291,14 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
         np.testing.assert_array_equal(votes.counts(), bits.sum(axis=0))
         assert votes.num_teachers == TEACHERS
     np.testing.assert_array_equal(np.concatenate(list(foreign.bits())), bits)
-    with refused("votes", value=ANY, rule="counts do"):
+    with refused_parameter("votes", value=ANY, rule_words="counts do"):
         counts.bits()
-    with refused("votes", value=ANY, rule="counts do"):
+    with refused_parameter("votes", value=ANY, rule_words="counts do"):
         counts.counts(max_votes=2)
     both = ForeignVotes(paths=[tmp_path / "bits.npz", tmp_path / "pairs.npy"])
     np.testing.assert_array_equal(both.counts(), 2 * bits.sum(axis=0))
     (tmp_path / "copy.npz").write_bytes((tmp_path / "bits.npz").read_bytes())
-    with refused("votes", value=ANY, rule="is the same"):
+    with refused_parameter("votes", value=ANY, rule_words="is the same"):
         ForeignVotes(paths=[tmp_path / "bits.npz", tmp_path / "copy.npz"])
 
 
@@ -334,9 +336,9 @@ def test_sums_with_different_queries_are_refused(tmp_path: Path) -> None:
     """
     paths = [write_vote_file(tmp_path, holder=holder) for holder in "abc"]
     GatheredVotes.read(paths[:2]).write(tmp_path / "sum.npz")
-    with refused(f"votes={paths[1]}, holder", value="b"):
+    with refused_parameter(f"votes={paths[1]}, holder", value="b"):
         GatheredVotes.read([tmp_path / "sum.npz", paths[1]])
-    with refused(f"votes={tmp_path}/d.npz, queries", value="others"):
+    with refused_parameter(f"votes={tmp_path}/d.npz, queries", value="others"):
         GatheredVotes.read(
             [
                 tmp_path / "sum.npz",
@@ -376,7 +378,7 @@ def test_a_sum_whose_holders_say_different_things_is_refused(
         record_ids=IDS,
         label_names=NAMES,
     )
-    with refused(f"votes={tmp_path}/sum.npz, {name}", value=value):
+    with refused_parameter(f"votes={tmp_path}/sum.npz, {name}", value=value):
         GatheredVotes.read([tmp_path / "sum.npz"])
 
 
@@ -388,12 +390,12 @@ def test_altered_sum_is_refused(tmp_path: Path) -> None:
     content = (tmp_path / "sum.npz").read_bytes()
     place = content.index(b"counts.npy") + 10 + 128  # within the numbers
     (tmp_path / "sum.npz").write_bytes(content[:place] + b"\x07" + content[place + 1 :])
-    with refused("file", value=ANY, rule="sums"):
+    with refused_parameter("file", value=ANY, rule_words="sums"):
         GatheredVotes.read([tmp_path / "sum.npz"]).counts()
     (tmp_path / "sum.npz").write_bytes(content[:-30])
-    with refused("file", value=ANY, rule="whole"):
+    with refused_parameter("file", value=ANY, rule_words="whole"):
         SumFile.open(tmp_path / "sum.npz")
-    with refused("counts[0, 0]", rule="at most 3"):
+    with refused_parameter("counts[0, 0]", rule_words="at most 3"):
         SumFile.write(
             tmp_path / "more.npz",
             heads=(HEAD,),

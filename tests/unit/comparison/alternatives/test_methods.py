@@ -20,7 +20,7 @@ from pate.comparison.alternatives.dp_sgd import DpSgd
 from pate.comparison.calibration import Calibration, calibrate_method
 from pate.report import multilabel_metrics
 from tests.e2e.small_run import SilentMonitor, small_dataset
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 from tests.unit.comparison.conftest import small_bench, small_comparison_plan
 
 pytestmark = pytest.mark.skipif(find_spec("opacus") is None, reason="needs opacus")
@@ -79,7 +79,7 @@ def test_a_stored_calibration_is_priced_again(method: Alternative, tmp_path: Pat
         parameters={"noise_multiplier": lowered_multiplier}, epsilon=3.0
     )
     lowered_calibration.write(calibration_path)
-    with refused("epsilon", value=ANY, rule="3 once calibrated"):
+    with refused_parameter("epsilon", value=ANY, rule_words="3 once calibrated"):
         calibrate_method(
             method,
             budget=budget_at_epsilon(epsilon=3.0),
@@ -115,19 +115,19 @@ def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternativ
 
 def test_a_method_for_add_remove_is_refused() -> None:
     """A method whose adjacency is add_remove is refused, as it divides by the number of groups."""
-    with refused("adjacency", value="add_remove"):
+    with refused_parameter("adjacency", value="add_remove"):
         replace(GRADIENT, adjacency=str(Adjacency.ADD_REMOVE))
 
 
 def test_a_convolutional_network_is_refused_for_other_inputs_than_images() -> None:
     """DP-SGD with the network `cnn` is refused for a data set whose inputs are no images."""
-    with refused("method.network", value="cnn"):
+    with refused_parameter("method.network", value="cnn"):
         replace(LINEAR, network="cnn").check(small_bench())
 
 
 def test_unknown_covariance_is_refused() -> None:
     """A covariance that is neither public nor noisy is refused."""
-    with refused("covariance", value="private"):
+    with refused_parameter("covariance", value="private"):
         replace(COVARIANCE, covariance="private")
 
 
@@ -190,7 +190,7 @@ def test_least_squares_without_noise_or_clip_is_ordinary(covariance: str) -> Non
 def test_without_opacus_dp_sgd_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """If Opacus is not installed, DP-SGD is refused, and gradient descent on all groups is not."""
     monkeypatch.setitem(sys.modules, "opacus", None)
-    with refused("method", value="dp_sgd"):
+    with refused_parameter("method", value="dp_sgd"):
         replace(LINEAR)
     replace(GRADIENT)
 

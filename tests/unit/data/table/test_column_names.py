@@ -11,7 +11,7 @@ import pytest
 from pate.data import Table, TableSchema
 from pate.data.table.column_names import require_columns
 from pate.data.table.table_file import TableFile
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 from tests.unit.data.table.patients import write_patients
 
 pytest.importorskip("pyarrow")
@@ -45,7 +45,7 @@ def test_columns_may_be_named_by_whole_numbers(numbered_columns: Table) -> None:
 def test_words_for_missing_cells_may_be_whole_numbers(numbered_columns: Table) -> None:
     """With `missing=[-9]`, a number, cells of -9 are missing. A public column of such cells is refused as empty."""
     missing: Any = [-9]
-    with refused("data.public.7", rule="a value in"):
+    with refused_parameter("data.public.7", rule_words="a value in"):
         replace(numbered_columns, drop=(), missing=missing).load()
 
 
@@ -54,7 +54,7 @@ def test_values_other_than_names_are_refused_as_columns(
     numbered_columns: Table, label: Any
 ) -> None:
     """A float, None or a truth value as the name of a label is refused."""
-    with refused("data.labels", value=ANY, rule="a list of"):
+    with refused_parameter("data.labels", value=ANY, rule_words="a list of"):
         replace(numbered_columns, labels=(label,))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pate.data import Table
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.data.table.frames import people_frames, write_frames
 from tests.unit.data.table.small_table import write_lines
 
@@ -115,14 +115,14 @@ def test_group_column_missing_in_a_file_is_refused(tmp_path: Path) -> None:
     """
     table = write_rows(folder=tmp_path, head="who,age,ill", rows=["x,3,1", "y,4,0"])
     (tmp_path / "public.csv").write_text("age,ill\n3,1\n4,0\n")
-    with refused("data.group", value="who"):
+    with refused_parameter("data.group", value="who"):
         replace(table, group="who").load()
 
 
 def test_one_refusal_names_all_columns_that_cannot_be_features(tmp_path: Path) -> None:
     """Two columns have a different word in each row. One refusal names both in `data.drop`."""
     rows = [f"name {row},{row},note {row * 7},1" for row in range(200)]
-    with refused("data.public.name", rule="'data.drop=[name,note]' leaves"):
+    with refused_parameter("data.public.name", rule_words="'data.drop=[name,note]' leaves"):
         write_rows(folder=tmp_path, head="name,age,note,ill", rows=rows).load()
 
 

@@ -14,7 +14,7 @@ from pate.data.table.category_column import CategoryColumn
 from pate.data.table.column_names import require_columns
 from pate.data.table.number_column import NumberColumn
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.data.split_paths import SplitPaths
 from tests.unit.data.table.frames import NUM_ROWS, people_frames, write_frames
 
@@ -139,14 +139,14 @@ def test_category_setting_of_a_column_that_is_no_feature_is_refused(
     wards: Table, column: str, rule: str
 ) -> None:
     """`data.category` with an unknown column, or with a label, is refused."""
-    with refused("data.category", value=column, rule=rule):
+    with refused_parameter("data.category", value=column, rule_words=rule):
         replace(wards, category=(column,)).load()
 
 
 def test_category_setting_beside_a_schema_file_is_refused(wards: Table, tmp_path: Path) -> None:
     """`data.category` is refused beside `data.schema`, as the schema decides which columns are categories."""
     wards.public_schema().write(tmp_path / "schema.yaml")
-    with refused("data.category", value="[ward]"):
+    with refused_parameter("data.category", value="[ward]"):
         replace(wards, category=("ward",), schema=str(tmp_path / "schema.yaml")).load()
 
 
@@ -155,7 +155,7 @@ def test_schema_with_invalid_categories_is_refused(wards: Table, tmp_path: Path)
     path = tmp_path / "schema.yaml"
     wards.public_schema().write(path)
     path.write_text(path.read_text().replace("kind: number", "kind: category"))
-    with refused(f"data.schema={path}.columns.ward", rule="for kind: cat"):
+    with refused_parameter(f"data.schema={path}.columns.ward", rule_words="for kind: cat"):
         replace(wards, schema=str(path)).load()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pate.data import TableSchema
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.data.table.frames import people_frames, write_frames
 
 pytest.importorskip("pyarrow")
@@ -71,5 +71,5 @@ def test_invalid_csv_head_is_refused(tmp_path: Path, case: str) -> None:
     change, rule = UNREADABLE[case]
     path = tmp_path / "public.csv"
     path.write_bytes(change(path.read_bytes()))
-    with refused("data.public", value=path, rule=rule):
+    with refused_parameter("data.public", value=path, rule_words=rule):
         table.load()

@@ -16,7 +16,7 @@ from pate.data.table.dates import days_as_text, days_of
 from pate.data.table.placeholder_dates import placeholder_dates
 from pate.data.table.table_file import TableFile
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.data.split_paths import SplitPaths
 
 pytest.importorskip("pyarrow")
@@ -149,13 +149,15 @@ def test_private_dates_are_read_in_the_public_order(tmp_path: Path) -> None:
 
 def test_private_dates_in_another_order_are_refused(tmp_path: Path) -> None:
     """Private dates with months first, beside public dates with days first or in ISO form, are refused."""
-    with refused("data.private.when", rule="dates such as 31.01.2025"):
+    with refused_parameter("data.private.when", rule_words="dates such as 31.01.2025"):
         write_dates(
             folder=tmp_path,
             cells=dates_in_form(form="%d.%m.%Y"),
             private=dates_in_form(form="%m/%d/%Y"),
         ).load()
-    with refused("data.private.when", rule="dates", hint="dates in other orders"):
+    with refused_parameter(
+        "data.private.when", rule_words="dates", hint_words="dates in other orders"
+    ):
         write_dates(
             folder=tmp_path, cells=ISO, private=dates_in_form(form="%d.%m.%Y", dates=EARLY)
         ).load()
@@ -371,14 +373,14 @@ def test_frequent_possible_placeholder_yields_a_remark(tmp_path: Path) -> None:
 
 def test_an_unknown_order_is_refused(tmp_path: Path) -> None:
     """`data.date_order=dm` is refused."""
-    with refused("data.date_order", value="dm"):
+    with refused_parameter("data.date_order", value="dm"):
         replace(write_dates(folder=tmp_path, cells=ISO), date_order="dm").load()
 
 
 def test_text_as_first_year_is_refused(tmp_path: Path) -> None:
     """`data.first_year` as text is refused."""
     year: Any = "1930"
-    with refused("data.first_year", value="1930"):
+    with refused_parameter("data.first_year", value="1930"):
         replace(write_dates(folder=tmp_path, cells=ISO), first_year=year).load()
 
 

@@ -15,7 +15,7 @@ from pate.data import Dataset, Table
 from pate.data.table.dealing import Dealing
 from pate.data.table.table_file import TableFile
 from tests.e2e.commands import call
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -201,7 +201,7 @@ def test_missing_person_name_is_refused(tmp_path: Path) -> None:
     """One of two rows has no person. The division is refused."""
     path = tmp_path / "few.csv"
     path.write_text("who,x\n1,2\n,3\n")
-    with refused("group", value="who", rule="a value in each row, 1"):
+    with refused_parameter("group", value="who", rule_words="a value in each row, 1"):
         make_dealing(path=path).part_of_row()
 
 
@@ -209,7 +209,7 @@ def test_too_few_persons_for_three_splits_are_refused(tmp_path: Path) -> None:
     """Two persons cannot be divided into three splits, and are refused."""
     path = tmp_path / "few.csv"
     path.write_text("who,x\n1,2\n2,3\n")
-    with refused("split", value="0.2,0.1", rule="more than 2"):
+    with refused_parameter("split", value="0.2,0.1", rule_words="more than 2"):
         make_dealing(path=path).part_of_row()
 
 

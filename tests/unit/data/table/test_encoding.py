@@ -15,7 +15,7 @@ from pate.data.table.dealing import Dealing
 from pate.data.table.encoding import encoding_of
 from pate.data.table.table_file import TableFile
 from pate.validation import InvalidValue
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 from tests.unit.data.split_paths import SplitPaths
 
 pytest.importorskip("pyarrow")
@@ -59,7 +59,7 @@ def write_people(
 def test_person_in_two_splits_is_found_across_encodings(tmp_path: Path, named: Any) -> None:
     """The private file is in cp1252, the other files in UTF-8, with the same persons. They are found in two splits."""
     table = write_people(folder=tmp_path, private="cp1252", are_shared=True)
-    with refused("data.group", value="person", rule="split, 4 are"):
+    with refused_parameter("data.group", value="person", rule_words="split, 4 are"):
         replace(table, encoding=named).load()
 
 
@@ -182,7 +182,7 @@ def test_refusal_of_mixed_encodings_names_the_line(tmp_path: Path, named: str) -
     path = tmp_path / "private.csv"
     path.write_bytes(path.read_bytes() + "Secret-René,40,Pädiatrie,1\n".encode("latin-1"))
     line = r"text in one encoding, 4 of 5 lines beyond ASCII are UTF-8 and line 6 is the first that is not: mend"
-    with refused("data.private", value=ANY, rule=line) as caught:
+    with refused_parameter("data.private", value=ANY, rule_words=line) as caught:
         replace(table, encoding=named).load()
     assert "Secret" not in str(caught.value)
 
@@ -190,10 +190,10 @@ def test_refusal_of_mixed_encodings_names_the_line(tmp_path: Path, named: str) -
 @pytest.mark.parametrize(
     ("encoding", "refusal"),
     [
-        ({"privat": "cp1252"}, refused("data.encoding", value="{'privat': 'cp1252'}")),
-        ({"private": "klingon"}, refused("data.encoding.private", value="klingon")),
-        ({"test": 3}, refused("data.encoding.test", value=3)),
-        ("base64", refused("data.encoding", value="base64")),
+        ({"privat": "cp1252"}, refused_parameter("data.encoding", value="{'privat': 'cp1252'}")),
+        ({"private": "klingon"}, refused_parameter("data.encoding.private", value="klingon")),
+        ({"test": 3}, refused_parameter("data.encoding.test", value=3)),
+        ("base64", refused_parameter("data.encoding", value="base64")),
     ],
 )
 def test_unknown_encoding_is_refused(encoding: Any, refusal: Refusal) -> None:
@@ -204,13 +204,13 @@ def test_unknown_encoding_is_refused(encoding: Any, refusal: Refusal) -> None:
 
 def test_encodings_by_split_are_refused_for_one_file() -> None:
     """Encodings by split are refused if all splits are in one file."""
-    with refused("data.encoding", value="{'test': 'cp1252'}"):
+    with refused_parameter("data.encoding", value="{'test': 'cp1252'}"):
         Table(labels=("flu",), encoding={"test": "cp1252"}, path="a.csv")
 
 
 def test_refusal_of_a_wrong_encoding_names_the_setting(tmp_path: Path) -> None:
     """A file in cp1252 without a setting is refused, with the hint to set the encoding."""
-    with refused("data.private", value=ANY, hint="encoding=latin-1"):
+    with refused_parameter("data.private", value=ANY, hint_words="encoding=latin-1"):
         write_people(folder=tmp_path, private="cp1252").load()
 
 
@@ -269,7 +269,7 @@ def test_refusal_of_json_lines_in_utf_16_names_the_encoding(tmp_path: Path) -> N
     """JSON lines in UTF-16 without a mark are refused, with the encoding to set."""
     path = tmp_path / "a.jsonl"
     path.write_bytes('{"age": 1}\n'.encode("utf-16-be"))
-    with refused("data.private", value=ANY, rule="data.encoding=utf-16-be"):
+    with refused_parameter("data.private", value=ANY, rule_words="data.encoding=utf-16-be"):
         list(TableFile(path, setting="data.private").rows())
 
 

@@ -11,7 +11,7 @@ import pytest
 from pate.data import Table
 from pate.data.table.table_file import TableFile
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.data.split_paths import SplitPaths
 
 pytest.importorskip("pyarrow")
@@ -59,7 +59,7 @@ def test_yes_and_no_are_read_as_labels(tmp_path: Path) -> None:
 
 def test_the_letter_y_is_refused_as_a_label(tmp_path: Path) -> None:
     """A label written as y is refused. The refusal names yes and no."""
-    with refused("data.test.ill", rule="yes and no"):
+    with refused_parameter("data.test.ill", rule_words="yes and no"):
         write_foreign(folder=tmp_path, test=["25.5;Bonn;y;0"]).load()
 
 
@@ -74,7 +74,11 @@ def test_decimal_comma_is_read_by_its_setting(tmp_path: Path) -> None:
 def test_decimal_comma_without_its_setting_is_refused(tmp_path: Path) -> None:
     """Private decimal commas beside public decimal points are refused. The hint names `data.decimal=comma`."""
     private = [row.replace(".", ",") for row in PRIVATE_ROWS]
-    with refused("data.private.age", rule="numbers", hint="other numbers need data.decimal=comma,"):
+    with refused_parameter(
+        "data.private.age",
+        rule_words="numbers",
+        hint_words="other numbers need data.decimal=comma,",
+    ):
         write_foreign(folder=tmp_path, private=private).load()
 
 
@@ -85,7 +89,7 @@ def test_decimal_setting_takes_comma_or_point_as_words(
     tmp_path: Path, file_setting: str, decimal_setting: str
 ) -> None:
     """The mark `,` itself is refused as `decimal`, under the name that the setting has beside that of the file."""
-    with refused(decimal_setting, value=","):
+    with refused_parameter(decimal_setting, value=","):
         TableFile(tmp_path / "test.csv", setting=file_setting, decimal=",")
 
 
@@ -119,11 +123,11 @@ def test_one_file_for_two_splits_is_refused(
 ) -> None:
     """The public and the private split name one file, by a relative and an absolute path. The public one is refused."""
     monkeypatch.chdir(tmp_path)
-    with refused("data.public", value="private.csv"):
+    with refused_parameter("data.public", value="private.csv"):
         replace(write_foreign(folder=tmp_path), public="private.csv").load()
 
 
 def test_label_in_other_letter_case_is_refused(tmp_path: Path) -> None:
     """`labels=[Ill]` is refused for a column `ill`."""
-    with refused("data.labels", value="Ill"):
+    with refused_parameter("data.labels", value="Ill"):
         replace(write_foreign(folder=tmp_path), labels=("Ill",)).public_schema()

@@ -10,7 +10,7 @@ import pytest
 
 from pate.data import Table
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.data.table.patients import write_patients
 
 pytest.importorskip("pyarrow")
@@ -49,9 +49,11 @@ def test_refusal_of_a_missing_column_offers_group_first(tmp_path: Path) -> None:
     line = rf"^data\.private\.mrn: .*public lacks it; {re.escape(GROUP_FIRST)}"
     with pytest.raises(InvalidValue, match=line):
         table.load()
-    with refused("data.group", value="mrn", rule="each person there"):
+    with refused_parameter("data.group", value="mrn", rule_words="each person there"):
         replace(table, group="mrn").load()
-    with refused("data.private.mrn", rule="where data.group=sex says whose a row is"):
+    with refused_parameter(
+        "data.private.mrn", rule_words="where data.group=sex says whose a row is"
+    ):
         replace(table, group="sex").load()
 
 

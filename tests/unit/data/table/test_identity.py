@@ -11,7 +11,7 @@ import pytest
 
 from pate.data import ImageFolder
 from pate.data.table.spelling import canonical_word
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.data.table.frames import NUM_ROWS, NUMBERS, people_frames, write_frames
 
 pytest.importorskip("pyarrow")
@@ -89,9 +89,9 @@ def test_notations_of_one_name_are_one_person(tmp_path: Path, case: str, ending:
         decimal=spellings.decimal,
         thousands=spellings.thousands,
     )
-    with refused("data.group", value="person", rule="person in one split"):
+    with refused_parameter("data.group", value="person", rule_words="person in one split"):
         table.load()
-    with refused("data.id", value="person"):
+    with refused_parameter("data.id", value="person"):
         replace(table, group=None, id="person").load()
 
 
@@ -119,7 +119,7 @@ def test_pandas_types_with_equal_values_name_one_person(tmp_path: Path, column: 
     frames = people_frames()
     frames["private"]["person"] = column
     frames["test"]["person"] = [f"{number}.00" for number in NUMBERS]
-    with refused("data.group", value="person", rule="60 are in"):
+    with refused_parameter("data.group", value="person", rule_words="60 are in"):
         write_frames(folder=tmp_path, frames=frames, endings={"private": "feather"}).load()
 
 
@@ -128,7 +128,7 @@ def test_invisible_name_counts_as_missing(tmp_path: Path, name: str) -> None:
     """The name of a person is empty, a blank of zero width or a word for missing. The row is refused."""
     frames = people_frames()
     frames["private"]["person"] = [name, *map(str, NUMBERS[1:])]
-    with refused("data.private.person", rule="a value in each row, 1"):
+    with refused_parameter("data.private.person", rule_words="a value in each row, 1"):
         replace(write_frames(folder=tmp_path, frames=frames), missing=("?",)).load()
 
 
@@ -155,5 +155,5 @@ def test_image_folder_compares_owners_in_canonical_form(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text("\n".join(lines))
     reader = ImageFolder(root=str(tmp_path), table=str(table), labels=("sun",), group="who")
-    with refused("data.group", value="who", rule="each who in one split, 1"):
+    with refused_parameter("data.group", value="who", rule_words="each who in one split, 1"):
         reader.load()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pate.data.table.table_file import TableFile
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 pytest.importorskip("pyarrow")
 
@@ -52,7 +52,7 @@ def test_field_that_first_occurs_late_is_a_column(tmp_path: Path) -> None:
 def test_line_that_is_no_object_is_refused(tmp_path: Path, line: str) -> None:
     """The last of 9,001 lines is no JSON object. The file is refused."""
     (tmp_path / "a.jsonl").write_text('{"age": 1}\n' * 9000 + line)
-    with refused("data.public", value=ANY, rule="an object of"):
+    with refused_parameter("data.public", value=ANY, rule_words="an object of"):
         read(path=tmp_path / "a.jsonl")
 
 
@@ -60,5 +60,5 @@ def test_file_without_fields_is_refused(tmp_path: Path) -> None:
     """An empty file, and one with empty objects alone, are refused."""
     for content in ("", "\n\n", "\ufeff", "{}\n"):
         (tmp_path / "a.jsonl").write_text(content, encoding="utf-8")
-        with refused("data.public", value=ANY, rule="line for each"):
+        with refused_parameter("data.public", value=ANY, rule_words="line for each"):
             read(path=tmp_path / "a.jsonl")

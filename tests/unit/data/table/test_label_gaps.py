@@ -17,7 +17,7 @@ from pate.data.table.labels import Labels
 from pate.data.table.spelling import CellSpelling
 from pate.data.table.table_settings import TableSettings
 from pate.data.table.uncertain import UncertainLabels
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 from tests.unit.data.table.frames import NUM_ROWS, people_frames, write_frames
 from tests.unit.data.table.test_labels import DIAGNOSES, write_diagnoses
 
@@ -58,7 +58,7 @@ def test_missing_cells_of_csv_are_unknown_labels(tmp_path: Path, cell: str) -> N
 def test_words_of_the_setting_missing_are_unknown_labels(tmp_path: Path) -> None:
     """Two cells are a word and a number. They are refused, unless `data.missing` makes them unknown labels."""
     table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["asked not", "-9.0", 1]))
-    with refused("data.private.flu"):
+    with refused_parameter("data.private.flu"):
         table.load()
     dataset = replace(table, missing=("asked not", "-9")).load()
     assert first_labels(dataset=dataset, num_rows=3) == [UNKNOWN, UNKNOWN, True]
@@ -73,7 +73,9 @@ def test_uncertain_cells_follow_the_setting(
 ) -> None:
     """A row with an uncertain label is refused without `data.uncertain`, and read as this setting says otherwise."""
     table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=[cell, 1, 0]))
-    with refused("data.private.flu", rule="data.uncertain=missing (or positive, negative) says"):
+    with refused_parameter(
+        "data.private.flu", rule_words="data.uncertain=missing (or positive, negative) says"
+    ):
         table.load()
     dataset = replace(table, uncertain=uncertain, uncertain_words=("Maybe",)).load()
     assert first_labels(dataset=dataset, num_rows=3) == [value, True, False]
@@ -95,7 +97,7 @@ def test_uncertain_word_is_no_word_for_no(tmp_path: Path) -> None:
     frames["private"].loc[0, "flu"] = "-1"
     frames["private"].loc[1, "flu"] = ""
     table = replace(write_frames(folder=tmp_path, frames=frames), true="ja")
-    with refused("data.true", value="ja", rule="one other word"):
+    with refused_parameter("data.true", value="ja", rule_words="one other word"):
         table.load()
     dataset = replace(table, uncertain="missing").load()
     assert first_labels(dataset=dataset, num_rows=4) == [UNKNOWN, UNKNOWN, False, True]
@@ -222,7 +224,7 @@ def test_split_that_tells_no_label_is_refused(tmp_path: Path, split: str) -> Non
     """All labels of the private or of the test rows are empty. This split is refused."""
     frames = people_frames()
     frames[split][["flu", "cough"]] = ""
-    with refused(f"data.{split}.flu", rule="a label in some row"):
+    with refused_parameter(f"data.{split}.flu", rule_words="a label in some row"):
         write_frames(folder=tmp_path, frames=frames).load()
 
 
@@ -287,47 +289,51 @@ def test_schema_file_says_what_uncertain_labels_mean(tmp_path: Path) -> None:
     [
         pytest.param(
             partial(replace, uncertain="0.5"),
-            refused("data.uncertain", value=ANY, rule="never by half"),
+            refused_parameter("data.uncertain", value=ANY, rule_words="never by half"),
             id="a share as text",
         ),
         pytest.param(
             partial(replace, uncertain=0.5),
-            refused("data.uncertain", value=ANY, rule="one of missing, positive, negative"),
+            refused_parameter(
+                "data.uncertain", value=ANY, rule_words="one of missing, positive, negative"
+            ),
             id="a share as a number",
         ),
         pytest.param(
             partial(replace, uncertain=["missing"]),
-            refused("data.uncertain", value=ANY, rule="one of missing"),
+            refused_parameter("data.uncertain", value=ANY, rule_words="one of missing"),
             id="a list of meanings",
         ),
         pytest.param(
             partial(replace, uncertain_words=("maybe",)),
-            refused("data.uncertain_words", value=ANY, rule="none without data.uncertain"),
+            refused_parameter(
+                "data.uncertain_words", value=ANY, rule_words="none without data.uncertain"
+            ),
             id="words without a meaning",
         ),
         pytest.param(
             partial(replace, uncertain="missing", uncertain_words=("no",)),
-            refused("data.uncertain_words", value=ANY, rule="do not mean"),
+            refused_parameter("data.uncertain_words", value=ANY, rule_words="do not mean"),
             id="a word for no",
         ),
         pytest.param(
             partial(replace, uncertain="missing", uncertain_words=("1.0",)),
-            refused("data.uncertain_words", value=ANY, rule="do not mean"),
+            refused_parameter("data.uncertain_words", value=ANY, rule_words="do not mean"),
             id="a number that means yes",
         ),
         pytest.param(
             partial(replace, uncertain="missing", uncertain_words="maybe"),
-            refused("data.uncertain_words", value=ANY, rule="a list of"),
+            refused_parameter("data.uncertain_words", value=ANY, rule_words="a list of"),
             id="one word that is no list",
         ),
         pytest.param(
             partial(replace, uncertain="missing", uncertain_words=("",)),
-            refused("data.uncertain_words", value=ANY, rule="a list of"),
+            refused_parameter("data.uncertain_words", value=ANY, rule_words="a list of"),
             id="an empty word",
         ),
         pytest.param(
             partial(replace, uncertain="missing", label_separator=";"),
-            refused("data.uncertain", value=ANY, rule="nothing beside"),
+            refused_parameter("data.uncertain", value=ANY, rule_words="nothing beside"),
             id="a column that lists labels",
         ),
     ],

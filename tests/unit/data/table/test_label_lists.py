@@ -14,7 +14,7 @@ import pytest
 from pate.data import Table
 from pate.data.table.label_cells import NoNames, names_in
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.data.split_paths import SplitPaths
 
 pd = pytest.importorskip("pandas")
@@ -208,14 +208,14 @@ def test_lists_of_lists_and_objects_are_refused(
 def test_lists_of_bits_are_refused_as_label_names(tmp_path: Path) -> None:
     """Cells with lists of 0 and 1 are refused as names of labels."""
     table = write_lists(folder=tmp_path, cell_of=as_bits, ending="parquet")
-    with refused("data.public.dx", rule="names of labels, found lists of 0"):
+    with refused_parameter("data.public.dx", rule_words="names of labels, found lists of 0"):
         table.load()
 
 
 def test_refusal_of_lists_without_separator_names_the_setting(tmp_path: Path) -> None:
     """Lists of labels without `data.label_separator` are refused, with this setting."""
     table = write_lists(folder=tmp_path, cell_of=list, ending="parquet")
-    with refused("data.private.dx", rule="'data.label_separator="):
+    with refused_parameter("data.private.dx", rule_words="'data.label_separator="):
         replace(table, label_separator=None).load()
 
 

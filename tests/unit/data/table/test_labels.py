@@ -12,7 +12,7 @@ import pytest
 
 from pate.data import Table
 from pate.run.plan_warnings import uneven_records_warnings
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 from tests.unit.data.table.frames import NUM_ROWS, NUMBERS, people_frames, write_frames
 
 pytest.importorskip("pyarrow")
@@ -36,7 +36,7 @@ def test_two_words_of_any_language_may_mean_yes_and_no(tmp_path: Path, yes: str)
     With `data.true`, the word in this setting is 1 and the other word 0. A remark says so.
     """
     table = write_frames(folder=tmp_path, frames=frames_in_words(yes=yes))
-    with refused("data.private.flu", rule="data.true=WORD names another"):
+    with refused_parameter("data.private.flu", rule_words="data.true=WORD names another"):
         table.load()
     dataset = replace(table, true=yes.capitalize()).load()
     frames = people_frames()
@@ -64,13 +64,13 @@ def table_with_third_word(tmp_path: Path) -> Table:
 
 def test_third_word_in_a_label_column_is_refused(table_with_third_word: Table) -> None:
     """A label with a third word beside ja and nein is refused."""
-    with refused("data.true", value=ANY, rule="other word"):
+    with refused_parameter("data.true", value=ANY, rule_words="other word"):
         replace(table_with_third_word, true="ja").load()
 
 
 def test_word_for_yes_that_no_label_has_is_refused(table_with_third_word: Table) -> None:
     """`data.true` names a word that the label does not have. It is refused."""
-    with refused("data.true", value="yep"):
+    with refused_parameter("data.true", value="yep"):
         replace(table_with_third_word, true="yep").load()
 
 
@@ -140,7 +140,7 @@ def test_invalid_label_cells_are_refused(tmp_path: Path, case: str, wrong_cell: 
     frames["private"]["flu"] = (cells.positive * NUM_ROWS)[:NUM_ROWS]
     frames["private"].loc[3, "flu"] = wrong_cell
     table = write_frames(folder=tmp_path, frames=frames)
-    with refused("data.private.flu", rule="row 4 is the first"):
+    with refused_parameter("data.private.flu", rule_words="row 4 is the first"):
         replace(table, decimal=cells.decimal, thousands=cells.thousands).load()
 
 
@@ -193,7 +193,9 @@ def test_one_column_may_list_all_labels(tmp_path: Path, labels: tuple[str, ...])
 
 def test_label_names_do_not_come_from_private_rows(tmp_path: Path) -> None:
     """The public file lists no label. The column is refused, even if private rows list some."""
-    with refused("data.labels", value="[diagnoses]", rule="the public file names none"):
+    with refused_parameter(
+        "data.labels", value="[diagnoses]", rule_words="the public file names none"
+    ):
         write_diagnoses(folder=tmp_path, cells=DIAGNOSES | {"public": [None]}).load()
 
 
@@ -221,7 +223,7 @@ def test_label_that_no_file_has_or_that_is_a_feature_is_refused(
     table_without_public_diagnoses: Table, labels: tuple[str, ...], refused_names: str
 ) -> None:
     """Settings name the label `cold`, which no row lists, or the column `age`, which is a feature. Both are refused."""
-    with refused("data.labels", value=refused_names):
+    with refused_parameter("data.labels", value=refused_names):
         replace(table_without_public_diagnoses, labels=labels).load()
 
 

@@ -14,7 +14,7 @@ from pate.data import Table, TableSchema
 from pate.data.table.cells import as_numbers, as_texts
 from pate.data.table.spelling import CellSpelling
 from pate.data.table.table_file import TableFile
-from tests.refusals import Refusal, refused
+from tests.refusals import Refusal, refused_parameter
 from tests.unit.data.table.frames import NUM_ROWS, people_frames, write_frames
 
 pa = pytest.importorskip("pyarrow")
@@ -70,17 +70,17 @@ def test_refusal_of_another_notation_names_the_setting(
     tmp_path: Path, cells: list[str], decimal: str | None, rule: str
 ) -> None:
     """Numbers in another notation than the settings are refused, with the setting that reads them."""
-    with refused("data.public.weight", rule=rule):
+    with refused_parameter("data.public.weight", rule_words=rule):
         replace(write_weights(folder=tmp_path, cells=cells), decimal=decimal).load()
 
 
 @pytest.mark.parametrize(
     ("with_wrong_setting", "refusal"),
     [
-        (partial(replace, thousands=";"), refused("data.thousands", value=";")),
-        (partial(replace, missing="?"), refused("data.missing", value="?")),
-        (partial(replace, label_separator=""), refused("data.label_separator", value="")),
-        (partial(replace, private=""), refused("data.private", value="")),
+        (partial(replace, thousands=";"), refused_parameter("data.thousands", value=";")),
+        (partial(replace, missing="?"), refused_parameter("data.missing", value="?")),
+        (partial(replace, label_separator=""), refused_parameter("data.label_separator", value="")),
+        (partial(replace, private=""), refused_parameter("data.private", value="")),
     ],
     ids=["thousands", "missing", "label_separator", "private"],
 )
@@ -96,14 +96,14 @@ def test_impossible_settings_are_refused(
 def test_decimal_mark_and_thousands_mark_must_differ(tmp_path: Path) -> None:
     """`thousands=,` with `decimal=comma` is refused."""
     table = write_frames(folder=tmp_path, frames=people_frames())
-    with refused("data.thousands", value=","):
+    with refused_parameter("data.thousands", value=","):
         replace(table, thousands=",", decimal="comma").load()
 
 
 def test_word_for_yes_is_refused_with_a_label_separator(tmp_path: Path) -> None:
     """`data.true` beside `data.label_separator` is refused."""
     table = write_frames(folder=tmp_path, frames=people_frames())
-    with refused("data.true", value="ja", rule="nothing beside"):
+    with refused_parameter("data.true", value="ja", rule_words="nothing beside"):
         replace(table, true="ja", label_separator=";")
 
 

@@ -15,7 +15,7 @@ from pate.data import Dataset, HuggingFace
 from pate.data.table.dealing import Dealing
 from pate.data.table.people import People, looks_of, person_name, smallest_of_group
 from pate.data.table.table_file import TableFile
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.data.split_paths import SplitPaths
 
 pa = pytest.importorskip("pyarrow")
@@ -118,7 +118,7 @@ def test_person_in_two_splits_is_found_across_notations(tmp_path: Path, load: Lo
     """Three private persons are in the test split in capital letters. Tables and Hugging Face data sets refuse them."""
     ids = [str(uuid.UUID(int=2**100 + number)) for number in range(12)]
     capitals = [name.upper() for name in ids[:3]]
-    with refused("data.group", value="person", rule="each person in one split, 3"):
+    with refused_parameter("data.group", value="person", rule_words="each person in one split, 3"):
         load(
             folder=tmp_path,
             names_of_split=USUAL_NAMES | {"private": ids, "test": [*capitals, "a", "b"]},

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pate.data import Table, TableSchema
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.data.table.small_table import (
     write_lines,
 )
@@ -84,5 +84,5 @@ def test_power_outside_0_to_2_is_refused(scales: Table) -> None:
     """A schema with a power of 3 is refused under the column's name."""
     columns = scales.public_schema().plain()["columns"]
     columns["bytes"] |= {"power": 3, "unit": 1.0, "center": 0.0}
-    with refused("x.columns.bytes", value=(3.0, 0.0, 1.0)):
+    with refused_parameter("x.columns.bytes", value=(3.0, 0.0, 1.0)):
         TableSchema.read({"columns": columns}, name="x")

@@ -12,7 +12,7 @@ from pate.data import Table, TableSchema
 from pate.data.table.schema import load_settings
 from pate.data.table.table_settings import TableSettings
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.data.table.patients import write_patients
 from tests.unit.data.table.small_table import write_table
 
@@ -171,7 +171,7 @@ def test_settings_of_a_run_override_the_schema(tmp_path: Path) -> None:
     message = "and there is mrn; 'data.drop=[mrn]' leaves it out, where data.group=age says whose a row is"
     with pytest.raises(InvalidValue, match=re.escape(message)):
         replace(completed, group="age").load()
-    with refused("data.drop", value="mrn"):
+    with refused_parameter("data.drop", value="mrn"):
         replace(completed, drop=("mrn",)).load()
 
 
@@ -179,7 +179,7 @@ def test_schema_without_settings_gives_defaults(tmp_path: Path) -> None:
     """A schema without settings leaves labels empty, which is refused."""
     completed = reader_with_schema(table=write_patients(folder=tmp_path))
     assert "settings" not in Path(str(completed.schema)).read_text().replace("`settings`", "")
-    with refused("data.labels", value="[]", rule="columns that"):
+    with refused_parameter("data.labels", value="[]", rule_words="columns that"):
         completed.load()
 
 
@@ -198,5 +198,5 @@ def test_labels_in_a_schema_must_be_a_list(tmp_path: Path) -> None:
     completed = reader_with_schema(table=write_patients(folder=tmp_path))
     path = Path(str(completed.schema))
     path.write_text(path.read_text().replace("columns:", "settings: {labels: flu}\ncolumns:"))
-    with refused("data.labels", value="flu"):
+    with refused_parameter("data.labels", value="flu"):
         completed.load()

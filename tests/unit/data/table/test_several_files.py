@@ -19,7 +19,7 @@ import pytest
 from pate.data import Dataset, Table
 from pate.data.table.fingerprints import private_digest
 from pate.data.table.table_file import TableFile
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 pa = pytest.importorskip("pyarrow")
 
@@ -225,7 +225,7 @@ def test_other_files_in_a_folder_are_refused(tmp_path: Path, name: str, rule: st
     else:
         (folder / name).write_text("a,b\n1,2\n")
     table = TableFile(folder, setting="data.private")
-    with refused("data.private", value=folder / name, rule=rule):
+    with refused_parameter("data.private", value=folder / name, rule_words=rule):
         list(table.rows())
     pattern = TableFile(folder / "*.parquet", setting="data.private")
     assert sum(len(numbers) for numbers, _ in pattern.rows()) == 30
@@ -235,7 +235,9 @@ def test_other_files_in_a_folder_are_refused(tmp_path: Path, name: str, rule: st
 def test_a_path_without_files_is_refused(reader_of: MakeReader, tmp_path: Path, place: str) -> None:
     """An empty folder, and patterns that nothing matches, are refused with the setting."""
     (tmp_path / "empty").mkdir()
-    with refused("data.private", value=tmp_path / place, rule="a folder with a file in it"):
+    with refused_parameter(
+        "data.private", value=tmp_path / place, rule_words="a folder with a file in it"
+    ):
         reader_of(tmp_path / place).load()
 
 
@@ -264,7 +266,7 @@ def test_files_with_other_columns_are_refused(
     second_path = folder / f"part-1.{ending}"
     write_table(path=second_path, table=second_table)
     rule = f"the columns of part-0.{ending} and no others, {difference}"
-    with refused("data", value=second_path, rule=rule):
+    with refused_parameter("data", value=second_path, rule_words=rule):
         list(TableFile(folder, setting="data").rows())
 
 
@@ -296,10 +298,12 @@ def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     write_table(path=folder / "0.parquet", table=pa.table({"age": [1.5]}))
     write_table(path=folder / "1.parquet", table=pa.table({"age": ["2"]}))
     rule = "one type in each file for the column age, it has string and 0.parquet double"
-    with refused("data", value=folder / "1.parquet", rule=rule):
+    with refused_parameter("data", value=folder / "1.parquet", rule_words=rule):
         TableFile(folder, setting="data").read()
     write_table(path=folder / "1.parquet", table=pa.table({"age": [2**53 + 1]}))
-    with refused("data", value=folder / "1.parquet", rule="whole numbers below 2**53") as caught:
+    with refused_parameter(
+        "data", value=folder / "1.parquet", rule_words="whole numbers below 2**53"
+    ) as caught:
         TableFile(folder, setting="data").read()
     assert str(2**53 + 1) not in str(caught.value)
 
@@ -313,7 +317,7 @@ def test_one_file_in_two_splits_is_refused(
         folder=tmp_path / "many", table=records(num_rows=30), ends=[10, 20], ending="csv"
     )
     os.link(folder / "part-1.csv", tmp_path / "link.csv")
-    with refused("data.test", value=ANY, rule="another file than data.private"):
+    with refused_parameter("data.test", value=ANY, rule_words="another file than data.private"):
         replace(reader_of(folder), test=str(tmp_path / other)).load()
 
 
@@ -323,7 +327,9 @@ def test_one_file_twice_in_a_folder_is_refused(reader_of: MakeReader, tmp_path: 
         folder=tmp_path / "many", table=records(num_rows=30), ends=[10], ending="csv"
     )
     (folder / "part-2.csv").symlink_to("part-0.csv")
-    with refused("data.private", value=folder / "part-2.csv", rule="each file once"):
+    with refused_parameter(
+        "data.private", value=folder / "part-2.csv", rule_words="each file once"
+    ):
         reader_of(folder).load()
 
 
@@ -338,7 +344,7 @@ def test_a_wrong_cell_is_named_with_its_file(
     table = replace_column(table, name="flu", cells=pa.array(labels))
     folder = write_parts(folder=tmp_path / "many", table=table, ends=[10, 20], ending=ending)
     rule = f"1 of 30 rows hold something else, row 4 of {folder}/part-1.{ending} is the first"
-    with refused("data.private.flu", rule=rule):
+    with refused_parameter("data.private.flu", rule_words=rule):
         reader_of(folder).load()
 
 
@@ -349,7 +355,9 @@ def test_a_wrong_number_is_named_with_its_file(reader_of: MakeReader, tmp_path: 
     ages[29] = "old"
     table = replace_column(table, name="age", cells=pa.array(ages))
     folder = write_parts(folder=tmp_path / "many", table=table, ends=[10, 20], ending="csv")
-    with refused("data.private.age", rule=f"row 10 of {folder}/part-2.csv is the first"):
+    with refused_parameter(
+        "data.private.age", rule_words=f"row 10 of {folder}/part-2.csv is the first"
+    ):
         reader_of(folder).load()
 
 
@@ -360,8 +368,10 @@ def test_damage_is_named_with_its_file(reader_of: MakeReader, tmp_path: Path) ->
     )
     path = folder / "part-1.csv"
     path.write_text(path.read_text() + "1,2\n")
-    with refused(
-        "data.private", value=path, rule="1 of 11 rows have more or fewer, row 11 is the first"
+    with refused_parameter(
+        "data.private",
+        value=path,
+        rule_words="1 of 11 rows have more or fewer, row 11 is the first",
     ):
         reader_of(folder).load()
 
@@ -382,8 +392,8 @@ def test_an_id_in_two_files_is_refused(reader_of: MakeReader, tmp_path: Path) ->
     """The same id in two private files, for rows of different people, is refused."""
     folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), ends=[20])
     write_table(path=folder / "part-2.parquet", table=records(num_rows=10))
-    with refused(
-        "data.id", value="record", rule="another id in each row, 10 of 40 rows of private"
+    with refused_parameter(
+        "data.id", value="record", rule_words="another id in each row, 10 of 40 rows of private"
     ):
         replace(reader_of(folder), group=None).load()
 

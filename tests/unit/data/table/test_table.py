@@ -13,7 +13,7 @@ import pytest
 from pate.accounting import PrivacyUnit
 from pate.data import Table, TableSchema
 from pate.files.array_rows import FileRows, Spilled
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.data.table.small_table import (
     HEAD,
     PRIVATE_ROWS,
@@ -275,7 +275,7 @@ def test_public_file_with_only_some_labels_is_refused(tmp_path: Path) -> None:
         lines=[f"{row},1" for row in PUBLIC_WITHOUT_LABELS],
     )
     table = replace(write_table(folder=tmp_path), public=public)
-    with refused("data.labels", value="cough"):
+    with refused_parameter("data.labels", value="cough"):
         table.load()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pate.accounting import PrivacyUnit
 from pate.data import Table
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 from tests.unit.data.table.small_table import HEAD, PRIVATE_ROWS, write_lines, write_table
 
 pytest.importorskip("pyarrow")
@@ -44,14 +44,14 @@ def test_budgets_1_and_1_0_of_a_person_are_one_class(tmp_path: Path) -> None:
 def test_two_budget_classes_of_a_person_are_refused(tmp_path: Path) -> None:
     """The two rows of a person have the budgets 10 and 1.01. They are refused."""
     table = write_table_with_budgets(folder=tmp_path, budgets=("10", "1.01", "42"))
-    with refused("data.budget", rule="class in all"):
+    with refused_parameter("data.budget", rule_words="class in all"):
         table.load()
 
 
 def test_budgets_with_several_owners_of_a_row_are_refused(tmp_path: Path) -> None:
     """A column of budgets beside two columns of owners is refused."""
     table = write_table_with_budgets(folder=tmp_path, budgets=("1", "1.0", "4"))
-    with refused("data.budget", value="agreed"):
+    with refused_parameter("data.budget", value="agreed"):
         replace(table, group=("patient", "note"))
 
 
@@ -113,5 +113,5 @@ def test_rows_are_weighted_where_links_would_leave_one_group(tmp_path: Path) -> 
 
 def test_second_owner_in_both_private_and_public_rows_is_refused(tmp_path: Path) -> None:
     """The usual private and public files share values of the column `note`, so it is refused as an owner."""
-    with refused("data.group", value="note"):
+    with refused_parameter("data.group", value="note"):
         replace(write_table(folder=tmp_path), group=OWNERS).load()

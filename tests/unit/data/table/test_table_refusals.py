@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pate.data import Table
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 from tests.unit.data.table.small_table import HEAD, PRIVATE_ROWS, FileContent, write_table
 
 pytest.importorskip("pyarrow")
@@ -24,32 +24,34 @@ pytest.importorskip("pyarrow")
     [
         pytest.param(
             "q3,2025-01-01,Secret,F,a,0,1",
-            refused("data.private.age", rule="1 of 4 rows"),
+            refused_parameter("data.private.age", rule_words="1 of 4 rows"),
             id="a word in a column of numbers",
         ),
         pytest.param(
             "q3,Secret,1,F,a,0,1",
-            refused("data.private.seen", rule="dates such"),
+            refused_parameter("data.private.seen", rule_words="dates such"),
             id="a word in a column of dates",
         ),
         pytest.param(
             "q3,2025-01-01,1,F,a,2,1",
-            refused("data.private.flu", rule="0 or 1 in a label's column, 1 of 4"),
+            refused_parameter("data.private.flu", rule_words="0 or 1 in a label's column, 1 of 4"),
             id="a label of 2",
         ),
         pytest.param(
             ",2025-01-01,1,F,a,0,1",
-            refused("data.private.patient", rule="1 of 4 rows"),
+            refused_parameter("data.private.patient", rule_words="1 of 4 rows"),
             id="a row without a patient",
         ),
         pytest.param(
             "p3,2025-01-01,1,F,a,0,1",
-            refused("data.group", value="patient", rule="split, 1 are in private and public"),
+            refused_parameter(
+                "data.group", value="patient", rule_words="split, 1 are in private and public"
+            ),
             id="a patient of the public file",
         ),
         pytest.param(
             "Secret,2025-01-01,1,F",
-            refused("data.private", value=ANY, rule="1 of 4"),
+            refused_parameter("data.private", value=ANY, rule_words="1 of 4"),
             id="too few cells",
         ),
     ],
@@ -69,37 +71,37 @@ def test_wrong_private_row_is_refused_without_its_cells(
     [
         pytest.param(
             b"",
-            refused("data.private", value=ANY, rule="empty"),
+            refused_parameter("data.private", value=ANY, rule_words="empty"),
             id="an empty file",
         ),
         pytest.param(
             HEAD.encode() + b"\n",
-            refused("data.private", rule="row, the table"),
+            refused_parameter("data.private", rule_words="row, the table"),
             id="a head without rows",
         ),
         pytest.param(
             b"a,b,a\n1,2,3\n",
-            refused("data.private.columns", value="a"),
+            refused_parameter("data.private.columns", value="a"),
             id="two columns of one name",
         ),
         pytest.param(
             b",age\n0,3\n",
-            refused("data.private.columns", value="''"),
+            refused_parameter("data.private.columns", value="''"),
             id="a column without a name",
         ),
         pytest.param(
             (HEAD + ",more\n").encode(),
-            refused("data.private.more", rule="'data.drop="),
+            refused_parameter("data.private.more", rule_words="'data.drop="),
             id="one column more than the public file",
         ),
         pytest.param(
             HEAD.replace("age", "years").encode() + b"\n",
-            refused("data.private.years", rule="lacks it"),
+            refused_parameter("data.private.years", rule_words="lacks it"),
             id="a column of another name",
         ),
         pytest.param(
             [row[:-3] + "," for row in PRIVATE_ROWS[:2]],
-            refused("data.private.flu", rule="a label in some row"),
+            refused_parameter("data.private.flu", rule_words="a label in some row"),
             id="a label that no row has",
         ),
     ],
@@ -116,7 +118,9 @@ def test_wrong_private_file_is_refused(
 def test_negative_label_in_the_test_file_is_refused(tmp_path: Path) -> None:
     """A label of -1 in the test file is refused. The refusal proposes `data.uncertain`."""
     table = write_table(folder=tmp_path, test=["t1,2025-01-01,1,F,a,-1,1"])
-    with refused("data.test.flu", rule="data.uncertain=missing (or positive, negative) says"):
+    with refused_parameter(
+        "data.test.flu", rule_words="data.uncertain=missing (or positive, negative) says"
+    ):
         table.load()
 
 
@@ -125,12 +129,12 @@ def test_negative_label_in_the_test_file_is_refused(tmp_path: Path) -> None:
     [
         pytest.param(
             [f"p{number},2025-01-01,1,F,remark {number},0,1" for number in range(300)],
-            refused("data.public.note", rule="'data.drop=["),
+            refused_parameter("data.public.note", rule_words="'data.drop=["),
             id="another word in each of 300 rows",
         ),
         pytest.param(
             ["p1,2025-01-01,,F,a,0,1"],
-            refused("data.public.age", rule="value in some"),
+            refused_parameter("data.public.age", rule_words="value in some"),
             id="no age",
         ),
     ],
@@ -147,7 +151,7 @@ def test_public_column_that_cannot_become_features_is_refused(
 def test_public_feature_without_any_value_is_refused(tmp_path: Path) -> None:
     """Without a group, the patient is a feature; a public file without any patient is refused."""
     table = write_table(folder=tmp_path, public=[",2025-01-01,3,F,a,0,1"])
-    with refused("data.public.patient", rule="value in some"):
+    with refused_parameter("data.public.patient", rule_words="value in some"):
         replace(table, group=None).load()
 
 
@@ -156,82 +160,82 @@ def test_public_feature_without_any_value_is_refused(tmp_path: Path) -> None:
     [
         pytest.param(
             partial(replace, private="book.xlsx"),
-            refused("data.private", value=ANY, rule="a spreadsheet is"),
+            refused_parameter("data.private", value=ANY, rule_words="a spreadsheet is"),
             id="a spreadsheet",
         ),
         pytest.param(
             partial(replace, labels=["flue"]),
-            refused("data.labels", value="flue", rule="did you mean flu"),
+            refused_parameter("data.labels", value="flue", rule_words="did you mean flu"),
             id="a misspelled label",
         ),
         pytest.param(
             partial(replace, labels=[]),
-            refused("data.labels", value="[]", rule="columns that"),
+            refused_parameter("data.labels", value="[]", rule_words="columns that"),
             id="no label",
         ),
         pytest.param(
             partial(replace, labels="flu"),
-            refused("data.labels", value="flu"),
+            refused_parameter("data.labels", value="flu"),
             id="labels as one text",
         ),
         pytest.param(
             partial(replace, labels=["flu", "patient"]),
-            refused("data.group", value="patient", rule="another column"),
+            refused_parameter("data.group", value="patient", rule_words="another column"),
             id="the group as a label",
         ),
         pytest.param(
             partial(replace, drop=["agee"]),
-            refused("data.drop", value="agee", rule="did you mean age"),
+            refused_parameter("data.drop", value="agee", rule_words="did you mean age"),
             id="a misspelled dropped column",
         ),
         pytest.param(
             partial(replace, group="person"),
-            refused("data.group", value="person", rule="column of data.private"),
+            refused_parameter("data.group", value="person", rule_words="column of data.private"),
             id="a group that is no column",
         ),
         pytest.param(
             partial(replace, private="nowhere.csv"),
-            refused("data.private", value=ANY, rule="there"),
+            refused_parameter("data.private", value=ANY, rule_words="there"),
             id="a private file that does not exist",
         ),
         pytest.param(
             partial(replace, private=None),
-            refused("data.private", value=None),
+            refused_parameter("data.private", value=None),
             id="no private file",
         ),
         pytest.param(
             partial(replace, private=__file__),
-            refused("data.private", value=ANY, rule="there and"),
+            refused_parameter("data.private", value=ANY, rule_words="there and"),
             id="a file of Python code",
         ),
         pytest.param(
             partial(replace, encoding="klingon"),
-            refused("data.encoding", value="klingon"),
+            refused_parameter("data.encoding", value="klingon"),
             id="an unknown encoding",
         ),
         pytest.param(
             partial(replace, id="sex"),
-            refused("data.public.sex", rule="value in each"),
+            refused_parameter("data.public.sex", rule_words="value in each"),
             id="ids that are not in each row",
         ),
         pytest.param(
             partial(replace, id="age", group=None, drop=["patient"]),
-            refused("data.private.age", rule="1 of 3 rows"),
+            refused_parameter("data.private.age", rule_words="1 of 3 rows"),
             id="ids of which a private row lacks one",
         ),
         pytest.param(
             partial(replace, id="patient", group=None),
-            refused("data.id", value="patient"),
+            refused_parameter("data.id", value="patient"),
             id="ids that repeat",
         ),
         pytest.param(
             partial(replace, schema="nowhere.yaml"),
-            refused("data.schema=nowhere.yaml", rule="pate-schema wrote"),
+            refused_parameter("data.schema=nowhere.yaml", rule_words="pate-schema wrote"),
             id="a schema that does not exist",
         ),
         pytest.param(
             partial(replace, path="x.csv"),
-            refused("data.path", value="x.csv"),
+            refused_parameter("data.path", value="x.csv"),
             id="a path beside three files",
         ),
     ],

@@ -14,7 +14,7 @@ import pytest
 from pate.data import HuggingFace, Table, TableSchema
 from pate.data.texts.tfidf import TfidfVectors
 from pate.features import Text
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 from tests.unit.data.texts.syllables import SECRET, some_texts
 
 pytest.importorskip("pyarrow")
@@ -107,13 +107,15 @@ def test_schema_without_its_vector_file_is_refused(table: Table, tmp_path: Path)
     table.public_schema().write(tmp_path / "schema.yaml")
     (path,) = tmp_path.glob("text-*.safetensors")
     path.unlink()
-    with refused("file", value=ANY, rule="what makes numbers of texts"):
+    with refused_parameter("file", value=ANY, rule_words="what makes numbers of texts"):
         replace(table, text=(), schema=str(tmp_path / "schema.yaml")).load()
 
 
 def test_column_of_texts_needs_the_text_setting(table: Table) -> None:
     """A column of texts without `data.text` is refused, with this setting."""
-    with refused("data.public.note", rule="'data.text=[note]' makes features of its words"):
+    with refused_parameter(
+        "data.public.note", rule_words="'data.text=[note]' makes features of its words"
+    ):
         replace(table, text=()).load()
 
 
@@ -126,7 +128,7 @@ def test_texts_beside_a_schema_need_a_schema_written_anew(
     """A schema whose text column has no vectors is refused, with the command that writes a schema with them."""
     schema_file = tmp_path / "schema.yaml"
     replace(table, text=()).public_schema().write(schema_file)
-    with refused(name, value=ANY, rule="output=NEW.yaml 'text=[note]'"):
+    with refused_parameter(name, value=ANY, rule_words="output=NEW.yaml 'text=[note]'"):
         replace(table, text=text, schema=str(schema_file)).load()
 
 
@@ -180,7 +182,7 @@ def test_json_lines_may_have_texts_and_lists_of_labels(tmp_path: Path) -> None:
     assert dataset.label_names == ("cough", "flu")
     np.testing.assert_array_equal(dataset.private.labels[:4], [[0, 0], [0, 1], [1, 1], [0, 0]])
     (tmp_path / "test.jsonl").write_text("[1]\n", encoding="utf-8")
-    with refused("data.test", value=ANY, rule="an object of"):
+    with refused_parameter("data.test", value=ANY, rule_words="an object of"):
         replace(table).load()  # a reader remembers names of columns
 
 
@@ -216,7 +218,7 @@ def test_rows_with_one_id_must_share_a_group(table: Table, tmp_path: Path) -> No
         write_notes(path=tmp_path / f"{split}.csv", texts=texts, persons=names, ids=names)
     dataset = replace(table, id="name", group="who").load()
     assert len(set(dataset.private.record_ids)) == 40
-    with refused("data.id", value="name", rule="another id in each row, 1"):
+    with refused_parameter("data.id", value="name", rule_words="another id in each row, 1"):
         replace(table, id="name", drop=("who",)).load()
 
 

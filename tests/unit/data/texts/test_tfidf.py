@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from pate.data.texts import vectors as vectors_module
 from pate.data.texts.tfidf import TfidfVectors
 from pate.data.texts.vectors import TextVectors
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 from tests.unit.data.texts.syllables import SECRET, some_texts
 
 
@@ -74,7 +74,7 @@ def test_huge_text_takes_less_than_a_bounded_time(fitted: TfidfVectors, text: st
 @pytest.mark.parametrize("texts", [["one"], ["one", "two", "three"], ["", "", ""], []])
 def test_public_texts_without_a_common_word_are_refused(texts: list[str]) -> None:
     """Public texts of which no two share a word are refused."""
-    with refused("data.text", rule="public texts"):
+    with refused_parameter("data.text", rule_words="public texts"):
         TfidfVectors.fit(texts)
 
 
@@ -111,9 +111,9 @@ def test_altered_file_is_refused(
     """The words, an array or the kind in a file of vectors are replaced. Loading refuses it, also by its digest."""
     path = tmp_path / fitted.file
     write_changed(fitted, path=path, key=key, value=value)
-    with refused("file", value=ANY, rule="what makes numbers of texts"):
+    with refused_parameter("file", value=ANY, rule_words="what makes numbers of texts"):
         TextVectors.load(path, remedy="copy it again")
-    with refused("file", value=ANY, rule="another"):
+    with refused_parameter("file", value=ANY, rule_words="another"):
         TextVectors.load(path, sha256=fitted.digest, remedy="copy it again")
 
 

@@ -18,7 +18,7 @@ from pate.data.texts.weights import Weights
 from pate.data.texts.word_vectors import StaticVectors
 from pate.features import Text
 from pate.validation import MissingPackage
-from tests.refusals import ANY, Refusal, refused
+from tests.refusals import ANY, Refusal, refused_parameter
 from tests.unit.data.texts.syllables import PUBLIC, WORDS, some_texts
 from tests.unit.data.texts.weight_files import (
     write_glove,
@@ -86,7 +86,7 @@ def test_arrays_of_wrong_shapes_are_refused(fitted: TextVectors, tmp_path: Path)
                 origin=fitted.origin,
             )
             changed.save(tmp_path / changed.file)
-            with refused("file", value=ANY, rule="what makes numbers of texts"):
+            with refused_parameter("file", value=ANY, rule_words="what makes numbers of texts"):
                 TextVectors.load(tmp_path / changed.file, remedy="copy it again")
 
 
@@ -153,14 +153,14 @@ def test_large_encoder_is_published_by_digest_alone(
     path = tmp_path / "out" / vectors.file
     vectors.save(path)
     assert path.stat().st_size < original.stat().st_size
-    with refused("file", value=ANY, rule="encoder of SHA-256"):
+    with refused_parameter("file", value=ANY, rule_words="encoder of SHA-256"):
         TextVectors.load(path, remedy="copy it again")
     encoder_path = path.with_name("small.onnx")
     encoder_path.write_bytes(original.read_bytes())
     read = TextVectors.load(path, remedy="copy it again")
     np.testing.assert_array_equal(read.vectors(PUBLIC[:5]), vectors.vectors(PUBLIC[:5]))
     encoder_path.write_bytes(original.read_bytes()[:-1])
-    with refused("file", value=ANY, rule="another"):
+    with refused_parameter("file", value=ANY, rule_words="another"):
         TextVectors.load(path, remedy="copy it again")
 
 
@@ -176,7 +176,7 @@ def test_missing_sentence_transformers_are_reported(
 ) -> None:
     """Without the package sentence_transformers, a folder with a model of it is refused as needing a package."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with refused("features.kind", value="encoder", kind=MissingPackage):
+    with refused_parameter("features.kind", value="encoder", kind=MissingPackage):
         EncoderVectors.fit(PUBLIC, pretrained=write_sentence_transformer(folder=tmp_path))
 
 
@@ -236,35 +236,35 @@ def test_token_encoder_averages_token_vectors(tmp_path: Path) -> None:
             "static",
             "vectors.txt",
             "",
-            refused("features.weights", value=ANY, rule="word vectors"),
+            refused_parameter("features.weights", value=ANY, rule_words="word vectors"),
             id="no word vectors",
         ),
         pytest.param(
             "static",
             "vectors.txt",
             "a 1 2\nb x y\n",
-            refused("features.weights", value=ANY, rule="word vectors"),
+            refused_parameter("features.weights", value=ANY, rule_words="word vectors"),
             id="a word vector of letters",
         ),
         pytest.param(
             "static",
             "vectors.txt",
             "a nan 2\nb 1 2\n",
-            refused("features.weights", value=ANY, rule="word vectors"),
+            refused_parameter("features.weights", value=ANY, rule_words="word vectors"),
             id="a word vector with NaN",
         ),
         pytest.param(
             "static",
             "model.safetensors",
             "x",
-            refused("file", value=ANY, rule="tokenizer of word vectors"),
+            refused_parameter("file", value=ANY, rule_words="tokenizer of word vectors"),
             id="a model without a tokenizer",
         ),
         pytest.param(
             "encoder",
             "encoder.onnx",
             "x",
-            refused("features.weights", value=ANY, rule=".onnx file, or a folder"),
+            refused_parameter("features.weights", value=ANY, rule_words=".onnx file, or a folder"),
             id="a file that is no ONNX graph",
             marks=pytest.mark.skipif(find_spec("onnxruntime") is None, reason="needs onnxruntime"),
         ),
@@ -272,7 +272,9 @@ def test_token_encoder_averages_token_vectors(tmp_path: Path) -> None:
             "tfidf",
             "weights",
             "",
-            refused("features.weights", value=ANY, rule="beside features.kind=tfidf"),
+            refused_parameter(
+                "features.weights", value=ANY, rule_words="beside features.kind=tfidf"
+            ),
             id="weights beside tf-idf",
         ),
     ],
@@ -294,11 +296,11 @@ def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "x").write_text("x")
     rule = ".onnx file, or a folder with model.onnx and tokenizer.json or of sente"
-    with refused("features.weights", value=ANY, rule=rule):
+    with refused_parameter("features.weights", value=ANY, rule_words=rule):
         Text(kind="encoder", weights=str(folder)).fit_texts(tmp_path / "cache", texts=PUBLIC)
 
 
 def test_features_of_an_encoder_need_a_path() -> None:
     """`kind=encoder` without weights is refused."""
-    with refused("features.weights", value=None):
+    with refused_parameter("features.weights", value=None):
         Text(kind="encoder")

@@ -6,7 +6,7 @@ import pytest
 from pate.mechanisms.noise import discrete_gaussian
 from pate.mechanisms.noise.discrete_gaussian import DiscreteGaussian
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 LARGEST_WORD = 2**64 - 1
 
@@ -53,5 +53,5 @@ def test_the_largest_variance_does_not_overflow() -> None:
 @pytest.mark.parametrize("variance", [0, -1, 2**24 + 1, 2.5])
 def test_an_invalid_variance_is_refused(variance: float) -> None:
     """A variance that is no whole number in 1..2**24 is refused."""
-    with refused("variance", value=ANY):
+    with refused_parameter("variance", value=ANY):
         DiscreteGaussian(variance=variance)

@@ -9,7 +9,7 @@ import pytest
 
 from pate.mechanisms import DiscreteLaplace
 from pate.mechanisms.noise.discrete_laplace import toss_exponential_coins
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 from tests.statistical.chi_square import p_value
 
 NUM_DRAWS = 40_000
@@ -52,12 +52,12 @@ def test_coins_show_true_as_often_as_the_exponential_says(numerator: int, denomi
 @pytest.mark.parametrize("rate", [0.0, -1.0, math.nan, math.inf, 1e-12, 1e6])
 def test_a_rate_out_of_range_is_refused(rate: float) -> None:
     """`at_most` refuses a rate outside [2**-32, 2**16]."""
-    with refused("rate", value=ANY):
+    with refused_parameter("rate", value=ANY):
         DiscreteLaplace.at_most(rate)
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(-1, 2), 0.5])
 def test_a_rate_off_the_grid_is_refused(rate: float | Fraction) -> None:
     """The constructor refuses a rate that is no positive fraction with a denominator that divides 2**32."""
-    with refused("rate", value=ANY):
+    with refused_parameter("rate", value=ANY):
         DiscreteLaplace(rate)

@@ -10,7 +10,7 @@ from pate.mechanisms.noise import rounded_gaussian
 from pate.mechanisms.noise.enclosures import Bounds
 from pate.mechanisms.noise.lazy_uniforms import LazyUniform, draw_words
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, refused_parameter
 
 
 @pytest.mark.parametrize("std", [0.01, 1.0, 3.7, 2.0**20 + 0.3, 2.0**44])
@@ -103,5 +103,5 @@ def test_a_large_std_needs_further_bits(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("std", [0.0, -1.0, math.nan, math.inf, 2.0**45])
 def test_an_invalid_std_is_refused(std: float) -> None:
     """A standard deviation outside (0, 2**44] is refused."""
-    with refused("std", value=ANY):
+    with refused_parameter("std", value=ANY):
         RoundedGaussian(std=std)

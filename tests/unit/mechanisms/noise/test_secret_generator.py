@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pate.mechanisms import cipher_generator, secret_generator
 from pate.mechanisms.noise import secret_generator as module
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 UInt32Array = NDArray[np.uint32]
 KEY = bytes(range(32))
@@ -172,7 +172,7 @@ def test_an_object_with_a_stream_is_neither_copied_nor_pickled(
     Two copies of a stream would draw the same noise.
     """
     object_with_stream = OBJECT_OF[object_name](make_generator())
-    with refused("rng", value="secret_generator()", rule="neither copied nor sent"):
+    with refused_parameter("rng", value="secret_generator()", rule_words="neither copied nor sent"):
         COPY_BY[copy_name](object_with_stream)
 
 
@@ -195,12 +195,16 @@ def test_generators_of_one_bit_generator_share_its_stream() -> None:
     )
     assert stream == expected_stream
     for secret in (rng.bit_generator, rng.bit_generator.seed_seq):
-        with refused("rng", value="secret_generator()", rule="neither copied nor sent"):
+        with refused_parameter(
+            "rng", value="secret_generator()", rule_words="neither copied nor sent"
+        ):
             copy.copy(secret)
-        with refused("rng", value="secret_generator()", rule="neither copied nor sent"):
+        with refused_parameter(
+            "rng", value="secret_generator()", rule_words="neither copied nor sent"
+        ):
             # numpy 1.26 calls this method to copy a generator.
             secret.__reduce__()
-    with refused("bit_generator.state", value="(not shown)"):
+    with refused_parameter("bit_generator.state", value="(not shown)"):
         rng.bit_generator.state = rng.bit_generator.state
 
 
@@ -336,9 +340,9 @@ def test_a_key_of_another_form_is_refused_and_not_shown_or_cut() -> None:
     A bit generator that needs a shorter key is refused too, so that the key is never cut.
     """
     for key in (b"", KEY[:31], KEY + b"\0", "0" * 32, 0, np.frombuffer(KEY, np.uint8)):
-        with refused("key", value="(not shown)", rule="32"):
+        with refused_parameter("key", value="(not shown)", rule_words="32"):
             cipher_generator(key)
-    with refused("n_words", value=2, rule="words of 32"):
+    with refused_parameter("n_words", value=2, rule_words="words of 32"):
         np.random.Philox(cipher_generator(KEY).bit_generator.seed_seq)
 
 
@@ -352,5 +356,5 @@ def test_another_cipher_by_the_same_name_is_refused(monkeypatch: pytest.MonkeyPa
 
     module._cipher.cache_clear()
     monkeypatch.setattr(chacha, "ChaCha", Weak)
-    with refused("rng", value="randomgen's ChaCha"):
+    with refused_parameter("rng", value="randomgen's ChaCha"):
         secret_generator()

@@ -12,7 +12,7 @@ from pate.models.networks.minibatches import StackedAdamW
 from pate.models.networks.network import require_images
 from pate.models.networks.training import AdamWRecipe, fit_network
 from pate.threads import one_thread
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 CPU = torch.device("cpu")
 RECIPE = AdamWRecipe(epochs=3, batch_size=8, learning_rate=3e-3, weight_decay=1e-2)
@@ -168,9 +168,9 @@ def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
 
 def test_inputs_that_are_no_images_are_refused():
     """Inputs with two axes, and images of float64, are refused."""
-    with refused("inputs.shape", value=(3, 5)):
+    with refused_parameter("inputs.shape", value=(3, 5)):
         require_images(np.zeros((3, 5), np.float32))
-    with refused("inputs.dtype", value="float64", rule="float32"):
+    with refused_parameter("inputs.dtype", value="float64", rule_words="float32"):
         require_images(np.zeros((3, 1, 5, 5)))
 
 
@@ -251,7 +251,7 @@ def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):
     assert require_device("cpu").type == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert require_device("auto").type == "cpu"
-    with refused("device", value="cuda"):
+    with refused_parameter("device", value="cuda"):
         require_device("cuda")
 
 

@@ -14,7 +14,7 @@ from pate.models.networks.resnet import (
     torchvision_models,
 )
 from pate.validation import InvalidValue
-from tests.refusals import refused
+from tests.refusals import refused_parameter
 
 CPU = torch.device("cpu")
 
@@ -40,9 +40,9 @@ def test_torchvision_for_cuda_is_imported_without_cuda():
 def test_a_missing_torchvision_is_refused_in_one_line(monkeypatch):
     """Without torchvision, its models and a ResNet student are refused with the package to install."""
     monkeypatch.setitem(sys.modules, "torchvision", None)
-    with refused("teacher=resnet50", rule="package torchvision"):
+    with refused_parameter("teacher=resnet50", rule_words="package torchvision"):
         torchvision_models()
-    with refused("teacher=resnet50", rule="package torchvision"):
+    with refused_parameter("teacher=resnet50", rule_words="package torchvision"):
         ResNet50Student()  # not once it has labels to learn from, which were paid for
 
 
@@ -114,5 +114,5 @@ def test_files_without_resnet_weights_are_refused_before_training(tmp_path, back
             match=f"weights=.*{file_name}: expected a file of ResNet-50 weights{cause}",
         ):
             read_weights(tmp_path / file_name)
-    with refused("image_size", value=0, rule="a whole number >= 1"):
+    with refused_parameter("image_size", value=0, rule_words="a whole number >= 1"):
         ResNet50(num_labels=1, weights=None, image_size=0)
