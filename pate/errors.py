@@ -22,13 +22,13 @@ from numbers import Number
 from typing import Any, Final
 
 
-class _Unsaid(enum.Enum):
-    """The type of `UNSAID`, which stands for a value that is not shown."""
+class _NotShown(enum.Enum):
+    """The type of `NOT_SHOWN`, which stands for a value that is not shown."""
 
-    UNSAID = ""
+    NOT_SHOWN = ""
 
 
-UNSAID: Final = _Unsaid.UNSAID
+NOT_SHOWN: Final = _NotShown.NOT_SHOWN
 """The value of an error that shows no value, as it is private or there is none."""
 
 
@@ -56,9 +56,9 @@ class Remedy:
 class Doubt:
     """A warning about a value that is allowed. It is shown as `name=value: text`.
 
-    `Doubt("target_delta", 0.001, "above 1 / 500, one over the private groups")` warns of a delta, which is used
-    nevertheless. With the waiver `Remedy("allow_useless", True)`, the line adds that the value is allowed only because
-    of `allow_useless=true`.
+    `Doubt(name="target_delta", value=0.001, text="above 1 / 500, one over the private groups")` warns of a delta, which
+    is used nevertheless. With the waiver `Remedy("allow_useless", True)`, the line adds that the value is allowed only
+    because of `allow_useless=true`.
 
     Attributes:
         name: the parameter, as the code calls it.
@@ -99,15 +99,15 @@ class Spelling:
     names: Mapping[str, str] = field(default_factory=dict)
     advice: Mapping[str, str] = field(default_factory=dict)
 
-    def setting(self, name: str, value: object = UNSAID, *, owner: str = "") -> str:
+    def setting(self, name: str, value: object = NOT_SHOWN, *, owner: str = "") -> str:
         """Returns a parameter and its value as a user writes them, such as `teacher.num_teachers=800`.
 
         With a value, the result is empty if users cannot set the parameter.
 
         Args:
             name: the parameter, as the code calls it.
-            value: its value; `UNSAID` returns the name of the setting alone. If the template of the parameter in
-                `names` is empty, or has an equals sign or braces, `UNSAID` returns the name of the parameter.
+            value: its value; `NOT_SHOWN` returns the name of the setting alone. If the template of the parameter in
+                `names` is empty, or has an equals sign or braces, `NOT_SHOWN` returns the name of the parameter.
             owner: the object that the parameter belongs to; empty for an argument.
         """
         keys = (f"{owner}.{name}", f"{owner}.*", name)
@@ -117,8 +117,8 @@ class Spelling:
         )
         if template is None or not is_whole_setting:
             setting = name if template is None else template
-            return setting if value is UNSAID else f"{setting}={value_text(value)}"
-        if value is UNSAID:
+            return setting if value is NOT_SHOWN else f"{setting}={value_text(value)}"
+        if value is NOT_SHOWN:
             return name
         return template.format(name=name, value=value_text(value))
 
@@ -171,8 +171,8 @@ class InvalidValue(ValueError):
 
     Attributes:
         name: the parameter, as the code calls it.
-        value: the refused value. Numbers, texts, paths and tuples of them are kept; other values become text. `UNSAID`
-            shows no value.
+        value: the refused value. Numbers, texts, paths and tuples of them are kept; other values become text.
+            `NOT_SHOWN` shows no value.
         rule: a noun phrase for the expected value, such as `a number > 0`, with advice.
         hint: a sentence on settings for reading a file that may help, such as its encoding; empty if there are none.
         remedies: parameters with values that work; empty if none are known.
@@ -186,7 +186,7 @@ class InvalidValue(ValueError):
     def __init__(
         self,
         name: str,
-        value: object = UNSAID,
+        value: object = NOT_SHOWN,
         *,
         rule: str,
         hint: str = "",

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pate.errors import UNSAID, MissingPackage
+from pate.errors import NOT_SHOWN, MissingPackage
 
 # The name of the distribution on PyPI, where `pate` is another project.
 DISTRIBUTION = "pate-multilabel"
@@ -38,13 +38,13 @@ _PACKAGES = {
 }
 
 
-def require_extra(name: str, extra: str, value: object = UNSAID) -> None:
+def require_extra(name: str, extra: str, value: object = NOT_SHOWN) -> None:
     """Raises `MissingPackage`, with the command that installs an extra, unless the packages of the extra are installed.
 
     Args:
         name: the module or setting that needs the extra, for the error.
         extra: the name of the extra, a group of optional packages.
-        value: the value of the setting, for the error; `UNSAID` shows none.
+        value: the value of the setting, for the error; `NOT_SHOWN` shows none.
     """
     for package in _PACKAGES[extra].split():
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pate.errors import UNSAID, InvalidValue, value_text
+from pate.errors import NOT_SHOWN, InvalidValue, value_text
 
 ANY: Any = object()
 """A value that a test does not look at."""
@@ -21,7 +21,7 @@ class Refusal:
 
     Attributes:
         name: the name of the parameter.
-        value: the refused value, as the error shows it; `UNSAID` if the error must show none, `ANY` for any value.
+        value: the refused value, as the error shows it; `NOT_SHOWN` if the error must show none, `ANY` for any value.
         rule_words: some words of the rule.
         hint_words: some words of the hint.
         remedies: the names of the parameters that remedies would change first, in their order; None for any remedies.
@@ -60,8 +60,8 @@ class Refusal:
     def require_expected(self, error: InvalidValue) -> None:
         """Fails unless an error has the expected fields."""
         assert error.name == self.name, error
-        if self.value is UNSAID:
-            assert error.value is UNSAID, error
+        if self.value is NOT_SHOWN:
+            assert error.value is NOT_SHOWN, error
         elif self.value is not ANY:
             assert value_text(error.value) == value_text(self.value), error
         assert self.rule_words in error.rule, error
@@ -76,7 +76,7 @@ class Refusal:
 def refused_parameter(
     name: str,
     *,
-    value: object = UNSAID,
+    value: object = NOT_SHOWN,
     rule_words: str = "",
     hint_words: str = "",
     remedies: tuple[str, ...] | None = None,

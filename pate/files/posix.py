@@ -2,7 +2,7 @@
 
 import os
 
-from pate.errors import UNSAID
+from pate.errors import NOT_SHOWN
 from pate.validation import InvalidValue
 
 try:
@@ -19,14 +19,14 @@ SAFE_OPEN_FLAGS: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 
 
 def require_posix(
     name: str,
-    value: object = UNSAID,
+    value: object = NOT_SHOWN,
     alternative: str = "aggregators and accountants work here, too",
 ) -> None:
     """Raises `InvalidValue` on a system without the locks, owners and modes of POSIX files, such as Windows.
 
     Args:
         name: the parameter that needs them, for the error.
-        value: the value of the parameter; `UNSAID` shows none.
+        value: the value of the parameter; `NOT_SHOWN` shows none.
         alternative: a phrase on what can be used on such a system.
     """
     if fcntl is None:

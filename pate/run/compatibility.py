@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pate.errors import UNSAID, InvalidValue
+from pate.errors import NOT_SHOWN, InvalidValue
 from pate.votes.source import FunctionVotes, GroupVotes
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def require_weighted_groups(
     if dataset.budgets is not None and aggregator.budgets_by == "teachers":
         return
     name = "data.budget"
-    value: object = UNSAID
+    value: object = NOT_SHOWN
     reason = ""
     if dataset.budgets is None and shared is not None:
         name = "data.group"

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from pate.aggregators import Aggregator
 from pate.array_types import Float32Array
 from pate.data import Dataset
-from pate.errors import UNSAID, Doubt
+from pate.errors import NOT_SHOWN, Doubt
 from pate.models import Student, Voter
 from pate.models.student_model import Predictor
 from pate.setting_names import TRAIN
@@ -150,7 +150,7 @@ def uneven_inputs_doubts(parts: str, public_inputs: ArrayLike) -> Iterator[Doubt
     if len(widths) > 1 and widths.max() > _MAX_WIDTH_RATIO * np.median(widths):
         times = f"{widths.max() / np.median(widths):.0f} times as wide as the middle one"
         text = f"the widest column of the public inputs is {times}, and linear: {parts}; scale the columns"
-        yield Doubt(name="data", value=UNSAID, text=text)
+        yield Doubt(name="data", value=NOT_SHOWN, text=text)
 
 
 def constant_student_warnings(

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from pate import PATEClassifier
 from pate.classifier.public_labels import read_public_labels
 from pate.classifier.tasks import LabelSets, OneClass, Task
-from pate.errors import UNSAID
+from pate.errors import NOT_SHOWN
 from pate.report import PrivacyStatement
 from tests.refusals import ANY, refused_parameter
 
@@ -93,8 +93,8 @@ def test_public_labels_have_the_forms_of_private_ones(
         (Task(num_labels=2), [[0, 1]] * 6, "len(y_public)", 6),
         (Task(num_labels=2), np.zeros((0, 2)), "len(y_public)", 0),
         (Task(num_labels=2), [[0, 1, 1]], "y_public.shape", (1, 3)),
-        (Task(num_labels=2), [[0, 2]], "y_public[0, 1]", UNSAID),
-        (OneClass(names=np.array(["a", "b"])), np.array(["c"]), "y_public[0]", UNSAID),
+        (Task(num_labels=2), [[0, 2]], "y_public[0, 1]", NOT_SHOWN),
+        (OneClass(names=np.array(["a", "b"])), np.array(["c"]), "y_public[0]", NOT_SHOWN),
         (LabelSets(words=["a", "b"]), [("c",)], "y_public", ANY),
     ],
 )

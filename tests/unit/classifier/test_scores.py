@@ -15,7 +15,7 @@ import pate
 from pate import PATEClassifier
 from pate.accounting import Ledger, ScoresEvent
 from pate.classifier import PATESearch, RepeatedRelease, SharedRows
-from pate.errors import UNSAID
+from pate.errors import NOT_SHOWN
 from pate.run.score_release import ScoreCharge
 from tests.refusals import ANY, refused_parameter
 
@@ -222,13 +222,13 @@ def table_with_gaps(labels: np.ndarray) -> pd.DataFrame:
         pytest.param(
             replace(data_with_groups(), test_groups=np.arange(NUM_TEST)),
             "groups_test",
-            UNSAID,
+            NOT_SHOWN,
             id="groups of private records",
         ),
         pytest.param(
             replace(data_with_groups(), public_groups=np.arange(NUM_PUBLIC) + NUM_PRIVATE // 2),
             "groups_test",
-            UNSAID,
+            NOT_SHOWN,
             id="groups of public samples",
         ),
         pytest.param(
@@ -256,13 +256,13 @@ def table_with_gaps(labels: np.ndarray) -> pd.DataFrame:
         pytest.param(
             replace(data_with_test_records(), test_labels=np.full((NUM_TEST, 3), 2)),
             "y_test[0, 0]",
-            UNSAID,
+            NOT_SHOWN,
             id="a label 2",
         ),
         pytest.param(
             replace(data_with_test_records(), test_labels=np.full((NUM_TEST, 3), np.nan)),
             "y_test",
-            UNSAID,
+            NOT_SHOWN,
             id="missing labels",
         ),
         pytest.param(

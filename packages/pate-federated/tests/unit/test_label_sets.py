@@ -20,7 +20,7 @@ from pate_federated.question import LENGTHS, SHARES
 from pate_federated.vote_file import VoteFile, VoteManifest
 from small_federation.holders import ROLL, answer, request
 from small_federation.label_sets import UNKNOWN, write_votes
-from tests.refusals import ANY, UNSAID, refused_parameter
+from tests.refusals import ANY, NOT_SHOWN, refused_parameter
 
 # [num_teachers, one query, num_labels]
 NORTH = np.array([[[1, 0]], [[1, 1]], [[0, UNKNOWN]]], dtype=np.int8)
@@ -173,7 +173,7 @@ def test_a_sum_with_more_votes_than_voting_teachers_is_refused(
     with np.load(tmp_path / "sum.npz") as file:
         arrays = {array_name: file[array_name] for array_name in file.files}
     np.savez(tmp_path / "wrong.npz", **(arrays | {name: values}))
-    with refused_parameter(f"{name}[{place}]", value=UNSAID):
+    with refused_parameter(f"{name}[{place}]", value=NOT_SHOWN):
         GatheredVotes.read([tmp_path / "wrong.npz"]).counts()
 
 
