@@ -254,8 +254,8 @@ class Ledger:
             InvalidValue: the key was charged at another price, or the adjacency is not that of the ledger.
         """
         key = key or uuid.uuid4().hex
-        note = ChargeNote(description=description)
-        self.commit(key, event, content=b"", note=note, adjacency=adjacency)
+        charge_note = ChargeNote(description=description)
+        self.commit(key, event, content=b"", charge_note=charge_note, adjacency=adjacency)
         return self._index.entry_of(key)
 
     def commit(
@@ -263,7 +263,7 @@ class Ledger:
         key: str,
         event: Event,
         content: bytes,
-        note: ChargeNote = _EMPTY_NOTE,
+        charge_note: ChargeNote = _EMPTY_NOTE,
         *,
         adjacency: Adjacency,
         release_key: str = "",
@@ -278,23 +278,23 @@ class Ledger:
 
         Two runs with the same seed, the same price and the same parts made the same release. So the parts of the second
         run are stored under their own keys, and cost nothing. If two different releases have one seed, the second one
-        is refused. Only in a ledger without a cap, and with `note.may_share_noise`, is it charged instead; the total is
-        infinite from then on.
+        is refused. Only in a ledger without a cap, and with `charge_note.may_share_noise`, is it charged instead; the
+        total is infinite from then on.
 
         Args:
             key: the identifier of the release, or of the part: a text that names everything on which the content
                 depends.
             event: the price of the whole release.
             content: the bytes of the release, or of the part.
-            note: the information that is stored with the charge, such as the name of the seed.
+            charge_note: the information that is stored with the charge, such as the name of the seed.
             adjacency: the adjacency of the price, which must be that of the ledger.
             release_key: the identifier of a release with parts, whose keys all begin with this text and a colon; empty
                 for a release without parts.
 
         Raises:
             BudgetExceeded: the event does not fit under the cap. Nothing is charged.
-            InvalidValue: a different release drew from the seed that `note.seed_name` names; or the key was charged at
-                another price; or the adjacency is not that of the ledger.
+            InvalidValue: a different release drew from the seed that `charge_note.seed_name` names; or the key was
+                charged at another price; or the adjacency is not that of the ledger.
         """
         if adjacency != self.adjacency:
             rule = f"{self.adjacency}, the adjacency of all prices in this ledger"
@@ -303,7 +303,7 @@ class Ledger:
         # The call is made for its errors alone: a charge that cannot be read back is never written.
         event_from_json(event_to_json(event))
         pending = PendingCommit(
-            key=key, event=event, content=content, note=note, release_key=release_key
+            key=key, event=event, content=content, charge_note=charge_note, release_key=release_key
         )
         # 1. A new charge needs a total, which may take seconds. So it is computed before the lock is taken.
         payment = self._payment_before_lock(pending)
@@ -565,7 +565,7 @@ class Ledger:
         charge_key = self._index.charge_covering(pending, has_cap=self.max_epsilon is not None)
         if charge_key:
             return _EarlierCharge(charge_key)
-        if self._index.charges_with_seed(pending.note.seed_name, except_release=""):
+        if self._index.charges_with_seed(pending.charge_note.seed_name, except_release=""):
             # Releases with the same noise have no bound. Only a ledger without a cap comes here: `charge_covering` has
             # refused them otherwise.
             total_epsilon = math.inf
@@ -599,10 +599,10 @@ class Ledger:
         entry = LedgerEntry(
             key=pending.key,
             event=pending.event,
-            description=pending.note.description,
+            description=pending.charge_note.description,
             epsilon=payment.total_epsilon,
-            draw=1 + self._index.num_draws(pending.note.run_key),
-            seed_name=pending.note.seed_name,
+            draw=1 + self._index.num_draws(pending.charge_note.run_key),
+            seed_name=pending.charge_note.seed_name,
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
             user=process.user,
             host=process.host,

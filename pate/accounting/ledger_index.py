@@ -26,7 +26,7 @@ class PendingCommit:
     key: str
     event: Event
     content: bytes
-    note: ChargeNote
+    charge_note: ChargeNote
     release_key: str  # empty for a release without parts
 
 
@@ -278,22 +278,24 @@ class LedgerIndex:
 
         Raises:
             InvalidValue: the release was charged at another price. Or a different release drew from the seed, and
-                `note.may_share_noise` is False or a cap exists.
+                `charge_note.may_share_noise` is False or a cap exists.
         """
-        note = commit.note
+        charge_note = commit.charge_note
         charge_key = self.charge_of(commit.release_key)
         if charge_key:
             # The price is checked before the part is written, which would otherwise be read back at this price.
             self.require_price(commit.event, key=commit.key, charge_key=charge_key)
-            if note.seed_name == "" or self._agrees_with(charge_key, commit):
+            if charge_note.seed_name == "" or self._agrees_with(charge_key, commit):
                 return charge_key
-        own_key = note.run_key or commit.key
-        charges_with_same_seed = self.charges_with_seed(note.seed_name, except_release=own_key)
+        own_key = charge_note.run_key or commit.key
+        charges_with_same_seed = self.charges_with_seed(
+            charge_note.seed_name, except_release=own_key
+        )
         twin_keys = [line.key for line in charges_with_same_seed if self._is_twin(line, commit)]
         shares_noise = charge_key != "" or len(twin_keys) < len(charges_with_same_seed)
-        if shares_noise and (has_cap or not note.may_share_noise):
+        if shares_noise and (has_cap or not charge_note.may_share_noise):
             rule = "fresh noise, another release drew from this seed"
-            raise InvalidValue("noise", note.seed_name, rule=rule)
+            raise InvalidValue("noise", charge_note.seed_name, rule=rule)
         return next(iter(twin_keys), "")
 
     def _is_twin(self, charge: LedgerLine, commit: PendingCommit) -> bool:

@@ -61,7 +61,7 @@ class FitRecord(MemoryRecord):
     def _charge_ledger(self) -> None:
         """Charges the ledger, records the fit in the memory of the process, and computes the total of the ledger."""
         aggregator = self._priced.aggregator
-        note = ChargeNote(
+        charge_note = ChargeNote(
             description=f"a fit: {type(aggregator).__name__}",
             seed_name=seed_name(self._remembered_fit.fit_price.seed),
         )
@@ -69,7 +69,7 @@ class FitRecord(MemoryRecord):
             key=self._key,
             event=self._priced.event,
             content=b"",
-            note=note,
+            charge_note=charge_note,
             adjacency=aggregator.adjacency,
         )
         self._remembered_fit.remember()

@@ -36,7 +36,7 @@ class LedgerRecord:
         account: the account of the private records, which is charged.
         priced: the release with its price.
         release_key: the key of the draw; the keys of its parts in the ledger begin with it.
-        note: the note that the ledger stores with the charge.
+        charge_note: the note that the ledger stores with the charge.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class LedgerRecord:
         self.account = account
         self.priced = priced
         self.release_key = release_key
-        self.note = charge_note or ChargeNote(run_key=release_key)
+        self.charge_note = charge_note or ChargeNote(run_key=release_key)
         self._parts: dict[str, Arrays] = {}
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
@@ -97,7 +97,7 @@ class LedgerRecord:
                 f"{self.release_key}:{name}",
                 event=self.priced.event,
                 content=content,
-                note=self.note,
+                charge_note=self.charge_note,
                 adjacency=self.priced.aggregator.adjacency,
                 release_key=self.release_key,
             )

@@ -201,7 +201,7 @@ class ScoreCharge:
             self.release_key,
             event=self.score_price.event,
             content=content,
-            note=self.charge_note,
+            charge_note=self.charge_note,
             adjacency=Adjacency.REPLACE_ONE,
         )
 

@@ -389,7 +389,7 @@ def _secret_choices(tuning: _Tuning, *, charge: RunCharge, tuning_folder: RunFol
         score_charge.release_key,
         event=tuning.score_event,
         content=b"",
-        note=score_charge.charge_note,
+        charge_note=score_charge.charge_note,
         adjacency=Adjacency.REPLACE_ONE,
     )
     choices: list[int] = json.loads(content)

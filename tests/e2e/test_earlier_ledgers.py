@@ -57,7 +57,7 @@ def make_earlier_run(folder: Path) -> Path:
                 key=f"{key}:{name}",
                 event=account.entries[0].event,
                 content=account.read(f"{key}:{name}") or b"",
-                note=ChargeNote(run_key=key[:32]),
+                charge_note=ChargeNote(run_key=key[:32]),
                 adjacency=own_account.adjacency,
                 release_key=key,
             )

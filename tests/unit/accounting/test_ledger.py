@@ -97,7 +97,7 @@ def committed_bytes(
         key,
         event,
         content=content,
-        note=ChargeNote(run_key=run_key),
+        charge_note=ChargeNote(run_key=run_key),
         adjacency=ledger.adjacency,
     )
 
@@ -116,12 +116,14 @@ def commit_part(
     The key of the release is the text before the colon of the key of the part.
     """
     release_key = key.partition(":")[0]
-    note = ChargeNote(run_key=release_key, seed_name=seed_name, may_share_noise=may_share_noise)
+    charge_note = ChargeNote(
+        run_key=release_key, seed_name=seed_name, may_share_noise=may_share_noise
+    )
     return ledger.commit(
         key,
         event,
         content=content,
-        note=note,
+        charge_note=charge_note,
         adjacency=ledger.adjacency,
         release_key=release_key,
     )

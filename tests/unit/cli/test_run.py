@@ -344,7 +344,7 @@ def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any
             key,
             event=gaussian,
             content=b"",
-            note=ChargeNote(seed_name=""),
+            charge_note=ChargeNote(seed_name=""),
             adjacency=ledger.adjacency,
         )
     rows_of_sweep(
@@ -426,8 +426,10 @@ def write_paid_run(
     run = f"{hash(folder) % 2**64:032x}"
     (folder / "run.id").write_text(f"{run}\n")
     key = f"{run}:release"
-    note = ChargeNote(seed_name=seed_name(seed))
-    ledger.commit(key, event=event, content=b"", note=note, adjacency=ledger.adjacency)
+    charge_note = ChargeNote(seed_name=seed_name(seed))
+    ledger.commit(
+        key, event=event, content=b"", charge_note=charge_note, adjacency=ledger.adjacency
+    )
     return folder
 
 
