@@ -73,7 +73,7 @@ def discretized_loss(
 
     The delta at epsilon = 1 of a Gaussian release whose noise has the standard deviation of its sensitivity is .12694:
 
-    >>> pair = ShiftedMaximum(num_normals=1, mean_shift=1.0)
+    >>> pair = ShiftedMaximum(num_normals=1, maximum_shift=1.0)
     >>> masses, infinite_loss_prob = discretized_loss(pair, 0.01, largest_multiple=1000, negligible_mass=1e-12)
     >>> n = len(masses) // 2
     >>> losses = 0.01 * np.arange(-n, n + 1)

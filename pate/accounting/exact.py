@@ -355,7 +355,7 @@ def _with_fixed_pairs_first(steps: list[RepeatedStep], *, mu: float) -> Steps:
     """
     gaussian_steps = []
     if mu > 0:
-        pair = ShiftedMaximum(num_normals=1, mean_shift=mu)
+        pair = ShiftedMaximum(num_normals=1, maximum_shift=mu)
         gaussian_steps.append(RepeatedStep(pairs=pair, num_times=1))
     times_of_fixed_pair: Counter[DominatingPairs] = Counter()
     for step_pairs, num_times in steps:

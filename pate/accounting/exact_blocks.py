@@ -441,7 +441,8 @@ def _maximum_block(noisy_maximum: NoisyMaximum, spacing: float, num_points: int)
         spacing: the distance between two losses.
         num_points: the largest loss, as a multiple of the spacing.
     """
-    size = min(math.ceil(noisy_maximum.reach(_MAXIMUM_TAIL_PROB) / spacing) + 1, num_points)
+    farthest_epsilon = noisy_maximum.epsilon_below(delta=_MAXIMUM_TAIL_PROB)
+    size = min(math.ceil(farthest_epsilon / spacing) + 1, num_points)
     epsilons = np.arange(-size, size + 1, dtype=np.float64) * spacing
     # The part at 0 and above is enough: neighbors can be exchanged, so that the mirror image holds below 0.
     profile = noisy_maximum_profile(noisy_maximum.event, epsilons)[size:] + _MAXIMUM_ROUNDING

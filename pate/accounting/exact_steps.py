@@ -500,14 +500,14 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
         case events.NoOpEvent():
             return None
         case events.GaussianEvent() | events.SampledGaussianEvent(sampling_prob=1):
-            return ShiftedMaximum(num_normals=1, mean_shift=1 / event.noise_multiplier)
+            return ShiftedMaximum(num_normals=1, maximum_shift=1 / event.noise_multiplier)
         case events.NoisyMaxGaussianEvent():
             return NoisyMaximum(event) if event.num_candidates > 1 else None
         case events.WinnerEvent():
             if SMALLEST_MULTIPLIER < event.noise_multiplier < LARGEST_MULTIPLIER:
                 return winner_pairs(event.noise_multiplier, event.num_moving)
             return ShiftedMaximum(
-                num_normals=1, mean_shift=event.num_moving**0.5 / event.noise_multiplier
+                num_normals=1, maximum_shift=event.num_moving**0.5 / event.noise_multiplier
             )
         case events.SampledGaussianEvent():
             # The pair of a removed unit where a unit may come or go (docs/proofs/alternatives.md).

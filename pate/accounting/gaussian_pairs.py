@@ -4,7 +4,7 @@ A release on two neighboring data sets has two distributions P and Q. The privac
 For the pairs here both distributions have closed forms, and the loss rises in x. So the outputs whose loss is above a
 given value are all x above some point, and their probability under P or Q is a tail of that distribution:
 
-    ShiftedMaximum   P is the distribution of M + mean_shift, and Q that of M, the largest of n standard normals. The
+    ShiftedMaximum   P is the distribution of M + maximum_shift, and Q that of M, the largest of n standard normals. The
                      pair with n = 1 is that of a Gaussian release.
 
     SampledPair      P = (1 - q) N(0, 1) + q N(upper_mean, 1) and Q = (1 - q) N(0, 1) + q N(lower_mean, 1). The pair is
@@ -36,41 +36,43 @@ class Tails(NamedTuple):
 
 @dataclass(frozen=True)
 class ShiftedMaximum:
-    """The pair of the distributions of M + mean_shift and M, with M the largest of `num_normals` standard normals."""
+    """The distributions of M + maximum_shift and M, a pair, with M the largest of `num_normals` standard normals."""
 
     num_normals: int  # the number of normals, >= 1; one is a Gaussian release
-    mean_shift: float  # > 0
+    maximum_shift: float  # > 0
 
     @property
     def variance(self) -> float:
         """The sum, over both distributions, of the second moment of positive losses; used to choose grids, no bound."""
-        x = np.linspace(-_NEAR, self.mean_shift + _NEAR, 1001)
+        x = np.linspace(-_NEAR, self.maximum_shift + _NEAR, 1001)
         mass = np.diff(self.first_tails(x).below + self.second_tails(x).below)
         return float(np.sum(mass * np.maximum(self.loss(x[1:]), 0.0) ** 2))
 
     def loss(self, x: FloatArray) -> FloatArray:
-        """Returns log density(M + mean_shift) - log density(M) at each point x, `[num_points]`; it rises in x.
+        """Returns log density(M + maximum_shift) - log density(M) at each point x, `[num_points]`; it rises in x.
 
         M is the largest of n = num_normals standard normals, with the density n phi(x) Phi(x)^(n - 1).
         """
-        loss_of_normal = x * self.mean_shift - self.mean_shift * self.mean_shift / 2
-        log_ratio = log_ndtr(x - self.mean_shift) - log_ndtr(x)
+        loss_of_normal = x * self.maximum_shift - self.maximum_shift * self.maximum_shift / 2
+        log_ratio = log_ndtr(x - self.maximum_shift) - log_ndtr(x)
         return np.asarray(loss_of_normal + (self.num_normals - 1) * log_ratio)
 
     def loss_rounding(self, x: FloatArray) -> FloatArray:
         """Returns a bound on the rounding error of the loss at each point x, `[num_points]`."""
-        size_of_normal = np.abs(x) * self.mean_shift + self.mean_shift * self.mean_shift / 2
-        size_of_ratio = (self.num_normals - 1) * (log_ndtr(x - self.mean_shift) + log_ndtr(x))
+        size_of_normal = (
+            np.abs(x) * self.maximum_shift + self.maximum_shift * self.maximum_shift / 2
+        )
+        size_of_ratio = (self.num_normals - 1) * (log_ndtr(x - self.maximum_shift) + log_ndtr(x))
         return np.asarray(_LOSS_ROUNDING * (size_of_normal - size_of_ratio))
 
     @property
     def farthest(self) -> float:
         """The distance from 0 beyond which neither distribution has mass in double precision."""
-        return self.mean_shift + _FARTHEST
+        return self.maximum_shift + _FARTHEST
 
     def first_tails(self, x: FloatArray) -> Tails:
-        """Returns the tails of the first distribution, that of the moved maximum M + mean_shift, at each point x."""
-        return self.second_tails(x - self.mean_shift)
+        """Returns the tails of the first distribution, that of the moved maximum M + maximum_shift, at each point x."""
+        return self.second_tails(x - self.maximum_shift)
 
     def second_tails(self, x: FloatArray) -> Tails:
         """Returns the tails of the second distribution, that of the maximum M of all normals, at each point x."""

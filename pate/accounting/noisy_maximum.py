@@ -53,10 +53,10 @@ class NoisyMaximum:
     def variance(self) -> float:
         """A rough second moment of the privacy loss; used to choose grids, and not a rigorous bound."""
         return ShiftedMaximum(
-            num_normals=self.event.num_candidates - 1, mean_shift=2 / self.event.noise_multiplier
+            num_normals=self.event.num_candidates - 1, maximum_shift=2 / self.event.noise_multiplier
         ).variance
 
-    def reach(self, delta: float) -> float:
+    def epsilon_below(self, delta: float) -> float:
         """Returns an epsilon at which the privacy profile is below `delta`."""
         # The Renyi bound a D^2 / 2 + log(n) / (a - 1) of Zhu & Wang (2022), converted at its best order a.
         shift = 2 / self.event.noise_multiplier
@@ -78,7 +78,7 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
     """
     n = event.num_candidates
     is_opposed = isinstance(event, OpposedMaximaEvent)
-    mean_shift = 2 / event.noise_multiplier
+    maximum_shift = 2 / event.noise_multiplier
     factors = np.exp(epsilons)
     profile = np.zeros_like(epsilons)
     largest_num_blocks = _NUM_BLOCKS_OF_OPPOSED_MAXIMA if is_opposed else _NUM_BLOCKS
@@ -91,14 +91,14 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
     for block in range(num_blocks):
         num_sizes = min_sizes_per_block + (1 if block < num_larger_blocks else 0)
         largest_size = smallest_size + num_sizes - 1
-        up = moved_maximum(largest_size, mean_shift=mean_shift, epsilons=epsilons)
-        down = moved_maximum(n - smallest_size, mean_shift=-mean_shift, epsilons=epsilons)
+        up = moved_maximum(largest_size, maximum_shift=maximum_shift, epsilons=epsilons)
+        down = moved_maximum(n - smallest_size, maximum_shift=-maximum_shift, epsilons=epsilons)
         bound = np.minimum(up, down)
         if is_opposed:
             both = opposite_maxima(
                 largest_size,
                 num_falling=n - smallest_size,
-                mean_shift=mean_shift / 2,
+                maximum_shift=maximum_shift / 2,
                 epsilons=epsilons,
             )
             bound = np.minimum(bound, both)
@@ -107,63 +107,63 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
     return profile
 
 
-def moved_maximum(num_normals: int, mean_shift: float, epsilons: FloatArray) -> FloatArray:
-    """Returns the delta of the pair (M + mean_shift, M) at each epsilon, `[num_epsilons]`.
+def moved_maximum(num_normals: int, maximum_shift: float, epsilons: FloatArray) -> FloatArray:
+    """Returns the delta of the pair (M + maximum_shift, M) at each epsilon, `[num_epsilons]`.
 
     M is the largest of several standard normals.
 
     Args:
         num_normals: the number of independent standard normals of which M is the largest.
-        mean_shift: the distance by which M is moved, positive or negative.
+        maximum_shift: the distance by which M is moved, positive or negative.
         epsilons: the epsilons, positive or negative, `[num_epsilons]`.
     """
     # The noise is x = t, or x = -t where M is lowered, so that the loss rises in t. The delta is that of the set beyond
     # the t at which the loss is epsilon.
-    sign = math.copysign(1.0, mean_shift)
-    size = abs(mean_shift)
+    sign = math.copysign(1.0, maximum_shift)
+    size = abs(maximum_shift)
 
     def loss_at(t: FloatArray) -> FloatArray:
         loss_of_normal = t * size - size * size / 2
         if num_normals == 1:
             return loss_of_normal
-        log_ratio = log_ndtr(sign * t - mean_shift) - log_ndtr(sign * t)
+        log_ratio = log_ndtr(sign * t - maximum_shift) - log_ndtr(sign * t)
         return np.asarray(loss_of_normal + (num_normals - 1) * log_ratio)
 
-    t = _points_at_losses(loss_at, losses=epsilons, mean_shift=size)
-    if mean_shift > 0:
-        # P(M + mean_shift > t) - e^epsilon P(M > t)
+    t = _points_at_losses(loss_at, losses=epsilons, maximum_shift=size)
+    if maximum_shift > 0:
+        # P(M + maximum_shift > t) - e^epsilon P(M > t)
         minus_still_above = np.exp(epsilons) * np.expm1(num_normals * log_ndtr(t))
-        return np.asarray(minus_still_above - np.expm1(num_normals * log_ndtr(t - mean_shift)))
-    # P(M + mean_shift <= -t) - e^epsilon P(M <= -t)
-    moved_below = np.exp(num_normals * log_ndtr(-t - mean_shift))
+        return np.asarray(minus_still_above - np.expm1(num_normals * log_ndtr(t - maximum_shift)))
+    # P(M + maximum_shift <= -t) - e^epsilon P(M <= -t)
+    moved_below = np.exp(num_normals * log_ndtr(-t - maximum_shift))
     return np.asarray(moved_below - np.exp(epsilons + num_normals * log_ndtr(-t)))
 
 
 def opposite_maxima(
-    num_rising: int, num_falling: int, mean_shift: float, epsilons: FloatArray
+    num_rising: int, num_falling: int, maximum_shift: float, epsilons: FloatArray
 ) -> FloatArray:
     """Returns an upper bound on the delta of two independent maxima that move apart, at each epsilon, `[num_epsilons]`.
 
-    The pair is that of (M + mean_shift, M' - mean_shift) and (M, M'). The distribution of M' is discretized: the
+    The pair is that of (M + maximum_shift, M' - maximum_shift) and (M, M'). The distribution of M' is discretized: the
     probability of each interval is moved to its ends, so that both distributions keep their probability. The delta of M
     is interpolated by chords. Both errors are upwards.
 
     Args:
         num_rising: the number of standard normals of which M is the largest.
         num_falling: the number of standard normals of which M' is the largest.
-        mean_shift: the distance by which each maximum is moved, > 0.
+        maximum_shift: the distance by which each maximum is moved, > 0.
         epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
     """
-    # the loss of M' - mean_shift against M' rises as x falls
-    x = np.linspace(_HIGHEST, _LOWEST - mean_shift, _NUM_CELLS + 1)
-    log_ratio = log_ndtr(x + mean_shift) - log_ndtr(x)
-    losses = -mean_shift * x - mean_shift * mean_shift / 2 + (num_falling - 1) * log_ratio
+    # the loss of M' - maximum_shift against M' rises as x falls
+    x = np.linspace(_HIGHEST, _LOWEST - maximum_shift, _NUM_CELLS + 1)
+    log_ratio = log_ndtr(x + maximum_shift) - log_ndtr(x)
+    losses = -maximum_shift * x - maximum_shift * maximum_shift / 2 + (num_falling - 1) * log_ratio
     is_finite = losses <= _LARGEST_LOSS
     x = x[is_finite]
     losses = losses[is_finite]
     if len(x) < 2:
         return np.ones_like(epsilons)
-    moved_below = np.exp(num_falling * log_ndtr(x + mean_shift))  # P(M' - mean_shift <= x)
+    moved_below = np.exp(num_falling * log_ndtr(x + maximum_shift))  # P(M' - maximum_shift <= x)
     still_below = np.exp(num_falling * log_ndtr(x))  # P(M' <= x)
     p = moved_below[:-1] - moved_below[1:]  # of the cells
     q = still_below[:-1] - still_below[1:]
@@ -176,7 +176,7 @@ def opposite_maxima(
     masses = np.append(1 - moved_below[0], p_at_larger)
     masses[:-1] += np.maximum(p - p_at_larger, 0.0)
     points = np.linspace(epsilons[0] - losses[-1], epsilons[-1] - losses[0], _NUM_POINTS)
-    hockey_sticks = moved_maximum(num_rising, mean_shift, epsilons=points)
+    hockey_sticks = moved_maximum(num_rising, maximum_shift=maximum_shift, epsilons=points)
     factors = np.exp(points)
     # below all cells the loss is infinite
     total = np.full_like(epsilons, float(moved_below[-1]))
@@ -186,17 +186,17 @@ def opposite_maxima(
 
 
 def _points_at_losses(
-    loss_at: Callable[[FloatArray], FloatArray], losses: FloatArray, mean_shift: float
+    loss_at: Callable[[FloatArray], FloatArray], losses: FloatArray, maximum_shift: float
 ) -> FloatArray:
     """Returns, by bisection, the points at which a rising privacy loss has the given values, `[num_losses]`.
 
     Args:
         loss_at: the rising function, from points to losses.
         losses: the losses, `[num_losses]`.
-        mean_shift: the shift of the maximum, from which the range of the search follows.
+        maximum_shift: the shift of the maximum, from which the range of the search follows.
     """
-    farthest_loss = float(np.abs(losses).max()) + mean_shift * mean_shift
-    farthest = min(farthest_loss / mean_shift + mean_shift + _FARTHEST, _LARGEST_POINT)
+    farthest_loss = float(np.abs(losses).max()) + maximum_shift * maximum_shift
+    farthest = min(farthest_loss / maximum_shift + maximum_shift + _FARTHEST, _LARGEST_POINT)
     num_halvings = math.ceil(math.log2(2 * farthest / _LOCATION_ERROR))
     low = np.full_like(losses, -farthest)
     high = np.full_like(losses, farthest)

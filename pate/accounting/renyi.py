@@ -125,17 +125,19 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: FloatArr
     if event.num_candidates == 1 or event.noise_multiplier == 0:
         return np.full_like(orders, 0.0 if event.num_candidates == 1 else np.inf)
     shift = 2 / event.noise_multiplier
-    num_others = event.num_candidates - 1
+    num_normals = event.num_candidates - 1
     rdp = orders * (shift * shift / 2) + math.log(event.num_candidates) / (orders - 1)
     is_integrated = orders * shift <= _LARGEST_SHIFT
     if is_integrated.any():
         integrated_orders = orders[is_integrated]
-        up, down = _log_moments_of_maximum(num_others, mean_shift=shift, orders=integrated_orders)
+        up, down = _log_moments_of_maximum(
+            num_normals, maximum_shift=shift, orders=integrated_orders
+        )
         log_moment = np.minimum(up, down)
         if isinstance(event, events.OpposedMaximaEvent):
             # Two maxima that move in opposite directions, by half of the shift each, dominate the release, too.
             up, down = _log_moments_of_maximum(
-                num_others, mean_shift=shift / 2, orders=integrated_orders
+                num_normals, maximum_shift=shift / 2, orders=integrated_orders
             )
             log_moment = np.minimum(log_moment, up + down)
         by_integral = np.maximum(log_moment / (integrated_orders - 1), 0.0)
@@ -144,52 +146,55 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: FloatArr
 
 
 def _log_moments_of_maximum(
-    num_others: int, mean_shift: float, orders: FloatArray
+    num_normals: int, maximum_shift: float, orders: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns (a - 1) D_a(M + mean_shift || M) and (a - 1) D_a(M || M + mean_shift), both `[num_orders]`.
+    """Returns (a - 1) D_a(M + maximum_shift || M) and (a - 1) D_a(M || M + maximum_shift), both `[num_orders]`.
 
-    M is the largest of `num_others` independent standard normals. Orders with a narrow integrand are integrated on a
+    M is the largest of `num_normals` independent standard normals. Orders with a narrow integrand are integrated on a
     smaller grid.
 
     Args:
-        num_others: the number of normals, >= 1.
-        mean_shift: the distance by which M is moved, > 0.
+        num_normals: the number of normals, >= 1.
+        maximum_shift: the distance by which M is moved, > 0.
         orders: a > 1, `[num_orders]`.
     """
     up = np.empty_like(orders)
     down = np.empty_like(orders)
     is_pending = np.ones(len(orders), dtype=np.bool_)
     for num_points in _GRID_SIZES:
-        width = 2 * (_TAIL + orders * mean_shift)
+        width = 2 * (_TAIL + orders * maximum_shift)
         is_chosen = is_pending & (width <= _LARGEST_STEP * (num_points - 1))
         if num_points == _GRID_SIZES[-1]:
             is_chosen = is_pending
         if is_chosen.any():
             up[is_chosen], down[is_chosen] = _log_moments_by_trapezoids(
-                num_others, mean_shift, orders=orders[is_chosen], num_points=num_points
+                num_normals,
+                maximum_shift=maximum_shift,
+                orders=orders[is_chosen],
+                num_points=num_points,
             )
         is_pending = is_pending & ~is_chosen
     return up, down
 
 
 def _log_moments_by_trapezoids(
-    num_others: int, mean_shift: float, orders: FloatArray, num_points: int
+    num_normals: int, maximum_shift: float, orders: FloatArray, num_points: int
 ) -> tuple[FloatArray, FloatArray]:
     """Returns what `_log_moments_of_maximum` returns, by the trapezoidal rule with `num_points` points for each order.
 
     The integrands vanish at both ends of the grid.
     """
     # the ends of the range of each order, [num_orders], and its points, [num_points, num_orders]
-    low = -_TAIL - orders * mean_shift
-    high = _TAIL + orders * mean_shift
+    low = -_TAIL - orders * maximum_shift
+    high = _TAIL + orders * maximum_shift
     points = low + np.linspace(0, 1, num_points)[:, None] * (high - low)
     steps = (high - low) / (num_points - 1)
 
     def log_density(x: FloatArray) -> FloatArray:
-        """Returns the log density of the largest of n = num_others standard normals, n phi(x) Phi(x)^(n - 1)."""
+        """Returns the log density of the largest of n = num_normals standard normals, n phi(x) Phi(x)^(n - 1)."""
         log_phi = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
-        log_others = (num_others - 1) * log_ndtr(x) if num_others > 1 else 0.0
-        return np.asarray(math.log(num_others) + log_phi + log_others)
+        log_others = (num_normals - 1) * log_ndtr(x) if num_normals > 1 else 0.0
+        return np.asarray(math.log(num_normals) + log_phi + log_others)
 
     def log_moment(log_p: FloatArray, log_q: FloatArray) -> FloatArray:
         """Returns the logarithm of the integral of P^a Q^(1 - a) for each order a, `[num_orders]`.
@@ -200,7 +205,7 @@ def _log_moments_by_trapezoids(
         peak = log_values.max(axis=0)
         return np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps))
 
-    log_shifted_density = log_density(points - mean_shift)
+    log_shifted_density = log_density(points - maximum_shift)
     log_plain_density = log_density(points)
     up = log_moment(log_p=log_shifted_density, log_q=log_plain_density)
     down = log_moment(log_p=log_plain_density, log_q=log_shifted_density)

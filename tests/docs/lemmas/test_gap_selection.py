@@ -139,8 +139,8 @@ def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
         return moved_prob - np.exp(epsilons) * prob
 
     bound, smaller_bound = (
-        opposite_maxima(num_rising=4, num_falling=3, mean_shift=mean_shift, epsilons=epsilons)
-        for mean_shift in (0.4, 0.3)
+        opposite_maxima(num_rising=4, num_falling=3, maximum_shift=maximum_shift, epsilons=epsilons)
+        for maximum_shift in (0.4, 0.3)
     )
     for _ in range(4):
         random_utilities = rng.normal(scale=1.5, size=7)
@@ -157,6 +157,6 @@ def test_two_moving_normals_equal_one_that_moves_farther() -> None:
     epsilons = np.linspace(-1.0, 2.0, 13)
     mu = 0.5 * np.sqrt(2)
     exact = ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons) * ndtr(-mu / 2 - epsilons / mu)
-    priced = opposite_maxima(num_rising=1, num_falling=1, mean_shift=0.5, epsilons=epsilons)
+    priced = opposite_maxima(num_rising=1, num_falling=1, maximum_shift=0.5, epsilons=epsilons)
     assert (priced >= exact).all()
     assert priced == pytest.approx(exact, abs=1e-4)
