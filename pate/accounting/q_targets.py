@@ -207,25 +207,25 @@ def exact_hit_prob(
     return float(min(1.0, rarest_hit / accessed)) if accessed > 0 else 1.0
 
 
-def boundary_distribution(probabilities: ArrayLike) -> FloatArray:
-    """Returns the distribution of the outcomes of a call after it is put into the boundary wrapper.
+def boundary_distribution(distributions: ArrayLike) -> FloatArray:
+    """Returns the distribution of the outcomes of a call, or of many calls, after it is put into the boundary wrapper.
 
     Let pi = min(1 - largest probability of an outcome, 1/2). The wrapper returns the extra outcome "boundary" with
     probability pi / (1 + pi), which is at most 1/3, and otherwise runs the call. The wrapper knows the distribution on
     the private data.
 
     Args:
-        probabilities: the probability of each outcome of the call, `[..., num_outcomes]`.
+        distributions: the probability of each outcome of each call, `[..., num_outcomes]`; 1 in total for each call.
 
     Returns:
         The probability of each outcome of the wrapped call, `[..., num_outcomes + 1]`, with "boundary" last.
     """
-    distribution = _checked_distributions(name="probabilities", values=probabilities)
+    checked = _checked_distributions(name="distributions", values=distributions)
     # pi is the sum of the other probabilities, so no digits cancel.
-    without_largest = distribution.copy()
-    np.put_along_axis(without_largest, distribution.argmax(axis=-1, keepdims=True), 0.0, axis=-1)
+    without_largest = checked.copy()
+    np.put_along_axis(without_largest, checked.argmax(axis=-1, keepdims=True), 0.0, axis=-1)
     pi = np.minimum(without_largest.sum(axis=-1, keepdims=True), 0.5)
-    return np.asarray(np.concatenate([distribution, pi], axis=-1) / (1 + pi))
+    return np.asarray(np.concatenate([checked, pi], axis=-1) / (1 + pi))
 
 
 def _checked_distributions(name: str, values: Any, *, num_axes: int | None = None) -> FloatArray:

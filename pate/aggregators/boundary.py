@@ -53,14 +53,14 @@ class Calls:
     Every query has the same n possible outcomes. The boundary is one more outcome, which is a hit.
 
     Attributes:
-        probabilities: float64 `[Q, n]`, the probability of each outcome of each query.
+        distributions: float64 `[Q, n]`, the probability of each outcome of each query; a row sums to 1.
         exact_weights_of_row: a function that takes the index of a query and returns integer weights of its n outcomes,
             from which the outcome is drawn exactly.
         answers_to: a function that takes one outcome for each query, int `[Q]`, and returns the `Answers`. Outcome n,
             the boundary, is no answer.
     """
 
-    probabilities: FloatArray
+    distributions: FloatArray
     exact_weights_of_row: Callable[[int], Weights]
     answers_to: Callable[[IntArray], Answers]
 
@@ -102,7 +102,7 @@ class BoundaryAggregator(TargetChargedAggregator):
             num_teachers: the number of teachers.
         """
         calls = self._calls(np.asarray(counts, dtype=np.int64), num_teachers)
-        return charging.boundary_distribution(calls.probabilities)
+        return charging.boundary_distribution(calls.distributions)
 
     def _ask(
         self,
@@ -115,12 +115,12 @@ class BoundaryAggregator(TargetChargedAggregator):
     ) -> Round:
         """Draws one outcome for each query of a round; see `TargetChargedAggregator._ask`."""
         calls = self._calls(counts, num_teachers)
-        boundary = calls.probabilities.shape[1]
+        boundary = calls.distributions.shape[1]
 
         def weights_with_boundary(row: int) -> Weights:
             return boundary_weights(calls.exact_weights_of_row(row))
 
-        outcome_probs = charging.boundary_distribution(calls.probabilities)
+        outcome_probs = charging.boundary_distribution(calls.distributions)
         outcomes = draw_index(
             outcome_probs, uniforms=uniforms[:, 0], exact_weights_of_row=weights_with_boundary
         )
@@ -216,9 +216,8 @@ class BoundaryMax(BoundaryAggregator):
         def answers_to(outcomes: IntArray) -> Answers:
             return Answers(labels=outcomes[:, None] == labels, answered=outcomes < len(labels))
 
-        probabilities = softmax(counts / self.selection_scale, axis=1)
         return Calls(
-            probabilities=probabilities,
+            distributions=softmax(counts / self.selection_scale, axis=1),
             exact_weights_of_row=exact_weights_of_row,
             answers_to=answers_to,
         )
@@ -373,9 +372,8 @@ class BoundaryTopK(BoundaryAggregator):
             k = np.where(answered, selection.candidates[candidate_indices], 0)
             return Answers(labels=ranking.top(k), answered=answered)
 
-        probabilities = np.concatenate([selection_probs * pass_probs, refusal_probs], axis=1)
         return Calls(
-            probabilities=probabilities,
+            distributions=np.concatenate([selection_probs * pass_probs, refusal_probs], axis=1),
             exact_weights_of_row=exact_weights_of_row,
             answers_to=answers_to,
         )

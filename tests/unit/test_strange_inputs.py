@@ -281,7 +281,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "targets": lambda: common_target("abc"),
     "target": lambda: best_session_price("", target_hits=3, target_delta=1e-6),
     "aggregator": lambda: counts_for(-np.inf, [LABELS[None]]),
-    "mechanism": lambda: SparseVectorSession(mechanism=3.5, num_items=4),
+    "mechanism": lambda: SparseVectorSession(mechanism=3.5, num_units=4),
     "session": lambda: ConditionalRelease(session=b"x"),
     "mechanism of two": lambda: RunTwice([]),
     "table": lambda: StableTopK(selection_scale=2.0, table=print),
@@ -295,7 +295,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "mu": lambda: gaussian_delta(ENORMOUS, epsilon=1.0),
     "logits": lambda: OneBitEvent({"a": 1}, reach=3),
     "pass_probs": lambda: StabilityTest(pass_probs=ENORMOUS, failure_prob=1e-9),
-    "probabilities": lambda: boundary_distribution(ENORMOUS),
+    "distributions": lambda: boundary_distribution(ENORMOUS),
     "first": lambda: exact_hit_prob(
         first_law=ENORMOUS, second_law=[1.0], in_target=[True], epsilon=0.5
     ),

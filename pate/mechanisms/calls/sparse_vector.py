@@ -58,8 +58,8 @@ class SparseVector(NoisyWhole):
     @property
     def target_hits(self) -> int:
         """The largest number of hits that one added, removed or exchanged item can have."""
-        num_items = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
-        return num_items * self.item_hits
+        num_moving = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
+        return num_moving * self.item_hits
 
     @property
     def event(self) -> Event:
@@ -68,15 +68,15 @@ class SparseVector(NoisyWhole):
             self.target, target_hits=self.target_hits, failure_prob=self.failure_prob
         )
 
-    def start(self, num_items: int) -> SparseVectorSession:
-        """Returns a new session over `num_items` items. `event` is the price of this one session."""
-        return SparseVectorSession(self, num_items=num_items)
+    def start(self, num_units: int) -> SparseVectorSession:
+        """Returns a new session over `num_units` items, which are teachers or records. `event` is its price."""
+        return SparseVectorSession(self, num_units=num_units)
 
     def __call__(self, bits: Any, *, thresholds: Any, rng: np.random.Generator) -> ReleasedValues:
         """Answers a batch of queries, one after another, in a new session.
 
         Args:
-            bits: bool `[Q, num_items]`, the bit of each item in each query.
+            bits: bool `[Q, num_units]`, the bit of each item in each query.
             thresholds: whole numbers, `[]` for all queries or `[Q]`; public.
             rng: draws the noise.
 
@@ -84,7 +84,8 @@ class SparseVector(NoisyWhole):
             For each query the noisy number of items, or nothing where it is below the threshold.
         """
         bits_by_query = _require_bits(bits, num_axes=2)
-        session = self.start(num_items=bits_by_query.shape[1])
+        num_units = bits_by_query.shape[1]
+        session = self.start(num_units=num_units)
         thresholds_by_query = np.broadcast_to(np.asarray(thresholds), (len(bits_by_query),))
         answers = [
             session.ask(query_bits, threshold=threshold, rng=rng)
@@ -100,18 +101,18 @@ class SparseVector(NoisyWhole):
 class SparseVectorSession(HeldBudget):
     """A session of sparse vector, which counts the hits of each item. The counts are private and stay in memory."""
 
-    def __init__(self, mechanism: SparseVector, *, num_items: int) -> None:
+    def __init__(self, mechanism: SparseVector, *, num_units: int) -> None:
         super().__init__()
         require_kind("mechanism", mechanism, SparseVector, "a SparseVector")
         self.mechanism = mechanism
         self._noise = mechanism.noise
-        self._hits = np.zeros(require_count("num_items", num_items), dtype=np.int64)
+        self._hits = np.zeros(require_count("num_units", num_units), dtype=np.int64)
 
     def ask(self, bits: Any, *, threshold: int, rng: np.random.Generator) -> int | None:
         """Returns the noisy number of items whose bit is 1, or None if that number is below the threshold.
 
         Args:
-            bits: bool `[num_items]`, one bit for each item. An item that has `item_hits` hits does not count.
+            bits: bool `[num_units]`, one bit for each item. An item that has `item_hits` hits does not count.
             threshold: a whole number, public.
             rng: draws the noise.
         """
@@ -135,6 +136,6 @@ def _require_bits(bits: Any, *, num_axes: int) -> BoolArray:
     Raises `InvalidValue` for an array of another type, with another number of axes, or without entries.
     """
     array = require_array("bits", bits, dtype_kinds="b")
-    rule = "[num_items]" if num_axes == 1 else "[num_queries, num_items]"
+    rule = "[num_units]" if num_axes == 1 else "[num_queries, num_units]"
     require(array.ndim == num_axes and array.size > 0, "bits.shape", array.shape, rule)
     return array

@@ -65,7 +65,7 @@ def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
     Between thresholds that lie far apart, it is that of `not_prior`. `min_accesses` returns the smallest number of
     accesses whose overrun probability is at most 1e-7.
     """
-    assert boundary_distribution(probabilities=[1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
+    assert boundary_distribution(distributions=[1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
     assert (
         exact_hit_prob(
             first_law=[1.0, 0.0], second_law=[1.0, 0.0], in_target=[False, True], epsilon=0.1
@@ -153,14 +153,14 @@ def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
     [
         # and no number of them
         (
-            "probabilities",
+            "distributions",
             "1 of 1 distributions",
-            lambda: boundary_distribution(probabilities=[0.5, 0.6]),
+            lambda: boundary_distribution(distributions=[0.5, 0.6]),
         ),
         (
-            "probabilities",
+            "distributions",
             "2 of 3 distributions",
-            lambda: boundary_distribution(probabilities=[[0.5, 0.5], [1.5, -0.5], [0.5, math.nan]]),
+            lambda: boundary_distribution(distributions=[[0.5, 0.5], [1.5, -0.5], [0.5, math.nan]]),
         ),
         (
             "epsilon",
@@ -562,7 +562,7 @@ def conditional_release() -> ConditionalRelease:
 
 def sparse_vector_session() -> Any:
     """Returns a session of the sparse vector over ten items, each with one hit."""
-    return SparseVector(epsilon=1.0, item_hits=1, failure_prob=1e-9).start(10)
+    return SparseVector(epsilon=1.0, item_hits=1, failure_prob=1e-9).start(num_units=10)
 
 
 def draw_one(rng: np.random.Generator) -> int:

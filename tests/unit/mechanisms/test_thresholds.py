@@ -196,7 +196,7 @@ def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
 
     A sum below its threshold is not published, and an item without the bit keeps its hit.
     """
-    session = sparse_vector(item_hits=1).start(num_items=3)
+    session = sparse_vector(item_hits=1).start(num_units=3)
     assert session.ask([True, True, False], threshold=3, rng=rng()) is None
     assert session.ask([True, True, False], threshold=2, rng=rng()) == 2
     assert session.ask([True, True, True], threshold=2, rng=rng()) is None
