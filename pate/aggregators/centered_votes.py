@@ -245,9 +245,9 @@ class CenteredVotes(Aggregator):
             _read_all(blocks)
         source = VoteBlocks(votes, num_teachers=num_teachers, weights=self.weights)
         warn_if_useless(self, source.shape)
-        record = self._memory_record(source.shape, ledger)
+        release_record = self._memory_record(source.shape, ledger)
         # One generator for both: the new record holds nothing, so both are drawn, the prevalence first.
-        return self._release_once(source, record, prevalence_rng=rng, votes_rng=rng)
+        return self._release_once(source, release_record, prevalence_rng=rng, votes_rng=rng)
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
         """Returns the release without the noise of the votes, around a public or an already released center.

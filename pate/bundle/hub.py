@@ -32,7 +32,11 @@ def is_hub_name(name: str | PathLike[str]) -> bool:
     If `user` is a folder on this machine, the text counts as a mistyped path, and no server is asked about it.
     """
     match = _HUB_NAME.fullmatch(name) if isinstance(name, str) else None
-    return match is not None and not Path(name).exists() and not Path(match["user"]).exists()
+    if match is None:
+        return False
+    hub_user = match["user"]
+    is_mistyped_path = Path(hub_user).exists()
+    return not Path(name).exists() and not is_mistyped_path
 
 
 def download_repository(name: str, *, revision: str | None) -> Path:

@@ -120,11 +120,11 @@ def _other_methods(config: DictConfig) -> tuple[Method, ...]:
         build(
             node,
             slot="method",
-            name=name,
             allowed_targets=list(config.allowed_targets),
-            adjacency=config.adjacency,
+            name=method_name,
+            adjacency=config.adjacency,  # arguments of the class
         )
-        for name, node in nodes.items()
+        for method_name, node in nodes.items()
     )
 
 

@@ -194,7 +194,7 @@ def _table_blocks(
     unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
     num_rows = 0
     for numbers, batch in table_file.rows(column_names):
-        encoded = schema.read_table(table=batch, first_row=int(numbers[0]))
+        encoded = schema.read_table(arrow_table=batch, first_row=int(numbers[0]))
         unknown_and_missing += encoded.unknown_and_missing
         num_rows += len(numbers)
         if id_column is None:

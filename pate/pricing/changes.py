@@ -116,29 +116,31 @@ class MoreTeachers(ChangeKind):
     all candidates.
 
     Attributes:
-        priced: the refused release, priced by the Renyi accountant.
+        priced_by_renyi: the refused release, priced by the Renyi accountant.
     """
 
-    priced: PricedRelease
+    priced_by_renyi: PricedRelease
 
     @classmethod
-    def from_release(cls, priced: PricedRelease, *, num_groups: int | None) -> "MoreTeachers":
+    def from_release(
+        cls, priced_by_renyi: PricedRelease, *, num_groups: int | None
+    ) -> "MoreTeachers":
         """Returns the kind of change whose candidates are numbers of teachers above that of a release, up to 5,000.
 
         With a known number of private groups, each teacher of a candidate has at least ten of them.
 
         Args:
-            priced: the refused release, priced by the Renyi accountant.
+            priced_by_renyi: the refused release, priced by the Renyi accountant.
             num_groups: the number of private groups; None if unknown, for no upper limit of this kind.
         """
         maximum = MAX_TEACHERS
         if num_groups is not None:
             maximum = min(num_groups // MIN_GROUPS_PER_TEACHER, MAX_TEACHERS)
-        current = priced.shape.num_teachers
+        current = priced_by_renyi.shape.num_teachers
         larger_counts = [
             count for count in sorted({*_COUNTS, maximum}) if current < count <= maximum
         ]
-        return cls(candidates=larger_counts, priced=priced)
+        return cls(candidates=larger_counts, priced_by_renyi=priced_by_renyi)
 
     def change(self, candidate: float) -> Change:
         """Returns the change that sets the number of teachers to `candidate`."""
@@ -146,7 +148,7 @@ class MoreTeachers(ChangeKind):
 
     def is_likely(self, candidate: float) -> bool:
         """Returns True if a release with `candidate` teachers and the noise of the refused release is useful."""
-        return self._is_useful(num_teachers=candidate, planned=self.priced)
+        return self._is_useful(num_teachers=candidate, planned=self.priced_by_renyi)
 
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:
         """Returns the index of the smallest number of teachers at which the noise of `planned` leaves a useful release.
@@ -167,7 +169,7 @@ class MoreTeachers(ChangeKind):
             num_teachers: the number of teachers.
             planned: the plan with the noise.
         """
-        shape = replace(self.priced.shape, num_teachers=int(num_teachers))
+        shape = replace(self.priced_by_renyi.shape, num_teachers=int(num_teachers))
         return is_plan_useful(replace(planned, shape=shape))
 
 

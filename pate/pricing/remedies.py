@@ -193,18 +193,17 @@ class _RunningSearch:
         Raises `TimeIsUp` if the time limit is over. `changes` then holds what was found so far.
         """
         plans = self._plans
-        priced = self._priced
-        if not plans.is_renyi:
-            by_renyi = plans.by_renyi(Change())
-            if by_renyi is None:
-                return
-            priced = by_renyi
-        more_teachers = MoreTeachers.from_release(priced, num_groups=self._num_groups)
+        priced_by_renyi = self._priced if plans.is_renyi else plans.by_renyi(Change())
+        if priced_by_renyi is None:
+            return
+        more_teachers = MoreTeachers.from_release(
+            priced_by_renyi=priced_by_renyi, num_groups=self._num_groups
+        )
         self._search_by_renyi(kind_name="teachers", change_kind=more_teachers)
         if has_given_noise(plans.budget):
             self._try_less_noise()
         else:
-            self._search_epsilon_and_queries(priced)
+            self._search_epsilon_and_queries(priced_by_renyi)
         for kind_name in list(self._indices):
             self._confirm(kind_name)
         if plans.is_renyi:
@@ -224,17 +223,17 @@ class _RunningSearch:
             if self._plans.is_confirmed(change)
         }
 
-    def _search_epsilon_and_queries(self, priced: PricedRelease) -> None:
+    def _search_epsilon_and_queries(self, priced_by_renyi: PricedRelease) -> None:
         """Searches for fewer queries, and for a larger epsilon if the plan solves for the noise of one epsilon.
 
         If neither more teachers nor fewer queries make the release useful, both are tried together: fewer queries with
         the largest candidate number of teachers.
 
         Args:
-            priced: the refused release, priced by the Renyi accountant.
+            priced_by_renyi: the refused release, priced_by_renyi by the Renyi accountant.
         """
         budget = self._plans.budget_by_renyi
-        less_noisy_release = with_less_noise(priced)
+        less_noisy_release = with_less_noise(priced_by_renyi)
         if less_noisy_release is not None and is_solved_for_noise(self._plans.budget):
             larger_epsilon = LargerEpsilon.from_release(less_noisy_release, budget_by_renyi=budget)
             self._search_by_renyi(kind_name="epsilon", change_kind=larger_epsilon)
@@ -245,8 +244,8 @@ class _RunningSearch:
         if not numbers_of_teachers or "teachers" in self.changes or "queries" in self.changes:
             return
         most_teachers = int(numbers_of_teachers[-1])
-        shape = replace(priced.shape, num_teachers=most_teachers)
-        less_noisy_release = with_less_noise(replace(priced, shape=shape))
+        shape = replace(priced_by_renyi.shape, num_teachers=most_teachers)
+        less_noisy_release = with_less_noise(replace(priced_by_renyi, shape=shape))
         if less_noisy_release is not None:
             both_changes = FewerQueries.from_release(
                 less_noisy_release, budget_by_renyi=budget, new_num_teachers=most_teachers

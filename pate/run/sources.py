@@ -52,8 +52,8 @@ class Sources:
         """
         paths = {}
         for part in _PARTS:
-            for name, value in _text_settings(settings.get(part), name=part):
-                path = os.path.expanduser(value)
+            for name, text in _text_settings(settings.get(part), dotted_name=part):
+                path = os.path.expanduser(text)
                 if any(map(os.path.exists, _places(path))):
                     paths[name] = path
         stamps = {name: _stamp(Path(path), output_dir=output_dir) for name, path in paths.items()}
@@ -126,18 +126,18 @@ def require_same_data(
     sources.write(run_folder)
 
 
-def _text_settings(value: Any, name: str) -> Iterator[tuple[str, str]]:
+def _text_settings(setting: Any, dotted_name: str) -> Iterator[tuple[str, str]]:
     """Yields a pair for each setting whose value is a text that is not empty: its dotted name and its value.
 
     Args:
-        value: a setting, or a mapping of settings.
-        name: the dotted name of the setting or mapping.
+        setting: the value of a setting, or a mapping of settings.
+        dotted_name: the dotted name of the setting or mapping, with which each yielded name begins.
     """
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _text_settings(inner, name=f"{name}.{key}")
-    elif isinstance(value, str) and value and "\0" not in value:
-        yield name, value
+    if isinstance(setting, Mapping):
+        for key, inner_setting in setting.items():
+            yield from _text_settings(inner_setting, dotted_name=f"{dotted_name}.{key}")
+    elif isinstance(setting, str) and setting and "\0" not in setting:
+        yield dotted_name, setting
 
 
 def _places(path: Path | str) -> list[Path]:

@@ -12,7 +12,7 @@ from pate_federated.vote_file import VoteManifest
 
 
 def cohort_of_heads(
-    heads: Sequence[VoteManifest],
+    vote_heads: Sequence[VoteManifest],
     *,
     record_ids: NDArray[Any],
     label_names: tuple[str, ...],
@@ -27,7 +27,7 @@ def cohort_of_heads(
     Settings in which heads differ are left out. If they differ in the unit of privacy, it is one teacher.
 
     Args:
-        heads: the head of each holder's votes.
+        vote_heads: the head of each holder's votes.
         record_ids: the public names of the queries.
         label_names: the name of each label.
         votes_digest: the digest of all votes.
@@ -36,18 +36,19 @@ def cohort_of_heads(
         num_groups: the number of private groups; None if unknown.
         label_sets: the names of the labels that each of these holders has; None for those in their heads.
     """
-    first = heads[0]
+    first = vote_heads[0]
     settings = {
         name: text
         for name, text in first.settings.items()
-        if all(head.settings.get(name) == text for head in heads)
+        if all(head.settings.get(name) == text for head in vote_heads)
     }
     unit = ONE_TEACHER
-    if first.unit is not None and all(head.unit == first.unit for head in heads):
+    if first.unit is not None and all(head.unit == first.unit for head in vote_heads):
         unit = first.unit.at_one_holder
+    have_real_records = all(head.real for head in vote_heads)
     return Cohort(
         dataset=first.dataset,
-        real=all(head.real for head in heads),
+        real=have_real_records,
         record_ids=record_ids,
         label_names=label_names,
         digest=votes_digest,
@@ -55,12 +56,12 @@ def cohort_of_heads(
         places=places,
         label_holders=LabelHolders.from_sets(
             label_names,
-            label_sets=[head.known_labels or label_names for head in heads]
+            label_sets=[head.known_labels or label_names for head in vote_heads]
             if label_sets is None
             else label_sets,
-            teachers_of_holders=[head.num_teachers for head in heads],
+            teachers_of_holders=[head.num_teachers for head in vote_heads],
         ),
-        labels_have_gaps=any(head.have_gaps for head in heads),
+        labels_have_gaps=any(head.have_gaps for head in vote_heads),
         num_groups=num_groups,
         unit=unit,
         features=first.features,

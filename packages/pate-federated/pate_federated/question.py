@@ -97,7 +97,7 @@ class Roll:
     max_absent: int = 0
 
     def __post_init__(self) -> None:
-        require(len(self.holders) > 0, "holders", "{}", "at least one holder")
+        require(len(self.holders) > 0, "holders", self.holders, "at least one holder")
         for name, count in self.holders.items():
             require_text("holder", name)
             plain = PurePath(name).name == name and not name.startswith(".")

@@ -218,15 +218,15 @@ class Attack:
         num_runs = self.num_runs * (num_canaries // guesser.num_canaries)
         with monitor.stage("rehearsing the release", num_runs) as advance:
             for number in range(num_runs):
-                run_coins = draw_signs(rng, size=guesser.num_canaries)
+                coin_signs = draw_signs(rng, size=guesser.num_canaries)
                 if isinstance(guesser, RecordAttack):
                     run_scores, first_sums = self._surest_estimate(
-                        guesser, coins=run_coins, rng=rng
+                        guesser, coins=coin_signs, rng=rng
                     )
-                    aligned_sums.add_run(first_sums, coins=run_coins.astype(np.float64))
+                    aligned_sums.add_run(first_sums, coins=coin_signs.astype(np.float64))
                 else:
-                    run_scores = guesser.guess(run_coins, rng=rng)
-                coins.append(run_coins)
+                    run_scores = guesser.guess(coin_signs=coin_signs, rng=rng)
+                coins.append(coin_signs)
                 scores.append(run_scores)
                 advance(number + 1)
         with monitor.stage("searching the price that they refute"):

@@ -236,15 +236,15 @@ class TeacherAttack:
         score = (explained - explained_by_chance) * queries_per_release / self.num_canaries
         return replace(self, weights=weights, score=score)
 
-    def guess(self, coins: Signs, *, rng: np.random.Generator) -> FloatArray:
+    def guess(self, coin_signs: Signs, *, rng: np.random.Generator) -> FloatArray:
         """Draws a release and returns a score for each canary, `[m]`: its sign is the guess, its size the confidence.
 
         Args:
-            coins: the coin of each canary, 1 or -1, `[m]`, by which the canaries vote.
+            coin_signs: the coin of each canary, 1 or -1, `[m]`, by which the canaries vote.
             rng: draws the signs of the canaries and the noise.
         """
         signs = self._draw_signs(rng)
-        signed_coins = signs * coins[:, None]
+        signed_coins = signs * coin_signs[:, None]
         features = self._features(signed_coins, rng=rng)
         return np.asarray(signs.astype(np.float64) @ (features @ self.weights))
 

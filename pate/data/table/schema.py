@@ -301,25 +301,25 @@ class TableSchema(Preprocessing):
             warnings.warn(printable(remark), UnlikePublic, stacklevel=stacklevel)
         return encoded.features
 
-    def read_table(self, table: Any, *, first_row: int = 0, name: str = "data") -> Encoded:
+    def read_table(self, arrow_table: Any, *, first_row: int = 0, name: str = "data") -> Encoded:
         """Returns the features of a pyarrow table as `encode` does, but checks columns and cells.
 
         Args:
-            table: the table.
-            first_row: the number of the first row, for messages.
+            arrow_table: the table.
+            first_row: the number of the first row, counted from 0, for messages.
             name: the name of the table in messages.
 
         Raises:
             InvalidValue: a column is missing or a cell is wrong.
         """
-        require_columns(name, column_names=table.column_names, required=self.names)
-        encoded = self.encode(table)
-        if table.num_rows:
+        require_columns(name, column_names=arrow_table.column_names, required=self.names)
+        encoded = self.encode(arrow_table)
+        if arrow_table.num_rows:
             self.require_no_wrong_cell(
                 name,
                 num_wrong=encoded.wrong.sum(axis=0),
                 first_wrong=encoded.wrong.argmax(axis=0) + first_row,
-                num_rows=table.num_rows,
+                num_rows=arrow_table.num_rows,
             )
         return encoded
 

@@ -327,7 +327,8 @@ class Table(TextReader):
     def _private_records(self) -> PrivateRecords:
         """Reads the private file and returns its records, for a reader that `completed` returned."""
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS_RULE)
-        require(self.budget is None, "data.budget", self.budget, TRAIN_ONLY_RULE)
+        budget_column = self.budget
+        require(budget_column is None, "data.budget", budget_column, TRAIN_ONLY_RULE)
         owners = self.columns_of("group")
         require(len(owners) < 2, "data.group", list(owners), TRAIN_ONLY_RULE)
         source = self._source
@@ -391,8 +392,9 @@ class Table(TextReader):
         if not isinstance(group, tuple):
             self._require_text("group")
         elif self.budget is not None:
+            budget_column = self.budget
             rule = "one column in data.group beside it"
-            raise InvalidValue("data.budget", self.budget, rule=rule)
+            raise InvalidValue("data.budget", budget_column, rule=rule)
 
     def _require_text(self, name: str) -> None:
         """Raises `InvalidValue` unless the setting called `name` is None or a text that is not empty.

@@ -312,24 +312,24 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
         require_apart("id", column_name=roles.id, ids=ids)
         if roles.id not in roles.group:
             remarks += records.remarks(f"data.id={roles.id}")
-    owners_of_kind: list[
-        list[IntArray]
-    ] = []  # for each kind of owner, the owners of each split's rows
+    # for each kind of owner, the owners of each split's rows
+    owners_per_kind_and_split: list[list[IntArray]] = []
     for kind, column in enumerate(roles.group):
         people = People.from_names(
             columns=[rows.groups[kind] for rows in rows_per_split], spelling=spelling
         )
         require_apart("group", column_name=column, ids=people.person_of_row)
-        owners_of_kind.append(people.groups())
+        owners_per_kind_and_split.append(people.groups())
         remarks += people.remarks(f"data.group={column}")
     groups = None
     shared = None
-    if len(owners_of_kind) == 1:
-        groups = owners_of_kind[0]
-    elif len(owners_of_kind) > 1:
-        groups = _link_owners(owners_of_kind)
+    if len(owners_per_kind_and_split) == 1:
+        groups = owners_per_kind_and_split[0]
+    elif len(owners_per_kind_and_split) > 1:
+        groups = _link_owners(owners_per_kind_and_split)
         shared = SharedRecords.from_owners(
-            owner_kinds=roles.group, owner_numbers=[owners[0] for owners in owners_of_kind]
+            owner_kinds=roles.group,
+            owner_numbers=[owners[0] for owners in owners_per_kind_and_split],
         )
     if roles.id is not None:
         ids = _with_ids_of_repeats(column_name=roles.id, ids=ids, groups=groups)
@@ -339,16 +339,16 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
     return _Identities(ids=ids, groups=groups, shared=shared, remarks=remarks)
 
 
-def _link_owners(owners_of_splits: Sequence[Sequence[IntArray]]) -> list[IntArray]:
+def _link_owners(owners_per_kind_and_split: Sequence[Sequence[IntArray]]) -> list[IntArray]:
     """Returns, for each split, the group of each row, where rows that share an owner of any kind have one group.
 
     No owner may be in two splits.
 
     Args:
-        owners_of_splits: for each kind of owner and each split, the number of each row's owner, `[num_rows]`.
+        owners_per_kind_and_split: for each kind of owner and each split, the number of each row's owner, `[num_rows]`.
     """
-    groups = linked_groups([np.concatenate(splits) for splits in owners_of_splits])
-    ends = np.cumsum([len(numbers) for numbers in owners_of_splits[0]])[:-1]
+    groups = linked_groups([np.concatenate(splits) for splits in owners_per_kind_and_split])
+    ends = np.cumsum([len(numbers) for numbers in owners_per_kind_and_split[0]])[:-1]
     return np.split(groups, ends)
 
 
