@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from pate.accounting import Adjacency, Event
 from pate.accounting.special import expit
 from pate.aggregators.aggregator import Rng
 from pate.aggregators.centered_release import RoundsRelease
+from pate.aggregators.prevalence import Prevalence, ReleasedShares
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
@@ -38,6 +40,7 @@ from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.descent import Descent
 from pate.votes.f1_threshold import expected_f1_threshold
 from pate.votes.fixed_times_descent import FixedTimesDescent
+from pate.votes.label_shares import KNOWN_WEIGHT
 from pate.votes.moment_student import MomentStudent, mean_products
 from pate.votes.noisy_moments import NoisyMoments
 from pate.votes.public_start import PublicStart
@@ -65,6 +68,48 @@ class NoisyPrevalence:
     values: FloatArray
     variance: FloatArray | float
     known_shares: FloatArray | float = 1.0
+
+    @classmethod
+    def public(cls, center: FloatArray, *, num_labels: int, recipe: Recipe) -> Self:
+        """Returns a public prevalence, cut to the floor of the recipe; its variance is 0.
+
+        Args:
+            center: the public center of votes, a number or `[num_labels]`.
+            num_labels: the number of labels.
+            recipe: the tuned constants.
+        """
+        values = np.broadcast_to(recipe.cut_to_floor(center), num_labels).copy()
+        return cls(values, variance=0.0)
+
+    @classmethod
+    def from_shares(
+        cls, shares: ReleasedShares, votes: RoundVotes, *, mechanism: Prevalence
+    ) -> Self:
+        """Returns a released prevalence, cut to the floor of the recipe, with the approximate variance of its noise.
+
+        Args:
+            shares: the released shares.
+            votes: the private votes. Only public numbers are read: the number of labels, the number of records per
+                teacher, and the sum of the teachers' weights.
+            mechanism: the mechanism that released the shares.
+        """
+        prevalence = np.broadcast_to(
+            mechanism.recipe.cut_to_floor(shares.prevalence), votes.num_labels
+        ).copy()
+        known_shares = shares.known_shares
+        if known_shares is None:
+            known_shares = np.ones_like(prevalence)
+        # The clip of the last mean is approximately the usual length of one teacher's shares.
+        shares_of_all = prevalence * known_shares
+        squared_length = float((shares_of_all * (1 - shares_of_all)).sum())
+        squared_length += KNOWN_WEIGHT**2 * float((known_shares * (1 - known_shares)).sum())
+        squared_clip = squared_length / max(votes.records_per_teacher, 1.0)
+        # The standard deviation of the noise in the last mean, for a clip of 1.
+        multiplier = mechanism.last_multiplier
+        noise_per_clip = mechanism.adjacency.num_moved * multiplier / votes.total_weight
+        # The prevalence is a share of all records, divided by the known share.
+        variance = np.asarray(squared_clip * noise_per_clip**2 / known_shares**2)
+        return cls(prevalence, variance=variance, known_shares=known_shares)
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays

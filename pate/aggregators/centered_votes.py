@@ -18,7 +18,7 @@ same price. docs/how-centered-votes-work.md goes through both forms; docs/proofs
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -56,7 +56,6 @@ from pate.validation import (
 )
 from pate.votes.arrays import VoteBlocks
 from pate.votes.blocks import is_whole, vote_blocks
-from pate.votes.label_shares import KNOWN_WEIGHT
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.public_start import PublicStart, StartSource
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
@@ -155,7 +154,7 @@ class CenteredVotes(Aggregator):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.recipe, Mapping):
-            normalize_field(self, "recipe", _recipe_from(self.recipe))
+            normalize_field(self, "recipe", Recipe.from_setting(self.recipe))
         require_kind("recipe", self.recipe, Recipe, rule="a Recipe, or fields of one by name")
         prevalence_share = self.prevalence_share
         is_share = isinstance(prevalence_share, (int, float)) and 0 <= prevalence_share < 1
@@ -187,9 +186,9 @@ class CenteredVotes(Aggregator):
         Raises:
             InvalidValue: the prevalence is still to be released, so there is no center.
         """
-        center_is_known = self.prevalence_share == 0
-        rule = "0, as `centered_at` sets it once the center is released"
-        require(center_is_known, "prevalence_share", self.prevalence_share, rule)
+        if self.prevalence_share != 0:
+            rule = "0, as `centered_at` sets it once the center is released"
+            raise InvalidValue("prevalence_share", self.prevalence_share, rule=rule)
         return self._matrix_mechanism.summarize(votes.require_type(CenterableVotes))
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
@@ -242,7 +241,8 @@ class CenteredVotes(Aggregator):
                 raise InvalidValue("votes", type(votes).__name__, rule=rule)
             # All votes are checked before their first reading is charged.
             blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
-            _read_all(blocks)
+            for _ in blocks:
+                pass  # each block is checked as it is read
         source = VoteBlocks(votes, num_teachers=num_teachers, weights=self.weights)
         warn_if_useless(self, source.shape)
         release_record = self._memory_record(source.shape, ledger)
@@ -257,24 +257,23 @@ class CenteredVotes(Aggregator):
 
         No epsilon covers the result; see `Aggregator.noiseless_from`.
         """
-        source = source.require_type(CenterableVotes)
+        votes = source.require_type(CenterableVotes)
         part = record.committed("prevalence")
-        shares = None if part is None else _shares_of_part(part)
-        round_votes = self.round_votes(source)
+        shares = None if part is None else ReleasedShares.from_arrays(part)
+        round_votes = self.round_votes(votes)
         if round_votes is not None:
-            first_prevalence = self._first_prevalence(round_votes, shares)
             # Without `rng` no noise is added, and without `record` nothing is charged or stored.
             return self._rounds_mechanism.release(
                 round_votes,
-                first_prevalence,
-                num_queries=source.num_queries,
+                self._first_prevalence(round_votes, shares),
+                num_queries=votes.num_queries,
                 event=NonPrivateEvent(),
                 public_start=self._public_start(round_votes),
             )
-        mechanism = self._matrix_mechanism_of(source, shares=shares)
-        summary = mechanism.cached_summary(source)
+        mechanism = self._matrix_mechanism_of(votes, shares=shares)
+        summary = mechanism.cached_summary(votes)
         return mechanism.release_from_sum(
-            summary, std_in_steps=0.0, event=NonPrivateEvent(), num_teachers=source.num_teachers
+            summary, std_in_steps=0.0, event=NonPrivateEvent(), num_teachers=votes.num_teachers
         )
 
     def check_run(self) -> None:
@@ -301,7 +300,8 @@ class CenteredVotes(Aggregator):
             # The sums are made only to check that the votes have label shares.
             votes.share_sums()
         if not is_in_rounds:
-            _read_all(votes.require_type(TeacherVotes).confidences())
+            for _ in votes.require_type(TeacherVotes).confidences():
+                pass  # each block is checked as it is read
 
     def identity(self, shape: VoteShape) -> str:
         """Returns all public parameters as text; see `Aggregator.identity`."""
@@ -332,22 +332,23 @@ class CenteredVotes(Aggregator):
             self, noise_multiplier=self.votes_multiplier, prevalence_share=0.0, center=center
         )
 
-    def around(self, probabilities: FloatArray) -> CenteredVotes:
+    def around(self, public_answers: FloatArray) -> CenteredVotes:
         """Returns a copy of the aggregator for answers of experts, which centers them at the answers of a public model.
 
         No prevalence is released. Unless the aggregator has a `clip`, the clip is `recipe.answer_clip` x `clip_factor`
         times the usual length: that of bits drawn with the public probabilities. Public values alone determine it.
 
         Args:
-            probabilities: `[num_queries, num_labels]` in [0, 1]: the public model's answer to each query. No private
+            public_answers: `[num_queries, num_labels]` in [0, 1]: the public model's answer to each query. No private
                 record, and no answer of an expert, may have changed them.
 
         Raises:
-            InvalidValue: the probabilities are no such matrix, or the aggregator has a center or several rounds.
+            InvalidValue: the answers are no such matrix, or the aggregator has a center or several rounds.
         """
-        answers = np.asarray(probabilities, dtype=np.float64)
-        has_two_axes = answers.ndim == 2
-        require(has_two_axes, "public_answers.shape", answers.shape, "[num_queries, num_labels]")
+        answers = np.asarray(public_answers, dtype=np.float64)
+        if answers.ndim != 2:
+            rule = "[num_queries, num_labels]"
+            raise InvalidValue("public_answers.shape", answers.shape, rule=rule)
         require_entries("public_answers", (answers >= 0) & (answers <= 1), "in [0, 1]")
         if self.center is not None:
             rule = "none, as public answers are the center"
@@ -381,10 +382,9 @@ class CenteredVotes(Aggregator):
                 record=record,
                 records_per_teacher=votes.records_per_teacher,
             )
-            arrays = {"prevalence": shares.prevalence, "known": shares.known_shares}
-            return {name: array for name, array in arrays.items() if array is not None}
+            return shares.arrays()
 
-        return _shares_of_part(record.part("prevalence", draw_part))
+        return ReleasedShares.from_arrays(record.part("prevalence", draw_part))
 
     @property
     def _center_or_half(self) -> FloatArray:
@@ -481,12 +481,11 @@ class CenteredVotes(Aggregator):
             shares: the released prevalence; None for the public center.
         """
         mechanism = self._matrix_mechanism
+        center = mechanism.center if shares is None else shares.prevalence
         span = votes.span(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
         return replace(
             mechanism,
-            center=mechanism.center
-            if shares is None
-            else np.asarray(shares.prevalence, dtype=np.float64),
+            center=np.asarray(center, dtype=np.float64),
             span=self.span if span is None else span,
             weights=votes.weights,
         )
@@ -498,7 +497,7 @@ class CenteredVotes(Aggregator):
         """The number of rounds of teachers that vote in rounds: `rounds`, or `recipe.num_rounds` if that is None."""
         return self.rounds or self.recipe.num_rounds
 
-    def votes_once(self, num_teachers: int) -> bool:
+    def casts_one_matrix(self, num_teachers: int) -> bool:
         """Returns whether teachers that could vote in rounds cast one matrix of votes.
 
         They do if `clip` is given, if each query has its own center, or if `rounds` is 1. If `rounds` is None, they
@@ -513,70 +512,53 @@ class CenteredVotes(Aggregator):
             return self.rounds == 1
         return num_teachers < self.recipe.fewest_teachers_in_rounds
 
-    def round_votes(self, source: CenterableVotes) -> RoundVotes | None:
-        """Returns the votes of teachers that vote in rounds; None if they vote once.
+    def round_votes(self, votes: CenterableVotes) -> RoundVotes | None:
+        """Decides whether the teachers vote in rounds, and returns their votes for that; None if they vote once.
 
         Args:
-            source: the private votes.
+            votes: the private votes.
 
         Raises:
             InvalidValue: the votes or this aggregator do not fit rounds.
         """
         center_axes = np.ndim(self.center)
-        if isinstance(source, GroupVotes):
+        if isinstance(votes, GroupVotes):
             # Groups vote in rounds only.
             if self.clip is not None:
                 rule = "no clip, but a clip_factor, for votes in rounds"
                 raise InvalidValue("clip", self.clip, rule=rule)
             require(center_axes < 2, "center.ndim", center_axes, "0 or 1 for votes in rounds")
-        elif self.votes_once(source.num_teachers):
+        elif self.casts_one_matrix(votes.num_teachers):
             return None
         self._rounds_mechanism.require_fits(
-            num_teachers=source.num_teachers, num_labels=source.num_labels
+            num_teachers=votes.num_teachers, num_labels=votes.num_labels
         )
+        noise_multiplier = self.votes_multiplier
         if self.start is None:
-            return source.in_rounds(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
-        return self._votes_from_start(source, start=self.start)
-
-    def _votes_from_start(
-        self, source: CenterableVotes, *, start: StartSource
-    ) -> RoundVotes | None:
-        """Returns the votes in rounds for a student that begins at a public start; None if the teachers vote once.
-
-        Such a student uses more directions, as many as it would with `direction_ratio` times less noise. It uses at
-        least as many as the start has. A kernel is added if noise allows more than `kernel_from` times as many
-        directions as there are linear features. This number is multiplied by the same ratio, so a kernel is added in
-        the same cases as without a start.
-
-        Args:
-            source: the private votes.
-            start: the public source of the weights at which the student begins.
-        """
-        kernel_from = self.recipe.kernel_from * start.direction_ratio
-        return source.in_rounds(
-            noise_multiplier=self.votes_multiplier / start.direction_ratio,
-            least_directions=start.least_directions,
-            recipe=replace(self.recipe, kernel_from=kernel_from),
+            return votes.in_rounds(noise_multiplier=noise_multiplier, recipe=self.recipe)
+        return self.start.votes_in_rounds(
+            votes, noise_multiplier=noise_multiplier, recipe=self.recipe
         )
 
-    def start_weights(self, source: VoteSource, record: ReleaseRecord) -> FloatArray | None:
+    def start_weights(self, votes: VoteSource, record: ReleaseRecord) -> FloatArray | None:
         """Returns the weights `[num_features, num_labels]` at which the student began; None without a public start.
 
         Nothing private is read: they are computed from the public start and the released prevalence.
 
         Args:
-            source: the votes of the release, of which public features are read.
+            votes: the votes of the release, of which public features are read.
             record: the record of the release.
         """
         if self.start is None:
             return None
-        round_votes = self.round_votes(source.require_type(CenterableVotes))
+        round_votes = self.round_votes(votes.require_type(CenterableVotes))
         assert round_votes is not None  # a release with a start is drawn in rounds
         part = record.committed("prevalence")
-        shares = None if part is None else _shares_of_part(part)
-        first_prevalence = self._first_prevalence(round_votes, shares)
+        shares = None if part is None else ReleasedShares.from_arrays(part)
         return self._rounds_mechanism.start_weights(
-            round_votes, first_prevalence, public_start=self.start.public_start(round_votes)
+            round_votes,
+            self._first_prevalence(round_votes, shares),
+            public_start=self.start.public_start(round_votes),
         )
 
     def _require_no_start(self) -> None:
@@ -607,15 +589,15 @@ class CenteredVotes(Aggregator):
             votes_rng: the source of the noise of the votes.
         """
         if record.committed("release") is None:
+            # A release that is committed is read back, and needs no votes.
             round_votes.open()
         event = self.event(votes.shape)
         shares = self._release_shares(votes, prevalence_rng, record)
 
         def draw_part() -> Arrays:
-            first_prevalence = self._first_prevalence(round_votes, shares)
             release = self._rounds_mechanism.release(
                 round_votes,
-                first_prevalence,
+                self._first_prevalence(round_votes, shares),
                 num_queries=votes.num_queries,
                 event=event,
                 rng=votes_rng,
@@ -642,78 +624,23 @@ class CenteredVotes(Aggregator):
         )
 
     def _first_prevalence(
-        self, votes: RoundVotes, released_shares: ReleasedShares | None
+        self, round_votes: RoundVotes, shares: ReleasedShares | None
     ) -> NoisyPrevalence:
         """Returns the prevalence of each label at which the student begins, with the variance of its noise.
 
         Args:
-            votes: the private votes. Only public numbers are read: the number of labels, the number of records per
-                teacher, and the sum of the teachers' weights.
-            released_shares: the noisy prevalence, and the noisy share of records for which each label is known. None
-                takes the public center of votes, or 1/2 if there is none, as the prevalence, with variance 0.
+            round_votes: the private votes, of which public numbers are used.
+            shares: the released prevalence; None takes the public center of votes, or 1/2 if there is none.
         """
-        center = self._center_or_half if released_shares is None else released_shares.prevalence
-        prevalence = np.broadcast_to(self.recipe.cut_to_floor(center), votes.num_labels).copy()
-        if released_shares is None:
-            return NoisyPrevalence(prevalence, variance=0.0)
-        known_shares = (
-            np.ones_like(prevalence)
-            if released_shares.known_shares is None
-            else released_shares.known_shares
-        )
-        variance = self._prevalence_variance(prevalence, known_shares=known_shares, votes=votes)
-        return NoisyPrevalence(prevalence, variance=variance, known_shares=known_shares)
+        if shares is None:
+            return NoisyPrevalence.public(
+                self._center_or_half, num_labels=round_votes.num_labels, recipe=self.recipe
+            )
+        return NoisyPrevalence.from_shares(shares, round_votes, mechanism=self.prevalence)
 
-    def _prevalence_variance(
-        self, prevalence: FloatArray, *, known_shares: FloatArray, votes: RoundVotes
-    ) -> FloatArray:
-        """Returns the approximate variance of the noise in the released prevalence, `[num_labels]`.
-
-        Args:
-            prevalence: `[num_labels]`, the released prevalence of each label among the records for which it is known.
-            known_shares: `[num_labels]`, the released share of records for which each label is known.
-            votes: the private votes, of which public numbers are used.
-        """
-        # The clip of the last mean is approximately the usual length of one teacher's shares.
-        shares_of_all = prevalence * known_shares
-        squared_length = float((shares_of_all * (1 - shares_of_all)).sum())
-        squared_length += KNOWN_WEIGHT**2 * float((known_shares * (1 - known_shares)).sum())
-        squared_clip = squared_length / max(votes.records_per_teacher, 1.0)
-        # The standard deviation of the noise in the last mean, for a clip of 1.
-        multiplier = self.prevalence.last_multiplier
-        noise_per_clip = self.adjacency.num_moved * multiplier / votes.total_weight
-        # The prevalence is a share of all records, divided by the known share.
-        return np.asarray(squared_clip * noise_per_clip**2 / known_shares**2)
-
-    def _public_start(self, votes: RoundVotes) -> PublicStart | None:
+    def _public_start(self, round_votes: RoundVotes) -> PublicStart | None:
         """Returns the public weights at which the student begins; None to begin at the prevalence."""
-        return None if self.start is None else self.start.public_start(votes)
-
-
-def _recipe_from(values: Mapping[str, Any]) -> Recipe:
-    """Returns the recipe with these values of its fields, by name; an `InvalidValue` names the field `recipe.NAME`."""
-    try:
-        return Recipe.from_values(values)
-    except InvalidValue as error:
-        name = f"recipe.{error.name.removeprefix('recipe.')}"
-        raise InvalidValue(name, error.value, rule=error.rule) from None
-
-
-def _read_all(blocks: Iterable[object]) -> None:
-    """Reads all blocks of an iterable that checks each block as it is read, and keeps none."""
-    for _ in blocks:
-        pass
-
-
-def _shares_of_part(part_arrays: Arrays) -> ReleasedShares:
-    """Returns the released prevalence and known shares that the part `prevalence` of a record holds.
-
-    Args:
-        part_arrays: the array `prevalence`, `[num_labels]`, and, if labels have gaps, the array `known` of that shape.
-    """
-    return ReleasedShares(
-        prevalence=part_arrays["prevalence"], known_shares=part_arrays.get("known")
-    )
+        return None if self.start is None else self.start.public_start(round_votes)
 
 
 @expected_from_votes.register(CenteredVotes)

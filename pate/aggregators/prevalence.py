@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -61,6 +61,17 @@ class ReleasedShares:
 
     prevalence: FloatArray
     known_shares: FloatArray | None = None
+
+    def arrays(self) -> Arrays:
+        """Returns the arrays by their names in a record: `prevalence` and, if labels have gaps, `known`."""
+        if self.known_shares is None:
+            return {"prevalence": self.prevalence}
+        return {"prevalence": self.prevalence, "known": self.known_shares}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Self:
+        """Returns the shares whose arrays a record holds; see `arrays`."""
+        return cls(prevalence=arrays["prevalence"], known_shares=arrays.get("known"))
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays

@@ -325,7 +325,7 @@ def _may_vote_in_rounds(aggregator: Aggregator | None, *, num_teachers: int | No
         return False
     if num_teachers is None:
         num_teachers = _UNKNOWN_NUM_TEACHERS
-    return not aggregator.votes_once(num_teachers)
+    return not aggregator.casts_one_matrix(num_teachers)
 
 
 def engine_reasons(

@@ -235,7 +235,7 @@ class Plan(ReleaseTerms, RunSettings):
         if issubclass(self.teacher.gives, GroupVotes):
             return True
         num_teachers = self.num_teachers or dataset.private.num_groups
-        is_at_once = aggregator.votes_once(num_teachers)
+        is_at_once = aggregator.casts_one_matrix(num_teachers)
         return issubclass(self.teacher.gives, VotesInRounds) and not is_at_once
 
     def _with_released_start(self, dataset: Dataset) -> Plan:

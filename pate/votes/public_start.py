@@ -9,11 +9,13 @@ costs no privacy: it is a function of public values, as are the clip and the stu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pate.array_types import FloatArray
 from pate.votes.noisy_moments import NoisyMoments
+from pate.votes.recipe import Recipe
 from pate.votes.round_votes import RoundVotes
+from pate.votes.source import CenterableVotes
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -50,6 +52,28 @@ class StartSource(ABC):
     def least_directions(self) -> int:
         """The number of directions of the pool that the start needs, even if noise allows fewer; a public number."""
         return 0
+
+    def votes_in_rounds(
+        self, votes: CenterableVotes, *, noise_multiplier: float, recipe: Recipe
+    ) -> RoundVotes | None:
+        """Returns the votes in rounds for a student that begins at this start; None if the teachers vote once.
+
+        Such a student uses more directions, as many as it would with `direction_ratio` times less noise. It uses at
+        least as many as the start has. A kernel is added if noise allows more than `kernel_from` times as many
+        directions as there are linear features. This number is multiplied by the same ratio, so a kernel is added in
+        the same cases as without a start.
+
+        Args:
+            votes: the private votes.
+            noise_multiplier: standard deviation over sensitivity, for all rounds together.
+            recipe: the tuned constants.
+        """
+        kernel_from = recipe.kernel_from * self.direction_ratio
+        return votes.in_rounds(
+            noise_multiplier=noise_multiplier / self.direction_ratio,
+            least_directions=self.least_directions,
+            recipe=replace(recipe, kernel_from=kernel_from),
+        )
 
     @abstractmethod
     def public_start(self, votes: RoundVotes) -> PublicStart:

@@ -395,6 +395,15 @@ class Recipe:
                 raise InvalidValue(f"recipe.{name}", rule=rule)
         return cls(**{name: value for name, value in values.items() if value is not None})
 
+    @classmethod
+    def from_setting(cls, values: Mapping[str, Any]) -> Self:
+        """Returns the recipe that `from_values` returns; an `InvalidValue` names the setting `recipe.NAME`."""
+        try:
+            return cls.from_values(values)
+        except InvalidValue as error:
+            name = f"recipe.{error.name.removeprefix('recipe.')}"
+            raise InvalidValue(name, error.value, rule=error.rule) from None
+
     def cut_to_floor(self, center: FloatArray) -> FloatArray:
         """Returns a center of votes cut to [f, 1 - f], where f is `center_floor`."""
         return center.clip(self.center_floor, 1 - self.center_floor)
