@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pate.accounting.events import BoundedRangeEvent
 from pate.accounting.rdp import order_array
@@ -46,7 +47,7 @@ def top_log_odds(utilities: FloatArray) -> FloatArray:
 
 
 def gap_selection_rdp(
-    log_odds: FloatArray, *, event: BoundedRangeEvent, orders: object
+    log_odds: FloatArray, *, event: BoundedRangeEvent, orders: ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
     """Returns the largest D_a(P || P') and the largest D_a(P' || P) over all neighbors P' of each of Q distributions P.
 
@@ -61,66 +62,52 @@ def gap_selection_rdp(
     Returns:
         Two arrays `[Q, A]`, one for each direction.
     """
-    array = order_array(orders)
+    a = order_array(orders)
     epsilon = event.epsilon
     # The log probability of all other candidates, <= log(1/2).
     log_rest = -np.logaddexp(0.0, np.maximum(np.asarray(log_odds, dtype=np.float64), 0.0))
-    price = bounded_range_rdp(epsilon, orders=array)
+    price = bounded_range_rdp(epsilon, orders=a)
     if epsilon < _MIN_EPSILON or math.isinf(epsilon):
         prices = np.tile(price, (len(log_rest), 1))
         return prices, prices.copy()
     # The worst change multiplies the weight of a mass t <= exp(log_rest) of the other candidates by e^shift. For
     # D_a(P || P') the shift is positive below order 2 and negative from order 2 on; for D_a(P' || P) it is positive.
-    forward = np.empty((len(log_rest), len(array)))
-    for shift, selected in ((epsilon, array < 2), (-epsilon, array >= 2)):
-        a = array[selected]
-        power = np.expm1(np.minimum((1 - a) * shift, _MAX_EXPONENT))
-        # The mass with the largest divergence, if there were no bound on the mass.
-        peak = -((a - 1) / power + 1 / math.expm1(shift)) / a
-        forward[:, selected] = _moment(
-            log_rest,
-            utility_shift=shift,
-            power=a - 1,
-            exponent=(1 - a) * shift,
-            best_mass=np.maximum(peak, 0.0),
+    forward = np.empty((len(log_rest), len(a)))
+    for shift, selected in ((epsilon, a < 2), (-epsilon, a >= 2)):
+        forward[:, selected] = _largest_moment(
+            log_rest, utility_shift=shift, coefficient=a[selected] - 1
         )
-    power = np.expm1(np.minimum(array * epsilon, _MAX_EXPONENT))
-    peak = np.maximum((1 / math.expm1(epsilon) - array / power) / (array - 1), 0.0)
-    backward = _moment(
-        log_rest, utility_shift=epsilon, power=-array, exponent=array * epsilon, best_mass=peak
-    )
-    share = 1 / (array - 1)
-    return np.clip(forward * share, 0.0, price), np.clip(backward * share, 0.0, price)
+    backward = _largest_moment(log_rest, utility_shift=epsilon, coefficient=-a)
+    per_order = 1 / (a - 1)
+    return np.clip(forward * per_order, 0.0, price), np.clip(backward * per_order, 0.0, price)
 
 
-def _moment(
-    log_rest: FloatArray,
-    *,
-    utility_shift: float,
-    power: FloatArray,
-    exponent: FloatArray,
-    best_mass: FloatArray,
+def _largest_moment(
+    log_rest: FloatArray, *, utility_shift: float, coefficient: FloatArray
 ) -> FloatArray:
-    """Returns (a - 1) times a Renyi divergence, power log(1 + t expm1(utility_shift)) + log(1 + t expm1(exponent)).
+    """Returns the largest c log(1 + t F) + log(1 + t G) over 0 <= t <= exp(log_rest), `[Q, A]`.
 
-    The result is `[Q, A]`. Here t = min(exp(log_rest), best_mass) is the probability of the candidates whose utility
-    changes between neighbors.
+    Here c is the coefficient, F = expm1(utility_shift) and G = expm1(-c utility_shift). t is the probability of the
+    candidates whose utility changes between neighbors. The result is (a - 1) D_a, where c = a - 1 for D_a(P || P') and
+    c = -a for D_a(P' || P).
 
     Args:
         log_rest: the log of the largest possible t of each query, `[Q]`.
         utility_shift: the change of a utility.
-        power: the factor of the first logarithm at each order, `[A]`.
-        exponent: the exponent in the second logarithm at each order, `[A]`.
-        best_mass: the t with the largest divergence at each order, `[A]`.
+        coefficient: the factor c of the first logarithm at each order, `[A]`.
     """
-    other_mass = np.maximum(np.exp(log_rest), _MIN_MASS)[:, None]  # [Q, 1]
-    mass = np.minimum(other_mass, best_mass)  # [Q, A]
-    # log(1 + t expm1(shift)) grows with t for a positive shift, and falls for a negative one.
+    exponent = -coefficient * utility_shift
+    growth = np.expm1(np.minimum(exponent, _MAX_EXPONENT))
     factor = math.expm1(utility_shift)
-    log_of_other = np.log1p(other_mass * factor)
+    # The derivative is 0 at this mass, which may be larger than allowed.
+    best_mass = np.maximum(-(coefficient / growth + 1 / factor) / (coefficient + 1), 0.0)  # [A]
+    largest_mass = np.maximum(np.exp(log_rest), _MIN_MASS)[:, None]  # [Q, 1]
+    mass = np.minimum(largest_mass, best_mass)  # [Q, A]
+    # log(1 + t F) grows with t for a positive shift, and falls for a negative one.
+    log_of_largest = np.log1p(largest_mass * factor)
     log_of_best = np.log1p(best_mass * factor)
     smaller_or_larger = np.minimum if utility_shift > 0 else np.maximum
-    moment = smaller_or_larger(log_of_other, log_of_best) * power
+    moment = smaller_or_larger(log_of_largest, log_of_best) * coefficient
     # Large exponents are added as logarithms.
     is_small = np.abs(exponent) < _MAX_EXPONENT
     moment[:, is_small] += np.log1p(mass[:, is_small] * np.expm1(exponent[is_small]))
