@@ -7,6 +7,7 @@ class that wins. docs/proofs/canonical_top_k.md.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, partial
@@ -31,8 +32,11 @@ from pate.mechanisms.top_k.sorted_counts import falling_order
 from pate.mechanisms.top_k.weighted_class import draw_class
 from pate.validation import InvalidValue, require
 
-# A bound on the share of the weight of all sets that likely classes leave out, above exp(-120).
+# `CanonicalTopK` leaves out at most exp(-120) of the weight of all sets, see `LOG_NEGLIGIBLE`. This bound is larger.
 _REST_SHARE = Fraction(1, 10**50)
+
+# Draws a class for each histogram `[q, d]` of counts in falling order: the classes, and the place of each drawn class.
+ClassDraw = Callable[[IntArray, np.random.Generator], tuple[CanonicalClasses, IntArray]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +71,7 @@ class CanonicalTopK(BoundedRangeTopK):
         if self.rho is not None and self.noise != "gumbel":
             raise InvalidValue("rho", self.rho, rule=f"epsilon with noise={self.noise}")
 
-    def weight_for(self, num_counts: int) -> float:
+    def loss_weight_for(self, num_counts: int) -> float:
         """Returns the inverse of the scale of the noise on losses, for histograms of `num_counts` counts.
 
         It is the bounded range, or the pure epsilon, divided by the largest change of the difference of two losses
@@ -80,11 +84,11 @@ class CanonicalTopK(BoundedRangeTopK):
             share = self.gamma
         elif self.k == num_counts - 1 and self.k > 1:
             share = max(self.gamma, 1 - self.gamma)
-        weight = self.range_of() / (self.adjacency.gap_sensitivity * share)
+        loss_weight = self.range_of() / (self.adjacency.gap_sensitivity * share)
         if share in (0.5, 1.0):
-            return weight
+            return loss_weight
         # Rounding must not make the weight larger.
-        return math.nextafter(math.nextafter(weight, 0.0), 0.0)
+        return math.nextafter(math.nextafter(loss_weight, 0.0), 0.0)
 
     @property
     def event(self) -> Event:
@@ -97,7 +101,10 @@ class CanonicalTopK(BoundedRangeTopK):
         """Draws a set of k indices for each histogram of a batch `[Q, d]`; returns `[Q, k]`, in rising order."""
         num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
         return draw_in_blocks(
-            counts, num_outcome_classes=num_classes, draw_block=partial(self._draw_block, rng=rng)
+            counts,
+            num_outcome_classes=num_classes,
+            draw_batch=partial(self._draw_sets, class_draw=self._draw_class_of_each, rng=rng),
+            draw_one=partial(self._draw_sets, class_draw=self._draw_class_of_one, rng=rng),
         )
 
     def distribution_of(self, counts: IntArray) -> Distribution:
@@ -108,7 +115,9 @@ class CanonicalTopK(BoundedRangeTopK):
             [float(classes.size(class_index)) for class_index in range(len(classes.first_missing))]
         )
         order, falling_counts = falling_order(counts[None])
-        values = -self.weight_for(num_counts) * classes.losses(falling_counts, gamma=self.gamma)[0]
+        values = (
+            -self.loss_weight_for(num_counts) * classes.losses(falling_counts, gamma=self.gamma)[0]
+        )
         class_probabilities = largest_distribution(
             values, class_sizes=sizes, noise_kind=UNIT_NOISES[self.noise]
         )
@@ -124,96 +133,127 @@ class CanonicalTopK(BoundedRangeTopK):
             distribution[indices] = set_probabilities[first_missing + 1, ranks[-1] + 1]
         return distribution
 
-    def _draw_block(
-        self, counts: IntArray, *, has_few_outcome_classes: bool, rng: np.random.Generator
+    def _draw_sets(
+        self, counts: IntArray, *, class_draw: ClassDraw, rng: np.random.Generator
     ) -> IntArray:
-        """Draws a set of k indices for each of a block of histograms.
-
-        Args:
-            counts: `[q, d]`, or `[1, d]` unless `has_few_outcome_classes`.
-            has_few_outcome_classes: whether a histogram has few classes of sets, see `draw_in_blocks`.
-            rng: draws the noise.
+        """Draws a set of k indices for each histogram `[q, d]`: its class, then a member of that.
 
         Returns:
             The indices `[q, k]`, in rising order.
         """
         ranked_indices, falling_counts = falling_order(counts)
-        if self.noise == "gumbel":
-            classes, class_indices = self._draw_class_by_weight(
-                falling_counts, has_few_outcome_classes=has_few_outcome_classes, rng=rng
-            )
-        else:
-            classes, class_indices = self._draw_class_by_noise(
-                falling_counts, has_few_outcome_classes=has_few_outcome_classes, rng=rng
-            )
+        classes, class_indices = class_draw(falling_counts, rng)
         ranks = classes.draw_members(class_indices, rng)
         return np.sort(np.take_along_axis(ranked_indices, ranks, axis=1), axis=1)
 
-    def _draw_class_by_weight(
-        self, falling_counts: IntArray, has_few_outcome_classes: bool, rng: np.random.Generator
+    def _draw_class_of_each(
+        self, falling_counts: IntArray, rng: np.random.Generator
     ) -> tuple[CanonicalClasses, IntArray]:
-        """Draws a class of sets (`CanonicalClasses`) for each of q histograms, with Gumbel noise on losses.
-
-        By the Gumbel-max trick a class wins with a probability in proportion to its weight. Of a histogram with many
-        classes, only likely ones are computed. All are computed if the uniform number of the draw falls outside of
-        them.
+        """Draws a class of sets (`CanonicalClasses`) for each of q histograms with few classes.
 
         Args:
-            falling_counts: counts in falling order, `[q, d]`; one histogram `[1, d]` unless `has_few_outcome_classes`.
-            has_few_outcome_classes: whether a histogram has few classes of sets.
+            falling_counts: counts in falling order, `[q, d]`.
             rng: draws the noise.
 
         Returns:
             The classes, and for each histogram the place of the class that was drawn among them, `[q]`.
         """
-        classes = (
-            self._all_classes(falling_counts, has_few_outcome_classes=has_few_outcome_classes)
-            if has_few_outcome_classes
-            else self._likely_classes(falling_counts[0])
-        )
-
-        def weights_of(classes: CanonicalClasses, *, row: int) -> Weights:
-            losses = classes.losses(falling_counts[row], gamma=Fraction(self.gamma))
-            exponents = (Fraction(self.weight_for(falling_counts.shape[1])) * losses).tolist()
-            class_sizes = [classes.size(class_index) for class_index in range(len(exponents))]
-            return exponential_weights(exponents, class_sizes=class_sizes)
-
-        def classes_window_first() -> CanonicalClasses:
-            return self._all_classes(
-                falling_counts, has_few_outcome_classes=has_few_outcome_classes
-            ).with_window_first(classes)
-
-        def weights_of_all() -> Weights:
-            return weights_of(classes_window_first(), row=0)
+        make_classes = CanonicalClasses.by_worst if self.gamma == 1 else CanonicalClasses.all
+        classes = make_classes(num_ranks=falling_counts.shape[1], k=self.k)
+        if self.noise != "gumbel":
+            return classes, self._draw_by_noise(classes, falling_counts=falling_counts, rng=rng)
 
         def weights_of_row(row: int) -> Weights:
-            weights = weights_of(classes, row=row)
-            if has_few_outcome_classes:
-                return weights
-            return weights_with_rest(weights, rest_share=_REST_SHARE, all_weights=weights_of_all)
+            return self._exact_weights(classes, falling_counts=falling_counts[row])
 
-        class_indices = draw_class(
-            log_weights=self._values_of(classes, falling_counts) + classes.log_sizes,
+        class_indices = self._draw_by_weight(
+            classes,
+            falling_counts=falling_counts,
             exact_weights_of_row=weights_of_row,
+            rng=rng,
+        )
+        return classes, class_indices
+
+    def _draw_class_of_one(
+        self, falling_counts: IntArray, rng: np.random.Generator
+    ) -> tuple[CanonicalClasses, IntArray]:
+        """Draws a class of sets (`CanonicalClasses`) for one histogram with many classes.
+
+        With Gumbel noise only a window of likely classes is computed, and all classes only if the uniform number of the
+        draw falls outside of the window.
+
+        Args:
+            falling_counts: counts in falling order, `[1, d]`.
+            rng: draws the noise.
+
+        Returns:
+            The classes, and the place of the class that was drawn among them, `[1]`.
+        """
+        if self.noise != "gumbel":
+            classes = CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
+            return classes, self._draw_by_noise(classes, falling_counts=falling_counts, rng=rng)
+        window_classes = self._likely_classes(falling_counts[0])
+
+        def classes_window_first() -> CanonicalClasses:
+            all_classes = CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
+            return all_classes.with_window_first(window_classes)
+
+        def weights_of_all() -> Weights:
+            return self._exact_weights(classes_window_first(), falling_counts=falling_counts[0])
+
+        def weights_of_row(row: int) -> Weights:
+            window_weights = self._exact_weights(window_classes, falling_counts=falling_counts[row])
+            return weights_with_rest(
+                window_weights, rest_share=_REST_SHARE, all_weights=weights_of_all
+            )
+
+        class_indices = self._draw_by_weight(
+            window_classes,
+            falling_counts=falling_counts,
+            exact_weights_of_row=weights_of_row,
+            rng=rng,
+        )
+        if int(class_indices.max()) < len(window_classes.log_sizes):
+            return window_classes, class_indices
+        return classes_window_first(), class_indices
+
+    def _draw_by_weight(
+        self,
+        classes: CanonicalClasses,
+        *,
+        falling_counts: IntArray,
+        exact_weights_of_row: Callable[[int], Weights],
+        rng: np.random.Generator,
+    ) -> IntArray:
+        """Draws a class for each histogram `[q, d]`, with Gumbel noise on losses: `[q]`.
+
+        By the Gumbel-max trick a class wins with a probability in proportion to its weight.
+        """
+        return draw_class(
+            log_weights=self._values_of(classes, falling_counts) + classes.log_sizes,
+            exact_weights_of_row=exact_weights_of_row,
             log_rounding_error=classes.error,
             rng=rng,
         )
-        if int(class_indices.max()) >= len(classes.log_sizes):
-            return classes_window_first(), class_indices
-        return classes, class_indices
 
-    def _draw_class_by_noise(
-        self, falling_counts: IntArray, has_few_outcome_classes: bool, rng: np.random.Generator
-    ) -> tuple[CanonicalClasses, IntArray]:
-        """Draws a class of sets (`CanonicalClasses`) for each of q histograms, with noise on losses that is not Gumbel.
+    def _exact_weights(self, classes: CanonicalClasses, *, falling_counts: IntArray) -> Weights:
+        """Returns the exact weights of the classes of one histogram `[d]`."""
+        losses = classes.losses(falling_counts, gamma=Fraction(self.gamma))
+        exponents = (Fraction(self.loss_weight_for(len(falling_counts))) * losses).tolist()
+        class_sizes = [classes.size(class_index) for class_index in range(len(exponents))]
+        return exponential_weights(exponents, class_sizes=class_sizes)
 
-        A class wins with its value plus the largest of as many noises as it has sets. Arguments and result are those
-        of `_draw_class_by_weight`.
+    def _draw_by_noise(
+        self, classes: CanonicalClasses, *, falling_counts: IntArray, rng: np.random.Generator
+    ) -> IntArray:
+        """Draws a class for each histogram `[q, d]`, with noise on losses that is not Gumbel: `[q]`.
+
+        A class wins with its value plus the largest of as many noises as it has sets.
         """
-        classes = self._all_classes(falling_counts, has_few_outcome_classes=has_few_outcome_classes)
         values = self._values_of(classes, falling_counts)
         has_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
 
+        # All rows share the classes and their sizes.
         def size_of_class(row: int, place: int) -> int:
             return classes.size(place)
 
@@ -230,40 +270,31 @@ class CanonicalTopK(BoundedRangeTopK):
         def exact_losses(row: int) -> NDArray[Any]:
             return classes.losses(falling_counts[row], gamma=Fraction(self.gamma))
 
-        weight = Fraction(self.weight_for(falling_counts.shape[1]))
+        loss_weight = Fraction(self.loss_weight_for(falling_counts.shape[1]))
 
         def exact_value(row: int, place: int) -> Fraction:
-            value: Fraction = -weight * exact_losses(row)[place]
+            value: Fraction = -loss_weight * exact_losses(row)[place]
             return value
 
         exact_values = Values(floats=values, exact_at=exact_value)
-        class_indices = largest_noisy(exact_values, noise, k=1, candidate_mask=has_sets)[:, 0]
-        return classes, class_indices
+        return largest_noisy(exact_values, noise, k=1, candidate_mask=has_sets)[:, 0]
 
     def _values_of(self, classes: CanonicalClasses, falling_counts: IntArray) -> FloatArray:
         """Returns minus the loss of each class, divided by the scale of the noise, as floats: `[q, n]`."""
-        weight = self.weight_for(falling_counts.shape[1])
-        return -weight * classes.losses(falling_counts, gamma=self.gamma)
-
-    def _all_classes(
-        self, falling_counts: IntArray, *, has_few_outcome_classes: bool
-    ) -> CanonicalClasses:
-        """Returns the classes of all sets; arguments as in `_draw_class_by_weight`."""
-        if self.gamma < 1 and has_few_outcome_classes:
-            return CanonicalClasses.all(num_ranks=falling_counts.shape[1], k=self.k)
-        return CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
+        loss_weight = self.loss_weight_for(falling_counts.shape[1])
+        return -loss_weight * classes.losses(falling_counts, gamma=self.gamma)
 
     def _likely_classes(self, falling_counts: IntArray) -> CanonicalClasses:
         """Returns the classes of one histogram `[d]` without those whose weight is negligible with Gumbel noise."""
         num_ranks = len(falling_counts)
-        weight = self.weight_for(num_ranks)
+        loss_weight = self.loss_weight_for(num_ranks)
         if self.gamma < 1:
             return CanonicalClasses.likely(
-                falling_counts, k=self.k, loss_weight=weight, gamma=self.gamma
+                falling_counts, k=self.k, loss_weight=loss_weight, gamma=self.gamma
             )
         classes = CanonicalClasses.runs(falling_counts, k=self.k, gamma=self.gamma)
         # There are at most d**k sets.
         log_num_sets = self.k * math.log(num_ranks)
-        smallest_count = falling_counts[self.k - 1] - (LOG_NEGLIGIBLE + log_num_sets) / weight
+        smallest_count = falling_counts[self.k - 1] - (LOG_NEGLIGIBLE + log_num_sets) / loss_weight
         num_likely = int((falling_counts >= smallest_count).sum()) - self.k + 1
         return classes.at(slice(num_likely))

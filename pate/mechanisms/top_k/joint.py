@@ -9,6 +9,7 @@ Sources: Gillenwater et al. 2022, Shekelyan & Loukides 2022; docs/proofs/joint_t
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -33,12 +34,15 @@ from pate.mechanisms.top_k.sorted_counts import falling_order
 from pate.mechanisms.top_k.weighted_class import draw_class
 from pate.validation import InvalidValue, require, rounded_up
 
-# A bound on the share of the weight of all classes that a window of likely classes leaves out, above exp(-61).
+# `JointClasses.likely` leaves out less than exp(-61) of the weight of all sequences. The two bounds below are larger:
+# on the share of the weight that is left out, and on the logarithm of the probability that a class left out wins.
 _REST_SHARE = Fraction(1, 10**26)
+_LOG_REST_PROBABILITY = -60.0
 # Permute-and-flip draws noise for all classes of up to so many pairs of a position and a distinct count.
 _MAX_CLASSES = 2**25
-# The logarithm of a bound on the probability that a class outside the window of likely classes wins.
-_LOG_REST_PROBABILITY = -60.0
+
+# Draws a class for each histogram `[q, d]` of counts in falling order: the classes, and the place of each drawn class.
+ClassDraw = Callable[[IntArray, np.random.Generator], tuple[JointClasses, IntArray]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +55,7 @@ class JointMechanism(TopKMechanism):
 
     @property
     @abstractmethod
-    def weight(self) -> float:
+    def loss_weight(self) -> float:
         """The inverse of the scale of the noise on losses: the pure epsilon or bounded range over `range_of_losses`."""
 
     @property
@@ -63,18 +67,31 @@ class JointMechanism(TopKMechanism):
         return self.adjacency.gap_sensitivity if self.k == 1 else self.adjacency.gap_range
 
     @abstractmethod
-    def draw_class_indices(
-        self, falling_counts: IntArray, has_few_outcome_classes: bool, rng: np.random.Generator
+    def draw_class_of_each(
+        self, falling_counts: IntArray, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
-        """Draws a class of sequences (`JointClasses`), all of one loss, for each histogram.
+        """Draws a class of sequences (`JointClasses`), all of one loss, for each of q histograms with few classes.
 
         Args:
-            falling_counts: counts in falling order, `[Q, d]`; one histogram `[1, d]` unless `has_few_outcome_classes`.
-            has_few_outcome_classes: whether a histogram has few classes of sequences.
+            falling_counts: counts in falling order, `[q, d]`.
             rng: draws the noise.
 
         Returns:
-            The classes, and for each histogram the place of the class that was drawn in their order, `[Q]`.
+            The classes, and for each histogram the place of the class that was drawn in their order, `[q]`.
+        """
+
+    @abstractmethod
+    def draw_class_of_one(
+        self, falling_counts: IntArray, rng: np.random.Generator
+    ) -> tuple[JointClasses, IntArray]:
+        """Draws a class of sequences (`JointClasses`), all of one loss, for one histogram with many classes.
+
+        Args:
+            falling_counts: counts in falling order, `[1, d]`.
+            rng: draws the noise.
+
+        Returns:
+            The classes, and the place of the class that was drawn in their order, `[1]`.
         """
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
@@ -82,11 +99,15 @@ class JointMechanism(TopKMechanism):
         return draw_in_blocks(
             counts,
             num_outcome_classes=self.k * counts.shape[1],
-            draw_block=partial(self._draw_block, rng=rng),
+            draw_batch=partial(self._draw_sequences, class_draw=self.draw_class_of_each, rng=rng),
+            draw_one=partial(self._draw_sequences, class_draw=self.draw_class_of_one, rng=rng),
         )
 
     def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
-        """Returns the exact number of sequences of k indices with each loss, by loss, for one histogram `[d]`."""
+        """Returns the exact number of sequences of k indices with each loss, by loss, for one histogram `[d]`.
+
+        No draw needs it. Tests compare the sizes of `JointClasses` with it.
+        """
         falling = -np.sort(-self._checked(counts, num_axes=1))
         losses = np.unique(np.maximum(falling[: self.k, None] - falling, 0))
         # The number of ranks whose loss at a position is at most a loss: [losses, k].
@@ -109,14 +130,12 @@ class JointMechanism(TopKMechanism):
         best = -np.sort(-counts)[: self.k]
         return outcomes, (best - counts[np.array(outcomes)]).max(axis=1).astype(np.float64)
 
-    def _draw_block(
-        self, counts: IntArray, *, has_few_outcome_classes: bool, rng: np.random.Generator
+    def _draw_sequences(
+        self, counts: IntArray, *, class_draw: ClassDraw, rng: np.random.Generator
     ) -> IntArray:
         """Draws a sequence of k indices for each histogram `[q, d]`: its class, then a member of that; `[q, k]`."""
         ranked_indices, falling_counts = falling_order(counts)
-        classes, class_indices = self.draw_class_indices(
-            falling_counts, has_few_outcome_classes=has_few_outcome_classes, rng=rng
-        )
+        classes, class_indices = class_draw(falling_counts, rng)
         return np.take_along_axis(ranked_indices, classes.draw_members(class_indices, rng), axis=1)
 
 
@@ -137,7 +156,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
     """
 
     @property
-    def weight(self) -> float:
+    def loss_weight(self) -> float:
         """The inverse of the scale of the noise on losses: the bounded range over `range_of_losses`."""
         return self.range_of() / self.range_of_losses
 
@@ -146,40 +165,32 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         """The price of one release."""
         return BoundedRangeEvent(epsilon=self.range_of())
 
-    def draw_class_indices(
-        self, falling_counts: IntArray, has_few_outcome_classes: bool, rng: np.random.Generator
+    def draw_class_of_each(
+        self, falling_counts: IntArray, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
         """Draws a class with a probability in proportion to its weight; arguments and result as in the base class."""
-        if not has_few_outcome_classes:
-            return self._draw_from_window(falling_counts, rng)
         classes = JointClasses.from_counts(falling_counts, self.k, splits_ties=True)
 
         def weights_of_row(row: int) -> Weights:
             return self._exact_weights(classes.losses[row], class_sizes=list(classes.sizes(row)))
 
         class_indices = draw_class(
-            log_weights=classes.log_sizes - self.weight * classes.losses,
+            log_weights=classes.log_sizes - self.loss_weight * classes.losses,
             exact_weights_of_row=weights_of_row,
             log_rounding_error=classes.error,
             rng=rng,
         )
         return classes, class_indices
 
-    def _draw_from_window(
+    def draw_class_of_one(
         self, falling_counts: IntArray, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
-        """Draws a class for one histogram with many classes, of which only a window of likely classes is computed.
+        """Draws a class with a probability in proportion to its weight; arguments and result as in the base class.
 
-        All classes are computed only if the uniform number of the draw falls outside of the window.
-
-        Args:
-            falling_counts: counts in falling order, `[1, d]`.
-            rng: draws the noise.
-
-        Returns:
-            The classes, and the place of the class that was drawn in their order, `[1]`.
+        Only a window of likely classes is computed, and all classes only if the uniform number of the draw falls
+        outside of the window.
         """
-        window_classes = JointClasses.likely(falling_counts, self.k, loss_weight=self.weight)
+        window_classes = JointClasses.likely(falling_counts, self.k, loss_weight=self.loss_weight)
         largest_loss = int(falling_counts[0, 0] - falling_counts[0, -1])
         is_complete = window_classes.window == (-1, largest_loss)
 
@@ -201,7 +212,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             )
 
         class_indices = draw_class(
-            log_weights=window_classes.log_sizes - self.weight * window_classes.losses,
+            log_weights=window_classes.log_sizes - self.loss_weight * window_classes.losses,
             exact_weights_of_row=weights_of_row,
             log_rounding_error=window_classes.error,
             rng=rng,
@@ -214,13 +225,13 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
 
     def _exact_weights(self, losses: IntArray, class_sizes: list[int]) -> Weights:
         """Returns the exact weights of n classes, from the loss `[n]` and the number of sequences of each class."""
-        exponents = [Fraction(self.weight) * loss for loss in losses.tolist()]
+        exponents = [Fraction(self.loss_weight) * loss for loss in losses.tolist()]
         return exponential_weights(exponents, class_sizes=class_sizes)
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         outcomes, losses = self.losses_of(counts)
-        return dict(zip(outcomes, softmax(-self.weight * losses).tolist(), strict=True))
+        return dict(zip(outcomes, softmax(-self.loss_weight * losses).tolist(), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +265,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
         require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
 
     @property
-    def weight(self) -> float:
+    def loss_weight(self) -> float:
         """The inverse of the scale of the noise on losses: the pure epsilon over `range_of_losses`."""
         return self.epsilon / self.range_of_losses
 
@@ -264,14 +275,41 @@ class PermuteAndFlipJointTopK(JointMechanism):
         pure = PureDpEvent(self.epsilon)
         return ApproximateEvent(pure, failure_prob=self.failure_prob) if self.failure_prob else pure
 
-    def draw_class_indices(
-        self, falling_counts: IntArray, has_few_outcome_classes: bool, rng: np.random.Generator
+    def draw_class_of_each(
+        self, falling_counts: IntArray, rng: np.random.Generator
+    ) -> tuple[JointClasses, IntArray]:
+        """Draws the class of the sequence with the largest noisy value; arguments and result as in the base class."""
+        classes = JointClasses.from_counts(falling_counts, self.k, splits_ties=True)
+        return classes, self._draw_among(classes, rng)
+
+    def draw_class_of_one(
+        self, falling_counts: IntArray, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
         """Draws the class of the sequence with the largest noisy value; arguments and result as in the base class.
 
-        Raises `InvalidValue` if there are too many classes for `failure_prob`.
+        Of a histogram with more than 2**25 classes, some are left out, which win with a probability below exp(-60), all
+        together. Raises `InvalidValue` if `failure_prob` does not cover them.
         """
-        classes = self._classes(falling_counts, has_few_outcome_classes=has_few_outcome_classes)
+        num_distinct_counts = 1 + np.count_nonzero(np.diff(falling_counts[0]))
+        if self.k * num_distinct_counts <= _MAX_CLASSES:
+            classes = JointClasses.from_counts(falling_counts, self.k)
+        else:
+            self._require_failure_prob()
+            classes = JointClasses.likely(falling_counts, self.k, loss_weight=self.loss_weight)
+        return classes, self._draw_among(classes, rng)
+
+    def _require_failure_prob(self) -> None:
+        """Raises `InvalidValue` if `failure_prob` does not cover classes that win with a probability below exp(-60)."""
+        log_needed = _LOG_REST_PROBABILITY + np.logaddexp(0.0, self.epsilon)
+        log_failure_prob = math.log(self.failure_prob) if self.failure_prob > 0 else -math.inf
+        if log_failure_prob < log_needed:
+            rule = "a smaller epsilon, or JointTopK"
+            if log_needed < 0:
+                rule = f"{rounded_up(math.exp(log_needed), digits=2)} or more"
+            raise InvalidValue("failure_prob", self.failure_prob, rule=rule)
+
+    def _draw_among(self, classes: JointClasses, rng: np.random.Generator) -> IntArray:
+        """Draws the class of the sequence with the largest noisy value of each histogram; returns its place, `[q]`."""
 
         # A class is asked for its size a few times in a row. The sizes of a million classes at once would not fit into
         # memory, so few are kept.
@@ -286,35 +324,15 @@ class PermuteAndFlipJointTopK(JointMechanism):
             rng=rng,
             log_rounding_error=classes.error,
         )
-        weight = Fraction(self.weight)
+        loss_weight = Fraction(self.loss_weight)
 
         def exact_value(row: int, place: int) -> Fraction:
-            return -weight * int(classes.losses[row, place])
+            return -loss_weight * int(classes.losses[row, place])
 
         values = Values(
-            floats=-self.weight * classes.losses.astype(np.float64), exact_at=exact_value
+            floats=-self.loss_weight * classes.losses.astype(np.float64), exact_at=exact_value
         )
-        return classes, largest_noisy(values, noise, k=1)[:, 0]
-
-    def _classes(self, falling_counts: IntArray, *, has_few_outcome_classes: bool) -> JointClasses:
-        """Returns the classes among which a draw chooses; arguments as in `draw_class_indices`.
-
-        Of a histogram with more than 2**25 classes, some are left out, which win with a probability below exp(-60), all
-        together. Raises `InvalidValue` if `failure_prob` does not cover them.
-        """
-        num_distinct_counts = 1 + np.count_nonzero(np.diff(falling_counts[0]))
-        if has_few_outcome_classes or self.k * num_distinct_counts <= _MAX_CLASSES:
-            return JointClasses.from_counts(
-                falling_counts, self.k, splits_ties=has_few_outcome_classes
-            )
-        log_needed = _LOG_REST_PROBABILITY + np.logaddexp(0.0, self.epsilon)
-        log_failure_prob = math.log(self.failure_prob) if self.failure_prob > 0 else -math.inf
-        if log_failure_prob < log_needed:
-            rule = "a smaller epsilon, or JointTopK"
-            if log_needed < 0:
-                rule = f"{rounded_up(math.exp(log_needed), digits=2)} or more"
-            raise InvalidValue("failure_prob", self.failure_prob, rule=rule)
-        return JointClasses.likely(falling_counts, self.k, loss_weight=self.weight)
+        return largest_noisy(values, noise, k=1)[:, 0]
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
@@ -323,7 +341,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
             losses, return_inverse=True, return_counts=True
         )
         class_probabilities = largest_distribution(
-            -self.weight * class_losses,
+            -self.loss_weight * class_losses,
             class_sizes=class_sizes.astype(np.float64),
             noise_kind=UNIT_NOISES["exponential"],
         )

@@ -125,12 +125,12 @@ def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: floa
     counts = np.array([4, 4, 2, 1, 0])
     mechanism = CanonicalTopK(k=2, epsilon=2.0, noise=noise, gamma=gamma)
     distribution = mechanism.distribution(counts)
-    drawn_by_few = mechanism._draw_block(
-        counts=np.tile(counts, (20_000, 1)), has_few_outcome_classes=True, rng=rng
+    drawn_by_few = mechanism._draw_sets(
+        np.tile(counts, (20_000, 1)), class_draw=mechanism._draw_class_of_each, rng=rng
     )
     drawn_by_many = np.concatenate(
         [
-            mechanism._draw_block(counts=counts[None], has_few_outcome_classes=False, rng=rng)
+            mechanism._draw_sets(counts[None], class_draw=mechanism._draw_class_of_one, rng=rng)
             for _ in range(3_000)
         ]
     )
@@ -148,7 +148,7 @@ def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
     counts = np.array([1, 4, 0, 3])
     mechanism = CanonicalTopK(k=2, epsilon=3.0, noise=noise, gamma=gamma)
     sets = list(combinations(range(4), 2))
-    loss_weight = mechanism.weight_for(num_counts=len(counts))
+    loss_weight = mechanism.loss_weight_for(num_counts=len(counts))
     utilities = -loss_weight * losses_of_sets(counts, sets=sets, gamma=gamma)
     expected = ordered_distribution(utilities, k=1, noise_kind=UNIT_NOISES[noise])
     distribution = mechanism.distribution(counts)
@@ -176,7 +176,7 @@ def test_losses_times_their_weight_move_by_the_price_at_most(
     ]
     for adjacency, moves in (("replace_one", (-1, 0, 1)), ("add_remove", (0, 1))):
         mechanism = CanonicalTopK(k=k, epsilon=1.0, gamma=gamma, adjacency=adjacency)
-        loss_weight = mechanism.weight_for(num_counts=num_labels)
+        loss_weight = mechanism.loss_weight_for(num_counts=num_labels)
         widest_range = 0.0
         for counts in falling_histograms:
             losses = losses_of_sets(counts, sets=sets, gamma=gamma)
@@ -200,10 +200,12 @@ def test_prices_and_refusals() -> None:
     assert CanonicalTopK(k=3, epsilon=2.0).event == BoundedRangeEvent(epsilon=2.0)
     assert CanonicalTopK(k=3, rho=0.5).event == BoundedRangeEvent(epsilon=2.0)
     assert CanonicalTopK(k=3, epsilon=2.0, noise="laplace").event == PureDpEvent(epsilon=2.0)
-    assert CanonicalTopK(k=3, epsilon=2.0).weight_for(num_counts=9) == 1.0
-    assert CanonicalTopK(k=3, epsilon=2.0, adjacency="add_remove").weight_for(num_counts=9) == 2.0
-    assert CanonicalTopK(k=1, epsilon=2.0).weight_for(num_counts=9) == 2.0
-    assert CanonicalTopK(k=8, epsilon=2.0).weight_for(num_counts=9) == 2.0
+    assert CanonicalTopK(k=3, epsilon=2.0).loss_weight_for(num_counts=9) == 1.0
+    assert (
+        CanonicalTopK(k=3, epsilon=2.0, adjacency="add_remove").loss_weight_for(num_counts=9) == 2.0
+    )
+    assert CanonicalTopK(k=1, epsilon=2.0).loss_weight_for(num_counts=9) == 2.0
+    assert CanonicalTopK(k=8, epsilon=2.0).loss_weight_for(num_counts=9) == 2.0
     for gamma in (-0.1, 1.1, np.nan):
         with refused_parameter("gamma", value=gamma):
             CanonicalTopK(k=1, epsilon=1.0, noise="laplace", gamma=gamma)

@@ -158,12 +158,14 @@ def test_few_and_many_classes_have_the_same_distribution() -> None:
     counts = np.array([4, 4, 2, 1, 0])
     for mechanism in (JointTopK(k=2, epsilon=2.0), PermuteAndFlipJointTopK(k=2, epsilon=2.0)):
         distribution = mechanism.distribution(counts)
-        drawn_by_few = mechanism._draw_block(
-            counts=np.tile(counts, (20_000, 1)), has_few_outcome_classes=True, rng=rng
+        drawn_by_few = mechanism._draw_sequences(
+            np.tile(counts, (20_000, 1)), class_draw=mechanism.draw_class_of_each, rng=rng
         )
         drawn_by_many = np.concatenate(
             [
-                mechanism._draw_block(counts=counts[None], has_few_outcome_classes=False, rng=rng)
+                mechanism._draw_sequences(
+                    counts[None], class_draw=mechanism.draw_class_of_one, rng=rng
+                )
                 for _ in range(2_500)
             ]
         )
@@ -177,7 +179,7 @@ def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
     counts = np.array([2, 1, 1])
     mechanism = PermuteAndFlipJointTopK(k=2, epsilon=3.0)
     losses = losses_by_definition(counts=counts, k=2)
-    utilities = -mechanism.weight * np.array(list(losses.values()), dtype=float)
+    utilities = -mechanism.loss_weight * np.array(list(losses.values()), dtype=float)
     expected = ordered_distribution(utilities, k=1, noise_kind=UNIT_NOISES["exponential"])
     distribution = mechanism.distribution(counts)
     for sequence_index, sequence in enumerate(losses):
