@@ -315,4 +315,8 @@ def _print_ledger(path: str, *, output_format: str) -> None:
             print_json({"data": ledger_account["data"], "delta": ledger_account["delta"], **charge})
 
 
-main = command_of(account, command="account", module_name=__name__)
+main = command_of(account, command="account")
+
+
+if __name__ == "__main__":
+    main()

@@ -65,23 +65,18 @@ def command_of(
     task: Task,
     *,
     command: str,
-    module_name: str,
     begin: Hook | None = None,
     finish: Hook | None = None,
 ) -> Callable[[], None]:
-    """Returns the `main` function of a command's module, and calls it if the module is run by `python -m`.
+    """Returns the `main` function of a command's module, which calls `run_app`.
 
     Args:
         task: the function of the composed configuration that the command runs.
         command: the name of the command.
-        module_name: the `__name__` of the command's module.
         begin: is called before the command line is read; None calls nothing.
         finish: is called after the task, or after all tasks of a sweep, if none has failed; None calls nothing.
     """
-    main = partial(run_app, task, command=command, begin=begin, finish=finish)
-    if module_name == "__main__":
-        main()
-    return main
+    return partial(run_app, task, command=command, begin=begin, finish=finish)
 
 
 def run_app(

@@ -59,4 +59,8 @@ def attack(config: DictConfig) -> None:
     print_result(config.format, result.to_json(), "cli/attack.txt", found=result)
 
 
-main = command_of(attack, command="attack", module_name=__name__)
+main = command_of(attack, command="attack")
+
+
+if __name__ == "__main__":
+    main()

@@ -52,4 +52,8 @@ def audit(config: DictConfig) -> None:
     )
 
 
-main = command_of(audit, command="audit", module_name=__name__)
+main = command_of(audit, command="audit")
+
+
+if __name__ == "__main__":
+    main()

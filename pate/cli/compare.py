@@ -294,4 +294,8 @@ def print_frontier(frontier: Frontier, *, folder: Path, console: Console | None 
     )
 
 
-main = command_of(compare_from_config, command="compare", module_name=__name__)
+main = command_of(compare_from_config, command="compare")
+
+
+if __name__ == "__main__":
+    main()

@@ -59,4 +59,8 @@ def write_dossier(config: DictConfig) -> None:
     print_lines(f"{output_file}: {remark}", stderr=True)
 
 
-main = command_of(write_dossier, command="dossier", module_name=__name__)
+main = command_of(write_dossier, command="dossier")
+
+
+if __name__ == "__main__":
+    main()

@@ -242,4 +242,8 @@ def _read_array(path: Path) -> NDArray[Any]:
     return arrays[name]
 
 
-main = command_of(predict, command="predict", module_name=__name__)
+main = command_of(predict, command="predict")
+
+
+if __name__ == "__main__":
+    main()

@@ -211,4 +211,8 @@ def _output_dir(config: DictConfig, deciding_settings: dict[str, Any]) -> Path:
     return Path(run.default_folder("release", name, settings=deciding_settings))
 
 
-main = command_of(release, command="release", module_name=__name__)
+main = command_of(release, command="release")
+
+
+if __name__ == "__main__":
+    main()

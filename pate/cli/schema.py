@@ -240,4 +240,8 @@ def _own_names(message: str) -> str:
     return re.sub(r"\bdata\.(?!public|path)(\w+)(?==)", r"\1", message)
 
 
-main = command_of(write_schema, command="table_schema", module_name=__name__)
+main = command_of(write_schema, command="table_schema")
+
+
+if __name__ == "__main__":
+    main()

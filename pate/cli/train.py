@@ -40,102 +40,9 @@ from pate.validation import InvalidValue, require_choice
 _CHANGEABLE_NAMES = changeable_names("train")
 
 
-def train_from_config(config: DictConfig) -> dict[str, Any]:
-    """Runs or continues the configured run, prints its report, and returns its row in the table of a sweep.
-
-    With `tune=true` nothing is run yet: the run is noted as one that competes for the release, and the row says so.
-    """
-    # The release depends on these settings alone. They give the folder its name, and a run continues in a folder of
-    # equal settings.
-    settings = run.plain_settings(config, excluded_settings=_CHANGEABLE_NAMES)
-    hydra = HydraConfig.get()
-    heading = run.run_heading(
-        settings,
-        overrides=hydra.overrides.task,
-        choices=hydra.runtime.choices,
-        changeable_names=_CHANGEABLE_NAMES,
-    )
-    logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
-    if logger == "mlflow":
-        require_extra("logger", "mlflow", "mlflow")
-    train_settings = run.settings_from(config, settings_class=TrainSettings)
-    build_part = part_maker(config, takes_public_labels=True)
-    monitor = ConsoleMonitor()
-    data = build_part("data")
-    plan = Plan(
-        load_dataset=run.make_dataset_loader(data, monitor=monitor),
-        teacher=build_part("teacher"),
-        engine=build_part("engine"),
-        aggregator=build_part("aggregator"),
-        student=build_part("student"),
-        public_labels=config.data.get(PUBLIC_LABELS),
-        num_teachers=config.teacher.num_teachers,
-        accountant=partial(build_part, "accountant"),
-        settings=settings,
-        public_settings=partial(public_settings, without_outside_values(config, settings)),
-        tensorboard=logger == "tensorboard",
-        heading=heading,
-        centered_votes=_centered_votes(
-            hydra.overrides.task, target_epsilon=train_settings.solved_epsilon
-        ),
-        epsilon_on_votes=_epsilon_on_votes() if train_settings.data_dependent else None,
-        target_epsilon=train_settings.solved_epsilon,
-        # the fields of `RunSettings`, whose names are listed in `pate/settings.py` alone
-        **values_of(train_settings, settings_class=RunSettings, omitted_names=("target_epsilon",)),
-    )
-    competitor = Competitor(
-        plan=plan,
-        data=data,
-        features=build_part("features"),
-        output_dir=config.output_dir,
-        mean_runs=train_settings.tune_runs,
-    )
-    if train_settings.tune:
-        _require_tunable(
-            is_sweep=hydra.mode == RunMode.MULTIRUN,
-            launcher=hydra.runtime.choices.get("hydra/launcher"),
-            logger=logger,
-        )
-        _COMPETITORS.append(competitor)
-        return {"competes": True}
-    data_name = str(heading.compared["data"])
-    default_folder = run.default_folder(data_name, heading.aggregator, settings=settings)
-    output_dir = Path(config.output_dir or default_folder)
-    if hydra.mode == RunMode.MULTIRUN:
-        enter_folder(Path(hydra.sweep.dir), job_number=hydra.job.num, output_dir=output_dir)
-    plan = competitor.plan_in(output_dir, monitor=monitor)
-    report = train(plan, output_dir=output_dir, monitor=monitor)
-    if logger == "mlflow":
-        log_release(
-            release_folder=output_dir / "release", report=report, folder=output_dir / "mlflow"
-        )
-    print_report(
-        report, report_path=output_dir / "report.html", with_scores=hydra.mode != RunMode.MULTIRUN
-    )
-    return sweep_row(report, folder=output_dir)
-
-
-def _require_tunable(*, is_sweep: bool, launcher: str | None, logger: str) -> None:
-    """Raises `InvalidValue` unless `tune=true` stands in a sweep, with the launcher `basic` and without MLflow.
-
-    Args:
-        is_sweep: whether the command has several runs.
-        launcher: the name of Hydra's launcher.
-        logger: the value of the setting `logger`.
-    """
-    if not is_sweep:
-        rule = "a sweep, as in pate-train -m features.kind=words,letters tune=true"
-        raise InvalidValue("tune", "true", rule=rule)
-    if launcher != "basic":
-        rule = "basic beside tune=true, whose runs one process compares"
-        raise InvalidValue("hydra/launcher", launcher, rule=rule)
-    if logger == "mlflow":
-        raise InvalidValue("logger", logger, rule="tensorboard or none beside tune=true")
-
-
 @dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
-class Competitor:
-    """A configured run of a sweep with `tune=true`, or a single run, before its folder is known.
+class ConfiguredRun:
+    """A run as configured, before its folder is known.
 
     Attributes:
         plan: the plan of the run, whose data set has no features yet.
@@ -171,8 +78,134 @@ class Competitor:
         return replace(self.plan, load_dataset=load_dataset)
 
 
-_COMPETITORS: list[Competitor] = []
+# Hydra calls `train_from_config` once for each job of a sweep, and offers no place between the jobs. So the runs wait
+# here until the sweep ends.
+_COMPETITORS: list[ConfiguredRun] = []
 """The runs that compete in the present sweep, in the order of the sweep."""
+
+
+def train_from_config(config: DictConfig) -> dict[str, Any]:
+    """Runs or continues the configured run, prints its report, and returns its row in the table of a sweep.
+
+    With `tune=true` nothing is run yet: the run is noted as one that competes for the release, and the row says so.
+    """
+    logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
+    if logger == "mlflow":
+        require_extra("logger", "mlflow", "mlflow")
+    train_settings = run.settings_from(config, settings_class=TrainSettings)
+    monitor = ConsoleMonitor()
+    configured_run = _configured_run(
+        config, train_settings=train_settings, logger=logger, monitor=monitor
+    )
+    if train_settings.tune:
+        return _enter_competition(configured_run, logger=logger)
+    return _train(configured_run, logger=logger, monitor=monitor)
+
+
+def _configured_run(
+    config: DictConfig, *, train_settings: TrainSettings, logger: str, monitor: Monitor
+) -> ConfiguredRun:
+    """Returns the run that a configuration describes."""
+    # The release depends on these settings alone. They give the folder its name, and a run continues in a folder of
+    # equal settings.
+    settings = run.plain_settings(config, excluded_settings=_CHANGEABLE_NAMES)
+    hydra = HydraConfig.get()
+    heading = run.run_heading(
+        settings,
+        overrides=hydra.overrides.task,
+        choices=hydra.runtime.choices,
+        changeable_names=_CHANGEABLE_NAMES,
+    )
+    epsilon_on_votes: EpsilonOnVotes | None = None
+    if train_settings.data_dependent:
+        from pate.auditing.aggregator_cost import epsilon_on  # which few runs need
+
+        epsilon_on_votes = epsilon_on
+    build_part = part_maker(config, takes_public_labels=True)
+    data = build_part("data")
+    plan = Plan(
+        load_dataset=run.make_dataset_loader(data, monitor=monitor),
+        teacher=build_part("teacher"),
+        engine=build_part("engine"),
+        aggregator=build_part("aggregator"),
+        student=build_part("student"),
+        public_labels=config.data.get(PUBLIC_LABELS),
+        num_teachers=config.teacher.num_teachers,
+        accountant=partial(build_part, "accountant"),
+        settings=settings,
+        public_settings=partial(public_settings, without_outside_values(config, settings)),
+        tensorboard=logger == "tensorboard",
+        heading=heading,
+        centered_votes=_centered_votes_remedy(
+            hydra.overrides.task, target_epsilon=train_settings.solved_epsilon
+        ),
+        epsilon_on_votes=epsilon_on_votes,
+        target_epsilon=train_settings.solved_epsilon,
+        # All further fields of a plan: those of `RunSettings`, such as `seed`, named in `pate/settings.py` alone.
+        **values_of(train_settings, settings_class=RunSettings, omitted_names=("target_epsilon",)),
+    )
+    return ConfiguredRun(
+        plan=plan,
+        data=data,
+        features=build_part("features"),
+        output_dir=config.output_dir,
+        mean_runs=train_settings.tune_runs,
+    )
+
+
+def _train(configured_run: ConfiguredRun, *, logger: str, monitor: Monitor) -> dict[str, Any]:
+    """Runs or continues a run in its folder, prints its report, and returns its row in the table of a sweep."""
+    hydra = HydraConfig.get()
+    is_sweep = hydra.mode == RunMode.MULTIRUN
+    heading = configured_run.plan.heading
+    data_name = str(heading.compared["data"])
+    default_folder = run.default_folder(
+        data_name, heading.aggregator, settings=configured_run.plan.settings
+    )
+    output_dir = Path(configured_run.output_dir or default_folder)
+    if is_sweep:
+        enter_folder(Path(hydra.sweep.dir), job_number=hydra.job.num, output_dir=output_dir)
+    plan = configured_run.plan_in(output_dir, monitor=monitor)
+    report = train(plan, output_dir=output_dir, monitor=monitor)
+    if logger == "mlflow":
+        log_release(
+            release_folder=output_dir / "release", report=report, folder=output_dir / "mlflow"
+        )
+    print_report(report, report_path=output_dir / "report.html", with_scores=not is_sweep)
+    return sweep_row(report, folder=output_dir)
+
+
+def _enter_competition(configured_run: ConfiguredRun, *, logger: str) -> dict[str, Any]:
+    """Notes a run that competes for the release of its sweep, and returns its row of the sweep.
+
+    Raises `InvalidValue` if no sweep can compare such runs.
+    """
+    hydra = HydraConfig.get()
+    _require_tunable(
+        is_sweep=hydra.mode == RunMode.MULTIRUN,
+        launcher=hydra.runtime.choices.get("hydra/launcher"),
+        logger=logger,
+    )
+    _COMPETITORS.append(configured_run)
+    return {"competes": True}
+
+
+def _require_tunable(*, is_sweep: bool, launcher: str | None, logger: str) -> None:
+    """Raises `InvalidValue` unless `tune=true` stands in a sweep, with the launcher `basic` and without MLflow.
+
+    Args:
+        is_sweep: whether the command has several runs.
+        launcher: the name of Hydra's launcher.
+        logger: the value of the setting `logger`.
+    """
+    if not is_sweep:
+        rule = "a sweep, as in pate-train -m features.kind=words,letters tune=true"
+        raise InvalidValue("tune", "true", rule=rule)
+    if launcher != "basic":
+        rule = "basic beside tune=true, whose runs one process compares"
+        raise InvalidValue("hydra/launcher", launcher, rule=rule)
+    if logger == "mlflow":
+        raise InvalidValue("logger", logger, rule="tensorboard or none beside tune=true")
 
 
 def tune_competitors() -> None:
@@ -206,7 +239,9 @@ def tune_competitors() -> None:
     print_report(report, report_path=output_dir / "report.html", with_scores=True)
 
 
-def _centered_votes(arguments: Iterable[str], *, target_epsilon: float | None) -> Remedy | None:
+def _centered_votes_remedy(
+    arguments: Iterable[str], *, target_epsilon: float | None
+) -> Remedy | None:
     """Returns the advice to release centered votes of all private groups at the same epsilon, as settings.
 
     Returns None if no noise is solved for.
@@ -221,28 +256,24 @@ def _centered_votes(arguments: Iterable[str], *, target_epsilon: float | None) -
     if target_epsilon is None:
         return None
     groups = {"teacher", "aggregator", "experiment", "way"}
-    replaced = [
+    conflicting = [
         f"{name}=" for name in given_settings(arguments) if name.partition(".")[0] in groups
     ]
     same_epsilon = Remedy("target_epsilon", target_epsilon)
-    if not replaced:
+    if not conflicting:
         return Remedy("experiment", "centered_votes", also=(same_epsilon,))
-    experiment = f"centered_votes in place of {' and '.join(replaced)}"
+    experiment = f"centered_votes in place of {' and '.join(conflicting)}"
     return replace(same_epsilon, also=(Remedy("experiment", experiment),))
-
-
-def _epsilon_on_votes() -> EpsilonOnVotes:
-    """Returns the function that computes the data-dependent cost of a release on its own votes."""
-    from pate.auditing.aggregator_cost import epsilon_on  # which few runs need
-
-    return epsilon_on
 
 
 main = command_of(
     train_from_config,
     command="train",
-    module_name=__name__,
     # An earlier sweep of this process may have ended with an error.
     begin=_COMPETITORS.clear,
     finish=tune_competitors,
 )
+
+
+if __name__ == "__main__":
+    main()

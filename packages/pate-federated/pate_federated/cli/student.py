@@ -73,4 +73,8 @@ def _queries_reader(
     return lambda: Queries.of(require_dataset(load_dataset()))
 
 
-main = command_of(train_student, command="student", module_name=__name__)
+main = command_of(train_student, command="student")
+
+
+if __name__ == "__main__":
+    main()

@@ -139,4 +139,8 @@ def _answer_question(config: DictConfig, *, answer_path: Path, monitor: ConsoleM
     )
 
 
-main = command_of(vote, command="vote", module_name=__name__)
+main = command_of(vote, command="vote")
+
+
+if __name__ == "__main__":
+    main()
