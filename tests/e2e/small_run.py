@@ -74,16 +74,16 @@ def small_dataset() -> Dataset:
     return dataset_cut_at(inputs, labels, stops=(960, 1100, 1400), label_names=names)
 
 
-def ledger_of(folder: Path) -> Path:
+def ledger_beside(run_folder: Path) -> Path:
     """Returns the ledger of a run without `ledger=`: the file that all runs in the parent folder share."""
-    return folder.parent / "ledger.db"
+    return run_folder.parent / "ledger.db"
 
 
 def charges(folder: Path) -> list[dict[str, Any]]:
     """Returns the fields of each charge in the ledger of a run, without time, process and folder."""
-    if not ledger_of(folder).exists():
+    if not ledger_beside(folder).exists():
         return []
-    entries = Ledger.stored(ledger_of(folder)).entries
+    entries = Ledger.stored(ledger_beside(folder)).entries
     return [
         {
             "event": event_to_json(entry.event),
@@ -97,7 +97,7 @@ def charges(folder: Path) -> list[dict[str, Any]]:
 
 def parts(folder: Path) -> list[str]:
     """Returns the names of the parts of a release that the ledger of a run holds."""
-    return [key.partition(":")[2] for key in Ledger.stored(ledger_of(folder)).keys]
+    return [key.partition(":")[2] for key in Ledger.stored(ledger_beside(folder)).keys]
 
 
 class SilentMonitor(Monitor):

@@ -28,7 +28,7 @@ from tests.e2e.small_run import (
     SilentMonitor,
     charges,
     contents,
-    ledger_of,
+    ledger_beside,
     release_bytes_of_run,
     run_until,
     run_until_released,
@@ -133,7 +133,7 @@ def test_a_damaged_release_is_refused_and_a_lost_one_rewritten(tmp_path: Path) -
     """
     folder = tmp_path / "outputs" / "run"
     release = run_until_released(plan(), folder)
-    charged = ledger_of(folder).read_bytes()
+    charged = ledger_beside(folder).read_bytes()
     for damage_file in WAYS:
         restore(folder, backup=tmp_path / "backup")
         damage_file(folder / "release" / "release.npz")
@@ -145,7 +145,7 @@ def test_a_damaged_release_is_refused_and_a_lost_one_rewritten(tmp_path: Path) -
                 train(plan(), output_dir=folder)
             assert "release.npz" in str(caught.value)
             assert re.search("; (restore it from a backup|remove)", caught.value.rule)
-        assert ledger_of(folder).read_bytes() == charged
+        assert ledger_beside(folder).read_bytes() == charged
 
 
 @pytest.mark.parametrize("stage", ["training the student", "releasing"])
@@ -177,7 +177,7 @@ def test_a_run_without_its_keys_never_draws_again(
         train(seeded, output_dir=folder)
     else:
         with refusal_of(
-            name="ledger", value=ledger_of(folder), rule_words="the run's ledger, which is gone"
+            name="ledger", value=ledger_beside(folder), rule_words="the run's ledger, which is gone"
         ):
             train(seeded, output_dir=folder)
     assert len(charges(folder)) == num_charges

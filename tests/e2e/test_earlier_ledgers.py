@@ -17,7 +17,7 @@ from pate.run.train import train
 from pate.validation import InvalidValue
 from tests.e2e.small_run import (
     SilentMonitor,
-    ledger_of,
+    ledger_beside,
     release_bytes_of_run,
     run_until,
     run_until_released,
@@ -46,11 +46,11 @@ def own_ledger(folder: Path) -> Ledger:
     )
 
 
-def make_earlier_run(folder: Path) -> Path:
+def turn_into_earlier_run(run_folder: Path) -> Path:
     """Changes the folder of a run into that of an earlier version, and removes the ledger next to it."""
-    run = RunFolder(path=folder)
-    account = Ledger.stored(ledger_of(folder), data=DIGEST)
-    own_account = own_ledger(folder)
+    run = RunFolder(path=run_folder)
+    account = Ledger.stored(ledger_beside(run_folder), data=DIGEST)
+    own_account = own_ledger(run_folder)
     for key in DrawKeys.read(run).all:
         for name in account.parts(key):
             own_account.commit(
@@ -62,14 +62,16 @@ def make_earlier_run(folder: Path) -> Path:
                 release_key=key,
             )
     run.ledger_place.unlink()
-    ledger_of(folder).unlink()
+    ledger_beside(run_folder).unlink()
     if run.report.exists():
-        listed = Manifest.read(folder, rule="the digests", remedy="none").sha256
+        listed = Manifest.read(run_folder, rule="the digests", remedy="none").sha256
         names = ["ledger.db", *listed]
         Manifest.from_files(
-            folder, file_names=[name for name in names if name != "manifest.json"], remedy="none"
-        ).write(folder)
-    return folder
+            run_folder,
+            file_names=[name for name in names if name != "manifest.json"],
+            missing_file_remedy="none",
+        ).write(run_folder)
+    return run_folder
 
 
 def entry_keys(ledger_path: Path) -> list[str]:
@@ -86,11 +88,11 @@ def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
     """
     folder = tmp_path / "run"
     report = train(gaussian_plan(), output_dir=folder)
-    make_earlier_run(folder)
+    turn_into_earlier_run(folder)
     before = RunFolder(path=folder).own_ledger.read_bytes()
     monitor = SilentMonitor()
     assert train(gaussian_plan(), output_dir=folder, monitor=monitor) == report
-    assert "this run is finished" in monitor.lines[-1] and not ledger_of(folder).exists()
+    assert "this run is finished" in monitor.lines[-1] and not ledger_beside(folder).exists()
     with refused_parameter(
         "ledger",
         value=tmp_path / "all.db",
@@ -99,7 +101,7 @@ def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
         train(replace(gaussian_plan(), ledger=tmp_path / "all.db"), output_dir=folder)
     (folder / "report.json").unlink()
     assert train(gaussian_plan(), output_dir=folder).privacy == report.privacy
-    assert len(entry_keys(ledger_of(folder))) == 1
+    assert len(entry_keys(ledger_beside(folder))) == 1
     assert RunFolder(path=folder).own_ledger.read_bytes() == before
     (folder / "ledger.db").unlink()  # a finished run needs no earlier ledger
     train(gaussian_plan(), output_dir=folder)
@@ -117,9 +119,9 @@ def test_a_run_that_goes_on_draws_and_pays_once(
     folder = tmp_path / "run"
     run_until(gaussian_plan(), folder=folder, stage=stage)
     release = release_bytes_of_run(folder) if stage == "training the student" else None
-    make_earlier_run(folder)
+    turn_into_earlier_run(folder)
     before = RunFolder(path=folder).own_ledger.read_bytes()
-    path = tmp_path / "all.db" if is_ledger_named else ledger_of(folder)
+    path = tmp_path / "all.db" if is_ledger_named else ledger_beside(folder)
     if not is_ledger_named:
         run_until_released(gaussian_plan(), folder=tmp_path / "another")
     earlier = entry_keys(path) if path.exists() else []
@@ -139,14 +141,14 @@ def test_a_redraw_after_an_earlier_ledger_costs_both_draws(tmp_path: Path) -> No
     """
     folder = tmp_path / "run"
     first_price = train(gaussian_plan(), output_dir=folder).privacy.epsilon
-    make_earlier_run(folder)
+    turn_into_earlier_run(folder)
     release = release_bytes_of_run(folder)
     for name in ("report.json", "release/release.npz"):
         (folder / name).unlink()
     report = train(replace(gaussian_plan(), redraw=True), output_dir=folder)
     assert release_bytes_of_run(folder) != release
     assert first_price < report.privacy.epsilon < 2.001 * first_price
-    assert [entry.draw for entry in SharedLedger.stored(ledger_of(folder)).entries] == [1, 2]
+    assert [entry.draw for entry in SharedLedger.stored(ledger_beside(folder)).entries] == [1, 2]
 
 
 def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> None:
@@ -159,8 +161,8 @@ def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> Non
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     folders = [tmp_path / name / "run" for name in "ab"]
     for folder in folders:
-        run_until_released(replace(gaussian_plan(), ledger=ledger_of(folder)), folder)
-        make_earlier_run(folder)
+        run_until_released(replace(gaussian_plan(), ledger=ledger_beside(folder)), folder)
+        turn_into_earlier_run(folder)
     releases = [release_bytes_of_run(folder) for folder in folders]
     assert releases[0] != releases[1]
     outputs = tmp_path / "outputs"
@@ -180,11 +182,11 @@ def test_a_cap_counts_the_charges_of_an_earlier_ledger(tmp_path: Path) -> None:
     """
     folder = tmp_path / "run"
     run_until_released(gaussian_plan(), folder)
-    make_earlier_run(folder)
+    turn_into_earlier_run(folder)
     price = replace(gaussian_plan(), accountant=RdpAccountant)
     with refused_parameter("max_epsilon", value=0.1, rule_words="room for this release of epsilon"):
         train(replace(price, max_total_epsilon=0.1), output_dir=folder)
-    assert not ledger_of(folder).exists()
+    assert not ledger_beside(folder).exists()
 
 
 def charge_more(folder: Path) -> None:
@@ -198,7 +200,7 @@ def replace_by_another(folder: Path) -> None:
     """Replaces the ledger of a run by that of another run."""
     other = folder.parent / "other" / "run"
     run_until_released(gaussian_plan(), folder=other)
-    make_earlier_run(other)
+    turn_into_earlier_run(other)
     shutil.copy(other / "ledger.db", folder / "ledger.db")
 
 
@@ -219,7 +221,7 @@ def test_a_foreign_ledger_is_refused(damage: str, tmp_path: Path) -> None:
     """
     folder = tmp_path / "run"
     run_until_released(gaussian_plan(), folder)
-    make_earlier_run(folder)
+    turn_into_earlier_run(folder)
     DAMAGES[damage](folder)
     release = release_bytes_of_run(folder)
     with pytest.raises(InvalidValue) as caught:

@@ -37,7 +37,7 @@ from tests.e2e.small_run import (
     NUM_TEACHERS,
     SilentMonitor,
     contents,
-    ledger_of,
+    ledger_beside,
     release_bytes_of_run,
     run_until,
     run_until_released,
@@ -101,16 +101,16 @@ def copy_without_report(folder: Path, copy_folder: Path) -> Path:
 def copy_with_ledger(folder: Path, copy_folder: Path) -> Path:
     """Copies a finished run in the state before its report, together with its ledger."""
     copy_without_report(folder, copy_folder)
-    shutil.copy(ledger_of(folder), ledger_of(folder=copy_folder))
+    shutil.copy(ledger_beside(folder), ledger_beside(run_folder=copy_folder))
     place = LedgerPlace.read(RunFolder(path=copy_folder))
     assert place is not None
-    replace(place, path=ledger_of(folder=copy_folder)).write(RunFolder(path=copy_folder))
+    replace(place, path=ledger_beside(run_folder=copy_folder)).write(RunFolder(path=copy_folder))
     return copy_folder
 
 
 def account_in_ledger_of(folder: Path) -> Ledger:
     """Returns the account of the small data set in the ledger of a run."""
-    return Ledger.stored(ledger_of(folder), data=DIGEST)
+    return Ledger.stored(ledger_beside(folder), data=DIGEST)
 
 
 def num_charges(ledger: Path) -> int:
@@ -262,7 +262,7 @@ def test_a_round_is_released_around_one_sum_only(
         train(plan, output_dir=folder)
     shutil.copytree(folder.parent, copy.parent)
     train(plan, output_dir=folder)
-    train(replace(plan, ledger=ledger_of(folder=copy)), output_dir=copy)
+    train(replace(plan, ledger=ledger_beside(run_folder=copy)), output_dir=copy)
     first, second = (
         {key: account_in_ledger_of(each).read(key) for key in account_in_ledger_of(each).keys}
         for each in (folder, copy)
@@ -311,7 +311,7 @@ def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     folders = [tmp_path / copy_name / "run" for copy_name in ("a", "b")]
     for folder in folders:
-        run_until_released(plan=replace(plan_of(name), ledger=ledger_of(folder)), folder=folder)
+        run_until_released(plan=replace(plan_of(name), ledger=ledger_beside(folder)), folder=folder)
     releases = [release_bytes_of_run(folder) for folder in folders]
     assert releases[0] != releases[1]
     for folder in (*folders, *folders):
@@ -333,7 +333,7 @@ def test_a_committed_release_is_written_again_for_free(
     plan = plan_of(name)
     assert train(plan, output_dir=folder).privacy.epsilon == epsilon
     assert contents(folder=folder / "release") == contents(folder=finished_folder / "release")
-    assert ledger_of(folder).read_bytes() == ledger_of(finished_folder).read_bytes()
+    assert ledger_beside(folder).read_bytes() == ledger_beside(finished_folder).read_bytes()
 
 
 def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
     """
     name, finished_folder, epsilon = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
-    ledger = ledger_of(folder)
+    ledger = ledger_beside(folder)
     ledger_of_one_draw = ledger.read_bytes()
     plan = replace(plan_of(name), redraw=True)
     plan_without_redraw = replace(plan, redraw=False)
@@ -404,7 +404,7 @@ def damage_by_sql(statement: str) -> Damage:
     """Returns a damage that executes an SQL statement in the ledger, after its triggers are dropped."""
 
     def damage(folder: Path, name: str) -> None:
-        db = sqlite3.connect(ledger_of(folder))
+        db = sqlite3.connect(ledger_beside(folder))
         for trigger in ("charges_stay", "charges_are"):
             db.execute(f"DROP TRIGGER {trigger}")
         db.execute(statement)
@@ -420,39 +420,39 @@ def damage_by_other_run(change_plan: Callable[[Plan], Plan]) -> Damage:
     def damage(folder: Path, name: str) -> None:
         other = folder.parent / "other" / "run"
         run_until_released(change_plan(plan_of(name)), folder=other)
-        shutil.copy(ledger_of(folder=other), ledger_of(folder))
+        shutil.copy(ledger_beside(run_folder=other), ledger_beside(folder))
 
     return damage
 
 
 def flip_bit(folder: Path, name: str) -> None:
     """Inverts one bit in the price of the last charge of a run's ledger."""
-    content = bytearray(ledger_of(folder).read_bytes())
+    content = bytearray(ledger_beside(folder).read_bytes())
     position = content.rfind(b"noise_multiplier")
     if position < 0:
         position = content.rfind(b"Event")
     content[position] ^= 1
-    ledger_of(folder).write_bytes(bytes(content))
+    ledger_beside(folder).write_bytes(bytes(content))
 
 
 def remove_ledger(folder: Path, name: str) -> None:
     """Removes the ledger of a run."""
-    ledger_of(folder).unlink()
+    ledger_beside(folder).unlink()
 
 
 def empty_ledger(folder: Path, name: str) -> None:
     """Leaves a ledger of a run without a byte."""
-    ledger_of(folder).write_bytes(b"")
+    ledger_beside(folder).write_bytes(b"")
 
 
 def cut_ledger(folder: Path, name: str) -> None:
     """Cuts a ledger of a run off after 6,000 bytes."""
-    os.truncate(ledger_of(folder), 6000)
+    os.truncate(ledger_beside(folder), 6000)
 
 
 def write_text_in_ledger(folder: Path, name: str) -> None:
     """Replaces a ledger of a run by lines of text."""
-    ledger_of(folder).write_text("charges\n" * 1000)
+    ledger_beside(folder).write_text("charges\n" * 1000)
 
 
 CHEAPER = json.dumps({"kind": "GaussianEvent", "noise_multiplier": 1000.0})
@@ -489,7 +489,7 @@ def test_a_run_continues_with_its_own_ledger_alone(run: Run, damage: str, tmp_pa
     with pytest.raises(InvalidValue) as caught:
         train(plan_of(name), output_dir=folder)
     assert caught.value.name == "ledger"
-    assert str(caught.value.value).startswith(str(ledger_of(folder)))
+    assert str(caught.value.value).startswith(str(ledger_beside(folder)))
     assert not (folder / "report.json").exists()
     assert not (folder / "report.html").exists()
     assert contents(folder=folder / "release") == before

@@ -21,7 +21,7 @@ from tests.e2e.small_run import (
     NUM_TEACHERS,
     SilentMonitor,
     charges,
-    ledger_of,
+    ledger_beside,
     release_bytes_of_run,
     small_plan,
 )
@@ -64,7 +64,7 @@ def plan_of(name: str) -> Plan:
 
 def rounds_of(folder: Path) -> list[Round]:
     """Returns the rounds that the ledger of a run has committed."""
-    ledger = Ledger.stored(ledger_of(folder))
+    ledger = Ledger.stored(ledger_beside(folder))
     rounds = []
     for key in ledger.keys:
         if ":round-" in key:

@@ -14,7 +14,13 @@ from pate.report import PrivacyStatement, Report
 from pate.run.plan import Plan
 from pate.run.train import train
 from scripts import verify_release
-from tests.e2e.small_run import ledger_of, run_until, small_dataset, small_plan, without_pictures
+from tests.e2e.small_run import (
+    ledger_beside,
+    run_until,
+    small_dataset,
+    small_plan,
+    without_pictures,
+)
 from tests.refusals import refused_parameter
 
 EPSILON = 2.0
@@ -27,7 +33,7 @@ def scored_plan() -> Plan:
 
 def score_charges(folder: Path) -> list[Any]:
     """Returns the charges of scores in the ledger of a run."""
-    entries = SharedLedger.stored(ledger_of(folder)).entries
+    entries = SharedLedger.stored(ledger_beside(folder)).entries
     return [entry for entry in entries if isinstance(entry.event, ScoresEvent)]
 
 
@@ -50,7 +56,9 @@ def test_scores_are_charged_to_the_test_records(run: tuple[Path, Report]) -> Non
     (charge,) = score_charges(folder)
     assert charge.epsilon <= EPSILON
     assert charge.data != small_dataset().private_digest()
-    others = [entry for entry in SharedLedger.stored(ledger_of(folder)).entries if entry != charge]
+    others = [
+        entry for entry in SharedLedger.stored(ledger_beside(folder)).entries if entry != charge
+    ]
     assert [entry.data for entry in others] == [small_dataset().private_digest()]
 
 
@@ -132,14 +140,16 @@ def test_continued_run_draws_scores_once(tmp_path: Path) -> None:
     run_until(plan, folder=tmp_path / "run", stage="training the majority")
     (charge,) = score_charges(folder=tmp_path / "run")
     sums = (
-        SharedLedger.stored(ledger_of(folder=tmp_path / "run"))
-        .account(charge.data)
+        SharedLedger.stored(ledger_beside(run_folder=tmp_path / "run"))
+        .account(data=charge.data)
         .read(charge.key)
     )
     with without_pictures():
         train(plan, output_dir=tmp_path / "run")
     assert score_charges(folder=tmp_path / "run") == [charge]
-    account = SharedLedger.stored(ledger_of(folder=tmp_path / "run")).account(charge.data)
+    account = SharedLedger.stored(ledger_beside(run_folder=tmp_path / "run")).account(
+        data=charge.data
+    )
     assert account.read(charge.key) == sums
 
 
@@ -149,15 +159,15 @@ def test_scores_move_to_another_ledger_with_their_charge(tmp_path: Path) -> None
     run_until(plan, folder=tmp_path / "run", stage="training the majority")
     (charge,) = score_charges(folder=tmp_path / "run")
     sums = (
-        SharedLedger.stored(ledger_of(folder=tmp_path / "run"))
-        .account(charge.data)
+        SharedLedger.stored(ledger_beside(run_folder=tmp_path / "run"))
+        .account(data=charge.data)
         .read(charge.key)
     )
     with without_pictures():
         train(replace(plan, ledger=tmp_path / "other.db"), output_dir=tmp_path / "run")
     other_ledger = SharedLedger.stored(path=tmp_path / "other.db")
     assert charge.event in [entry.event for entry in other_ledger.entries]
-    assert other_ledger.account(charge.data).read(charge.key) == sums
+    assert other_ledger.account(data=charge.data).read(charge.key) == sums
 
 
 def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from tests.e2e.small_run import (
     NUM_QUERIES,
     NUM_TEACHERS,
     SilentMonitor,
-    ledger_of,
+    ledger_beside,
     run_until,
     run_until_released,
     small_dataset,
@@ -69,7 +69,7 @@ def account_in(ledger: Path, max_epsilon: float | None = None) -> Ledger:
     shared = SharedLedger(
         ledger, target_delta=1e-5, accountant=RdpAccountant, max_epsilon=max_epsilon
     )
-    return shared.account(small_dataset().private_digest())
+    return shared.account(data=small_dataset().private_digest())
 
 
 def test_each_run_prints_the_total_of_earlier_runs(tmp_path: Path) -> None:
@@ -739,7 +739,7 @@ def test_a_finished_run_is_charged_to_another_ledger_on_request(
     """A finished run with another named ledger is refused. After its report is removed, it is charged there once."""
     folder = tmp_path / "runs" / "run"
     train(plan_of(ledger=None), output_dir=folder)
-    charged = ledger_of(folder)
+    charged = ledger_beside(folder)
     with refused_parameter(
         "ledger", value=ledger, rule_words=f"this finished run is charged to, {charged}; or remove"
     ):

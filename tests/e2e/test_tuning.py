@@ -22,7 +22,7 @@ from pate.run.tuning import dominating_event, tune
 from pate.teachers import KernelTeacher
 from scripts import verify_release
 from tests.e2e.commands import SMALL, refused_command, succeeded
-from tests.e2e.small_run import SilentMonitor, ledger_of, small_plan, without_pictures
+from tests.e2e.small_run import SilentMonitor, ledger_beside, small_plan, without_pictures
 from tests.refusals import refused_parameter
 
 EPSILON = 20.0
@@ -70,9 +70,9 @@ def tune_quickly(
 
 def charges(folder: Path) -> list[Any]:
     """Returns the charges in the ledger beside a folder."""
-    if not ledger_of(folder).exists():
+    if not ledger_beside(folder).exists():
         return []
-    return list(pa.SharedLedger.stored(ledger_of(folder)).entries)
+    return list(pa.SharedLedger.stored(ledger_beside(folder)).entries)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_nothing_tells_the_number_of_runs(run: tuple[Path, Report, SilentMonitor
     assert monitor.notes == []
     assert sum(stage.startswith("training runs") for stage in monitor.stages) == 1
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
-    assert stat.S_IMODE(os.stat(ledger_of(folder)).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(ledger_beside(folder)).st_mode) == 0o600
     assert not any("choices" in path.name for path in (folder / "release").rglob("*"))
 
 
