@@ -31,7 +31,8 @@ def published(config: Any) -> dict[str, Any]:
 def test_a_constant_is_set_by_its_name(composed: Callable[..., Any]) -> None:
     """`aggregator.recipe.trust=0.25` sets this constant of the recipe. The published recipe has this constant alone."""
     config = composed(arguments=["aggregator=centered_votes", "aggregator.recipe.trust=0.25"])
-    assert aggregator_of(config).recipe == Recipe(trust=0.25)
+    own_confidence_share = 0.25
+    assert aggregator_of(config).recipe == Recipe(trust=own_confidence_share)
     assert published(config)["recipe"] == {"trust": 0.25}
 
 

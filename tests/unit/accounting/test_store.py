@@ -42,7 +42,12 @@ def tamper_with(path: Path, *statements: str) -> None:
 
 
 def commit(
-    store: Store, data: str, key: str, content: bytes, event: str = "price", charge_key: str = ""
+    store: Store,
+    data_digest: str,
+    key: str,
+    content: bytes,
+    event: str = "price",
+    charge_key: str = "",
 ) -> bytes:
     """Commits bytes under a key and returns the bytes that stand under the key.
 
@@ -50,7 +55,7 @@ def commit(
     of their own.
     """
     line_text = LineText(event="" if charge_key else event, charge_key=charge_key)
-    return store.commit(data, key=key, content=content, describe_line=lambda: line_text)
+    return store.commit(data_digest, key=key, content=content, describe_line=lambda: line_text)
 
 
 def test_a_key_is_committed_once_and_all_stores_read_it(store: Store, path: Path) -> None:
@@ -59,15 +64,16 @@ def test_a_key_is_committed_once_and_all_stores_read_it(store: Store, path: Path
 
     The same key of another data set is a commit of its own.
     """
-    assert commit(store, data="people", key="a", content=b"first") == b"first"
+    assert commit(store, data_digest="people", key="a", content=b"first") == b"first"
     (line,) = store.lines
     assert (line.number, line.event) == (1, "price")
-    assert commit(store, data="people", key="a", content=b"second") == b"first"
+    assert commit(store, data_digest="people", key="a", content=b"second") == b"first"
     assert (
-        commit(Store(path, settings=SETTINGS), data="people", key="a", content=b"third") == b"first"
+        commit(Store(path, settings=SETTINGS), data_digest="people", key="a", content=b"third")
+        == b"first"
     )
     assert store.lines == [line]
-    assert commit(store, data="others", key="a", content=b"theirs") == b"theirs"
+    assert commit(store, data_digest="others", key="a", content=b"theirs") == b"theirs"
 
 
 def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
@@ -76,11 +82,11 @@ def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
     The line of the part has no event of its own.
     """
     with refused_parameter("charge_key", value="a"):
-        commit(store, data="people", key="b", content=b"part", charge_key="a")
-    commit(store, data="people", key="a", content=b"whole")
+        commit(store, data_digest="people", key="b", content=b"part", charge_key="a")
+    commit(store, data_digest="people", key="a", content=b"whole")
     with refused_parameter("charge_key", value="a"):
-        commit(store, data="others", key="b", content=b"part", charge_key="a")
-    assert commit(store, data="people", key="b", content=b"part", charge_key="a") == b"part"
+        commit(store, data_digest="others", key="b", content=b"part", charge_key="a")
+    assert commit(store, data_digest="people", key="b", content=b"part", charge_key="a") == b"part"
     assert [(line.key, line.event, line.charge_key) for line in store.lines] == [
         ("a", "price", ""),
         ("b", "", "a"),
@@ -98,7 +104,7 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
             raise InvalidValue(name="max_epsilon", value="1", rule="a smaller number")
         return LineText(event="price")
 
-    commit(Store(path, settings=SETTINGS), data="people", key="b", content=b"winner")
+    commit(Store(path, settings=SETTINGS), data_digest="people", key="b", content=b"winner")
     with refused_parameter("max_epsilon", value="1"):
         store.commit("people", key="a", content=b"loser", describe_line=describe)
     assert [line.key for line in store.lines] == ["b"]
@@ -113,7 +119,7 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
     A changed or lost release, in a file or in the database, is refused as damage.
     """
     large_release = bytes(LARGEST_INSIDE)
-    commit(store, data="people", key="a", content=large_release)
+    commit(store, data_digest="people", key="a", content=large_release)
     (line,) = store.lines
     (release_file,) = (path.parent / "ledger.db.releases").iterdir()
     assert (release_file.name, release_file.stat().st_mode & 0o777) == (line.sha256, 0o600)
@@ -121,14 +127,14 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
     assert Store(path, settings=None).release(line) == large_release
     release_file.write_bytes(large_release[1:])
     with refused_parameter("ledger", value=ANY, rule_words="release of line 1", kind=DamagedLedger):
-        commit(store, data="people", key="a", content=b"again")
+        commit(store, data_digest="people", key="a", content=b"again")
     release_file.unlink()
     with refused_parameter("ledger", value=ANY, rule_words="release of line 1", kind=DamagedLedger):
-        commit(store, data="people", key="a", content=b"again")
-    commit(store, data="people", key="b", content=b"small")
+        commit(store, data_digest="people", key="a", content=b"again")
+    commit(store, data_digest="people", key="b", content=b"small")
     tamper_with(path, "UPDATE line SET release = x'00'")
     with refused_parameter("ledger", value=ANY, rule_words="release of line 2", kind=DamagedLedger):
-        commit(Store(path, settings=SETTINGS), data="people", key="b", content=b"other")
+        commit(Store(path, settings=SETTINGS), data_digest="people", key="b", content=b"other")
 
 
 @pytest.mark.parametrize(
@@ -161,7 +167,7 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
     The error is one line that names the file and advises to restore a backup.
     """
     for number in range(1, 5):
-        commit(store, data="people", key=f"k{number}", content=b"release")
+        commit(store, data_digest="people", key=f"k{number}", content=b"release")
     tamper_with(path, change)
     with pytest.raises(DamagedLedger) as caught:
         Store(path, settings=SETTINGS)
@@ -176,13 +182,13 @@ def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, pat
 
     The next reading refuses it as damage.
     """
-    commit(store, data="people", key="a", content=b"a")
+    commit(store, data_digest="people", key="a", content=b"a")
     older = path.with_name("older")
     other = path.with_name("other.db")
     shutil.copy(path, older)
-    commit(store, data="people", key="b", content=b"b")
+    commit(store, data_digest="people", key="b", content=b"b")
     for key in "abc":
-        commit(Store(other, settings=SETTINGS), data="people", key=key, content=b"a")
+        commit(Store(other, settings=SETTINGS), data_digest="people", key=key, content=b"a")
     for file in (older, other):
         os.replace(file, path)
         with refused_parameter(
@@ -196,7 +202,11 @@ def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path)
     """Random bytes are flipped or the end is cut off; either the lines stay the same or the file is refused."""
     for number in range(6):
         commit(
-            store, data="people", key=f"k{number}", content=b"release " * 40, event="price " * 30
+            store,
+            data_digest="people",
+            key=f"k{number}",
+            content=b"release " * 40,
+            event="price " * 30,
         )
     total = path.read_bytes()
     lines = list(store.lines)
@@ -259,7 +269,7 @@ def test_a_commit_leaves_one_file_that_its_owner_alone_reads(path: Path, tmp_pat
     usual_umask = os.umask(0)
     try:
         store = Store(path, settings=SETTINGS)
-        commit(store, data="people", key="a", content=b"a")
+        commit(store, data_digest="people", key="a", content=b"a")
     finally:
         os.umask(usual_umask)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -274,7 +284,9 @@ def test_a_link_to_a_ledger_and_a_backup_are_the_ledger(
 ) -> None:
     """A charge through a symbolic link is a charge of the ledger; a backup by SQLite has the same lines."""
     (tmp_path / "link.db").symlink_to(path)
-    commit(Store(tmp_path / "link.db", settings=SETTINGS), data="people", key="a", content=b"a")
+    commit(
+        Store(tmp_path / "link.db", settings=SETTINGS), data_digest="people", key="a", content=b"a"
+    )
     store.read()
     assert len(store.lines) == 1
     with sqlite3.connect(path) as db, sqlite3.connect(tmp_path / "backup.db") as copied:
@@ -284,7 +296,7 @@ def test_a_link_to_a_ledger_and_a_backup_are_the_ledger(
 
 def test_charges_cannot_be_deleted_or_changed_by_accident(store: Store, path: Path) -> None:
     """SQL statements that delete or update lines are refused by triggers of the database."""
-    commit(store, data="people", key="a", content=b"a")
+    commit(store, data_digest="people", key="a", content=b"a")
     db = sqlite3.connect(path)
     for statement in ("DELETE FROM line", "UPDATE line SET event = ''"):
         with pytest.raises(sqlite3.IntegrityError, match="charges stay"):
@@ -355,7 +367,7 @@ def test_threads_with_one_store_get_one_release_for_each_key(store: Store) -> No
     def ask(number: int) -> None:
         for key in "abcde":
             actual.append(
-                (key, commit(store, data="people", key=key, content=str(number).encode()))
+                (key, commit(store, data_digest="people", key=key, content=str(number).encode()))
             )
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]

@@ -854,7 +854,7 @@ def test_a_fit_refuses_a_ledger_of_runs(data_with_labels: LabeledData, tmp_path:
     """
     ledger_of_runs = SharedLedger(tmp_path / "ledger", target_delta=1e-6, accountant=RdpAccountant)
     for num_charges, data_digest in enumerate(("one data set", "another"), start=1):
-        ledger_of_runs.account(data_digest).charge(
+        ledger_of_runs.account(data=data_digest).charge(
             GaussianEvent(noise_multiplier=9.0), adjacency="replace_one", key=data_digest
         )
         with pytest.raises(InvalidValue, match=r"^(ledger|data)=.*: expected"):

@@ -22,6 +22,9 @@ from tests.e2e.commands import Arguments
 from tests.refusals import ANY, refused_parameter
 
 # The aggregator of a session of hits, and the same aggregator and its shape as settings of a command.
+# Digests of two data sets.
+FIRST_DIGEST = "a" * 64
+OTHER_DIGEST = "b" * 64
 BOUNDARY = BoundaryTopK(selection_scale=20.0, test_std=5.0, target_hits=5, failure_prob=1e-10)
 SIZE = ["num_queries=2000", "num_labels=6", "num_teachers=400"]
 NOISE = ("selection_scale=20", "test_std=5", "target_hits=5", "failure_prob=1e-10")
@@ -190,9 +193,13 @@ def write_shared_ledger(path: Path, max_epsilon: float | None = None) -> SharedL
     shared = SharedLedger(
         path, target_delta=1e-6, accountant=RdpAccountant, max_epsilon=max_epsilon
     )
-    for data, multiplier, key in (("a", 2.0, "first"), ("b", 8.0, "first"), ("b", 8.0, "second")):
+    for data_digest, multiplier, key in (
+        (FIRST_DIGEST, 2.0, "first"),
+        (OTHER_DIGEST, 8.0, "first"),
+        (OTHER_DIGEST, 8.0, "second"),
+    ):
         event = GaussianEvent(noise_multiplier=multiplier)
-        shared.account(data=data * 64).charge(
+        shared.account(data=data_digest).charge(
             event, key=key, adjacency="replace_one", description="GaussianVotes"
         )
     return shared
@@ -218,11 +225,11 @@ def test_remaining_budget_of_a_ledger_is_what_it_admits(
     accounts = [
         (entry["data"], entry["num_releases"], entry["max_epsilon"]) for entry in (first, second)
     ]
-    assert accounts == [("a" * 64, 1, 4.0), ("b" * 64, 2, 4.0)]
+    assert accounts == [(FIRST_DIGEST, 1, 4.0), (OTHER_DIGEST, 2, 4.0)]
     assert second["epsilon"] < first["epsilon"] <= 4.0
     assert second["more_releases"] > first["more_releases"] > 0
     assert first["target_epsilon"] < second["target_epsilon"] < 4.0
-    account = shared.account(data="b" * 64)
+    account = shared.account(data=OTHER_DIGEST)
     release = GaussianVotes(noise_std=400.0)
     assert (
         account.affords(release.event_for(num_queries=100, num_labels=10, num_teachers=400))
@@ -305,9 +312,9 @@ def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
     (line,) = output_of(arguments=[f"ledger={shared.path}", "format=json"]).splitlines()
     (first, second) = json.loads(line)["accounts"]
     assert list(first) == ["data", "spent_epsilon", "delta", "cap", *UNIT, "charges"]
-    account = shared.account(data="b" * 64)
+    account = shared.account(data=OTHER_DIGEST)
     entry = shared.entries[0]
-    assert (second["data"], second["delta"], second["cap"]) == ("b" * 64, 1e-6, 4.0)
+    assert (second["data"], second["delta"], second["cap"]) == (OTHER_DIGEST, 1e-6, 4.0)
     assert second["spent_epsilon"] == account.spent_epsilon
     assert [list(charge) for charge in first["charges"]] == [CHARGE]
     gaussian = (

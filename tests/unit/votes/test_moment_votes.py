@@ -187,9 +187,9 @@ def pool_confidences() -> FloatArray:
     return np.random.default_rng(3).random(size=(3000, 2))
 
 
-@pytest.mark.parametrize("trust", [0.0, 0.5, 0.8])
+@pytest.mark.parametrize("own_confidence_share", [0.0, 0.5, 0.8])
 def test_trained_teachers_mix_student_and_own_confidences(
-    trust: float,
+    own_confidence_share: float,
     labels: BoolArray,
     own_confidences: FloatArray,
     pool_confidences: FloatArray,
@@ -197,7 +197,7 @@ def test_trained_teachers_mix_student_and_own_confidences(
     """A trained teacher's vote mixes the gradient against the student's probabilities and that
     against its own confidences.
 
-    `trust` is the weight of its own confidences.
+    `own_confidence_share` is the weight of its own confidences.
     """
     excess = (own_confidences - labels).mean(axis=0)
     student_on_own = expit(OWN_FEATURES @ STUDENT_WEIGHTS)
@@ -205,12 +205,14 @@ def test_trained_teachers_mix_student_and_own_confidences(
     against_student = OWN_FEATURES.T @ (labels - student_on_own) / 20
     on_own = OWN_FEATURES.T @ (labels - own_confidences + excess) / 20
     on_pool = PUBLIC_FEATURES.T @ (pool_confidences - excess - student_on_pool) / 3000
-    expected = (1 - trust) * against_student + trust * (on_own + on_pool)
+    expected = (1 - own_confidence_share) * against_student + own_confidence_share * (
+        on_own + on_pool
+    )
     vote = vote_of_trained_teacher(
         labels=labels,
         own_confidences=own_confidences,
         pool_confidences=pool_confidences,
-        recipe=Recipe(trust=trust),
+        recipe=Recipe(trust=own_confidence_share),
     )
     np.testing.assert_allclose(vote, expected, atol=2e-4)
 

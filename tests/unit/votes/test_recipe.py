@@ -12,6 +12,7 @@ from pate.votes import DEFAULT_RECIPE, Recipe, VoteShape
 from pate.votes.made_up import MadeUpVotes
 from tests.refusals import refused_parameter
 
+OWN_CONFIDENCE_SHARE = 0.25
 VOTE_SHAPE = VoteShape(num_queries=100, num_labels=5, num_teachers=300)
 FIELDS = [item.name for item in fields(Recipe)]
 
@@ -70,7 +71,10 @@ def test_list_in_a_file_becomes_a_tuple() -> None:
 @pytest.mark.parametrize(
     ("numpy_recipe", "plain_recipe"),
     [
-        (Recipe(trust=np.float64(0.25)), Recipe(trust=0.25)),
+        (
+            Recipe(trust=np.float64(OWN_CONFIDENCE_SHARE)),
+            Recipe(trust=OWN_CONFIDENCE_SHARE),
+        ),
         (Recipe(trust=1), Recipe(trust=1.0)),
         (Recipe(num_rounds=np.int64(10)), Recipe(num_rounds=10)),  # type: ignore[arg-type]
         (
@@ -106,13 +110,14 @@ def test_only_changed_fields_of_a_recipe_are_published() -> None:
     """The default recipe has no changes and an empty repr; a recipe with another trust has this change only."""
     assert repr(DEFAULT_RECIPE) == "Recipe()"
     assert DEFAULT_RECIPE.changes() == {}
-    assert Recipe(trust=0.25).changes() == {"trust": 0.25}
+    assert Recipe(trust=OWN_CONFIDENCE_SHARE).changes() == {"trust": OWN_CONFIDENCE_SHARE}
 
 
 def test_an_aggregator_takes_a_recipe_by_its_fields() -> None:
     """An aggregator given a dictionary of fields has the recipe of these fields; a text is refused."""
-    recipe: Any = {"trust": 0.25}
-    assert CenteredVotes(noise_multiplier=1.0, recipe=recipe).recipe == Recipe(trust=0.25)
+    recipe: Any = {"trust": OWN_CONFIDENCE_SHARE}
+    aggregator = CenteredVotes(noise_multiplier=1.0, recipe=recipe)
+    assert aggregator.recipe == Recipe(trust=OWN_CONFIDENCE_SHARE)
     text_in_place_of_recipe: Any = "trust"
     with refused_parameter("recipe", value="str"):
         CenteredVotes(noise_multiplier=1.0, recipe=text_in_place_of_recipe)

@@ -212,7 +212,7 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
         release(plan=other, paths=votes["bits"][:3], folder=tmp_path / "second")
     event = NOISE.event_for(num_queries=1, num_labels=1, num_teachers=1)
     account = SharedLedger(other_ledger, target_delta=1e-5, accountant=RdpAccountant).account(
-        "others"
+        data="others"
     )
     account.charge(event, adjacency="replace_one", key="x")
     with refused_parameter("ledger", value=ANY, rule_words="new file"):
