@@ -7,23 +7,23 @@ from scipy.stats import chi2
 _SMALLEST_EXPECTED = 10.0
 
 
-def p_value(
-    outcome_counts: Mapping[Hashable, int], distribution: Mapping[Hashable, float]
+def chi_square_p_value(
+    count_by_outcome: Mapping[Hashable, int], prob_by_outcome: Mapping[Hashable, float]
 ) -> float:
     """Returns the p-value of a chi-square test of counted outcomes against an exact distribution.
 
     Rare outcomes are pooled; an impossible outcome gives 0.
     """
-    total = sum(outcome_counts.values())
-    if any(distribution.get(outcome, 0.0) == 0 for outcome in outcome_counts):
+    total = sum(count_by_outcome.values())
+    if any(prob_by_outcome.get(outcome, 0.0) == 0 for outcome in count_by_outcome):
         return 0.0
     pooled_count = 0.0
     pooled_expected = 0.0
     statistic = 0.0
     cells = 0
-    for outcome, probability in distribution.items():
+    for outcome, probability in prob_by_outcome.items():
         expected = total * probability
-        count = outcome_counts.get(outcome, 0)
+        count = count_by_outcome.get(outcome, 0)
         if expected < _SMALLEST_EXPECTED:
             pooled_count = pooled_count + count
             pooled_expected = pooled_expected + expected

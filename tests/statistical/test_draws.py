@@ -14,7 +14,7 @@ from pate.mechanisms import GapSelection, StabilityTest, optimal_stability_table
 from pate.mechanisms.gap_selection import SELECTION_NOISES
 from tests.privacy.histograms import gaps_of
 from tests.privacy.rival_distributions import selection_distribution
-from tests.statistical.chi_square import p_value
+from tests.statistical.chi_square import chi_square_p_value
 
 DRAWS = 200_000
 VOTES = np.array([15, 12, 12, 7, 1])
@@ -85,7 +85,7 @@ def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(
                 strict=True,
             )
         )
-        p = p_value(outcome_counts=drawn, distribution=distribution)
+        p = chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=distribution)
         assert p > ACCEPTED if fits else p < REJECTED
 
 
@@ -100,9 +100,9 @@ def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_sca
     aggregator = AGGREGATORS[name]
     drawn = drawn_sets(aggregator)
     assert (
-        p_value(
-            outcome_counts=drawn,
-            distribution=aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS),
+        chi_square_p_value(
+            count_by_outcome=drawn,
+            prob_by_outcome=aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS),
         )
         > ACCEPTED
     )
@@ -111,9 +111,9 @@ def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_sca
         dataclasses.replace(aggregator, failure_prob=1.5 * aggregator.failure_prob),
     ):
         assert (
-            p_value(
-                outcome_counts=drawn,
-                distribution=wrong.distribution(VOTES, num_teachers=NUM_TEACHERS),
+            chi_square_p_value(
+                count_by_outcome=drawn,
+                prob_by_outcome=wrong.distribution(VOTES, num_teachers=NUM_TEACHERS),
             )
             < REJECTED
         )
@@ -134,9 +134,9 @@ def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_anot
     )
     drawn = drawn_sets(aggregator, draws=3 * DRAWS if k == 1 else DRAWS)
     assert (
-        p_value(
-            outcome_counts=drawn,
-            distribution=aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS),
+        chi_square_p_value(
+            count_by_outcome=drawn,
+            prob_by_outcome=aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS),
         )
         > ACCEPTED
     )
@@ -147,7 +147,7 @@ def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_anot
         dataclasses.replace(aggregator, penalty=1.0),
     ):
         distribution = wrong.distribution(VOTES, num_teachers=NUM_TEACHERS)
-        assert p_value(outcome_counts=drawn, distribution=distribution) < REJECTED
+        assert chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=distribution) < REJECTED
 
 
 @pytest.mark.parametrize("make", [StabilityTest.gaussian, StabilityTest.laplace])
@@ -196,8 +196,12 @@ def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
             for code in range(8)
         }
 
-    assert p_value(outcome_counts=codes, distribution=distribution(std=3.0)) > ACCEPTED
-    assert p_value(outcome_counts=codes, distribution=distribution(std=2.7)) < REJECTED
+    assert (
+        chi_square_p_value(count_by_outcome=codes, prob_by_outcome=distribution(std=3.0)) > ACCEPTED
+    )
+    assert (
+        chi_square_p_value(count_by_outcome=codes, prob_by_outcome=distribution(std=2.7)) < REJECTED
+    )
 
 
 def test_outcomes_of_neighboring_queries_are_independent() -> None:
@@ -212,5 +216,8 @@ def test_outcomes_of_neighboring_queries_are_independent() -> None:
     probs = {0: 1 - answered, 1: answered}
     distribution = {2 * a + b: probs[a] * probs[b] for a in (0, 1) for b in (0, 1)}
     assert (
-        p_value(outcome_counts=counts_of(2 * first + second), distribution=distribution) > ACCEPTED
+        chi_square_p_value(
+            count_by_outcome=counts_of(2 * first + second), prob_by_outcome=distribution
+        )
+        > ACCEPTED
     )

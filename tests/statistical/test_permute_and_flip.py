@@ -11,7 +11,7 @@ from pate.mechanisms import PeelingTopK, PermuteAndFlipTopK
 from pate.mechanisms.noise.exponential_coins import draw_lucky_place, draw_thinned_places
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import exponential_argmax, largest_distribution
-from tests.statistical.chi_square import p_value
+from tests.statistical.chi_square import chi_square_p_value
 
 DRAWS = 8_000
 ACCEPTED = 1e-4
@@ -34,9 +34,15 @@ def test_coins_follow_the_exact_distribution() -> None:
     mechanism = PermuteAndFlipTopK(k=3, epsilon=4.0)
     rng = np.random.default_rng(3)
     drawn = Counter(map(tuple, mechanism(np.tile(TIED, (3 * DRAWS, 1)), rng=rng).indices.tolist()))
-    assert p_value(outcome_counts=drawn, distribution=mechanism.distribution(TIED)) > ACCEPTED
+    assert (
+        chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=mechanism.distribution(TIED))
+        > ACCEPTED
+    )
     for wrong in (PeelingTopK(k=3, epsilon=4.0), dataclasses.replace(mechanism, epsilon=5.2)):
-        assert p_value(outcome_counts=drawn, distribution=wrong.distribution(TIED)) < REJECTED
+        assert (
+            chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=wrong.distribution(TIED))
+            < REJECTED
+        )
 
 
 def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int], float]:
@@ -77,22 +83,23 @@ def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_cla
     assert all(len(set(row)) == 5 for row in draws.tolist())
     drawn = Counter(map(tuple, LONG[draws[:, :2]].tolist()))
     assert (
-        p_value(
-            outcome_counts=drawn,
-            distribution=distribution_of_two_picks(scale=5.0, noise="exponential"),
+        chi_square_p_value(
+            count_by_outcome=drawn,
+            prob_by_outcome=distribution_of_two_picks(scale=5.0, noise="exponential"),
         )
         > ACCEPTED
     )
     assert (
-        p_value(
-            outcome_counts=drawn,
-            distribution=distribution_of_two_picks(scale=6.0, noise="exponential"),
+        chi_square_p_value(
+            count_by_outcome=drawn,
+            prob_by_outcome=distribution_of_two_picks(scale=6.0, noise="exponential"),
         )
         < REJECTED
     )
     assert (
-        p_value(
-            outcome_counts=drawn, distribution=distribution_of_two_picks(scale=5.0, noise="gumbel")
+        chi_square_p_value(
+            count_by_outcome=drawn,
+            prob_by_outcome=distribution_of_two_picks(scale=5.0, noise="gumbel"),
         )
         < 1e-6
     )
@@ -150,8 +157,8 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
             chances[(int(numbers[place]),)] += float(chance)
         return dict(chances)
 
-    assert p_value(outcome_counts=found, distribution=expected(scale)) > ACCEPTED
-    assert p_value(outcome_counts=found, distribution=expected(1.4 * scale)) < 1e-9
+    assert chi_square_p_value(count_by_outcome=found, prob_by_outcome=expected(scale)) > ACCEPTED
+    assert chi_square_p_value(count_by_outcome=found, prob_by_outcome=expected(1.4 * scale)) < 1e-9
     same = [
         drawn.count(place)
         for place in np.flatnonzero(numbers == (4 if scale == 3.0 else 19))[:40].tolist()

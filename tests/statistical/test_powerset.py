@@ -11,7 +11,7 @@ from scipy.stats import kstest
 from pate.aggregators import PowersetGNMax
 from pate.mechanisms.noise.drawn_noise import draw_largest
 from tests.privacy.rival_distributions import noisy_max_distribution
-from tests.statistical.chi_square import p_value
+from tests.statistical.chi_square import chi_square_p_value
 
 DRAWS = 60_000
 ACCEPTED = 1e-4
@@ -40,7 +40,7 @@ def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: i
             4 * a + 2 * b + c: prob
             for (a, b, c), prob in zip(sets, distribution.tolist(), strict=True)
         }
-        p = p_value(outcome_counts=drawn, distribution=prob_of_code)
+        p = chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=prob_of_code)
         assert p > ACCEPTED if fits else p < REJECTED
 
 

@@ -10,7 +10,7 @@ from scipy.stats import kstest
 
 from pate.mechanisms.noise.discrete_gaussian import DiscreteGaussian
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
-from tests.statistical.chi_square import p_value
+from tests.statistical.chi_square import chi_square_p_value
 
 
 def rounded_gaussian(std: float) -> dict[int, float]:
@@ -45,8 +45,11 @@ def test_whole_numbers_have_their_mass_and_not_that_of_wider_noise(
     The distribution of noise wider by the factor `wrong` is rejected.
     """
     drawn = Counter(kind(width).sample(shape=(60_000,), rng=np.random.default_rng(5)).tolist())
-    assert p_value(outcome_counts=drawn, distribution=law(width)) > 1e-3
-    assert width < 0.1 or p_value(outcome_counts=drawn, distribution=law(width * wrong)) < 1e-6
+    assert chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=law(width)) > 1e-3
+    assert (
+        width < 0.1
+        or chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=law(width * wrong)) < 1e-6
+    )
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ from pate.mechanisms import (
     StabilityTest,
 )
 from tests.refusals import ANY, refused_parameter
-from tests.statistical.chi_square import p_value
+from tests.statistical.chi_square import chi_square_p_value
 
 DRAWS = 20_000
 VOTES = np.array([9, 6, 1])
@@ -107,7 +107,7 @@ def test_two_runs_are_independent_and_compared_in_order() -> None:
         (first, second): float(distribution[first] * distribution[second])
         for first, second in product(range(4), repeat=2)
     }
-    assert p_value(outcome_counts=pairs, distribution=joint) > 1e-4
+    assert chi_square_p_value(count_by_outcome=pairs, prob_by_outcome=joint) > 1e-4
     np.testing.assert_array_equal(selected.in_target, selected.first != selected.second)
 
     ranked = RunTwice(OneShotTopK(k=2, epsilon=1.0))(

@@ -31,7 +31,7 @@ from pate.mechanisms.top_k.mechanism import TopKMechanism
 from pate.mechanisms.top_k.sorted_counts import stable_sort
 from pate.validation import InvalidValue
 from tests.refusals import ANY, refused_parameter
-from tests.statistical.chi_square import p_value
+from tests.statistical.chi_square import chi_square_p_value
 
 PURE: list[Callable[..., TopKMechanism]] = [
     PeelingTopK,
@@ -80,7 +80,7 @@ def test_draws_follow_the_exact_distribution(mechanism: TopKMechanism) -> None:
     distribution = mechanism.distribution(counts)
     assert sum(distribution.values()) == pytest.approx(1, abs=1e-12)
     outcome_counts = Counter(map(tuple, outcome.indices.tolist()))
-    assert p_value(outcome_counts=outcome_counts, distribution=distribution) > 1e-4
+    assert chi_square_p_value(count_by_outcome=outcome_counts, prob_by_outcome=distribution) > 1e-4
     assert outcome.answered.tolist() == (outcome.indices[:, 0] >= 0).tolist()
 
 

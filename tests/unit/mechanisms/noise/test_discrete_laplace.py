@@ -10,7 +10,7 @@ import pytest
 from pate.mechanisms import DiscreteLaplace
 from pate.mechanisms.noise.discrete_laplace import toss_exponential_coins
 from tests.refusals import ANY, refused_parameter
-from tests.statistical.chi_square import p_value
+from tests.statistical.chi_square import chi_square_p_value
 
 NUM_DRAWS = 40_000
 
@@ -30,8 +30,11 @@ def test_draws_follow_the_masses(rate: float | Fraction) -> None:
     narrower_noise = DiscreteLaplace.at_most(float(rate) * 1.05)
     draws = noise.sample(shape=(NUM_DRAWS,), rng=np.random.default_rng(11))
     draw_counts = Counter(draws.tolist())
-    assert p_value(outcome_counts=draw_counts, distribution=masses_of(noise)) > 1e-4
-    assert p_value(outcome_counts=draw_counts, distribution=masses_of(narrower_noise)) < 1e-4
+    assert chi_square_p_value(count_by_outcome=draw_counts, prob_by_outcome=masses_of(noise)) > 1e-4
+    assert (
+        chi_square_p_value(count_by_outcome=draw_counts, prob_by_outcome=masses_of(narrower_noise))
+        < 1e-4
+    )
 
 
 @pytest.mark.parametrize(("numerator", "denominator"), [(0, 7), (1, 3), (7, 7), (2**31, 2**32)])
