@@ -1,6 +1,5 @@
 """Page in a browser, opened as one of four readers, and the faults that this reader meets."""
 
-import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -74,14 +73,6 @@ def show(page: Any, reader: Reader) -> None:
     page.set_viewport_size({"width": reader.width, "height": 900})
     page_height = page.evaluate("document.documentElement.scrollHeight")
     page.set_viewport_size({"width": reader.width, "height": page_height})
-
-
-def num_sheets(browser: Any, path: Path) -> int:
-    """Returns the number of A4 sheets that a page takes in print."""
-    with opened(browser, path) as (page, _):
-        return len(
-            re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4", prefer_css_page_size=True))
-        )
 
 
 @contextmanager

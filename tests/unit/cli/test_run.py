@@ -440,15 +440,18 @@ def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, caps
     shows their shares.
     """
 
-    def result_with_share(share: float, ceiling: str) -> dict[str, Any]:
-        return job_result(score=0.2) | {"share_of_reachable": share, "ceiling": ceiling}
+    def result_of_job(share_of_reachable: float, ceiling: str) -> dict[str, Any]:
+        return job_result(score=0.2) | {
+            "share_of_reachable": share_of_reachable,
+            "ceiling": ceiling,
+        }
 
     rows = rows_of_sweep(
         folder=tmp_path,
         results_by_overrides=[
-            ("seed=0", result_with_share(share=0.439, ceiling="all_records_model")),
-            ("seed=1", result_with_share(share=1.109, ceiling="true_label_student")),
-            ("seed=2", result_with_share(share=0.451, ceiling="all_records_model")),
+            ("seed=0", result_of_job(share_of_reachable=0.439, ceiling="all_records_model")),
+            ("seed=1", result_of_job(share_of_reachable=1.109, ceiling="true_label_student")),
+            ("seed=2", result_of_job(share_of_reachable=0.451, ceiling="all_records_model")),
         ],
     )
     text = capsys.readouterr().out
@@ -461,7 +464,7 @@ def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, caps
         "true_label_student",
         "all_records_model",
     ]
-    by_student = result_with_share(share=1.109, ceiling="true_label_student")
+    by_student = result_of_job(share_of_reachable=1.109, ceiling="true_label_student")
     rows_of_sweep(
         folder=tmp_path, results_by_overrides=[("seed=0", by_student), ("seed=1", by_student)]
     )

@@ -47,14 +47,14 @@ def records_of(
 
 
 def question_of(
-    records: RoundRecords, *, clip: float = 0.4, weight_std: float = 1.0
+    round_records: RoundRecords, *, clip: float = 0.4, weight_std: float = 1.0
 ) -> RoundQuestion:
     """Returns the question of a round, whose student has random weights of the given standard deviation."""
     rng = np.random.default_rng(1)
     return RoundQuestion(
-        weights=weight_std * rng.normal(size=(records.width, NUM_LABELS)),
+        weights=weight_std * rng.normal(size=(round_records.width, NUM_LABELS)),
         label_scale=np.array([1.0, 0.5, 2.0]),
-        clipped_moments=ClippedMoments(clip=clip, num_teachers=records.num_teachers),
+        clipped_moments=ClippedMoments(clip=clip, num_teachers=round_records.num_teachers),
     )
 
 

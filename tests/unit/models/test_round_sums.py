@@ -28,9 +28,9 @@ from tests.refusals import refused_parameter
 from tests.unit.models.small_rounds import deadly_question, question_of, records_of
 
 
-def sum_in_threads(records: RoundRecords, question: RoundQuestion) -> IntArray:
+def sum_of_votes(round_records: RoundRecords, question: RoundQuestion) -> IntArray:
     """Returns the sum of a round in the threads of this process."""
-    return ThreadSums(records).total(question)
+    return ThreadSums(round_records).total(question)
 
 
 @pytest.fixture
@@ -59,9 +59,12 @@ def test_processes_sum_votes_to_the_numbers_of_threads(
     """Two rounds in one or three processes have the sums of threads. Teachers have weights, gaps and any size."""
     records = records_of(is_weighted=True, have_gaps=num_workers == 3)
     sums = close_at_test_end(ProcessesEngine(num_workers=num_workers).round_sums(records))
-    for question in (question_of(records=records), question_of(records=records, clip=3.0)):
+    for question in (
+        question_of(round_records=records),
+        question_of(round_records=records, clip=3.0),
+    ):
         np.testing.assert_array_equal(
-            sums.total(question), sum_in_threads(records=records, question=question)
+            sums.total(question), sum_of_votes(round_records=records, question=question)
         )
 
 
@@ -73,12 +76,12 @@ def test_a_process_killed_in_a_round_is_replaced(
     """A worker is killed while it computes its part of a round. The round has the sum of threads."""
     records = records_of()
     sums = close_at_test_end(ProcessesEngine(num_workers=2).round_sums(records))
-    question = question_of(records=records)
+    question = question_of(round_records=records)
     sums.total(question)
     marker_file = tmp_path / "died"
     total = sums.total(deadly_question(question=question, marker_file=str(marker_file)))
     assert marker_file.exists()
-    np.testing.assert_array_equal(total, sum_in_threads(records=records, question=question))
+    np.testing.assert_array_equal(total, sum_of_votes(round_records=records, question=question))
 
 
 class CountedInputs:
@@ -121,9 +124,9 @@ def test_a_process_killed_while_it_is_filled_gets_all_records_again(
     counted_inputs = CountedInputs(inputs=records.inputs, on_third_read=kill_worker)
     counted_records = replace(records, inputs=counted_inputs)
     sums = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(counted_records))
-    question = question_of(records=records)
+    question = question_of(round_records=records)
     np.testing.assert_array_equal(
-        sums.total(question), sum_in_threads(records=records, question=question)
+        sums.total(question), sum_of_votes(round_records=records, question=question)
     )
 
 
@@ -140,7 +143,7 @@ def test_processes_that_die_too_often_end_the_run_in_one_line(
         r"rounds that were drawn are in the ledger, and are not drawn again$"
     )
     with pytest.raises(WorkersLost, match=rule) as raised:
-        sums.total(deadly_question(question=question_of(records=records)))
+        sums.total(deadly_question(question=question_of(round_records=records)))
     assert isinstance(raised.value, OSError)  # Commands print such an error in one line.
 
 
@@ -153,7 +156,7 @@ def test_an_error_in_a_process_is_raised_here_under_its_name(close_at_test_end: 
     sums = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(records))
     for _ in range(2):
         with refused_parameter("inputs", value="NaN or infinity"):
-            sums.total(question_of(records=records))
+            sums.total(question_of(round_records=records))
 
 
 @pytest.mark.process
@@ -165,17 +168,17 @@ def test_a_round_after_an_interrupted_one_gets_its_own_answer(
     records = records_of()
     sums = close_at_test_end(ProcessesEngine(num_workers=2).round_sums(records))
     assert isinstance(sums, WorkerSums)
-    sums.total(question_of(records=records))
+    sums.total(question_of(round_records=records))
     worker: Any = sums._worker_slots[0].worker
     for number in range(5):
         os.kill(worker._process.pid, signal.SIGSTOP)
         threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
         with pytest.raises(KeyboardInterrupt):
-            sums.total(question_of(records=records, clip=3.0))
+            sums.total(question_of(round_records=records, clip=3.0))
         threading.Timer(0.1, os.kill, [worker._process.pid, signal.SIGCONT]).start()
-        question = question_of(records=records, weight_std=number + 2.0)
+        question = question_of(round_records=records, weight_std=number + 2.0)
         np.testing.assert_array_equal(
-            sums.total(question), sum_in_threads(records=records, question=question)
+            sums.total(question), sum_of_votes(round_records=records, question=question)
         )
 
 
@@ -200,7 +203,7 @@ def test_closed_sums_have_no_process_left(close_at_test_end: CloseAtEnd) -> None
 
         def sum_round() -> None:
             try:
-                sums.total(question_of(records=records))
+                sums.total(question_of(round_records=records))
             except WorkersLost as error:
                 failures.append(error)
 
@@ -277,9 +280,9 @@ def test_an_engine_of_one_process_without_gpu_sums_in_threads(engine: Engine) ->
     assert isinstance(engine.round_sums(records_of()), ThreadSums)
 
 
-def gpu_sums_on_processor(records: RoundRecords) -> GpuSums:
+def gpu_sums_on_processor(round_records: RoundRecords) -> GpuSums:
     """Returns sums by the code for a GPU, whose tensors lie on the processor."""
-    return GpuSums(records, device=torch.device("cpu"))
+    return GpuSums(round_records, device=torch.device("cpu"))
 
 
 @pytest.mark.parametrize(
@@ -291,9 +294,9 @@ def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
     """All probabilities are 1/2 on every machine, so single records have the sum of threads to the last step."""
     records = records_of(teacher_sizes=(1,) * 50, is_weighted=is_weighted, have_gaps=have_gaps)
     for clip in (0.3, 3.0):
-        question = question_of(records=records, clip=clip, weight_std=0.0)
-        total = gpu_sums_on_processor(records=records).total(question)
-        np.testing.assert_array_equal(total, sum_in_threads(records=records, question=question))
+        question = question_of(round_records=records, clip=clip, weight_std=0.0)
+        total = gpu_sums_on_processor(round_records=records).total(question)
+        np.testing.assert_array_equal(total, sum_of_votes(round_records=records, question=question))
 
 
 @pytest.mark.parametrize("size", [1, 3, 40])
@@ -301,20 +304,20 @@ def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPa
     """Teachers of any size, in several blocks, have the sum of threads within a thousandth of a clip each."""
     monkeypatch.setattr("pate.models.gpu_sums._MAX_ROWS", 64)
     records = records_of(teacher_sizes=(size,) * 9, is_weighted=True, have_gaps=size == 3)
-    question = question_of(records=records)
+    question = question_of(round_records=records)
     moments = question.clipped_moments
-    gpu_total = gpu_sums_on_processor(records=records).total(question)
-    difference = gpu_total - sum_in_threads(records=records, question=question)
+    gpu_total = gpu_sums_on_processor(round_records=records).total(question)
+    difference = gpu_total - sum_of_votes(round_records=records, question=question)
     assert np.linalg.norm(difference * moments.step) < 9e-3 * moments.clip
 
 
 def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The records of one teacher are read in three parts. The sum is that of one part."""
     records = records_of(teacher_sizes=(1, 150))
-    question = question_of(records=records)
-    sum_in_one_part = gpu_sums_on_processor(records=records).total(question)
+    question = question_of(round_records=records)
+    sum_in_one_part = gpu_sums_on_processor(round_records=records).total(question)
     monkeypatch.setattr("pate.models.gpu_sums._MAX_ROWS", 64)
-    sums = gpu_sums_on_processor(records=records)
+    sums = gpu_sums_on_processor(round_records=records)
     np.testing.assert_allclose(sums.total(question), sum_in_one_part, atol=1)
     sums.close()
     # The tensors are made again for this sum.
@@ -324,9 +327,9 @@ def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPat
 def test_a_gpu_refuses_inputs_without_numbers() -> None:
     """A student whose weights are NaN is refused before anything is summed."""
     records = records_of()
-    question = replace(question_of(records=records), label_scale=np.array([np.nan, 1.0, 1.0]))
+    question = replace(question_of(round_records=records), label_scale=np.array([np.nan, 1.0, 1.0]))
     with refused_parameter("votes", value="NaN or infinity"):
-        gpu_sums_on_processor(records=records).total(question)
+        gpu_sums_on_processor(round_records=records).total(question)
 
 
 @pytest.mark.process
@@ -339,7 +342,7 @@ def test_records_of_a_lost_node_go_to_another_node() -> None:
     """
     pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
     records = records_of()
-    question = question_of(records=records)
+    question = question_of(round_records=records)
     with RayNodes() as nodes:
         sums = RayEngine(address=nodes.address).round_sums(records)
         try:
@@ -351,7 +354,7 @@ def test_records_of_a_lost_node_go_to_another_node() -> None:
             assert any(slot.has_died for slot in sums._worker_slots)
         finally:
             sums.close()
-    np.testing.assert_array_equal(before, sum_in_threads(records=records, question=question))
+    np.testing.assert_array_equal(before, sum_of_votes(round_records=records, question=question))
 
 
 @pytest.fixture(scope="module")
@@ -371,9 +374,12 @@ def test_ray_sums_votes_to_the_numbers_of_threads(close_at_test_end: CloseAtEnd)
     """Two rounds in the actors of a cluster have the sums of threads. Teachers have weights and any size."""
     records = records_of(is_weighted=True)
     sums = close_at_test_end(RayEngine().round_sums(records))
-    for question in (question_of(records=records), question_of(records=records, clip=3.0)):
+    for question in (
+        question_of(round_records=records),
+        question_of(round_records=records, clip=3.0),
+    ):
         np.testing.assert_array_equal(
-            sums.total(question), sum_in_threads(records=records, question=question)
+            sums.total(question), sum_of_votes(round_records=records, question=question)
         )
 
 
@@ -386,11 +392,11 @@ def test_an_actor_killed_in_a_round_is_replaced(
 ) -> None:
     """An actor is killed while it computes. The round has the sum of threads; too many deaths are one line."""
     records = records_of()
-    question = question_of(records=records)
+    question = question_of(round_records=records)
     sums = close_at_test_end(RayEngine(max_retries=1).round_sums(records))
     marker_file = tmp_path / "died"
     total = sums.total(deadly_question(question=question, marker_file=str(marker_file)))
     assert marker_file.exists()
-    np.testing.assert_array_equal(total, sum_in_threads(records=records, question=question))
+    np.testing.assert_array_equal(total, sum_of_votes(round_records=records, question=question))
     with pytest.raises(WorkersLost, match=r"^Ray lost a worker or node [23] times \(Actor\w+\); "):
         sums.total(deadly_question(question=question))

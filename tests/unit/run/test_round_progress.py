@@ -62,10 +62,10 @@ def test_rows_that_are_read_after_the_stage_are_not_reported() -> None:
     )
     reported: list[int] = []
     with Rounds(votes, num_rounds=1).reporting_rows(reported.append):
-        votes.total(question_of(records=records))
+        votes.total(question_of(round_records=records))
         assert sum(reported) == len(records.labels)
         votes.close()
-    votes.total(question_of(records=records))
+    votes.total(question_of(round_records=records))
     assert sum(reported) == len(records.labels)
 
 

@@ -75,23 +75,23 @@ def records_of(
     )
 
 
-def plain_sum_of_votes(records: RoundRecords) -> IntArray:
+def plain_sum_of_votes(round_records: RoundRecords) -> IntArray:
     """Returns the sum of all votes, from one teacher at a time and all residuals in doubles at once."""
-    features = np.trunc(DIRECTIONS.with_constant(records.inputs) * 2.0**14)
+    features = np.trunc(DIRECTIONS.with_constant(round_records.inputs) * 2.0**14)
     half_weights = QUESTION.weights / 2**15
     bits = 38 - int(np.frexp(np.linalg.norm(half_weights, axis=0).max())[1])
     half_logits = np.ldexp(features @ np.trunc(np.ldexp(half_weights, bits)), -bits)
-    residuals = records.labels - 0.5 * (1 + np.tanh(half_logits.astype(np.float32)))
+    residuals = round_records.labels - 0.5 * (1 + np.tanh(half_logits.astype(np.float32)))
     clipped = QUESTION.clipped_moments
     total = np.zeros(QUESTION.weights.shape, dtype=np.int64)
-    for teacher in range(records.num_teachers):
-        rows = np.flatnonzero(records.teacher_of == teacher)
+    for teacher in range(round_records.num_teachers):
+        rows = np.flatnonzero(round_records.teacher_of == teacher)
         if len(rows) == 0:
             continue
         scale = QUESTION.label_scale * np.sqrt(len(rows) / RECORDS_PER_TEACHER)
         own_features = features[rows]
         own_residuals = residuals[rows] * scale
-        weight = 1.0 if records.weights is None else float(records.weights[teacher])
+        weight = 1.0 if round_records.weights is None else float(round_records.weights[teacher])
         if len(rows) == 1:
             total += clipped.sum_of_single(own_features, residuals=own_residuals, weights=weight)
         elif len(rows) <= 32:
@@ -104,10 +104,10 @@ def plain_sum_of_votes(records: RoundRecords) -> IntArray:
     return total
 
 
-def total_over_shards(records: RoundRecords, num_shards: int) -> IntArray:
+def total_over_shards(round_records: RoundRecords, num_shards: int) -> IntArray:
     """Returns the sum over shards that are filled as workers fill them."""
     totals = []
-    for shard_records in records.shards(num_shards):
+    for shard_records in round_records.shards(num_shards):
         shard: RoundShard = pickle.loads(pickle.dumps(shard_records.empty_shard()))
         for block in shard_records.blocks():
             half = len(block.labels) // 2
@@ -136,12 +136,12 @@ def test_sums_have_the_bytes_of_a_plain_computation(
 ) -> None:
     """The sum over one, three and more shards than teachers equals the sum over single teachers."""
     records = records_of(teacher_sizes=teacher_sizes, are_weighted=are_weighted)
-    expected = plain_sum_of_votes(records=records)
+    expected = plain_sum_of_votes(round_records=records)
     assert np.any(expected)
     np.testing.assert_array_equal(ThreadSums(records).total(QUESTION), expected)
     for num_shards in (1, 3, 150):
         np.testing.assert_array_equal(
-            total_over_shards(records=records, num_shards=num_shards), expected
+            total_over_shards(round_records=records, num_shards=num_shards), expected
         )
 
 
@@ -157,7 +157,9 @@ def test_sums_have_the_same_bytes_with_any_storage_and_threads(
     with pool_of(num_threads):
         for _ in range(2):
             np.testing.assert_array_equal(sums.total(QUESTION), expected)
-        np.testing.assert_array_equal(total_over_shards(records=records, num_shards=2), expected)
+        np.testing.assert_array_equal(
+            total_over_shards(round_records=records, num_shards=2), expected
+        )
     sums.close()
     sums.close()
 
@@ -179,7 +181,7 @@ def test_records_without_a_teacher_have_no_vote() -> None:
     """Shards of no records at all have a sum of zeros."""
     records = records_of(teacher_sizes=np.zeros(3, dtype=np.int64))
     assert not ThreadSums(records).total(QUESTION).any()
-    assert not total_over_shards(records=records, num_shards=2).any()
+    assert not total_over_shards(round_records=records, num_shards=2).any()
 
 
 def test_records_of_single_teachers_are_not_copied() -> None:

@@ -53,8 +53,8 @@ def block_without_gpu() -> AbstractContextManager[object]:
 @pytest.fixture(scope="module")
 def shards(make_images):
     """Returns three shards of images."""
-    image_sets = [make_images(size=size, seed=size) for size in (17, 24, 9)]
-    return [Shard(inputs=images, labels=labels) for images, labels in image_sets]
+    labeled_image_sets = [make_images(size=size, seed=size) for size in (17, 24, 9)]
+    return [Shard(inputs=images, labels=labels) for images, labels in labeled_image_sets]
 
 
 @pytest.fixture(scope="module")

@@ -18,16 +18,16 @@ CPU = torch.device("cpu")
 RECIPE = AdamWRecipe(epochs=3, batch_size=8, learning_rate=3e-3, weight_decay=1e-2)
 
 
-def small_network(norm="group"):
+def small_network(norm_kind="group"):
     """Returns a network for images of 16 x 16 pixels in color, with four labels."""
-    return ConvNet(shape=(3, 16, 16), num_labels=4, width=8, blocks=1, norm=norm)
+    return ConvNet(shape=(3, 16, 16), num_labels=4, width=8, blocks=1, norm=norm_kind)
 
 
-def train_alone(images, labels, recipe=RECIPE, seed=0, norm="group"):
+def train_alone(images, labels, recipe=RECIPE, seed=0, norm_kind="group"):
     """Trains one network alone; returns its tensors and its losses."""
     rng = np.random.default_rng(seed)
     return fit_network(
-        network=small_network(norm=norm),
+        network=small_network(norm_kind=norm_kind),
         images=images,
         targets=labels.astype(np.float32),
         recipe=recipe,
@@ -36,13 +36,13 @@ def train_alone(images, labels, recipe=RECIPE, seed=0, norm="group"):
     )
 
 
-def train_side_by_side(image_sets, recipe, seeds, norm="group"):
+def train_side_by_side(labeled_image_sets, recipe, seeds, norm_kind="group"):
     """Trains one network for each pair of images and labels, side by side."""
-    targets = [labels.astype(np.float32) for _, labels in image_sets]
+    targets = [labels.astype(np.float32) for _, labels in labeled_image_sets]
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    images = [images for images, _ in image_sets]
+    images = [images for images, _ in labeled_image_sets]
     return fit_stacked(
-        network=small_network(norm=norm),
+        network=small_network(norm_kind=norm_kind),
         images=images,
         targets=targets,
         recipe=recipe,
@@ -96,14 +96,15 @@ def test_networks_trained_together_equal_networks_train_alone(make_images, norm,
         flip=True,
         precision=precision,
     )
-    image_sets = [make_images(size=size, seed=size) for size in sizes]
+    labeled_image_sets = [make_images(size=size, seed=size) for size in sizes]
+    network_seeds = [20 + number for number in range(len(sizes))]
     tensors, losses_of_networks = train_side_by_side(
-        image_sets=image_sets, recipe=recipe, seeds=sizes, norm=norm
+        labeled_image_sets=labeled_image_sets, recipe=recipe, seeds=network_seeds, norm_kind=norm
     )
     tolerance = 2e-3 if precision == "float32" else 0.05
-    for row, (images, labels) in enumerate(image_sets):
+    for row, (images, labels) in enumerate(labeled_image_sets):
         tensors_alone, losses = train_alone(
-            images=images, labels=labels, recipe=recipe, seed=sizes[row], norm=norm
+            images=images, labels=labels, recipe=recipe, seed=network_seeds[row], norm_kind=norm
         )
         np.testing.assert_allclose(losses_of_networks[row, : len(losses)], losses, atol=tolerance)
         assert np.isnan(losses_of_networks[row, len(losses) :]).all()
@@ -124,8 +125,10 @@ def test_the_overflow_of_one_network_does_not_change_another(make_images):
     )
 
     def tensors_with(factor):
-        image_sets = [(images, labels), (images * np.float32(factor), labels)]
-        tensors, _ = train_side_by_side(image_sets=image_sets, recipe=recipe, seeds=(1, 2))
+        labeled_image_sets = [(images, labels), (images * np.float32(factor), labels)]
+        tensors, _ = train_side_by_side(
+            labeled_image_sets=labeled_image_sets, recipe=recipe, seeds=(1, 2)
+        )
         return tensors
 
     usual = tensors_with(factor=1)
