@@ -19,7 +19,9 @@ def session_jobs() -> list[Job]:
 
 def _session() -> TargetCharging:
     """Returns a session with one boundary target and 100 hits."""
-    return TargetCharging.of_targets([boundary(epsilon=0.05)], target_hits=100, target_delta=1e-6)
+    return TargetCharging.of_targets(
+        [boundary(call_epsilon=0.05)], target_hits=100, target_delta=1e-6
+    )
 
 
 def _charges() -> Job:
@@ -73,7 +75,7 @@ def _batch() -> Job:
 
 def _price() -> Job:
     """Returns the job of a session's price."""
-    target = boundary(epsilon=0.05)
+    target = boundary(call_epsilon=0.05)
     price = best_session_price(target, target_hits=NUM_CALLS, target_delta=1e-6)
     return Job(
         name=f"price of a session of {NUM_CALLS:,} hits",

@@ -515,18 +515,18 @@ class Ledger:
         return self._store.register_owners(self._index.account, owners, allow_shared=allow_shared)
 
     def is_seed_used(
-        self, seed_name: str, *, except_release: str = "", except_price: Event | None = None
+        self, seed_name: str, *, except_release: str = "", own_price: Event | None = None
     ) -> bool:
         """Returns True if the file holds another release, of any data set, whose noise was drawn from a seed.
 
         Args:
             seed_name: the name of the seed.
             except_release: the text with which the keys of the caller's own release begin; it is left out.
-            except_price: the price of the caller's own release. A release of this data set at the same price is left
+            own_price: the price of the caller's own release. A release of this data set at the same price is left
                 out too, because both may be the same release; None leaves out no release for its price.
         """
         return self._index.is_seed_used(
-            seed_name, except_release=except_release, except_price=except_price
+            seed_name, except_release=except_release, own_price=own_price
         )
 
     def _payment_before_lock(self, pending: PendingCommit) -> _Payment | None:

@@ -249,16 +249,14 @@ class LedgerIndex:
             and seed_name_of_line(line, self._store.path) == seed_name
         ]
 
-    def is_seed_used(
-        self, seed_name: str, *, except_release: str, except_price: Event | None
-    ) -> bool:
+    def is_seed_used(self, seed_name: str, *, except_release: str, own_price: Event | None) -> bool:
         """Returns True if a charge of the file drew its noise from a seed.
 
         `Ledger.is_seed_used` explains the arguments.
         """
         for line in self.charges_with_seed(seed_name, except_release=except_release):
-            may_be_same_release = line.data == self.account and except_price is not None
-            if not (may_be_same_release and self.price_of(line.key) == except_price):
+            may_be_same_release = line.data == self.account and own_price is not None
+            if not (may_be_same_release and self.price_of(line.key) == own_price):
                 return True
         return False
 

@@ -37,28 +37,30 @@ class LinearPrograms:
 
     Each program maximizes the mean of its values, one for each type, over the probability distributions on the types.
     The mean of its first row has to be 0, and the mean of every other row at most 0. The values and rows of all
-    programs are weighted sums of the same M arrays, called parts. Each program may add values of its own.
+    programs are weighted sums of the same M arrays, the shared terms. Each program may add values of its own.
 
     Attributes:
-        parts: the parts, `[M, K]`.
-        weights: the weights of the parts in the values, and then in each row, `[B, 1 + R, M]`.
-        sizes: for the values and for each row, an upper bound on the sum of the absolute values of all terms that an
-            entry is the sum of, `[B, 1 + R]`.
-        own_values: the amounts that are added to the values of each program, `[B, K]`.
+        shared_terms: the M arrays, `[M, K]`.
+        term_weights: the weights of the shared terms in the values, and then in each row, `[B, 1 + R, M]`.
+        magnitude_bounds: for the values and for each row, an upper bound on the sum of the absolute values of all terms
+            that an entry is the sum of, `[B, 1 + R]`.
+        added_values: the amounts that are added to the values of each program, `[B, K]`.
     """
 
-    parts: FloatArray
-    weights: FloatArray
-    sizes: FloatArray
-    own_values: FloatArray
+    shared_terms: FloatArray
+    term_weights: FloatArray
+    magnitude_bounds: FloatArray
+    added_values: FloatArray
 
     def remainders(self, multipliers: FloatArray) -> FloatArray:
         """Returns v - y_1 r_1 - ... - y_R r_R of each program and type, `[B, K]`, for multipliers y, `[B, R]`.
 
         Here v are the values of a program, and r_1, ..., r_R its constraint rows.
         """
-        weights = self.weights[:, 0] - (multipliers[:, None] @ self.weights[:, 1:])[:, 0]
-        return np.asarray(weights @ self.parts + self.own_values)
+        sum_weights = (
+            self.term_weights[:, 0] - (multipliers[:, None] @ self.term_weights[:, 1:])[:, 0]
+        )
+        return np.asarray(sum_weights @ self.shared_terms + self.added_values)
 
     def bounds(self, multipliers: FloatArray, remainders: FloatArray) -> FloatArray:
         """Returns an upper bound on the optimum of each program, `[B]`; infinity where it exceeds double precision.
@@ -67,8 +69,10 @@ class LinearPrograms:
             multipliers: a multiplier for each constraint row, `[B, R]`; all but the first of a program are >= 0.
             remainders: the result of `remainders(multipliers)`, `[B, K]`.
         """
-        sizes = self.sizes[:, 0] + (np.abs(multipliers) * self.sizes[:, 1:]).sum(axis=1)
-        bounds = remainders.max(axis=1) + _ROUNDING * sizes
+        magnitudes = self.magnitude_bounds[:, 0] + (
+            np.abs(multipliers) * self.magnitude_bounds[:, 1:]
+        ).sum(axis=1)
+        bounds = remainders.max(axis=1) + _ROUNDING * magnitudes
         return np.where(np.isfinite(bounds), bounds, np.inf)
 
 
@@ -78,8 +82,8 @@ def best_multipliers(programs: LinearPrograms) -> tuple[FloatArray, FloatArray]:
     Both are 0 for a program that exceeds double precision, or whose values are all 0. The optima are approximate;
     `LinearPrograms.bounds` returns rigorous bounds for the multipliers.
     """
-    table = programs.weights @ programs.parts  # values and rows, `[B, 1 + R, K]`
-    table[:, 0] += programs.own_values
+    table = programs.term_weights @ programs.shared_terms  # values and rows, `[B, 1 + R, K]`
+    table[:, 0] += programs.added_values
     largest = np.abs(table).max(axis=2)
     prices = np.zeros_like(largest)
     is_solvable = (largest[:, 0] > 0) & np.isfinite(largest).all(axis=1)

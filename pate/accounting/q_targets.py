@@ -58,7 +58,7 @@ class QTarget:
         return other.epsilon <= self.epsilon and other.hit_prob >= self.hit_prob
 
 
-def not_prior(epsilon: float) -> QTarget:
+def not_prior(call_epsilon: float) -> QTarget:
     """Returns the q-target "every outcome except a predicted one" of an epsilon-DP call: q = 1 / (e^epsilon + 1).
 
     The caller may predict any outcome before the call. A hit is a call whose outcome differs from the prediction, and q
@@ -66,26 +66,26 @@ def not_prior(epsilon: float) -> QTarget:
     which publishes an outcome only if it lies in a given set. The value of q is tight.
 
     Args:
-        epsilon: the epsilon of the call, > 0.
+        call_epsilon: the epsilon of the call, > 0.
     """
-    shrink = math.exp(-require_positive("epsilon", epsilon))
-    return QTarget(epsilon=epsilon, hit_prob=shrink / (1 + shrink))
+    shrink = math.exp(-require_positive("call_epsilon", call_epsilon))
+    return QTarget(epsilon=call_epsilon, hit_prob=shrink / (1 + shrink))
 
 
-def revise(epsilon: float) -> QTarget:
+def revise(call_epsilon: float) -> QTarget:
     """Returns the q-target of a further test of a stored outcome of an epsilon-DP call.
 
     The test releases the stored outcome if it lies in a given set, which no earlier test of this outcome has used. A
     release is a hit. The test is priced as `not_prior(2 * epsilon)`. Each stored outcome gives at most one hit.
 
     Args:
-        epsilon: the epsilon of the call whose outcome is stored, > 0.
+        call_epsilon: the epsilon of the call whose outcome is stored, > 0.
     """
-    doubled_epsilon = 2 * require_positive("epsilon", epsilon)
+    doubled_epsilon = 2 * require_positive("call_epsilon", call_epsilon)
     return not_prior(doubled_epsilon)
 
 
-def boundary(epsilon: float) -> QTarget:
+def boundary(call_epsilon: float) -> QTarget:
     """Returns the q-target "boundary" of an epsilon-DP call in the boundary wrapper, with the paper's constants.
 
     The wrapper returns the extra outcome "boundary" with some probability, and otherwise runs the call
@@ -94,14 +94,16 @@ def boundary(epsilon: float) -> QTarget:
     `tight_boundary` costs less.
 
     Args:
-        epsilon: the epsilon of the call before it is wrapped, > 0.
+        call_epsilon: the epsilon of the call before it is wrapped, > 0.
     """
-    wrapped = 4 * require_positive("epsilon", epsilon) / 3
-    hit_prob = math.exp(-epsilon) * math.expm1(-wrapped) / (2 * math.expm1(-epsilon - wrapped))
+    wrapped = 4 * require_positive("call_epsilon", call_epsilon) / 3
+    hit_prob = (
+        math.exp(-call_epsilon) * math.expm1(-wrapped) / (2 * math.expm1(-call_epsilon - wrapped))
+    )
     return QTarget(epsilon=wrapped, hit_prob=hit_prob)
 
 
-def tight_boundary(epsilon: float) -> QTarget:
+def tight_boundary(call_epsilon: float) -> QTarget:
     """Returns the q-target "boundary" of an epsilon-DP call in the boundary wrapper, with tight constants.
 
     `boundary` explains the wrapper. An access to the private data (`QTarget`) is t-DP, where t is
@@ -110,17 +112,17 @@ def tight_boundary(epsilon: float) -> QTarget:
     q hold for all epsilon-DP calls.
 
     Args:
-        epsilon: the epsilon of the call before it is wrapped, > 0.
+        call_epsilon: the epsilon of the call before it is wrapped, > 0.
     """
-    lost = -math.expm1(-require_positive("epsilon", epsilon))  # 1 - e^-epsilon
-    wrapped = epsilon - math.log1p(-lost / 3)
+    lost = -math.expm1(-require_positive("call_epsilon", call_epsilon))  # 1 - e^-epsilon
+    wrapped = call_epsilon - math.log1p(-lost / 3)
     lost_wrapped = -math.expm1(-wrapped)  # 1 - e^-t
     denominator = 3 * lost + lost_wrapped - 2 * lost * lost_wrapped
-    hit_prob = math.exp(-epsilon) * lost_wrapped / denominator
+    hit_prob = math.exp(-call_epsilon) * lost_wrapped / denominator
     return QTarget(epsilon=wrapped, hit_prob=hit_prob)
 
 
-def between_thresholds(epsilon: float, *, width: float) -> QTarget:
+def between_thresholds(call_epsilon: float, *, width: float) -> QTarget:
     """Returns the q-target "between" of a call that compares a noisy value with two thresholds.
 
     The call adds Laplace noise of scale 1 / epsilon to a value of sensitivity 1, and returns "below", "between" or
@@ -128,15 +130,15 @@ def between_thresholds(epsilon: float, *, width: float) -> QTarget:
     which is tight. The same q holds for integer values and thresholds with discrete Laplace noise.
 
     Args:
-        epsilon: the epsilon of the call, > 0.
+        call_epsilon: the epsilon of the call, > 0.
         width: the distance of the two thresholds, > 0; for a value of sensitivity s, the distance divided by s.
     """
-    scaled_width = require_positive("width", width) * require_positive("epsilon", epsilon)
-    hit_prob = -math.expm1(-scaled_width) * not_prior(epsilon).hit_prob
-    return QTarget(epsilon=epsilon, hit_prob=hit_prob)
+    scaled_width = require_positive("width", width) * require_positive("call_epsilon", call_epsilon)
+    hit_prob = -math.expm1(-scaled_width) * not_prior(call_epsilon).hit_prob
+    return QTarget(epsilon=call_epsilon, hit_prob=hit_prob)
 
 
-def run_twice(epsilon: float) -> QTarget:
+def run_twice(run_epsilon: float) -> QTarget:
     """Returns the q-target "the two outcomes differ" of a call that runs an epsilon-DP algorithm twice.
 
     The call releases both outcomes, so an access to the private data (`QTarget`) is (2 epsilon)-DP. The value of q is
@@ -144,12 +146,12 @@ def run_twice(epsilon: float) -> QTarget:
     and rises to 1/2 as epsilon falls to 0.
 
     Args:
-        epsilon: the epsilon of one run, > 0.
+        run_epsilon: the epsilon of one run, > 0.
     """
-    shrink = math.exp(-require_positive("epsilon", epsilon))
+    shrink = math.exp(-require_positive("run_epsilon", run_epsilon))
     first_bound = shrink * (1 + shrink) / (1 + shrink + shrink * shrink)
     second_bound = 2 * shrink / (1 + shrink) ** 2
-    return QTarget(epsilon=2 * epsilon, hit_prob=min(first_bound, second_bound))
+    return QTarget(epsilon=2 * run_epsilon, hit_prob=min(first_bound, second_bound))
 
 
 def common_target(targets: Iterable[QTarget]) -> QTarget:

@@ -36,15 +36,16 @@ Divergence = Callable[[FloatArray], FloatArray]
 
 # The rounding error of a logarithm, and of each of about eight steps to a ratio.
 _LOG_ROUNDING = 2.0**-50
-# The indices of the parts that the values and rows of all programs are sums of (`LinearPrograms.parts`).
+# The indices of the terms that the values and rows of all programs are sums of (`LinearPrograms.shared_terms`).
 _FAILS = 0
 _MOVED = 1
 _MOVED_FAILS = 2
 _ONE = 3
 _LIMITS = slice(4, 7)
-_NUM_PARTS = 7
-# The indices of the values and of the six rows of each program (`LinearPrograms.weights`): the moved weights sum to 1
-# again; the three limits of the types hold; the growth of refusals is at least that of the corner, and at most that.
+_NUM_TERMS = 7
+# The indices of the values and of the six rows of each program (`LinearPrograms.term_weights`): the moved weights sum
+# to 1 again; the three limits of the types hold; the growth of refusals is at least that of the corner, and at most
+# that.
 _VALUES = 0
 _SUM = 1
 _SHARED_LIMITS = slice(2, 5)
@@ -254,7 +255,7 @@ class _CornerPrograms:
         self._divergence = divergence
         # the factors by which the move changes a type's weight, and its refusals, `[2, K]`
         self._moved = np.stack([types.moved, types.moved * types.moved_fails])
-        self._parts = np.stack(
+        self._shared_terms = np.stack(
             [types.fails, *self._moved, np.ones_like(types.fails), *types.limits]
         )
         # The arrays below have one entry for each of the C corners, at this index.
@@ -264,9 +265,9 @@ class _CornerPrograms:
         # whether refusals are limited from below and from above, `[C, 2]`
         self._is_limited = np.zeros((0, 2), dtype=bool)
         # the fields of `LinearPrograms` with the same names
-        self._weights = np.zeros((0, 1 + _NUM_ROWS, _NUM_PARTS))
-        self._sizes = np.zeros((0, 1 + _NUM_ROWS))
-        self._own_values: list[FloatArray] = []
+        self._term_weights = np.zeros((0, 1 + _NUM_ROWS, _NUM_TERMS))
+        self._magnitude_bounds = np.zeros((0, 1 + _NUM_ROWS))
+        self._added_values: list[FloatArray] = []
         self._values_at_growth = cache(self._compute_values_at_growth)
         # the indices of the types with each kind of move
         self._types_of_move = [
@@ -399,12 +400,12 @@ class _CornerPrograms:
             corners: the indices of the corners, `[num_corners]`.
             types: the indices of the types; by default all types.
         """
-        own_values = np.stack([self._own_values[corner][types] for corner in corners.tolist()])
+        added_values = np.stack([self._added_values[corner][types] for corner in corners.tolist()])
         return LinearPrograms(
-            parts=self._parts[:, types],
-            weights=self._weights[corners],
-            sizes=self._sizes[corners],
-            own_values=own_values,
+            shared_terms=self._shared_terms[:, types],
+            term_weights=self._term_weights[corners],
+            magnitude_bounds=self._magnitude_bounds[corners],
+            added_values=added_values,
         )
 
     def _append_programs(self, corners: list[_Corner]) -> None:
@@ -418,11 +419,11 @@ class _CornerPrograms:
         at_low, at_high = self._divergence(np.stack([low, high]))
         has_chord = is_limited.all(axis=1) & np.isfinite(at_low) & np.isfinite(at_high)
         slope = np.where(has_chord, (at_high - at_low) / (high - low), 0.0)
-        own_values = [
+        added_values = [
             self._values_at_growth(growth, has_chord=is_bounded)
             for growth, is_bounded in zip(log_growth.tolist(), has_chord.tolist(), strict=True)
         ]
-        weights = np.zeros((len(corners), 1 + _NUM_ROWS, _NUM_PARTS))
+        weights = np.zeros((len(corners), 1 + _NUM_ROWS, _NUM_TERMS))
         weights[:, _VALUES, _FAILS] = np.where(has_chord, at_low - slope * low, 0.0)
         weights[:, _VALUES, _MOVED_FAILS] = slope * share
         # The moved weights, times the share, sum to 1, and the limits of the types hold.
@@ -435,14 +436,16 @@ class _CornerPrograms:
         weights[:, _SMALLEST_REFUSALS, _MOVED_FAILS] = np.where(is_limited_below, -share, 0.0)
         weights[:, _LARGEST_REFUSALS, _FAILS] = np.where(is_limited_above, -high, 0.0)
         weights[:, _LARGEST_REFUSALS, _MOVED_FAILS] = np.where(is_limited_above, share, 0.0)
-        sizes = np.abs(weights) @ np.abs(self._parts).max(axis=1)
-        largest_own = [np.abs(values).max() for values in own_values]
-        sizes[:, _VALUES] += np.where(has_chord, 2 * np.abs(slope * low), 0.0) + largest_own
+        magnitude_bounds = np.abs(weights) @ np.abs(self._shared_terms).max(axis=1)
+        largest_own = [np.abs(values).max() for values in added_values]
+        magnitude_bounds[:, _VALUES] += (
+            np.where(has_chord, 2 * np.abs(slope * low), 0.0) + largest_own
+        )
         self._shares = np.append(self._shares, share)
         self._is_limited = np.append(self._is_limited, is_limited, axis=0)
-        self._weights = np.append(self._weights, weights, axis=0)
-        self._sizes = np.append(self._sizes, sizes, axis=0)
-        self._own_values += own_values
+        self._term_weights = np.append(self._term_weights, weights, axis=0)
+        self._magnitude_bounds = np.append(self._magnitude_bounds, magnitude_bounds, axis=0)
+        self._added_values += added_values
         self._multipliers = np.append(
             self._multipliers, np.zeros((len(corners), _NUM_ROWS)), axis=0
         )

@@ -196,7 +196,7 @@ class Publication:
         )
         paths = [path for path in folder.rglob("*") if not path.is_dir()]
         file_names = [path.relative_to(folder).as_posix() for path in paths]
-        Manifest.from_files(folder, file_names, remedy=_REMEDY).write(folder)
+        Manifest.from_files(folder, file_names, missing_file_remedy=_REMEDY).write(folder)
 
     def _require_writable(self, folder: Path, *, public_classes: bool) -> None:
         """Raises `InvalidValue` if `write` would refuse these arguments."""

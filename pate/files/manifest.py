@@ -26,18 +26,21 @@ class Manifest:
     sha256: Mapping[str, str]
 
     @classmethod
-    def from_files(cls, folder: Path | str, file_names: Iterable[str], *, remedy: str) -> Self:
+    def from_files(
+        cls, folder: Path | str, file_names: Iterable[str], *, missing_file_remedy: str
+    ) -> Self:
         """Computes the manifest of files in a folder; raises `DamagedFile` if a file is missing.
 
         Args:
             folder: the folder.
             file_names: the paths of the files, relative to the folder.
-            remedy: advice for the error.
+            missing_file_remedy: advice for the error about a missing file.
         """
         return cls(
             manifest=1,
             sha256={
-                name: file_digest(Path(folder, name), remedy=remedy) for name in sorted(file_names)
+                name: file_digest(Path(folder, name), remedy=missing_file_remedy)
+                for name in sorted(file_names)
             },
         )
 

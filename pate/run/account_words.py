@@ -63,7 +63,7 @@ def shared_noise_lines(
         return
     consequence = "no epsilon covers both; leave seed= out, or take another one"
     paths = [other.path for other in other_ledgers if name_of_seed in other.seed_names]
-    if account.is_seed_used(name_of_seed, except_release=run_key, except_price=event):
+    if account.is_seed_used(name_of_seed, except_release=run_key, own_price=event):
         paths.append(ledger_file)
     for path in paths:
         yield f"seed={seed}: this release shares its noise with an earlier one in ledger={path}: {consequence}"

@@ -542,7 +542,7 @@ class RunCharge:
         is_seed_used = self.account.is_seed_used(
             seed_name(self.seed),
             except_release="" if self._keys is None else self._keys.run_key,
-            except_price=self.priced.event,
+            own_price=self.priced.event,
         )
         if is_seed_used:
             raise InvalidValue("ledger", self._path, rule=_OTHER_SEED)

@@ -270,9 +270,13 @@ class RunFolder(EnsembleFolder):
             report: the text of `report.json`.
         """
         published_names = _file_names(folder=self.release)
-        Manifest.from_files(self.release, published_names, remedy=_OR_ANEW).write(self.release)
+        Manifest.from_files(self.release, published_names, missing_file_remedy=_OR_ANEW).write(
+            self.release
+        )
         own_names = [self.page.name, *self._release_names()]
-        digests = dict(Manifest.from_files(self.path, own_names, remedy=_OR_ANEW).sha256)
+        digests = dict(
+            Manifest.from_files(self.path, own_names, missing_file_remedy=_OR_ANEW).sha256
+        )
         digests[self.report.name] = hashlib.sha256(report.encode()).hexdigest()
         Manifest(manifest=1, sha256=digests).write(self.path)
 

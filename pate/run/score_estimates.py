@@ -209,8 +209,8 @@ class ScoreEstimates:
         logits has a slope that is a standard deviation lower or higher.
         """
         return self.score_design.model.corrected(
-            self._calibration_differences / self._num_known,
-            variances=self._calibration_variances / self._num_known**2,
+            calibration_differences=self._calibration_differences / self._num_known,
+            difference_variances=self._calibration_variances / self._num_known**2,
         )
 
     # A method for each score

@@ -138,17 +138,22 @@ class ScoreModel:
         weights = sizes * self.shares * (1 - self.shares)
         return np.bincount(_bins(num_bins), weights=weights, minlength=num_bins).astype(np.float64)
 
-    def corrected(self, differences: FloatArray, *, variances: FloatArray) -> list[ScoreModel]:
+    def corrected(
+        self, *, calibration_differences: FloatArray, difference_variances: FloatArray
+    ) -> list[ScoreModel]:
         """Returns three recalibrations of this model (`recalibrated`).
 
         The first explains the differences best. The slope of the second is a standard deviation lower, that of the
         third a standard deviation higher.
 
         Args:
-            differences: labels - probabilities, summed in each of B bins of probability, per record, `[B]`.
-            variances: the variance of each difference, `[B]`.
+            calibration_differences: labels - probabilities, summed in each of B bins of probability, per record, `[B]`.
+            difference_variances: the variance of each difference, `[B]`.
         """
-        line, covariance = self._fit_line(differences, variances=variances)
+        line, covariance = self._fit_line(
+            calibration_differences=calibration_differences,
+            difference_variances=difference_variances,
+        )
         # One standard deviation of the slope, with the change of the intercept that goes with it on average.
         change = covariance[:, 1] / math.sqrt(covariance[1, 1])
         return [
@@ -157,7 +162,7 @@ class ScoreModel:
         ]
 
     def _fit_line(
-        self, differences: FloatArray, *, variances: FloatArray
+        self, *, calibration_differences: FloatArray, difference_variances: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Returns the most probable intercept and slope of a recalibration, `[2]`, and their covariance, `[2, 2]`.
 
@@ -165,12 +170,12 @@ class ScoreModel:
         be normal. The prior is normal, too, around intercept 0 and slope 1, which change nothing.
 
         Args:
-            differences: labels - probabilities, summed in each of B bins of probability, per record, `[B]`.
-            variances: the variance of each difference, `[B]`.
+            calibration_differences: labels - probabilities, summed in each of B bins of probability, per record, `[B]`.
+            difference_variances: the variance of each difference, `[B]`.
         """
         sizes = self.sizes.sum(axis=(0, 2))
         own_shares = expit(_MIDDLES)
-        num_bins = len(differences)
+        num_bins = len(calibration_differences)
         bins = _bins(num_bins)
         line = np.array(_OWN_LINE)
         prior_precision = np.eye(2) / _LINE_STD**2
@@ -186,9 +191,9 @@ class ScoreModel:
                 ],
                 axis=1,
             )
-            weighted_jacobian = jacobian.T / variances
+            weighted_jacobian = jacobian.T / difference_variances
             information = weighted_jacobian @ jacobian + prior_precision
-            gradient = weighted_jacobian @ (differences - explained)
+            gradient = weighted_jacobian @ (calibration_differences - explained)
             gradient = gradient - prior_precision @ (line - _OWN_LINE)
             newton_step = np.linalg.solve(information, gradient)
             line = line + np.clip(newton_step, -_MAX_NEWTON_CHANGE, _MAX_NEWTON_CHANGE)

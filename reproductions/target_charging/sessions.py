@@ -121,12 +121,12 @@ def main(arguments: list[str] | None = None) -> None:
     lines += ["", "Accesses, q=0.2786, overrun probability 5e-7", "hits  exact  chernoff"]
     lines += [f"{hits:4}  {exact:5}  {chernoff:8}" for hits, exact, chernoff in access_table()]
     for name, target in (
-        ("boundary, 0.05 per call", boundary(epsilon=0.05)),
-        ("boundary, 0.1 per call", boundary(epsilon=0.1)),
-        ("not prior, 0.05 per call", not_prior(epsilon=0.05)),
-        ("tight boundary, 0.05 per call", tight_boundary(epsilon=0.05)),
-        ("tight boundary, 0.1 per call", tight_boundary(epsilon=0.1)),
-        ("run twice, 0.05 per call", run_twice(epsilon=0.05)),
+        ("boundary, 0.05 per call", boundary(call_epsilon=0.05)),
+        ("boundary, 0.1 per call", boundary(call_epsilon=0.1)),
+        ("not prior, 0.05 per call", not_prior(call_epsilon=0.05)),
+        ("tight boundary, 0.05 per call", tight_boundary(call_epsilon=0.05)),
+        ("tight boundary, 0.1 per call", tight_boundary(call_epsilon=0.1)),
+        ("run twice, 0.05 per call", run_twice(run_epsilon=0.05)),
     ):
         lines += ["", f"Epsilon at delta 1e-6: {name}", "hits  coarse   best"]
         lines += [

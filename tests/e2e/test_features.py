@@ -142,7 +142,9 @@ def test_an_extractor_that_was_altered_is_refused(finished: Ended, tmp_path: Pat
         with pytest.raises(InvalidValue, match=r"extractor\.safetensors"):
             pate.load(release_copy)
         # does not help: the schema names the extractor
-        Manifest.from_files(release_copy, file_names=listed, remedy="").write(release_copy)
+        Manifest.from_files(release_copy, file_names=listed, missing_file_remedy="").write(
+            release_copy
+        )
 
 
 def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def copy_of_release(renewed: Renewed, folder: Path, change_arrays: Change) -> Pa
     np.savez(release_folder / "release.npz", **arrays)
     names_of_files = list(Manifest.read(release_folder, rule="", remedy="").sha256)
     (release_folder / MANIFEST).unlink()
-    manifest = Manifest.from_files(release_folder, names_of_files, remedy="")
+    manifest = Manifest.from_files(release_folder, names_of_files, missing_file_remedy="")
     manifest.write(release_folder)
     return release_folder
 

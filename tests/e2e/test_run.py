@@ -35,7 +35,7 @@ from tests.e2e.small_run import (
     NUM_TEACHERS,
     SilentMonitor,
     charges,
-    ledger_of,
+    ledger_beside,
     release_bytes_of_run,
     run_until,
     small_dataset,
@@ -104,7 +104,9 @@ def test_the_report_has_every_key_and_the_epsilon_of_the_event(
     assert report["privacy"]["epsilon"] == RdpAccountant().compose(event).get_epsilon(
         target_delta=1e-5
     )
-    assert [entry.event for entry in Ledger.stored(ledger_of(finished_folder)).entries] == [event]
+    assert [entry.event for entry in Ledger.stored(ledger_beside(finished_folder)).entries] == [
+        event
+    ]
 
 
 def test_published_files_and_the_price_that_load_reads(
@@ -182,7 +184,9 @@ def test_a_bundle_of_an_earlier_version_is_read(finished_folder: Path, tmp_path:
     (release / "privacy.json").write_text(json.dumps(values))
     names = [path.relative_to(release).as_posix() for path in release.rglob("*") if path.is_file()]
     Manifest.from_files(
-        release, file_names=[name for name in names if name != "manifest.json"], remedy="none"
+        release,
+        file_names=[name for name in names if name != "manifest.json"],
+        missing_file_remedy="none",
     ).write(release)
     stated = pate.load(release).privacy
     assert stated is not None and (stated.unit, stated.unit_columns) == (values["unit"], ())
@@ -193,7 +197,7 @@ def test_a_finished_run_is_read_again_at_no_cost(finished_folder: Path) -> None:
 
     Other settings are refused.
     """
-    before = ledger_of(finished_folder).read_bytes()
+    before = ledger_beside(finished_folder).read_bytes()
     monitor = SilentMonitor()
     report = train(small_plan(), output_dir=finished_folder, monitor=monitor)
     assert monitor.stages == []
@@ -201,7 +205,7 @@ def test_a_finished_run_is_read_again_at_no_cost(finished_folder: Path) -> None:
         f"output_dir={finished_folder}: this run is finished; nothing was trained, drawn or spent again"
     ]
     assert report.privacy.num_queries == NUM_QUERIES
-    assert ledger_of(finished_folder).read_bytes() == before
+    assert ledger_beside(finished_folder).read_bytes() == before
     with refused_parameter("output_dir", value=ANY, rule_words="new folder or this run's own"):
         train(replace(small_plan(), settings={"name": "other"}), output_dir=finished_folder)
 

@@ -9,9 +9,9 @@ from reproductions.target_charging.sessions import coarse_epsilon, epsilon_table
 @pytest.mark.parametrize(
     ("target", "printed"),
     [
-        (boundary(epsilon=0.05), ["1.97", "2.70", "3.26", "4.12", "5.39"]),
-        (boundary(epsilon=0.1), ["4.25", "5.92", "7.26", "9.30", "12.4"]),
-        (not_prior(epsilon=0.05), ["0.95", "1.33", "1.63", "2.08", "2.73"]),
+        (boundary(call_epsilon=0.05), ["1.97", "2.70", "3.26", "4.12", "5.39"]),
+        (boundary(call_epsilon=0.1), ["4.25", "5.92", "7.26", "9.30", "12.4"]),
+        (not_prior(call_epsilon=0.05), ["0.95", "1.33", "1.63", "2.08", "2.73"]),
     ],
 )
 def test_epsilons_of_the_coarse_split_and_a_better_one(target: QTarget, printed: list[str]) -> None:
@@ -24,7 +24,8 @@ def test_epsilons_of_the_coarse_split_and_a_better_one(target: QTarget, printed:
 
 def test_the_claim_of_three_private_tests() -> None:
     assert (
-        f"{coarse_epsilon(not_prior(epsilon=0.1), target_hits=3, target_delta=1e-5):.3f}" == "2.083"
+        f"{coarse_epsilon(not_prior(call_epsilon=0.1), target_hits=3, target_delta=1e-5):.3f}"
+        == "2.083"
     )
 
 

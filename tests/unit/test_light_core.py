@@ -247,7 +247,7 @@ def test_a_linear_model_predicts_without_torch_and_scikit_learn(tmp_path: Path) 
         model="linear",
     ).write(tmp_path)
     names = ["schema.json", "student/student.json", "student/student.safetensors"]
-    Manifest.from_files(tmp_path, names, remedy="").write(tmp_path)
+    Manifest.from_files(tmp_path, names, missing_file_remedy="").write(tmp_path)
     program = """
 import numpy as np
 import pate

@@ -188,7 +188,7 @@ def _complete_bundle(folder: Path, with_student: Callable[[str], str]) -> None:
     text_files = sorted(path.name for path in folder.glob("text-*.safetensors"))
     possible_names = (*_RELEASED_FILES, *_STUDENT_FILES, *text_files)
     file_names = [name for name in possible_names if (folder / name).is_file()]
-    manifest = Manifest.from_files(folder, file_names=file_names, remedy=ANEW)
+    manifest = Manifest.from_files(folder, file_names=file_names, missing_file_remedy=ANEW)
     manifest.write(folder)
     (folder / TERMS).unlink(missing_ok=True)
 

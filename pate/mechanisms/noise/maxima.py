@@ -65,25 +65,25 @@ def _argmax_by_quadrature(values: FloatArray, noise_kind: NoiseKind) -> FloatArr
 
 
 def ordered_distribution(
-    values: FloatArray, k: int, noise_kind: NoiseKind
+    values_in_scales: FloatArray, k: int, noise_kind: NoiseKind
 ) -> dict[tuple[int, ...], float]:
     """Returns the probability of each sequence of indices to be those of the k largest sums value + noise, in order.
 
     Args:
-        values: `[d]`, divided by the scale of the noise.
+        values_in_scales: `[d]`, divided by the scale of the noise.
         k: the number of indices.
         noise_kind: the kind of noise.
 
     Raises:
         InvalidValue: the values are too far apart for quadrature.
     """
-    spread = float(np.ptp(values))
+    spread = float(np.ptp(values_in_scales))
     largest_spread = _MAX_PANELS * noise_kind.panel_width
     rule = f"values at most {largest_spread:g} noise scales apart, to be integrated"
     require(spread <= largest_spread, "spread", spread, rule)
     # Any value may be among the k largest, so the panels begin where the noise of the smallest value begins.
     density, cdf, half_widths = _on_grid(
-        values, noise_kind=noise_kind, start_value=values.min() + noise_kind.low
+        values_in_scales, noise_kind=noise_kind, start_value=values_in_scales.min() + noise_kind.low
     )
     # For each sequence of the first indices, the probability that these come first, in this order, and all lie above
     # a node. The integral over the next value adds one index.
@@ -94,14 +94,14 @@ def ordered_distribution(
                 density[index] * probability, half_widths=half_widths
             )
             for first_indices, probability in above_nodes.items()
-            for index in range(len(values))
+            for index in range(len(values_in_scales))
             if index not in first_indices
         }
     distribution = {}
     for first_indices, probability in above_nodes.items():
-        for last_index in set(range(len(values))) - set(first_indices):
+        for last_index in set(range(len(values_in_scales))) - set(first_indices):
             outcome = (*first_indices, last_index)
-            others = [index for index in range(len(values)) if index not in outcome]
+            others = [index for index in range(len(values_in_scales)) if index not in outcome]
             integrand = density[last_index] * probability * cdf[others].prod(axis=0)
             distribution[outcome] = float(_integral(integrand, half_widths=half_widths))
     return distribution

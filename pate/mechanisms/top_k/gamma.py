@@ -71,7 +71,7 @@ class GammaTopK(PureTopK):
             for radius, weight in zip(radii, half_width * node_weights, strict=True):
                 density = math.exp((shape - 1) * math.log(radius) - radius - gammaln(shape))
                 given_radius = ordered_distribution(
-                    values / radius, k=self.k, noise_kind=KINDS["uniform"]
+                    values_in_scales=values / radius, k=self.k, noise_kind=KINDS["uniform"]
                 )
                 for outcome, probability in given_radius.items():
                     share = float(weight * density) * probability

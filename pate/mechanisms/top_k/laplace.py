@@ -100,7 +100,9 @@ class LaplaceTopK(TopKMechanism):
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each outcome, a tuple of k indices, for one histogram `[d]`."""
         utilities = utilities_of(counts, self.noise_scale(num_counts=len(counts)))
-        distribution = ordered_distribution(utilities, k=self.k, noise_kind=UNIT_NOISES["laplace"])
+        distribution = ordered_distribution(
+            values_in_scales=utilities, k=self.k, noise_kind=UNIT_NOISES["laplace"]
+        )
         if self.failure_prob is None:
             return distribution
         return relabel_outcomes(distribution, new_outcome=sorted)

@@ -164,9 +164,9 @@ def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> Non
 @pytest.mark.parametrize(
     "target",
     [
-        not_prior(epsilon=0.05),
-        not_prior(epsilon=1.0),
-        tight_boundary(epsilon=0.3),
+        not_prior(call_epsilon=0.05),
+        not_prior(call_epsilon=1.0),
+        tight_boundary(call_epsilon=0.3),
         QTarget(epsilon=0.4, hit_prob=0.6),
     ],
 )
@@ -225,7 +225,7 @@ def test_few_calls_cost_by_calls_and_many_by_hits() -> None:
     np.testing.assert_allclose(curves[0], bounded_range_rdp(epsilon=0.05, orders=orders), rtol=1e-6)
     price_of_ten_hits = -10 * np.log1p(-hit_cost(sessions[-1], orders=orders)) / (orders - 1)
     np.testing.assert_allclose(curves[-1], price_of_ten_hits, rtol=1e-9)
-    short_session = target_event(not_prior(epsilon=0.1), target_hits=10, num_calls=7)
+    short_session = target_event(not_prior(call_epsilon=0.1), target_hits=10, num_calls=7)
     price_of_seven_calls = 7 * pure_dp_rdp(epsilon=0.1, orders=orders)
     np.testing.assert_allclose(
         session_rdp(short_session, orders=orders), price_of_seven_calls, rtol=1e-9
@@ -242,5 +242,5 @@ def test_at_renyi_orders_where_hits_limit_nothing_all_calls_are_paid() -> None:
     assert (hit_cost(unlimited_session, orders=orders) >= 1).all()
     assert np.isinf(session_rdp(unlimited_session, orders=orders)).all()
     limited_session = boundary_event(epsilon=0.05, bounded_range=True, num_calls=20)
-    largest_price = 20 * tight_boundary(epsilon=0.05).epsilon
+    largest_price = 20 * tight_boundary(call_epsilon=0.05).epsilon
     assert (session_rdp(limited_session, orders=orders) <= largest_price * (1 + 1e-9)).all()

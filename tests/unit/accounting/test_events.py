@@ -46,7 +46,7 @@ def test_events_convert_to_those_of_dp_accounting() -> None:
 
 
 DELTA = 1e-6
-TARGET = tight_boundary(epsilon=0.05)
+TARGET = tight_boundary(call_epsilon=0.05)
 ACCESSES = pa.ApproximateEvent(
     event=pa.SelfComposedEvent(event=pa.PureDpEvent(TARGET.epsilon), count=101), failure_prob=3.3e-7
 )

@@ -151,7 +151,7 @@ def random_programs(
     Their rows are sums of shared arrays with weights of each program. Their values are a shared array plus values of
     each program; `value_scale` scales the values.
     """
-    parts = np.vstack(
+    shared_terms = np.vstack(
         [
             rng.random(size=60),
             [1.0, -1.0, *rng.normal(size=58)],
@@ -159,25 +159,30 @@ def random_programs(
             np.ones(60),
         ]
     )
-    weights = np.concatenate([np.eye(5, 6)[None]] * num_programs)
-    weights[:, 0, 0] = value_scale
-    weights[:, 2:, 5] = -0.1 * rng.random(size=(num_programs, 3))
-    own_values = value_scale * rng.random(size=(num_programs, 60))
-    sizes = np.abs(weights) @ np.abs(parts).max(axis=1)
-    sizes[:, 0] += own_values.max(axis=1)
-    return LinearPrograms(parts=parts, weights=weights, sizes=sizes, own_values=own_values)
+    term_weights = np.concatenate([np.eye(5, 6)[None]] * num_programs)
+    term_weights[:, 0, 0] = value_scale
+    term_weights[:, 2:, 5] = -0.1 * rng.random(size=(num_programs, 3))
+    added_values = value_scale * rng.random(size=(num_programs, 60))
+    magnitude_bounds = np.abs(term_weights) @ np.abs(shared_terms).max(axis=1)
+    magnitude_bounds[:, 0] += added_values.max(axis=1)
+    return LinearPrograms(
+        shared_terms=shared_terms,
+        term_weights=term_weights,
+        magnitude_bounds=magnitude_bounds,
+        added_values=added_values,
+    )
 
 
 def exact_remainders(programs: LinearPrograms, multipliers: FloatArray) -> FloatArray:
     """Returns the result of `LinearPrograms.remainders`, computed in fractions, `[num_programs, num_types]`."""
     to_fractions = np.vectorize(Fraction, otypes=[object])
-    weights = to_fractions(programs.weights)
-    parts = to_fractions(programs.parts)
-    own_values = to_fractions(programs.own_values)
-    programs_of = zip(own_values, weights, to_fractions(multipliers), strict=True)
+    weights_of_programs = to_fractions(programs.term_weights)
+    shared_terms = to_fractions(programs.shared_terms)
+    added_values = to_fractions(programs.added_values)
+    programs_of = zip(added_values, weights_of_programs, to_fractions(multipliers), strict=True)
     return np.stack(
         [
-            value + weights[0] @ parts - multiplier @ (weights[1:] @ parts)
+            value + weights[0] @ shared_terms - multiplier @ (weights[1:] @ shared_terms)
             for value, weights, multiplier in programs_of
         ]
     )
@@ -207,13 +212,13 @@ def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
 
 def test_a_bound_beyond_double_precision_is_infinite() -> None:
     """A program with an infinite or missing value has an infinite bound; the third program keeps its finite bound."""
-    own_values = np.array([[1.0, np.inf], [1.0, np.nan], [1.0, 2.0]])
-    sizes = np.array([[np.inf, 1.0], [np.nan, 1.0], [2.0, 1.0]])
+    added_values = np.array([[1.0, np.inf], [1.0, np.nan], [1.0, 2.0]])
+    magnitude_bounds = np.array([[np.inf, 1.0], [np.nan, 1.0], [2.0, 1.0]])
     programs = LinearPrograms(
-        parts=np.array([[1.0, -1.0]]),
-        weights=np.array([[[0.0], [1.0]]] * 3),
-        sizes=sizes,
-        own_values=own_values,
+        shared_terms=np.array([[1.0, -1.0]]),
+        term_weights=np.array([[[0.0], [1.0]]] * 3),
+        magnitude_bounds=magnitude_bounds,
+        added_values=added_values,
     )
     assert [bound[:2].ravel().tolist() for bound in best_multipliers(programs)] == [
         [0.0, 0.0],

@@ -54,6 +54,10 @@ from pate.accounting.total import in_any_order
 from tests.refusals import ANY, Refusal, refused_parameter
 
 DELTA = 1e-6
+# Digests of three data sets.
+FIRST_DIGEST = "one"
+OTHER_DIGEST = "other"
+THIRD_DIGEST = "third"
 GAUSSIAN = GaussianEvent(noise_multiplier=20.0)
 BIT = SelfComposedEvent(
     event=ComposedEvent(
@@ -233,8 +237,8 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
     commit_part(ledger, key="b:second", content=second_part, seed_name="seed 3")
     assert (keys_of(ledger), ledger.epsilon) == (["a:first"], ONE_EPSILON)
     ledger.require_charged(GAUSSIAN, "b", remedy="restore it")
-    assert not ledger.is_seed_used(seed_name="seed 3", except_release="c", except_price=GAUSSIAN)
-    assert ledger.is_seed_used(seed_name="seed 3", except_release="c", except_price=BIT)
+    assert not ledger.is_seed_used(seed_name="seed 3", except_release="c", own_price=GAUSSIAN)
+    assert ledger.is_seed_used(seed_name="seed 3", except_release="c", own_price=BIT)
     assert ledger.is_seed_used(seed_name="seed 3", except_release="c") and not ledger.is_seed_used(
         seed_name="seed 4", except_release="c"
     )
@@ -271,10 +275,12 @@ def test_a_run_with_the_same_seed_must_commit_every_part(ledger: Ledger) -> None
 
 def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
     """Two accounts of one file each commit a part with the same noise seed: the second part is refused."""
-    commit_part(shared.account(data="one"), key="a:first", content=b"1", seed_name="seed 3")
+    commit_part(shared.account(data=FIRST_DIGEST), key="a:first", content=b"1", seed_name="seed 3")
     with refused_parameter("noise", value="seed 3"):
-        commit_part(shared.account(data="other"), key="b:first", content=b"1", seed_name="seed 3")
-    assert shared.account(data="other").is_seed_used(seed_name="seed 3", except_price=GAUSSIAN)
+        commit_part(
+            shared.account(data=OTHER_DIGEST), key="b:first", content=b"1", seed_name="seed 3"
+        )
+    assert shared.account(data=OTHER_DIGEST).is_seed_used(seed_name="seed 3", own_price=GAUSSIAN)
 
 
 def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, path: Path) -> None:
@@ -359,18 +365,21 @@ def test_two_accounts_that_share_their_noise_have_infinite_totals(path: Path) ->
     A third data set with another seed keeps a finite total.
     """
     shared = SharedLedger(path, target_delta=DELTA)
-    for data in ("one", "other"):
+    for data_digest in (FIRST_DIGEST, OTHER_DIGEST):
         commit_part(
-            shared.account(data),
+            shared.account(data=data_digest),
             key="a:first",
             content=b"1",
             seed_name="seed 3",
             may_share_noise=True,
         )
-    commit_part(shared.account(data="third"), key="c:first", content=b"1", seed_name="seed 4")
-    totals = [shared.account(data).epsilon for data in ("one", "other", "third")]
+    commit_part(shared.account(data=THIRD_DIGEST), key="c:first", content=b"1", seed_name="seed 4")
+    totals = [
+        shared.account(data=data_digest).epsilon
+        for data_digest in (FIRST_DIGEST, OTHER_DIGEST, THIRD_DIGEST)
+    ]
     assert totals == [math.inf, math.inf, ONE_EPSILON]
-    assert shared.account(data="one").guaranteed_epsilon is None
+    assert shared.account(data=FIRST_DIGEST).guaranteed_epsilon is None
 
 
 def test_a_commit_opens_the_file_only_a_few_times(
@@ -501,7 +510,7 @@ def test_impossible_settings_are_refused(
         open_ledger(path)
     for data in ("", None, NOT_A_DIGEST):
         with refused_parameter("data", value=ANY, rule_words="digest that"):
-            SharedLedger(path, target_delta=DELTA).account(data)
+            SharedLedger(path, target_delta=DELTA).account(data=data)
 
 
 @pytest.mark.parametrize("accountant", ["rdp", RdpAccountant()])
@@ -601,7 +610,7 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
         max_epsilon=3.0,
         filter=filter_maker,
     )
-    reopened_ledger = SharedLedger.stored(path).account(data="one")
+    reopened_ledger = SharedLedger.stored(path).account(data=FIRST_DIGEST)
     charge(reopened_ledger, event=PURE)
     assert (
         reopened_ledger.adjacency,
@@ -614,7 +623,7 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
     assert reopened_ledger.epsilon == composed_epsilon(
         make_accountant=maker, events=[PURE], delta=1e-5
     )
-    assert Ledger.stored(path, data="one").entries == reopened_ledger.entries
+    assert Ledger.stored(path, data=FIRST_DIGEST).entries == reopened_ledger.entries
     with refused_parameter("ledger", value=ANY, rule_words="found no file"):
         Ledger.stored(tmp_path / "nowhere")
 
@@ -721,7 +730,7 @@ def test_every_charge_reduces_what_the_cap_leaves(
 
     `left` falls by each Gaussian's Renyi divergence at the filter's Renyi order, 7.171.
     """
-    account = shared.account(data="one")
+    account = shared.account(data=FIRST_DIGEST)
     small_event = GaussianEvent(noise_multiplier=30.0)
     assert (account.affords(small_event), account.left, account.spent_epsilon) == (559, None, 0.0)
     left = []
@@ -745,8 +754,8 @@ def test_a_cap_counts_mu_after_a_gaussian_first_charge(
     second has the Renyi filter.
     """
     shared = SharedLedger(path, target_delta=DELTA, accountant=ExactAccountant, max_epsilon=4.0)
-    gaussian_account = shared.account(data="gaussians")
-    other_account = shared.account(data="others")
+    gaussian_account = shared.account(data=FIRST_DIGEST)
+    other_account = shared.account(data=OTHER_DIGEST)
     charge(gaussian_account, event=GaussianEvent(noise_multiplier=30.0))
     charge(other_account, event=PureDpEvent(epsilon=0.1))
     assert [maker and maker.name for maker in (gaussian_account.filter, other_account.filter)] == [
@@ -766,8 +775,8 @@ def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
     Each can be charged up to the cap, whatever was charged to the second one. The file lists the entries of both. A
     file that is opened again has the same entries and the same cap.
     """
-    first_account = shared.account(data="one")
-    other_account = shared.account(data="other")
+    first_account = shared.account(data=FIRST_DIGEST)
+    other_account = shared.account(data=OTHER_DIGEST)
     large_event = GaussianEvent(noise_multiplier=2.0)
     first_entry = charge(first_account, event=large_event)
     assert (first_account.epsilon, other_account.epsilon) == (
@@ -782,14 +791,14 @@ def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
         charge(first_account, event=large_event, key="c")
     charge(other_account, event=large_event)
     assert [(entry.key, entry.data) for entry in shared.entries] == [
-        ("a", "one"),
-        ("b", "one"),
-        ("a", "other"),
+        ("a", FIRST_DIGEST),
+        ("b", FIRST_DIGEST),
+        ("a", OTHER_DIGEST),
     ]
-    assert (shared.data, keys_of(first_account)) == (["one", "other"], ["a", "b"])
+    assert (shared.data, keys_of(first_account)) == ([FIRST_DIGEST, OTHER_DIGEST], ["a", "b"])
     for reopened_file in (SharedLedger(path, target_delta=DELTA), SharedLedger.stored(path)):
-        assert charge(reopened_file.account(data="one"), event=large_event) == first_entry
-    assert Ledger(path, target_delta=DELTA, data="other").max_epsilon == 4.0
+        assert charge(reopened_file.account(data=FIRST_DIGEST), event=large_event) == first_entry
+    assert Ledger(path, target_delta=DELTA, data=OTHER_DIGEST).max_epsilon == 4.0
 
 
 def test_a_file_of_several_data_sets_needs_a_named_data_set(
@@ -799,11 +808,14 @@ def test_a_file_of_several_data_sets_needs_a_named_data_set(
 
     After a charge for a second data set, every use of it is refused.
     """
-    charge(shared.account(data="one"))
+    charge(shared.account(data=FIRST_DIGEST))
     unnamed_account = Ledger(path, target_delta=DELTA)
     charge(unnamed_account, key="b")
-    assert [entry.data for entry in shared.account(data="one").entries] == ["one", "one"]
-    charge(shared.account(data="other"))
+    assert [entry.data for entry in shared.account(data=FIRST_DIGEST).entries] == [
+        FIRST_DIGEST,
+        FIRST_DIGEST,
+    ]
+    charge(shared.account(data=OTHER_DIGEST))
     for use in (
         lambda: unnamed_account.entries,
         lambda: charge(unnamed_account, key="c"),
@@ -819,11 +831,11 @@ def test_a_charge_without_a_data_set_counts_for_every_data_set(ledger: Ledger, p
     A charge of one of these two data sets is no entry of the other.
     """
     committed_bytes(ledger, key="a", draw=lambda: b"first")
-    first_account = Ledger(path, target_delta=DELTA, data="one")
+    first_account = Ledger(path, target_delta=DELTA, data=FIRST_DIGEST)
     assert first_account.epsilon == ledger.epsilon == ONE_EPSILON
     assert committed_bytes(first_account, key="a", draw=pytest.fail) == b"first"
     charge(first_account, key="b")
-    assert keys_of(Ledger(path, target_delta=DELTA, data="other")) == ["a"]
+    assert keys_of(Ledger(path, target_delta=DELTA, data=OTHER_DIGEST)) == ["a"]
 
 
 @pytest.mark.slow
@@ -997,7 +1009,9 @@ def test_a_ledger_in_memory_refuses_to_be_copied(
     charge(copy.copy(ledger), key="c")
     charge(ledger, key="d")
     charge(
-        pickle.loads(pickle.dumps(SharedLedger(path, target_delta=DELTA))).account(data="one"),
+        pickle.loads(pickle.dumps(SharedLedger(path, target_delta=DELTA))).account(
+            data=FIRST_DIGEST
+        ),
         key="e",
     )
     assert keys_of(ledger) == list("abcde")
@@ -1060,7 +1074,7 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
         shared_ledger = ledger_before_fork if name % 2 else SharedLedger.stored(path)
         for number in range(25):
             try:
-                account = shared_ledger.account(data=f"data {number % 2}")
+                account = shared_ledger.account(data=f"digest {number % 2}")
                 committed_bytes(
                     account,
                     key=f"{name} {number}",
@@ -1074,8 +1088,8 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
     privacy_filter = RenyiFilter(max_epsilon=4.0, target_delta=DELTA)
     assert privacy_filter.budget // privacy_filter.amount(GaussianEvent(noise_multiplier=6.0)) == 22
-    for data_digest in ("data 0", "data 1"):
-        account = ledger_before_fork.account(data_digest)
+    for data_digest in ("digest 0", "digest 1"):
+        account = ledger_before_fork.account(data=data_digest)
         assert (len(account.entries), account.affords(GaussianEvent(noise_multiplier=6.0))) == (
             22,
             0,
@@ -1208,22 +1222,22 @@ def test_an_account_refuses_a_second_unit_of_privacy(
     """
     shared = SharedLedger(tmp_path / "ledger.db", target_delta=DELTA)
     # This object was opened before the first charge.
-    early_account = shared.account(data="a" * 64, unit=second_unit)
-    account = shared.account(data="a" * 64, unit=first_unit)
+    early_account = shared.account(data=FIRST_DIGEST, unit=second_unit)
+    account = shared.account(data=FIRST_DIGEST, unit=first_unit)
     entry = account.charge(GAUSSIAN, adjacency="replace_one")
     assert (entry.unit, account.unit, account.num_without_unit) == (first_unit, first_unit, 0)
     with refused_parameter("unit", value=second_unit.words, rule_words=first_unit.words):
-        shared.account(data="a" * 64, unit=second_unit)
+        shared.account(data=FIRST_DIGEST, unit=second_unit)
     with refused_parameter("unit", value=second_unit.words, rule_words=first_unit.words):
         early_account.charge(GAUSSIAN, adjacency="replace_one")
     assert len(shared.entries) == 1
     assert (
-        shared.account(data="b" * 64, unit=second_unit)
+        shared.account(data=OTHER_DIGEST, unit=second_unit)
         .charge(GAUSSIAN, adjacency="replace_one")
         .unit
         == second_unit
     )
-    unnamed = SharedLedger.stored(shared.path).account(data="a" * 64)
+    unnamed = SharedLedger.stored(shared.path).account(data=FIRST_DIGEST)
     assert unnamed.charge(GAUSSIAN, adjacency="replace_one").unit == first_unit, (
         "who says nothing takes the account's"
     )

@@ -72,13 +72,13 @@ def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
         )
         == 1.0
     )
-    assert not_prior(epsilon=1e-9).hit_prob == pytest.approx(1 / 2)
-    assert boundary(epsilon=1e-9).hit_prob == pytest.approx(2 / 7)
-    assert tight_boundary(epsilon=1e-9).hit_prob == pytest.approx(4 / 13)
-    assert tight_boundary(epsilon=1e-9).epsilon == pytest.approx(4e-9 / 3)
-    assert run_twice(epsilon=1e-9).hit_prob == pytest.approx(1 / 2)
-    assert between_thresholds(epsilon=1e-3, width=1e6).hit_prob == pytest.approx(
-        not_prior(epsilon=1e-3).hit_prob
+    assert not_prior(call_epsilon=1e-9).hit_prob == pytest.approx(1 / 2)
+    assert boundary(call_epsilon=1e-9).hit_prob == pytest.approx(2 / 7)
+    assert tight_boundary(call_epsilon=1e-9).hit_prob == pytest.approx(4 / 13)
+    assert tight_boundary(call_epsilon=1e-9).epsilon == pytest.approx(4e-9 / 3)
+    assert run_twice(run_epsilon=1e-9).hit_prob == pytest.approx(1 / 2)
+    assert between_thresholds(call_epsilon=1e-3, width=1e6).hit_prob == pytest.approx(
+        not_prior(call_epsilon=1e-3).hit_prob
     )
     for target_hits, hit_prob in ((1, 0.5), (3, 0.9), (10, 0.2786), (200, 0.1)):
         fewest = min_accesses(target_hits=target_hits, hit_prob=hit_prob, overrun_prob=1e-7)
@@ -120,11 +120,13 @@ def test_a_call_worse_than_the_session_is_refused() -> None:
     A call with a larger epsilon or a smaller hit probability is refused and not counted.
     """
     opened_session = TargetCharging.of_targets(
-        [not_prior(epsilon=0.1), boundary(epsilon=0.05)], target_hits=3, target_delta=1e-6
+        [not_prior(call_epsilon=0.1), boundary(call_epsilon=0.05)], target_hits=3, target_delta=1e-6
     )
-    assert opened_session.target == QTarget(epsilon=0.1, hit_prob=boundary(epsilon=0.05).hit_prob)
-    assert not opened_session.charge(outcome_in_target=True, target=not_prior(epsilon=0.1))
-    for worse in (not_prior(epsilon=0.11), boundary(epsilon=0.06)):
+    assert opened_session.target == QTarget(
+        epsilon=0.1, hit_prob=boundary(call_epsilon=0.05).hit_prob
+    )
+    assert not opened_session.charge(outcome_in_target=True, target=not_prior(call_epsilon=0.1))
+    for worse in (not_prior(call_epsilon=0.11), boundary(call_epsilon=0.06)):
         with refused_parameter("target", value=ANY, rule_words="no larger epsilon"):
             opened_session.charge(outcome_in_target=True, target=worse)
     assert opened_session.hits == [1]
@@ -179,8 +181,12 @@ def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
         ("targets", "[]", lambda: common_target([])),
         ("hit_prob", 1e-20, lambda: min_accesses(target_hits=1, hit_prob=1e-20, overrun_prob=1e-6)),
         *(
-            ("epsilon", epsilon, lambda make=make, epsilon=epsilon: make(epsilon))
-            for make in (not_prior, revise, boundary, tight_boundary, run_twice)
+            ("call_epsilon", epsilon, lambda make=make, epsilon=epsilon: make(epsilon))
+            for make in (not_prior, revise, boundary, tight_boundary)
+            for epsilon in (0.0, -1.0, math.nan, math.inf)
+        ),
+        *(
+            ("run_epsilon", epsilon, lambda epsilon=epsilon: run_twice(run_epsilon=epsilon))
             for epsilon in (0.0, -1.0, math.nan, math.inf)
         ),
     ],
@@ -194,8 +200,8 @@ def test_an_invalid_q_target_is_refused(name: str, value: object, make: Callable
 
 
 TARGETS = (
-    not_prior(epsilon=0.7),
-    tight_boundary(epsilon=0.5),
+    not_prior(call_epsilon=0.7),
+    tight_boundary(call_epsilon=0.5),
     QTarget(epsilon=0.7, hit_prob=0.6),
     QTarget(epsilon=0.4, hit_prob=0.2),
 )
@@ -745,7 +751,7 @@ def test_an_item_is_in_at_most_as_many_sums_as_its_hits(eager_switches: None) ->
 
 VALID_PLAY = partial(
     best_play_delta,
-    target=not_prior(epsilon=0.1),
+    target=not_prior(call_epsilon=0.1),
     target_hits=2,
     num_accesses=5,
     target_epsilon=0.3,

@@ -284,7 +284,7 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
             session_delta=1e-6,
         )
         assert [leaf for leaf, _ in leaves(wrapped)] == [
-            pa.PureDpEvent(tight_boundary(epsilon=0.1).epsilon)
+            pa.PureDpEvent(tight_boundary(call_epsilon=0.1).epsilon)
         ]
     event_of_many = event_of_calls(num_calls=500)
     assert event_of_many == event_of_calls(num_calls=10**9)

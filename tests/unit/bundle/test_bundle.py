@@ -67,7 +67,9 @@ def write_manifest(release_folder: Path) -> None:
         for path in release_folder.rglob("*.*")
         if path.name != "manifest.json"
     ]
-    Manifest.from_files(release_folder, file_names, remedy="none").write(release_folder)
+    Manifest.from_files(release_folder, file_names, missing_file_remedy="none").write(
+        release_folder
+    )
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ def write_quick_manifest(release_folder: Path) -> None:
         if path.name != MANIFEST
     ]
     (release_folder / MANIFEST).write_text(
-        to_json(value=Manifest.from_files(release_folder, file_names, remedy="none"))
+        to_json(value=Manifest.from_files(release_folder, file_names, missing_file_remedy="none"))
     )
 
 
@@ -242,7 +242,9 @@ def count_refused_copies(kind: str, release_folder: Path) -> int:
                 release_folder / EXTRACTOR,
                 metadata={"extractor": json.dumps(changed_value)},
             )
-            manifest = Manifest.from_files(release_folder, file_names=[EXTRACTOR], remedy="none")
+            manifest = Manifest.from_files(
+                release_folder, file_names=[EXTRACTOR], missing_file_remedy="none"
+            )
             digest = manifest.sha256[EXTRACTOR]
             valid_values[SCHEMA]["preprocessing"]["extractor"]["sha256"] = digest
             num_refused += is_change_refused(changed_values={SCHEMA: valid_values[SCHEMA]})

@@ -14,7 +14,7 @@ from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.top_k.canonical_classes import CanonicalClasses
 from tests.refusals import refused_parameter
-from tests.statistical.chi_square import p_value
+from tests.statistical.chi_square import chi_square_p_value
 
 
 def loss_by_definition(counts: np.ndarray, chosen: tuple[int, ...], gamma: float) -> float:
@@ -136,7 +136,9 @@ def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: floa
     )
     for drawn in (drawn_by_few, drawn_by_many):
         outcome_counts = Counter(map(tuple, drawn.tolist()))
-        assert p_value(outcome_counts=outcome_counts, distribution=distribution) > 1e-4
+        assert (
+            chi_square_p_value(count_by_outcome=outcome_counts, prob_by_outcome=distribution) > 1e-4
+        )
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.3, 0.5, 1.0])
@@ -150,7 +152,7 @@ def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
     sets = list(combinations(range(4), 2))
     loss_weight = mechanism.loss_weight_for(num_counts=len(counts))
     utilities = -loss_weight * losses_of_sets(counts, sets=sets, gamma=gamma)
-    expected = ordered_distribution(utilities, k=1, noise_kind=UNIT_NOISES[noise])
+    expected = ordered_distribution(values_in_scales=utilities, k=1, noise_kind=UNIT_NOISES[noise])
     distribution = mechanism.distribution(counts)
     assert distribution.keys() == set(sets)
     for set_index, chosen in enumerate(sets):

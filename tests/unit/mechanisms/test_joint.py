@@ -16,7 +16,7 @@ from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.top_k.joint_classes import JointClasses
 from tests.refusals import refused_parameter
-from tests.statistical.chi_square import p_value
+from tests.statistical.chi_square import chi_square_p_value
 
 Sequence = tuple[int, ...]
 
@@ -171,7 +171,10 @@ def test_few_and_many_classes_have_the_same_distribution() -> None:
         )
         for drawn in (drawn_by_few, drawn_by_many):
             outcome_counts = Counter(map(tuple, drawn.tolist()))
-            assert p_value(outcome_counts=outcome_counts, distribution=distribution) > 1e-4
+            assert (
+                chi_square_p_value(count_by_outcome=outcome_counts, prob_by_outcome=distribution)
+                > 1e-4
+            )
 
 
 def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
@@ -180,7 +183,9 @@ def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
     mechanism = PermuteAndFlipJointTopK(k=2, epsilon=3.0)
     losses = losses_by_definition(counts=counts, k=2)
     utilities = -mechanism.loss_weight * np.array(list(losses.values()), dtype=float)
-    expected = ordered_distribution(utilities, k=1, noise_kind=UNIT_NOISES["exponential"])
+    expected = ordered_distribution(
+        values_in_scales=utilities, k=1, noise_kind=UNIT_NOISES["exponential"]
+    )
     distribution = mechanism.distribution(counts)
     for sequence_index, sequence in enumerate(losses):
         assert distribution[sequence] == pytest.approx(expected[(sequence_index,)], rel=1e-10)

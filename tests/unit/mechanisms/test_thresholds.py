@@ -21,7 +21,7 @@ from pate.mechanisms import (
     SweepTopK,
 )
 from tests.refusals import refused_parameter
-from tests.statistical.chi_square import p_value
+from tests.statistical.chi_square import chi_square_p_value
 
 
 def test_distributions_sum_to_one_far_and_near() -> None:
@@ -67,7 +67,7 @@ def test_noise_grows_with_what_one_change_moves(
         assert mechanism.target.epsilon == 0.5
     expected = (1 - math.exp(-4 * 0.5 / sensitivity)) / (math.exp(0.5) + 1)
     assert between.target.hit_prob == pytest.approx(expected, rel=1e-12)
-    assert above.target == not_prior(epsilon=0.5)
+    assert above.target == not_prior(call_epsilon=0.5)
     as_drawn = AboveThreshold(threshold=0, epsilon=0.1)
     assert 0.1 - 2**-32 < as_drawn.call_epsilon <= 0.1
     assert as_drawn.event == PureDpEvent(as_drawn.call_epsilon)
@@ -226,13 +226,16 @@ def test_draws_follow_the_distribution_of_two_queries() -> None:
         tuple(mechanism(query_item_bits, thresholds=2, rng=generator).answered.tolist())
         for _ in range(1500)
     )
-    assert p_value(outcome_counts=drawn, distribution=distribution) > 1e-4
+    assert chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=distribution) > 1e-4
     prob_if_hits_are_kept = {True: pass_at_2, False: 1 - pass_at_2}
     distribution_if_hits_are_kept = {
         (first, second): float(prob_if_hits_are_kept[first] * prob_if_hits_are_kept[second])
         for first, second in distribution
     }
-    assert p_value(outcome_counts=drawn, distribution=distribution_if_hits_are_kept) < 1e-4
+    assert (
+        chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=distribution_if_hits_are_kept)
+        < 1e-4
+    )
 
 
 def test_an_exchange_pays_for_both_items() -> None:
@@ -242,7 +245,7 @@ def test_an_exchange_pays_for_both_items() -> None:
         assert mechanism.target_hits == target_hits
         num_accesses = min_accesses(
             target_hits=mechanism.target_hits,
-            hit_prob=not_prior(epsilon=0.5).hit_prob,
+            hit_prob=not_prior(call_epsilon=0.5).hit_prob,
             overrun_prob=1e-9,
         )
         assert mechanism.event == ApproximateEvent(

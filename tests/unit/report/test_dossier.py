@@ -72,7 +72,7 @@ def write_release(folder: Path, statement: PrivacyStatement = STATEMENT) -> Path
     schema = {"labels": ["flu", "cough"], "model": "linear", "kind": "features", "input_shape": [3]}
     (folder / "schema.json").write_text(json.dumps(schema))
     file_names = ("privacy.json", "schema.json")
-    Manifest.from_files(folder, file_names, remedy="").write(folder)
+    Manifest.from_files(folder, file_names, missing_file_remedy="").write(folder)
     return folder
 
 

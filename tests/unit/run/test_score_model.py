@@ -117,8 +117,12 @@ def test_line_is_found_from_calibration_sums() -> None:
     bins = (model.shares * 10).astype(int)
     sizes = model.sizes.sum(axis=(0, 2))
     share_changes = sizes * (true_model.shares - model.shares)
-    differences = np.bincount(bins, weights=share_changes, minlength=10)
-    likeliest, _, _ = model.corrected(differences, variances=np.full(10, 1e-10))
+    calibration_differences = np.bincount(bins, weights=share_changes, minlength=10)
+    likeliest, _, _ = model.corrected(
+        calibration_differences=calibration_differences, difference_variances=np.full(10, 1e-10)
+    )
     assert likeliest.shares == pytest.approx(true_model.shares, abs=1e-3)
-    likeliest, low, high = model.corrected(differences, variances=np.full(10, 1e-3))
+    likeliest, low, high = model.corrected(
+        calibration_differences=calibration_differences, difference_variances=np.full(10, 1e-3)
+    )
     assert low.shares[0] < likeliest.shares[0] < high.shares[0]
