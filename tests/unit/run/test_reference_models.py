@@ -16,7 +16,7 @@ from pate.run.reference_models import ReferenceModels, reference_key
 from pate.run.students import TrainedStudent
 from pate.run.train import train
 from tests.e2e.damage import WAYS, Way
-from tests.e2e.small_run import SilentMonitor, small_dataset, small_plan
+from tests.e2e.small_run import SilentMonitor, small_dataset, small_plan, without_pictures
 
 KEY = "0123456789abcdef" * 4
 ENTRY = f"all_records_model-{KEY[:32]}"
@@ -239,10 +239,11 @@ def test_runs_in_one_folder_train_what_depends_on_the_data_once(tmp_path: Path) 
     """
     plan = replace(small_plan(), all_records=True, seed=None)
     monitors = [SilentMonitor() for _ in range(3)]
-    first = train(plan, output_dir=tmp_path / "first", monitor=monitors[0])
     other_student = replace(plan, student=LogisticStudent(), settings={"name": "other"})
-    second = train(other_student, output_dir=tmp_path / "second", monitor=monitors[1])
-    third = train(plan, output_dir=tmp_path / "third", monitor=monitors[2])
+    with without_pictures():
+        first = train(plan, output_dir=tmp_path / "first", monitor=monitors[0])
+        second = train(other_student, output_dir=tmp_path / "second", monitor=monitors[1])
+        third = train(plan, output_dir=tmp_path / "third", monitor=monitors[2])
     assert [monitor.stages.count(TRAINING) for monitor in monitors] == [1, 0, 0]
     true_label_stage = "training the true label student"
     assert [monitor.stages.count(true_label_stage) for monitor in monitors] == [1, 1, 0]
@@ -257,11 +258,11 @@ def test_runs_in_one_folder_train_what_depends_on_the_data_once(tmp_path: Path) 
 def test_other_private_records_have_another_ceiling(tmp_path: Path) -> None:
     """A run on other private records in the same folder trains its own all-records model."""
     plan = replace(small_plan(), all_records=True)
-    train(plan, output_dir=tmp_path / "first")
     dataset = small_dataset()
     fewer = replace(dataset, private=dataset.private.take(np.arange(900)))
+    plan_on_fewer = replace(plan, load_dataset=lambda: fewer)
     monitor = SilentMonitor()
-    train(
-        replace(plan, load_dataset=lambda: fewer), output_dir=tmp_path / "second", monitor=monitor
-    )
+    with without_pictures():
+        train(plan, output_dir=tmp_path / "first")
+        train(plan_on_fewer, output_dir=tmp_path / "second", monitor=monitor)
     assert TRAINING in monitor.stages
