@@ -1,8 +1,8 @@
 """PATE as a scikit-learn estimator. `fit` has the numbered steps of `pate.run.train.train`, in memory.
 
-`fit_inputs.py` reads the arguments of a fit, `fit_plan.py` says which teachers vote and which student learns, and
-`fit_ledger.py` opens the ledger that is charged. Here are the steps of a fit, what a fitted classifier predicts and
-publishes, and what scikit-learn asks of an estimator.
+`fit_inputs.py` reads the arguments of a fit, `fit_planner.py` chooses which teachers vote and which student learns
+(`fit_plan.py`), and `fit_ledger.py` opens the ledger that is charged. Here are the steps of a fit, what a fitted
+classifier predicts and publishes, and what scikit-learn asks of an estimator.
 """
 
 import os
@@ -28,37 +28,34 @@ from sklearn.utils.validation import check_is_fitted
 
 from pate.accounting import (
     Accountant,
-    Adjacency,
     AutoAccountant,
-    Budget,
-    ExactAccountant,
-    Ledger,
     PrivacyUnit,
 )
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.aggregators import Aggregator, Release
 from pate.array_types import FloatArray
 from pate.bundle import Bundle
-from pate.classifier.ensemble import EnsemblePlan, shown_error
+from pate.classifier.ensemble import shown_error
 from pate.classifier.fit_inputs import FitArguments, FitInputs, InputReader, validate_inputs
 from pate.classifier.fit_ledger import FitLedger, check_ledger_parameters, unit_of
 from pate.classifier.fit_plan import FitPlan
+from pate.classifier.fit_planner import FitPlanner
 from pate.classifier.fit_record import FitRecord
+from pate.classifier.fit_streams import streams_of
 from pate.classifier.fit_warnings import (
     ClassesFromLabels,
     DoubtfulPlan,
     GapsFromLabels,
-    SeededNoise,
     UngroupedFit,
 )
 from pate.classifier.frames import as_pandas, encode_new
-from pate.classifier.group_votes import GroupVotesPlan
 from pate.classifier.held_out import FitScores, HeldOutArguments
 from pate.classifier.inputs import is_frame, require_readable, rows_of
 from pate.classifier.label_models import Model
-from pate.classifier.past_fits import FitPrice, RememberedFit, warn_of_past_fits
+from pate.classifier.past_fits import warn_of_past_fits
+from pate.classifier.priced_fit import PricedFit
 from pate.classifier.publication import FitCharge, Publication
-from pate.classifier.tasks import LabelSets, OneClass, Task
+from pate.classifier.tasks import LabelSets, OneClass
 from pate.data.partition import Partition
 from pate.errors import shown_as
 from pate.extras import require_extra
@@ -69,35 +66,18 @@ from pate.report import PrivacyStatement
 from pate.report.released_scores import ReleasedScores
 from pate.run.plan_warnings import constant_student_warnings, one_label_warning
 from pate.run.published_price import privacy_of
-from pate.run.random_streams import RandomStreams
 from pate.run.student_prior import StudentPrior
 from pate.run.tuned_runs import TunedRuns
 from pate.setting_names import CLASSIFIER
 from pate.threads import all_cores, one_blas_thread
-from pate.validation import InvalidValue, printable, require, require_count, require_positive
+from pate.validation import InvalidValue, printable
+from pate.votes.source import VoteSource
 
 # ruff: noqa: N803 -- X is what scikit-learn calls it
 # Rows of a sparse matrix that are predicted at a time: only so many rows are dense.
 _PREDICTED_ROWS = 1000
-# The number of teachers that are estimators, if the user passes none.
-_DEFAULT_NUM_TEACHERS = 100
 # What the repr of a classifier adds after a fit whose student could not be trained.
 _NO_STUDENT = "no student was fitted to this release"
-# The lines of warnings.
-_UNGROUPED = (
-    "this is a fit of a clone, as searches and cross-validation make them, without groups: its epsilon is for one row."
-    " A search gives groups= to its splitter alone; to protect groups, call"
-    " sklearn.set_config(enable_metadata_routing=True) and set_fit_request(X_public=True, groups=True)"
-)
-_CLASSES_READ = (
-    "classes=None: the set of {what} was read from the private y and counts as public, though a single record may show "
-    "that one of them exists; classes=[...] names all of them, and a fit then reads none. "
-    "publish asks for public_classes=True"
-)
-_GAPS_READ = (
-    "y: that labels are missing was read from the private y and counts as public, though a single record may show it; "
-    "numpy.ma.masked_invalid(y) says so whether any is missing or not, and a fit then reads it from no record"
-)
 
 
 @dataclass(eq=False, repr=False)  # compared and hashed by identity, as scikit-learn's estimators
@@ -244,6 +224,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         The steps 1 to 4 are those of `pate.run.train.train`. The ledger is charged before noise is drawn. What only a
         fit does, and what only a run of `pate-train` does, is listed in docs/how-to/use-the-classifier.md.
 
+        A comment after "Private:" lists the objects of a step that hold private records, or results that no epsilon
+        covers. All of them end with this function.
+
         Args:
             X: the private inputs, `[num_private, num_features]`, which are converted to float32. Of a sparse matrix, at
                 most the rows of one estimator are dense at a time; without estimators all rows are. A DataFrame is
@@ -276,10 +259,6 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             InvalidValue: a parameter is out of range, there are fewer groups than teachers, or there are no public
                 samples. Nothing is spent then.
         """
-        # 1. The price. Of the private records, it depends on the number of groups alone; nothing is trained or spent.
-        #    Private: `fit_inputs` and `fit_plan`, as the `pools` of both are the private and the public rows. They end
-        #    with this function.
-        unit = unit_of(groups)
         fit_arguments = FitArguments(
             inputs=X,
             labels=y,
@@ -287,102 +266,28 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             groups=groups,
             public_groups=groups_public,
             public_labels=y_public,
-            held_out_arguments=HeldOutArguments(inputs=X_test, labels=y_test, groups=groups_test),
+            held_out_arguments=HeldOutArguments(
+                inputs=X_test, labels=y_test, groups=groups_test, epsilon=self.score_epsilon
+            ),
         )
-        # Errors name parameters as this class does, such as `n_teachers`. `shown_as` is not a decorator of this method,
-        # as it would add a frame to the stack, by which `stacklevel` finds the line that a warning is about.
-        with shown_as(CLASSIFIER):
-            fit_inputs = self._read_inputs(fit_arguments, score_epsilon=self.score_epsilon)
-            fit_plan = self._plan_fit(fit_inputs, score_epsilon=self.score_epsilon)
-            priced = self._price_of_plan(fit_plan)
-            priced_scores = fit_plan.scores(unit)
-        pools = fit_plan.pools
-        self._warn_of_plan(
-            fit_plan,
-            priced,
-            has_groups=groups is not None,
-            labels_are_masked=isinstance(y, np.ma.MaskedArray),
-        )
-        streams = streams_of(self.random_state)
-        fit_ledger = self._fit_ledger(fit_plan, unit)
-        with shown_as(CLASSIFIER):
-            ledger = fit_ledger.open(
-                priced, score_price=None if priced_scores is None else priced_scores.score_price
-            )
-        remembered_fit = self._remembered_fit(fit_plan, priced, unit)
-        if self.ledger is None:
-            warn_of_past_fits(remembered_fit.dearest_fits(), stacklevel=2)
-            if priced_scores is not None:
-                warn_of_past_fits(
-                    priced_scores.remembered_fit(self._seed).dearest_fits(), stacklevel=2
-                )
-        # This fits the estimators to public rows with invented labels. So an estimator that cannot read the rows fails
-        # before anything is spent.
-        fit_plan.rehearse()
 
-        # 2. The teachers learn from disjoint records, and vote on public samples.
-        #    Private: `partition` and `votes`. No epsilon covers them. They end with this function.
-        num_teachers = fit_plan.num_teachers
-        partition = Partition.draw(pools.groups, num_teachers, streams.generator("partition"))
-        teacher_seeds = streams.seeds("teachers", num_seeds=num_teachers)
-        with stage(f"{num_teachers} teachers", verbose=self.verbose):
-            votes = fit_plan.vote(priced, partition, seeds=teacher_seeds)
+        # 1. The price. Nothing is trained or spent. Private: `fit`, for its fields `inputs`, `plan` and `scores`.
+        fit = self._price_fit(fit_arguments)
 
-        # 3. The only way out: `aggregator.release` draws noise around the votes, and `record` charges the ledger before
-        #    it. A kill after the charge has paid for a release that nobody has seen.
-        #    Not private: `release`, which has the stated epsilon and may be published.
-        student_seed = streams.seed("student")
-        prior = StudentPrior(
-            student_recipe=fit_plan.student,
-            inputs=fit_plan.queries,
-            seed=student_seed,
-            never_empty=priced.aggregator.never_empty,
-        )
-        aggregator = priced.aggregator.with_prior(prior)
-        price = format_epsilon(priced.epsilon)
-        record = FitRecord(ledger, priced, remembered_fit)
-        with (
-            record.noting_price("its release is lost, and nobody has seen it"),
-            stage(f"release, epsilon {price}", verbose=self.verbose),
-            all_cores(),
-        ):
-            release = aggregator.release(votes, streams.generator("noise"), record)
-        fit_charge = FitCharge(
-            priced=priced, budget=fit_plan.budget, unit=unit, seed=self._seed, tuned=self._tuned
-        )
-        self._set_release(release, fit_charge, spent_epsilon=record.spent_epsilon)
+        # 2. The teachers learn from disjoint records, and vote on public samples. Private: `votes`.
+        votes = self._vote(fit)
 
-        # 4. The student learns from the release and public samples: it costs nothing more.
-        #    Not private: `model`, which may be published under the same epsilon.
-        answers = f"{release.num_answered} answers to {release.num_queries} queries"
-        try:
-            with (
-                record.noting_price("release_ is the release that was paid for"),
-                stage(f"student of {answers}", verbose=self.verbose),
-                all_cores(),
+        # 3. The only way out. `release` has the stated epsilon, and may be published; `record` charges the ledger.
+        record = fit.record()
+        release = self._release(fit, votes=votes, record=record)
+
+        # 4. Post-processing of the release, which costs nothing more. The student may be published, too.
+        self._learn(fit, release=release, record=record)
+        if fit.scores is not None:
+            with record.note_spent_price_on_error(
+                consequence="the student is fitted to its release"
             ):
-                model = self._train_student(fit_plan, release, seed=student_seed)
-                constant_lines = list(
-                    constant_student_warnings(
-                        model,
-                        public_inputs=fit_plan.queries,
-                        remedy=priced.aggregator.remedies["noise"],
-                    )
-                )
-        except Exception as error:
-            raise self._student_error(error, fit_plan=fit_plan) from error
-        self._set_student(
-            model,
-            fit_inputs,
-            fit_plan,
-            publication=fit_plan.publication(model, release, fit_charge),
-        )
-        for line in constant_lines:
-            warnings.warn(line, DoubtfulPlan, stacklevel=2)
-        if priced_scores is not None:
-            account = fit_ledger.score_account(ledger)
-            with record.noting_price("the student is fitted to its release"):
-                self._release_scores(priced_scores, account, streams.generator("scores"))
+                self._release_scores(fit.scores, fit=fit)
         return self
 
     def price_of(
@@ -410,9 +315,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             public_groups=groups_public,
             public_labels=y_public,
         )
-        with shown_as(CLASSIFIER):
-            inputs = self._read_inputs(fit_arguments, score_epsilon=None)
-            return self._price_of_plan(self._plan_fit(inputs, score_epsilon=None))
+        return self._price_release(fit_arguments)
 
     def predict(self, X: ArrayLike) -> Any:
         """Returns the student's predictions in the form of the labels of the fit.
@@ -428,7 +331,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         bits = self._student_output(X, method_name="predict")
         return self._task.decode(bits)
 
-    @available_if(lambda self: self._predicts_probabilities)  # type: ignore[untyped-decorator]  # so is this
+    @available_if(lambda self: self._predicts_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn is untyped
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Returns the probability of each class or label, `[num_samples, num_classes]` or `[num_samples, num_labels]`.
 
@@ -627,8 +530,6 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Whether the student predicts probabilities, as released weights do and not every estimator does."""
         return not self._has_estimators or hasattr(self._student_estimator, "predict_proba")
 
-    # Without estimators these two are stand-ins that are never fitted.
-
     @property
     def _teacher_estimator(self) -> Any:
         """The unfitted estimator of the teachers; without estimators, a stand-in that is never fitted."""
@@ -650,27 +551,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return self.accountant or AutoAccountant
 
     @property
-    def _budget(self) -> Budget:
-        """The delta of a fit, the epsilon that its noise is solved for (None takes the noise as it is), the accountant.
-
-        The release of a fit without estimators is one Gaussian event. So `ExactAccountant` computes its least price,
-        unless the user named another accountant.
-        """
-        accountant = self._accountant
-        if self.accountant is None and not self._has_estimators:
-            accountant = ExactAccountant
-        return Budget(epsilon=self.epsilon, delta=self.target_delta, accountant=accountant)
-
-    def _read_inputs(
-        self, fit_arguments: FitArguments, *, score_epsilon: float | None
-    ) -> FitInputs:
-        """Checks the arguments of a fit, and returns its data: private records, public samples, kind of labels, names.
-
-        Args:
-            fit_arguments: the arguments, as the user passes them.
-            score_epsilon: the price of scores on test records; None for no scores.
-        """
-        reader = InputReader(
+    def _input_reader(self) -> InputReader:
+        """The parameters that decide how the arguments of a fit are read."""
+        return InputReader(
             # scikit-learn's checks set `n_features_in_` on the copy
             validation_estimator=copy(self),
             teacher=self._teacher_estimator,
@@ -678,139 +561,145 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             votes_by_group=not self._has_estimators,
             classes=self.classes,
             public_fraction=self.public_fraction,
-            score_epsilon=score_epsilon,
         )
-        return reader.read(fit_arguments)
 
-    def _plan_fit(self, fit_inputs: FitInputs, *, score_epsilon: float | None) -> FitPlan:
-        """Checks the parameters of a fit against its data, and returns the plan of the fit.
-
-        Args:
-            fit_inputs: the data of the fit.
-            score_epsilon: the price of scores on test records; None for no scores.
-        """
-        pools = fit_inputs.pools
-        num_public = pools.public_inputs.shape[0]
-        num_queries = self._num_queries(num_public=num_public)
-        num_teachers = self._num_teachers(num_groups=pools.num_groups)
-        check_ledger_parameters(self.ledger, max_total_epsilon=self.max_total_epsilon)
-        self._check_epsilon()
-        if self._has_estimators:
-            return EnsemblePlan(
-                task=fit_inputs.task,
-                pools=pools,
-                budget=self._budget,
-                num_teachers=num_teachers,
-                allow_useless=self.allow_useless,
-                estimator=self._teacher_estimator,
-                student_estimator=self._student_estimator,
-                aggregator=self._aggregator_for(fit_inputs.task),
-                num_queries=num_queries or num_public,
-                num_jobs=self.n_jobs,
-                verbose=max(int(self.verbose) - 1, 0),  # joblib prints from verbose=2 on
-            )
-        return GroupVotesPlan(
-            task=fit_inputs.task,
-            pools=pools,
-            budget=self._budget,
-            num_teachers=num_teachers,
-            allow_useless=self.allow_useless,
-            adjacency=Adjacency.parse(self.adjacency),
-            num_queries=num_queries,
-            label_names=fit_inputs.label_names,
-            classes_from_labels=self.classes is None and fit_inputs.task.names_reveal_labels,
+    @property
+    def _fit_planner(self) -> FitPlanner:
+        """The parameters that decide how a fit is planned."""
+        return FitPlanner(
+            has_estimators=self._has_estimators,
+            teacher=self._teacher_estimator,
+            student=self._student_estimator,
+            aggregator=self.aggregator,
+            adjacency=self.adjacency,
+            epsilon=self.epsilon,
+            target_delta=self.target_delta,
+            accountant=self.accountant,
+            num_teachers=self.n_teachers,
+            num_queries=self.n_queries,
             classes_are_stated=self.classes is not None,
-            table_schema=fit_inputs.schema,
-            public_labels=fit_inputs.public_labels,
-            score_epsilon=score_epsilon,
-            held_out_records=fit_inputs.held_out_records,
+            allow_useless=self.allow_useless,
+            num_jobs=self.n_jobs,
+            verbose=self.verbose,
         )
 
-    def _num_queries(self, num_public: int) -> int | None:
-        """Returns `n_queries`, None if it is None; raises `InvalidValue` if it exceeds the number of public samples."""
-        if self.n_queries is None:
-            return None
-        num_queries = require_count("n_queries", self.n_queries)
-        rule = f"at most {num_public}, the number of public samples"
-        require(num_queries <= num_public, "n_queries", num_queries, rule)
-        return num_queries
+    def _price_fit(self, fit_arguments: FitArguments) -> PricedFit:
+        """Reads the arguments of a fit, prices its release and scores, and opens its ledger. Nothing is spent.
 
-    def _num_teachers(self, num_groups: int) -> int:
-        """Returns the number of teachers: `n_teachers` or, if it is None, its default.
-
-        The default is 100 with estimators, and otherwise the number of private groups.
-
-        Raises:
-            InvalidValue: there are more teachers than private groups.
+        Of the private records, the prices depend on the number of groups alone.
         """
-        num_teachers = self.n_teachers
-        if num_teachers is None:
-            num_teachers = _DEFAULT_NUM_TEACHERS if self._has_estimators else num_groups
-        require_count("n_teachers", num_teachers)
-        rule = f"at most {num_groups}, the number of private groups"
-        require(num_teachers <= num_groups, "n_teachers", num_teachers, rule)
-        return num_teachers
+        unit = unit_of(fit_arguments.groups)
+        # Errors name parameters as this class does, such as `n_teachers`. `shown_as` is not a decorator of this method,
+        # as it would add a frame to the stack, by which `stacklevel` finds the line that a warning is about.
+        with shown_as(CLASSIFIER):
+            fit_inputs = self._input_reader.read(fit_arguments)
+            check_ledger_parameters(self.ledger, max_total_epsilon=self.max_total_epsilon)
+            fit_plan = self._fit_planner.plan(fit_inputs)
+            priced = self._fit_planner.price(fit_plan)
+            scores = fit_plan.scores(unit)
+        self._warn_of_plan(
+            fit_plan,
+            priced,
+            has_groups=fit_arguments.groups is not None,
+            labels_are_masked=isinstance(fit_arguments.labels, np.ma.MaskedArray),
+        )
+        streams = streams_of(self.random_state, stacklevel=3)
+        fit_ledger = self._fit_ledger(fit_plan, unit)
+        with shown_as(CLASSIFIER):
+            ledger = fit_ledger.open(
+                priced, score_price=None if scores is None else scores.score_price
+            )
+        fit = PricedFit(
+            inputs=fit_inputs,
+            plan=fit_plan,
+            charge=FitCharge(
+                priced=priced, budget=fit_plan.budget, unit=unit, seed=self._seed, tuned=self._tuned
+            ),
+            scores=scores,
+            streams=streams,
+            fit_ledger=fit_ledger,
+            ledger=ledger,
+        )
+        if self.ledger is None:
+            warn_of_past_fits(fit.remembered_fit.dearest_fits(), stacklevel=3)
+            if scores is not None:
+                remembered_scores = scores.remembered_fit(self._seed)
+                warn_of_past_fits(remembered_scores.dearest_fits(), stacklevel=3)
+        # This fits the estimators to public rows with invented labels. So an estimator that cannot read the rows fails
+        # before anything is spent.
+        fit_plan.rehearse()
+        return fit
 
-    def _check_epsilon(self) -> None:
-        """Raises `InvalidValue` if `epsilon` is no number > 0, or if both `epsilon` and `aggregator` are None."""
-        if self.epsilon is not None:
-            require_positive("epsilon", self.epsilon)
-        elif self.aggregator is None:
-            rule = "a number > 0, or an aggregator with its noise"
-            raise InvalidValue("epsilon", None, rule=rule)
+    def _price_release(self, fit_arguments: FitArguments) -> PricedRelease:
+        """Returns the price of the release of a fit; warnings are about the line that calls the caller, as of a fit."""
+        with shown_as(CLASSIFIER):
+            fit_inputs = self._input_reader.read(fit_arguments)
+            check_ledger_parameters(self.ledger, max_total_epsilon=self.max_total_epsilon)
+            return self._fit_planner.price(self._fit_planner.plan(fit_inputs))
 
-    def _aggregator_for(self, task: Task) -> Aggregator:
-        """Returns the parameter `aggregator` or, if it is None, the default aggregator of a task.
+    def _vote(self, fit: PricedFit) -> VoteSource:
+        """Trains the teachers of a fit on disjoint parts of the private records, and returns their votes."""
+        num_teachers = fit.plan.num_teachers
+        partition = Partition.draw(
+            fit.plan.pools.groups, num_teachers, fit.streams.generator("partition")
+        )
+        teacher_seeds = fit.streams.seeds("teachers", num_seeds=num_teachers)
+        with _stage(f"{num_teachers} teachers", verbose=self.verbose):
+            return fit.plan.vote(fit.priced, partition, seeds=teacher_seeds)
 
-        Args:
-            task: the kind of labels.
+    def _release(self, fit: PricedFit, *, votes: VoteSource, record: FitRecord) -> Release:
+        """Draws noise around the votes, and sets all attributes of the release.
 
-        Raises:
-            InvalidValue: the parameter is no aggregator, or has another adjacency than the classifier.
+        The ledger is charged before the noise is drawn. A kill after the charge has paid for a release that nobody has
+        seen.
         """
-        adjacency = Adjacency.parse(self.adjacency)
-        aggregator = self.aggregator
-        if aggregator is None:
-            return task.default_aggregator(adjacency)
-        if not isinstance(aggregator, Aggregator):
-            is_word = isinstance(aggregator, (str, type))
-            value = aggregator if is_word else type(aggregator).__name__
-            rule = "an object such as GaussianVotes(noise_std=…)"
-            raise InvalidValue("aggregator", value, rule=rule)
-        is_same = aggregator.adjacency == adjacency
-        rule = f"{adjacency}, the adjacency of the classifier"
-        require(is_same, "aggregator.adjacency", aggregator.adjacency, rule)
-        return aggregator
+        prior = StudentPrior(
+            student_recipe=fit.plan.student,
+            inputs=fit.plan.queries,
+            seed=fit.student_seed,
+            never_empty=fit.priced.aggregator.never_empty,
+        )
+        aggregator = fit.priced.aggregator.with_prior(prior)
+        with (
+            record.note_spent_price_on_error(
+                consequence="its release is lost, and nobody has seen it"
+            ),
+            _stage(f"release, epsilon {format_epsilon(fit.priced.epsilon)}", verbose=self.verbose),
+            all_cores(),
+        ):
+            release = aggregator.release(votes, fit.streams.generator("noise"), record)
+        self._set_release(release, fit.charge, spent_epsilon=record.spent_epsilon)
+        return release
 
-    def _price_of_plan(self, fit_plan: FitPlan) -> PricedRelease:
-        """Returns the priced release of a plan, with its noise; nothing is fitted or charged.
-
-        Raises `InvalidValue` if no noise meets the budget, or if the release would be useless.
-        """
+    def _learn(self, fit: PricedFit, *, release: Release, record: FitRecord) -> None:
+        """Trains the student of a release, and sets all its attributes; costs nothing more."""
+        answers = f"{release.num_answered} answers to {release.num_queries} queries"
         try:
-            return fit_plan.price()
-        except InvalidValue as error:
-            raise self._named_by_epsilon(error) from error
-
-    def _named_by_epsilon(self, error: InvalidValue) -> InvalidValue:
-        """Returns an error about the number of teachers as one about epsilon, if the user set epsilon alone.
-
-        The pricing blames the number of teachers for a useless release. A user who did not set it can change epsilon.
-        The result is about the setting `target_epsilon`, which `shown_as(CLASSIFIER)` shows as the parameter `epsilon`.
-
-        Args:
-            error: the error. It is returned unchanged if it is about another parameter than the number of teachers, if
-                `n_teachers` is set, or if `epsilon` is None.
-        """
-        if error.name != "num_teachers" or self.n_teachers is not None or self.epsilon is None:
-            return error
-        return InvalidValue(
-            "target_epsilon",
-            self.epsilon,
-            rule=error.rule,
-            remedies=error.remedies,
-            waiver=error.waiver,
+            with (
+                record.note_spent_price_on_error(
+                    consequence="release_ is the release that was paid for"
+                ),
+                _stage(f"student of {answers}", verbose=self.verbose),
+                all_cores(),
+            ):
+                model = self._train_student(fit.plan, release, seed=fit.student_seed)
+                constant_lines = list(
+                    constant_student_warnings(
+                        model,
+                        public_inputs=fit.plan.queries,
+                        remedy=fit.priced.aggregator.remedies["noise"],
+                    )
+                )
+        except Exception as error:
+            raise self._student_error(error, fit_plan=fit.plan) from error
+        self._set_student(
+            model,
+            fit.inputs,
+            fit.plan,
+            publication=fit.plan.publication(model, release, fit.charge),
         )
+        for line in constant_lines:
+            warnings.warn(line, DoubtfulPlan, stacklevel=3)
 
     def _warn_of_plan(
         self, fit_plan: FitPlan, priced: PricedRelease, *, has_groups: bool, labels_are_masked: bool
@@ -826,18 +715,18 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         task = fit_plan.task
         if fit_plan.pools.known is not None and not labels_are_masked:
-            warnings.warn(_GAPS_READ, GapsFromLabels, stacklevel=3)
+            warnings.warn(GapsFromLabels.TEXT, GapsFromLabels, stacklevel=4)
         if not has_groups and self._is_clone:
-            warnings.warn(_UNGROUPED, UngroupedFit, stacklevel=3)
+            warnings.warn(UngroupedFit.TEXT, UngroupedFit, stacklevel=4)
         if self.classes is None and task.reads_classes:
             what = "words" if isinstance(task, LabelSets) else "classes"
-            warnings.warn(_CLASSES_READ.format(what=what), ClassesFromLabels, stacklevel=3)
+            warnings.warn(ClassesFromLabels.TEXT.format(what=what), ClassesFromLabels, stacklevel=4)
         if priced.aggregator.single_label and not isinstance(task, OneClass):
-            warnings.warn(one_label_warning(priced.aggregator), stacklevel=3)
+            warnings.warn(one_label_warning(priced.aggregator), stacklevel=4)
         for doubt in priced.doubts:
-            warnings.warn(CLASSIFIER.doubt_line(doubt), DoubtfulPlan, stacklevel=3)
+            warnings.warn(CLASSIFIER.doubt_line(doubt), DoubtfulPlan, stacklevel=4)
         for remark in fit_plan.remarks():
-            warnings.warn(printable(remark), DoubtfulPlan, stacklevel=3)
+            warnings.warn(printable(remark), DoubtfulPlan, stacklevel=4)
 
     def _fit_ledger(self, fit_plan: FitPlan, unit: PrivacyUnit) -> FitLedger:
         """Returns the settings of the ledger that a fit is charged to, a file or memory; it is not opened yet."""
@@ -850,29 +739,6 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             unit=unit,
             seed=self._seed,
         )
-
-    def _remembered_fit(
-        self, fit_plan: FitPlan, priced: PricedRelease, unit: PrivacyUnit
-    ) -> RememberedFit:
-        """Returns a fit in the form that `RememberedFit.remember` keeps for this process once the fit is charged.
-
-        A later fit without a ledger then warns that its records were fitted before, and adds the prices up. What is
-        kept is the price, and digests of private records.
-
-        Args:
-            fit_plan: the plan of the fit, whose private records are digested.
-            priced: the priced release.
-            unit: the unit of privacy.
-        """
-        price = FitPrice(
-            epsilon=priced.epsilon,
-            delta=self.target_delta,
-            event=priced.event,
-            seed=self._seed,
-            unit=unit,
-            adjacency=priced.aggregator.adjacency,
-        )
-        return RememberedFit.from_inputs(fit_plan.pools.inputs, fit_price=price)
 
     def _set_release(
         self, release: Release, fit_charge: FitCharge, *, spent_epsilon: float
@@ -950,23 +816,23 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self._publication = publication
         self._student_is_of_release = True
 
-    def _release_scores(
-        self, priced_scores: FitScores, account: Ledger, rng: np.random.Generator
-    ) -> None:
+    def _release_scores(self, priced_scores: FitScores, *, fit: PricedFit) -> None:
         """Draws the scores of the student, commits them with their charge, and sets `scores_`.
 
         Args:
             priced_scores: the priced scores, with the private test records.
-            account: the ledger that is charged.
-            rng: the source of the noise.
+            fit: the fit whose student has the scores.
         """
+        account = fit.fit_ledger.score_account(fit.ledger)
         epsilon = format_epsilon(priced_scores.score_price.epsilon)
         with (
             shown_as(CLASSIFIER),
-            stage(f"scores, epsilon {epsilon}", verbose=self.verbose),
+            _stage(f"scores, epsilon {epsilon}", verbose=self.verbose),
             all_cores(),
         ):
-            released = priced_scores.release(self.student_, account, seed=self._seed, rng=rng)
+            released = priced_scores.release(
+                self.student_, account, seed=self._seed, rng=fit.streams.generator("scores")
+            )
         priced_scores.remembered_fit(self._seed).remember()
         assert self._publication is not None  # as a student with scores can be published
         self._publication = replace(self._publication, released_scores=released)
@@ -991,8 +857,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         output_of = getattr(self.student_, method_name)
         inputs = X if self._schema is None else as_pandas(X)
         if not is_frame(inputs):
-            rule = "a DataFrame with the columns of the fit"
-            require(self._schema is None, "X", type(X).__name__, rule)
+            if self._schema is not None:
+                rule = "a DataFrame with the columns of the fit"
+                raise InvalidValue("X", type(X).__name__, rule=rule)
             require_readable("X", X)
         inputs = validate_inputs(self, inputs, reset=False)
         if self._schema is not None:
@@ -1009,7 +876,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
 
 @contextmanager
-def stage(name: str, *, verbose: int) -> Iterator[None]:
+def _stage(name: str, *, verbose: int) -> Iterator[None]:
     """Measures the time of a `with` block, and prints its name and time if `verbose` is not 0.
 
     The line has scikit-learn's form. If the block raises an error, nothing is printed.
@@ -1018,25 +885,3 @@ def stage(name: str, *, verbose: int) -> Iterator[None]:
     yield
     if verbose:
         sys.stdout.write(f"[PATEClassifier] {name}: {time.monotonic() - started:.1f} s\n")
-
-
-def streams_of(random_state: Any) -> RandomStreams:
-    """Returns the random streams of a seed, equal to those of `pate-train` with this seed.
-
-    A seed gives the warning `SeededNoise`. If `random_state` is None, the streams come from a secret of the operating
-    system, which is stored nowhere.
-
-    Raises:
-        InvalidValue: `random_state` is neither a seed nor None. A shared generator, for example, is refused, as it
-            would hide where the noise comes from.
-    """
-    if random_state is None:
-        return RandomStreams.from_secret()
-    try:
-        seed = require_count("random_state", random_state, minimum=0)
-    except InvalidValue as error:
-        rule = f"{error.rule}, or None for noise from the operating system"
-        raise InvalidValue("random_state", error.value, rule=rule) from None
-    line = f"random_state={seed}: the noise comes from this seed and protects nobody who knows it"
-    warnings.warn(line, SeededNoise, stacklevel=3)
-    return RandomStreams(seed)

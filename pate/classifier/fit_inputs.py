@@ -129,7 +129,6 @@ class InputReader:
         votes_by_group: whether each private group votes by itself; False if estimators do.
         classes: all classes, or all words of sets, public; None takes those that occur in the labels.
         public_fraction: the share of the private inputs that is declared public; None if `X_public` is passed.
-        score_epsilon: the price of scores on test records; None for no scores.
     """
 
     validation_estimator: BaseEstimator
@@ -138,7 +137,6 @@ class InputReader:
     votes_by_group: bool
     classes: Any
     public_fraction: float | None
-    score_epsilon: float | None
 
     def read(self, fit_arguments: FitArguments) -> FitInputs:
         """Checks the arguments of a fit, and returns its data: private records, public samples, kind of labels, names.
@@ -147,7 +145,7 @@ class InputReader:
             InvalidValue: an argument is missing, cannot be read, or does not fit the others.
         """
         fit_arguments.held_out_arguments.require_price(
-            self.score_epsilon, has_estimators=not self.votes_by_group, groups=fit_arguments.groups
+            has_estimators=not self.votes_by_group, groups=fit_arguments.groups
         )
         if fit_arguments.public_labels is not None:
             self._require_public_labels_allowed(fit_arguments)
@@ -318,9 +316,9 @@ class InputReader:
             task: the kind of labels of the fit.
             pools: the private records and the public samples.
         """
-        if self.score_epsilon is None:
-            return None
         held_out_arguments = fit_arguments.held_out_arguments
+        if held_out_arguments.epsilon is None:
+            return None
         require_readable("X_test", held_out_arguments.inputs)
         require_same_kind(pools.inputs, held_out_arguments.inputs, name="X_test")
         inputs = validate_inputs(self.validation_estimator, held_out_arguments.inputs, reset=False)
@@ -347,7 +345,13 @@ class InputReader:
                 num_rows=num_records,
                 groups_by_name=other_groups,
             )
-        return HeldOutRecords(inputs=inputs, targets=targets, groups=group_ids, known=known)
+        return HeldOutRecords(
+            epsilon=held_out_arguments.epsilon,
+            inputs=inputs,
+            targets=targets,
+            groups=group_ids,
+            known=known,
+        )
 
 
 def validate_inputs(estimator: BaseEstimator, inputs: Any, *, reset: bool) -> Any:

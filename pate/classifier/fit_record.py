@@ -41,7 +41,7 @@ class FitRecord(MemoryRecord):
         return self._ledger.read(self._key) is not None
 
     @contextmanager
-    def noting_price(self, consequence: str) -> Iterator[None]:
+    def note_spent_price_on_error(self, *, consequence: str) -> Iterator[None]:
         """Adds to each error of a `with` block the note that the price of the release is spent, if it is charged.
 
         Interrupts such as Ctrl-C get the note, too.

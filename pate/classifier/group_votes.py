@@ -35,7 +35,7 @@ from pate.progress import Monitor
 from pate.run.plan import Plan, price_release
 from pate.run.plan_warnings import uneven_inputs_doubts
 from pate.run.score_release import ScorePrice
-from pate.validation import require
+from pate.validation import InvalidValue
 from pate.votes.label_gaps import UNKNOWN, GapLabels
 from pate.votes.source import VoteSource
 
@@ -62,8 +62,8 @@ class GroupVotesPlan(FitPlan):
         table_schema: encodes the rows of DataFrames as numbers; None if the inputs are arrays.
         public_labels: the labels of the first public samples at which the student begins, `[num_labeled, num_labels]`,
             bool, or int8 if they have gaps; None for none.
-        score_epsilon: the epsilon of the student's scores on `held_out_records`; None for no scores.
-        held_out_records: the private test records; None without `score_epsilon`.
+        held_out_records: the private test records, with the epsilon of the student's scores on them; None for no
+            scores.
     """
 
     adjacency: Adjacency
@@ -73,7 +73,6 @@ class GroupVotesPlan(FitPlan):
     classes_are_stated: bool
     table_schema: TableSchema | None
     public_labels: GapLabels | None = None
-    score_epsilon: float | None = None
     held_out_records: HeldOutRecords | None = None
 
     @property
@@ -125,7 +124,7 @@ class GroupVotesPlan(FitPlan):
             target_delta=self.budget.delta,
             accountant=self.budget.accountant,
             allow_useless=self.allow_useless,
-            score_epsilon=self.score_epsilon,
+            score_epsilon=None if self.held_out_records is None else self.held_out_records.epsilon,
         )
         if self.num_queries is not None:
             run_plan = replace(run_plan, num_queries=self.num_queries)
@@ -158,8 +157,8 @@ class GroupVotesPlan(FitPlan):
             InvalidValue: all public samples are alike; or no noise meets the budget, or the release would be useless.
         """
         public = self.dataset.public.inputs
-        has_directions = bool((public != public[0]).any())
-        require(has_directions, "X_public", "all alike", "at least two different samples")
+        if (public == public[0]).all():
+            raise InvalidValue("X_public", "all alike", rule="at least two different samples")
         is_one_each = self.num_teachers == self.pools.num_groups
         priced = price_release(
             self.run_plan,

@@ -21,7 +21,7 @@ from pate.models.student_model import Predictor
 from pate.report.released_scores import ReleasedScores
 from pate.run.random_streams import seed_name
 from pate.run.score_release import ScoreCharge, ScorePrice
-from pate.validation import InvalidValue, require, require_positive
+from pate.validation import InvalidValue, require_positive
 from pate.votes.label_gaps import UNKNOWN
 
 # The rule of test labels with gaps, where the private labels of the fit have none.
@@ -35,12 +35,14 @@ class HeldOutRecords:
     """The private test records of a fit, which no teacher and no student learns from.
 
     Attributes:
+        epsilon: the price of the scores on these records.
         inputs: the inputs, private: float32 `[num_test, num_features]`, or a sparse matrix, or a DataFrame.
         targets: the label bits, private, `[num_test, num_labels]`.
         groups: the number of each record's group, `[num_test]`.
         known: which labels are known, private, `[num_test, num_labels]`; None if the labels of the fit have no gaps.
     """
 
+    epsilon: float
     inputs: Any
     targets: BoolArray
     groups: IntArray
@@ -55,33 +57,32 @@ class HeldOutArguments:
         inputs: the private inputs of test records, `X_test`; None for no test records.
         labels: their private labels, `y_test`.
         groups: the group of each test record, `groups_test`, or None.
+        epsilon: the price of scores on the test records, the parameter `score_epsilon`; None for no scores.
     """
 
     inputs: Any = None
     labels: Any = None
     groups: Any = None
+    epsilon: float | None = None
 
-    def require_price(
-        self, score_epsilon: float | None, *, has_estimators: bool, groups: Any
-    ) -> None:
+    def require_price(self, *, has_estimators: bool, groups: Any) -> None:
         """Raises `InvalidValue` unless test records have a price, and a price has test records.
 
         A price is also refused with estimators, and if the groups of test records do not fit those of the fit.
 
         Args:
-            score_epsilon: the price of scores; None for no scores.
             has_estimators: whether the teachers are estimators, whose student has no scores.
             groups: the group of each private record; None if each record is a group.
         """
-        if score_epsilon is None:
+        if self.epsilon is None:
             self._require_none_passed()
             return
-        require_positive("score_epsilon", score_epsilon)
+        require_positive("score_epsilon", self.epsilon)
         if has_estimators:
             rule = (
                 "None with estimators: only the student of private groups has scores with a price"
             )
-            raise InvalidValue("score_epsilon", score_epsilon, rule=rule)
+            raise InvalidValue("score_epsilon", self.epsilon, rule=rule)
         for name, argument in (("X_test", self.inputs), ("y_test", self.labels)):
             if argument is None:
                 rule = "private test records, as score_epsilon is the price that their people pay"
@@ -114,9 +115,9 @@ class HeldOutArguments:
             raise InvalidValue("groups_test", None, rule=rule)
         column = getattr(groups, "name", None)
         test_column = getattr(self.groups, "name", None)
-        if column is not None and test_column is not None:
+        if column is not None and test_column is not None and test_column != column:
             rule = f"{column}, the column of groups"
-            require(test_column == column, "groups_test.name", str(test_column), rule)
+            raise InvalidValue("groups_test.name", str(test_column), rule=rule)
 
     def require_order_of_rows(self) -> None:
         """Raises `InvalidValue` if labels or groups of pandas have the index of the inputs in another order."""
@@ -143,8 +144,9 @@ class HeldOutArguments:
             InvalidValue: the labels have another form than the private ones, or gaps where these have none.
         """
         labels = read_labels("y_test", self.labels, task)
-        rule = f"{num_records}, the number of rows of X_test"
-        require(len(labels) == num_records, "len(y_test)", len(labels), rule)
+        if len(labels) != num_records:
+            rule = f"{num_records}, the number of rows of X_test"
+            raise InvalidValue("len(y_test)", len(labels), rule=rule)
         bits = np.asarray(labels == 1)
         known = np.asarray(labels != UNKNOWN) if labels.dtype == np.int8 else np.ones_like(bits)
         if has_gaps:

@@ -1,0 +1,71 @@
+"""The priced fit: the objects that step 1 of `PATEClassifier.fit` hands on to its other steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from pate.accounting import Ledger
+from pate.classifier.fit_inputs import FitInputs
+from pate.classifier.fit_ledger import FitLedger
+from pate.classifier.fit_plan import FitPlan
+from pate.classifier.fit_record import FitRecord
+from pate.classifier.held_out import FitScores
+from pate.classifier.past_fits import FitPrice, RememberedFit
+from pate.classifier.publication import FitCharge
+from pate.pricing import PricedRelease
+from pate.run.random_streams import RandomStreams
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)  # compared by identity, as its parts are
+class PricedFit:
+    """A fit whose release has a price and an open ledger. All later steps share these objects.
+
+    Attributes:
+        inputs: the data of the fit. Private: its `pools` are the private records and the public samples.
+        plan: the plan of the fit. Private, for the same `pools`.
+        charge: the charge of the release.
+        scores: the priced scores on test records; None for no scores. Private: it has the test records.
+        streams: the random numbers of the fit.
+        fit_ledger: the settings of the ledger.
+        ledger: the ledger, which has room for the fit. Nothing is charged yet.
+    """
+
+    inputs: FitInputs
+    plan: FitPlan
+    charge: FitCharge
+    scores: FitScores | None
+    streams: RandomStreams
+    fit_ledger: FitLedger
+    ledger: Ledger
+
+    @property
+    def priced(self) -> PricedRelease:
+        """The aggregator with its noise, and the price."""
+        return self.charge.priced
+
+    @property
+    def student_seed(self) -> int:
+        """The seed of the training of the student."""
+        return self.streams.seed("student")
+
+    @cached_property
+    def remembered_fit(self) -> RememberedFit:
+        """The fit in the form that `RememberedFit.remember` keeps for this process once the fit is charged.
+
+        A later fit without a ledger then warns that its records were fitted before, and adds the prices up. What is
+        kept is the price, and digests of private records.
+        """
+        price = FitPrice(
+            epsilon=self.priced.epsilon,
+            delta=self.charge.budget.delta,
+            event=self.priced.event,
+            seed=self.charge.seed,
+            unit=self.charge.unit,
+            adjacency=self.priced.aggregator.adjacency,
+        )
+        return RememberedFit.from_inputs(self.plan.pools.inputs, fit_price=price)
+
+    def record(self) -> FitRecord:
+        """Returns a record of the release, which charges the ledger before the first part is drawn."""
+        return FitRecord(self.ledger, self.priced, self.remembered_fit)
