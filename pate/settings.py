@@ -1,4 +1,6 @@
-"""The settings of every command, each defined once: its name, type, default and help, and its marks.
+"""The settings of every command, each defined once: its name, type, default, help text and marks.
+
+A mark says, for instance, whether a release publishes the setting, or whether its value is a path (`setting`).
 
 Four things are made from these classes: a command's schema in Hydra, the section `Settings` of its help, the settings
 that a run's folder compares, and those that a release publishes. To add a setting, add a field here, and use the field

@@ -1,10 +1,12 @@
 """The joint-law accountant: it prices the selection of a gap and the test of the selected gap as one release.
 
-The gap with the largest noisy value is selected, and its position is released if the test of this gap passes
-(`SelectThenTestEvent`). T votes allow few large gaps, so not every gap that may be selected can also pass its test. So
-the joint distribution ("law") of both results costs less than selection and test composed. At each order a > 1 linear
-programs bound the Renyi divergence of the joint law (`worst_joint_law`), which takes some milliseconds. So only orders
-near the best order of `RdpAccountant` are computed (docs/proofs/joint_law.md).
+Sort the vote counts of a query. A gap is the difference of two neighboring sorted counts. The gap with the largest
+noisy value is selected, and then a noisy test decides whether its position is released (`SelectThenTestEvent`). The
+votes of T teachers allow few large gaps, so most gaps that may be selected cannot pass the test. So the joint
+distribution ("law") of both results costs less than selection and test composed.
+
+At each order a > 1 linear programs bound the Renyi divergence of the joint law (`worst_joint_law`). That takes some
+milliseconds, so only orders near the best order of `RdpAccountant` are computed (docs/proofs/joint_law.md).
 """
 
 from __future__ import annotations

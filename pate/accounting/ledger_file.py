@@ -1,4 +1,4 @@
-"""The file of a ledger: its settings, its accountant, and the filters that decide for its caps."""
+"""The file of a ledger: its settings, its accountant, and the privacy filters that enforce its caps."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ differs by at most D / 2 between neighbors. The index lies in a set S of `a` ind
 exceeds the largest of the other n - a values. Let M_a be the largest of a standard normals, and H(X || Y) the delta of
 the pair (X, Y) at some epsilon (the hockey-stick divergence). Then the delta of S is at most the smaller of
 
-    H(M_a + D || M_a)   and   H(M_(n-a) - D || M_(n-a)),
+    H(M_a + D || M_a)   and   H(M_(n-a) - D || M_(n-a)).
 
 The profile of the release is at most the maximum, over a, of the largest convex function below this bound
 (docs/proofs/gap_selection.md, docs/proofs/pld.md).

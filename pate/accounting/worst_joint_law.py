@@ -1,10 +1,11 @@
 """The largest divergence of a gap selection and its test between neighbors, bounded by linear programs.
 
-A query selects one of n gaps with noise, and then tests the selected gap. The test passes or *refuses*. A candidate is
-described by its *type*: its gap, in 0..T, and the difference of its gap between neighbors, called its move. A *law* of
-the query is the joint distribution of the selected type and the test's result. With P and Q the laws on two neighbors,
-the divergence is the sum of P f(Q / P) over all outcomes, for a convex f >= 0 with f(1) = 0. The divergence is linear
-in the law, except for two numbers:
+A query selects one of n candidates, which are the gaps between its sorted vote counts, and then tests the selected gap.
+The exponential mechanism selects: the probability of a candidate is proportional to its *selection weight*, which grows
+with its gap. The test passes or *refuses*. A candidate is described by its *type*: its gap, in 0..T for T teachers, and
+the difference of its gap between neighbors, called its move. A *law* of the query is the joint distribution of the
+selected type and the test's result. With P and Q the laws on two neighbors, the divergence is the sum of P f(Q / P)
+over all outcomes, for a convex f >= 0 with f(1) = 0. The divergence is linear in the law, except for two numbers:
 
     growth      The factor by which the sum of all selection weights grows from the first neighbor to the second.
     refusals    The factor by which the probability of a refusal grows.

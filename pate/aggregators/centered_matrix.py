@@ -1,12 +1,13 @@
 """One matrix of votes of `CenteredVotes`: the sum of all teachers' votes minus a center, clipped, with noise.
 
-A teacher's votes on all queries and labels are one vector. Votes minus the center are short where the center is near
-them, and a longer vector is scaled down to the clip (`ClippedSum`). So one teacher moves the sum by little, and the
-noise that hides a teacher is small beside the sum of many.
+The center is a public or released guess of the mean vote, such as the prevalence of each label. A teacher's votes on
+all queries and labels, minus the center, are one vector. This vector is short if the center is near the votes, and a
+longer vector is scaled down to the clip (`ClippedSum`). So one teacher moves the sum by little, and the noise that
+hides a teacher is small beside the sum of many.
 
-The mean behind the noise has low rank, as teachers agree on what is alike in queries and labels. This low-rank part is
-estimated by shrinking singular values, or within a public span in which all votes lie. A label then goes to as many
-queries as the center expects.
+The mean vote without noise is nearly a matrix of low rank, because similar queries get similar votes. So it is
+estimated from the noisy mean: singular values are shrunk, or the mean is projected on a public span in which all votes
+lie. A threshold for each label then turns the estimate into labels that are as frequent as the center.
 
 Source: docs/proofs/centered_votes.md.
 """

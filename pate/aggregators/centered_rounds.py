@@ -12,9 +12,10 @@ z**2.
 Before the clip, each label is multiplied by a power of its variance. Otherwise common labels would fill the clip, and
 rare labels would be lost in the noise. After the sum, each label is divided by the same factor.
 
-A second student learns from the moments of all rounds (`MomentStudent`). The published weights are the mean of both
-students' weights, `recipe.moment_share` of it the second one's. If the rounds start at an earlier release, they are the
-second student's weights alone, as its moments are averaged with those of that release.
+A second student learns from the moments of all rounds, which are noisy covariances of features and labels
+(`MomentStudent`). The published weights are a mean of both students' weights, in which the second student has the share
+`recipe.moment_share`. If the rounds start at an earlier release, only the second student is published. It then learns
+from the average of the moments of these rounds and of the earlier release.
 
 Source: docs/proofs/vote_rounds.md.
 """

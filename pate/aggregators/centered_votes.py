@@ -1,15 +1,15 @@
 """Centered votes: the mean of all votes on all queries, around a released center, in one Gaussian release or in rounds.
 
 Most aggregators decide each query by itself, and each decision has a price. Here all Q x L votes of a teacher are one
-vector, and the release is the noisy sum of these vectors. Its price depends neither on Q nor on L, only on how long a
-teacher's vector may be. Three things keep vectors short:
+vector, and the release is the noisy sum of these vectors. Its noise depends neither on Q nor on L, only on how long a
+teacher's vector may be. Three things keep the noise small beside the sum:
 
-- **The center.** Votes minus the prevalence of each label are short, as most labels are rare: what is left is what a
-  teacher knows beyond frequencies. The prevalence is released first, for a tenth of the budget (`Prevalence`).
-- **The clip.** A vector longer than `clip` is scaled down to it. One replaced teacher moves the sum by two clips, so
-  noise of std `noise_multiplier` x 2 clips is one Gaussian event (`ClippedSum`).
-- **The directions.** Kernel teachers vote along a few directions of the public pool: the noise of all queries then lies
-  in these directions, and a student averages it away (`PublicPCA`).
+- **The center.** Votes minus the prevalence of each label are short vectors, as most labels are rare. By default the
+  prevalence is released first, for a tenth of the budget (`Prevalence`).
+- **The clip.** A vector longer than `clip` is scaled down to it. One replaced teacher moves the sum by at most two
+  clips, so noise of std `noise_multiplier` x 2 clips is one Gaussian event (`ClippedSum`).
+- **The directions.** The votes of kernel teachers lie in the span of a few principal directions of the public pool
+  (`KernelTeacher`, `PublicPCA`). A student learns within this span alone, so noise outside of it has no effect.
 
 Teachers that can be asked again vote in rounds, against the student of the rounds before (`CenteredRounds`), at the
 same price. docs/how-centered-votes-work.md goes through both forms; docs/proofs/centered_votes.md has the theorem.

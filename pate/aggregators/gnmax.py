@@ -1,7 +1,7 @@
 """GNMax: the label with the largest noisy count.
 
-Counts of all labels get Gaussian noise, and only the winner is released. That costs less than the noisy counts would:
-the price is that of the winner's law (`WinnerEvent`), where no teacher votes for more than one label.
+Counts of all labels get Gaussian noise, and only the winner, the label of the largest noisy count, is released. If no
+teacher votes for more than one label, the winner costs less than the noisy counts would (`WinnerEvent`).
 """
 
 from dataclasses import dataclass, field

@@ -1,11 +1,11 @@
 """Sessions in which a student predicts the labels of each query, and only wrong predictions are charged.
 
-A student that has learned from the first queries can predict most later answers. The prediction, the *prior*, is
-public, as it is computed from the release alone. For each query, a check adds noise to the counts and finds whether
-they agree with the prior. If they agree, the query is answered with the prior and is free. If not, the query is a hit,
-and stable top-k releases its labels.
+A session answers its queries in order. A student that has learned from earlier answers predicts the labels of the next
+queries. The prediction, the *prior*, is public, as it is computed from the release alone. For each query, a check adds
+noise to the counts and decides whether they agree with the prior. If they agree, the query is answered with the prior
+and is free. If not, the query is a *hit*, which is charged, and stable top-k answers or refuses it.
 
-The first queries, for which there is no student yet, are released by stable top-k without a check.
+At the beginning of a session no student has learned yet. So stable top-k answers the first queries without a check.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Threshold bits: whether a count plus Gaussian noise reaches a share of the teachers, with the price of that bit.
 
-One change moves a count by at most 1. The price of the bit is the largest over all pairs of neighboring counts. To keep
-the price independent of the number of counts, each count is first moved into a window, which reaches 9 standard
-deviations to either side of the threshold. Outside of that window the bit is nearly certain anyway.
+Between neighboring data sets a count differs by at most 1. The price of the bit is the largest over all pairs of
+neighboring counts. To limit these pairs, a count outside of a window around the threshold is first moved to the end of
+the window. The window reaches 9 standard deviations of the noise to either side, and outside of it the bit is nearly
+certain anyway.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The private test records of a fit, whose people pay for released scores and for nothing else."""
+"""The private test records of a fit: only released scores are charged to the people in them."""
 
 from __future__ import annotations
 

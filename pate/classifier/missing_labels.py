@@ -1,7 +1,7 @@
 """Labels that are missing among private labels.
 
-Of several labels for each record, some may be missing, and `without_gaps` tells which ones. A missing class, or set of
-words, is refused.
+If each record has several labels, some of them may be missing; `without_gaps` returns which labels are known. If each
+record has one class, or one set of words, none may be missing.
 """
 
 from __future__ import annotations

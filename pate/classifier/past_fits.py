@@ -1,6 +1,7 @@
-"""The memory of this process of earlier fits, from which a fit warns that the same records were fitted before.
+"""A memory of the fits of this process, by which a fit warns if some of its records were fitted before.
 
-The memory ends with the process, and refuses nothing. A ledger file adds up the prices of fits of all processes.
+The memory ends with the process, and no fit is refused because of it. A ledger file adds up the prices of the fits of
+all processes.
 """
 
 import hashlib

@@ -1,4 +1,7 @@
-"""Labels of public samples that a fit begins at, and of test records, in the form of its private labels."""
+"""Readers of labels of public samples, from which the student of a fit starts, and of labels of test records.
+
+Both have the same form as the private labels.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The arguments of a command line: settings by name, and the paths and noise in a composed configuration.
+"""The arguments of a command line: settings by name, and what follows from them for a composed configuration.
 
-Four neighboring modules read the same arguments:
+A `~` at the beginning of a path is expanded, and a command line that sets noise must state how to use it. Four
+neighboring modules read the same arguments:
 
 * `default_choices` makes the choices that are left open.
 * `quoting` writes arguments as Hydra parses them.

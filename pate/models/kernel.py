@@ -1,6 +1,6 @@
-"""Teachers that vote in directions of the public pool: without training, or trained in every round of a release.
+"""Teachers that vote along directions of the input space, such as the principal components of the public inputs.
 
-A direction is a direction of the input space, such as a principal component of the public inputs.
+A `KernelTeacher` votes without training. A `ConvexTeacher` is trained in every round of a release.
 """
 
 from __future__ import annotations

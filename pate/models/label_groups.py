@@ -1,4 +1,4 @@
-"""Groups of labels that are known for the same records, of which one regression serves all labels of a group."""
+"""Groups of labels that are known for the same records, so that all labels of a group share one regression."""
 
 from __future__ import annotations
 

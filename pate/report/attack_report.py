@@ -1,7 +1,8 @@
 """The result of an attack on rehearsals of a release, which a publisher shows in a dossier.
 
-`pate-attack` plants made-up teachers or records, the *canaries*, into many rehearsals of a release. It guesses from the
-answers which canaries took part, and states a lower bound on epsilon that follows from its success.
+A *rehearsal* is a release that is drawn for the attack alone and never published. `pate-attack` plants made-up teachers
+or records, the *canaries*, into rehearsals. It guesses from the answers which canaries took part, and states a lower
+bound on epsilon that follows from its success.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The picture of a trade-off curve in a dossier: the members that attacks find, by their false alarms."""
+"""The picture of a trade-off curve in a dossier: the share of members that an attack can find, by its false alarms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices of a release for several teachers together, and whom a price protects if holders have the teachers.
+"""The price of a release for several teachers together, and the statement of whom a price protects among holders.
 
 A holder is somebody who holds private records, such as a hospital, and trains one teacher or several with them.
 """

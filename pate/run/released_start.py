@@ -1,10 +1,11 @@
-"""The start of a run at an earlier release of other people: its moments, on the features of its student.
+"""A run that starts at an earlier release of other people's records, by the student and the moments of that release.
 
-The folder `release/` of the earlier run is all that is read, and may come from anybody. Its student makes features of
-inputs; its moments say what its rounds told about features and labels (`NoisyMoments`). Both are read strictly: shapes,
-types and digests are checked before anything is spent, and no code of the folder is run. Wrong numbers in it make a
-worse student. They do not change what the release tells about the records of the run, as its price covers any start
-that does not depend on these records (docs/proofs/renewal.md).
+Only the folder `release/` of the earlier run is read. The earlier student computes features from inputs. The moments
+are noisy covariances of these features and the labels (`NoisyMoments`). The new student learns from both.
+
+The folder may come from anybody. So shapes, types and digests are checked before anything is spent, and no code of the
+folder is run. Wrong numbers in the folder make a worse student. They do not weaken the guarantee of the new release: a
+price covers any start that does not depend on the private records (docs/proofs/renewal.md).
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ The sums are released before, so everything here is post-processing and costs no
 - **Micro-F1 and accuracy** are functions of the noisy numbers of hits and errors over all labels.
 - **Macro-F1 and the mean average precision** depend on more than these sums. Each is estimated as a sum of three terms.
   The first is its value on public records, labeled by the student's probabilities. The second is the mean influence of
-  the test records, which is released. The third is a second-order term, computed from a public model of records that
-  the calibration sums correct.
+  the test records, which is released. The third is a second-order term. It is computed from a public model of records,
+  whose probabilities are recalibrated by the released sums of labels minus probabilities.
 - **The interval** of these two reaches 1.96 standard deviations to both sides. Its variance is a sum of five squares:
   noise, draw of the test records, bias by clipping, second-order term, and the uncertainty of this term.
 

@@ -1,4 +1,4 @@
-"""What a tuned release is published as: the best of a secret number of runs, and the price of that."""
+"""The public facts of a tuned release, the best of a secret number of runs: the runs that competed, and its price."""
 
 from dataclasses import dataclass, field
 

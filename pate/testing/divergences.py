@@ -1,4 +1,4 @@
-"""Renyi and hockey-stick divergences between finite distributions, and distributions without a failure event."""
+"""Renyi and hockey-stick divergences between finite distributions, and the removal of a failure event from these."""
 
 import math
 

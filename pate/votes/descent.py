@@ -4,10 +4,8 @@ Each round of centered votes releases one noisy mean gradient, and the *student*
 (docs/how-centered-votes-work.md). This file reads only public values, and nothing in it is random. Three rules decide
 the rest:
 
-- **How long a label learns.** Longer learning finds more of the signal and gathers more noise. In time t, gradient
-  descent leaves exp(-t a) of the signal along a feature of variance c. Here a = h c, and h = p (1 - p) for a label with
-  prevalence p. It gathers noise of variance c v t (1 - exp(-2 t a)) / (2 a). `LearningTimes` computes, for each label,
-  the t at which the expected sum of both errors is smallest.
+- **How long a label learns.** Longer learning finds more of the signal and gathers more noise. For each label,
+  `LearningTimes` computes the time at which the expected sum of both errors is smallest.
 - **How the noise is removed.** At the end the weights are replaced by their posterior mean (`posterior_rows`). It uses
   the known variance of the noise, and the covariance of the labels' weights.
 - **How the constant of a label is set.** The mean probability of a label on the public rows is made equal to the

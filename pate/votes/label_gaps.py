@@ -1,4 +1,4 @@
-"""Labels with gaps as one array of numbers, for votes in rounds.
+"""Labels of which some are unknown (gaps), as one array of numbers for votes in rounds.
 
 Source: docs/proofs/label_gaps.md.
 """

@@ -5,8 +5,8 @@ The moments of a release are noisy covariances of features and labels, which hol
 predictions on public rows. So a descent needs no further votes: it is a computation on public and released values. It
 takes the learning time that is best for the noise of the moments, and its weights become their posterior mean
 (`posterior_rows`), as in `Descent`. In `Descent` each round brings noise of its own. Here the noise is the same in all
-steps: a weight that has learned the share s of its signal holds the noise of the moments times s / a, where a is its
-speed.
+steps. So a weight that has learned the share s of its signal has the noise of the moments times s / a, where a is the
+rate at which the weight learns (`LearningTimes.speeds`).
 
 This file reads only public and released values. Source: docs/proofs/renewal.md.
 """

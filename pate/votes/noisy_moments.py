@@ -1,10 +1,11 @@
 """Noisy moments: the covariances of features and labels that rounds of votes released, averaged over releases.
 
-A round of a release publishes the noisy mean of features times the errors of the student of that round, over the people
-of the release. With the student's own predictions on the public pool it is a noisy estimate of the covariance of
-features and labels. The mean over all rounds is one estimate with one known variance: the *moments*. They hold all that
-the rounds released, whatever the students of the rounds were. So moments of several releases are averaged, weighted by
-the inverse of their variances, and a student learns once, from the average (`MomentStudent`).
+A round of a release publishes the noisy mean, over private records, of features times the student's errors. The mean of
+features times the student's own predictions is known from the public pool. The sum of both is a noisy estimate of the
+covariance of features and labels. The mean of these estimates over all rounds, with one known variance, is called the
+*moments*. The moments hold all that the rounds released, whatever the students of the rounds were. So moments of
+several releases are averaged, weighted by the inverse of their variances, and a student learns once, from the average
+(`MomentStudent`).
 
 This file reads only public and released values. Source: docs/proofs/renewal.md.
 """

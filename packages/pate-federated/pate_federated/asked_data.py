@@ -1,4 +1,4 @@
-"""A holder's data set when it is asked: its own private records, and the queries of a file as public samples.
+"""The data set with which a holder answers queries: its own private records, and the queries as public samples.
 
 Several holders may have different labels. `with_labels` makes room in a holder's data set for the labels of the others.
 """

@@ -1,4 +1,4 @@
-"""Cohorts of holders, computed from the statements in the heads of their votes."""
+"""Cohorts of holders, computed from the heads of their votes, in which holders describe how their votes were cast."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,7 @@
-"""Messages between the server and the holders: the roll, requests for votes, questions for sums, and their answers."""
+"""Messages between the server and the holders: requests for votes, questions for sums, and the answers to both.
+
+A `Roll` lists the holders that the server expects answers from.
+"""
 
 import hashlib
 import math

@@ -1,14 +1,20 @@
-"""A lower bound on the mu of a Gaussian release, by the known law of the sums that canaries are planted into.
+"""A lower bound on the mu of a Gaussian release, from noisy sums with canaries whose distribution is known.
 
-Round r of a release in rounds is known + sum_j c_j M_jr + noise, where c_j is 1 or -1 and M_jr is the matrix that the
-coin of canary j moves. In units of the claimed noise, with the Gram matrix G_r and the vector b_r of inner products of
-the M_jr with the round less what is known,
+A canary is an artificial record. A secret fair coin decides which of its two variants takes part (`attack.py`). Each
+round r of a release publishes a noisy sum
 
-    b_r = kappa G_r c + s L_r z_r,     G_r = L_r L_r',   z_r ~ N(0, I).
+    S_r = K_r + sum over canaries j of c_j M_jr + noise,
 
-A release as claimed has kappa = s = 1. The auditor knows the coins, so kappa and s have exact confidence bounds, and
-the release is at least kappa / s times as telling as its price says of the canaries. Source: Agrawal et al. 2026 for
-one sum; docs/proofs/attack.md, Claim 2.
+where c_j is 1 or -1, the coin of canary j, and K_r and the matrices M_jr are known to the auditor. All inner products
+are divided by the variance of the noise that the release claims. Let G_r be the inner products of the M_jr with each
+other, and b_r those of the M_jr with S_r - K_r. Then
+
+    b_r = kappa G_r c + s L_r z_r,     G_r = L_r L_r',   z_r ~ N(0, I),
+
+with kappa = s = 1 if the release is as claimed. The auditor also knows the coins. So kappa and s have exact confidence
+bounds, and the mu of the release is at least kappa / s times the claimed mu.
+
+Source: Agrawal et al. 2026 for one sum; docs/proofs/attack.md, Claim 2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A random division of one file into private, public and test rows, by whole groups."""
+"""A random division of the rows of one file into private, public and test rows, which splits no group of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table in a file or in several, or its rows of one split, read batch by batch."""
+"""A table in one file or in several files, read batch by batch: all of its rows, or those of one split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells that call a label uncertain, such as -1, and what a setting reads them as."""
+"""Cells that call a label uncertain, such as -1; a setting reads them as yes, as no or as unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A top-k release with noisy counts, priced as a sweep of a threshold that hits k times."""
+"""A top-k release with noisy counts, priced as k hits of a threshold that falls from the largest possible value."""
 
 from dataclasses import dataclass, field
 

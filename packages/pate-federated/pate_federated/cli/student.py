@@ -1,6 +1,6 @@
 """The command pate-student: it trains a student on a release and the public samples.
 
-The student may be published as the release may.
+If the release may be published, the student may be published too.
 """
 
 from collections.abc import Callable
