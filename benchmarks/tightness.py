@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pate.accounting import Accountant, AutoAccountant, RdpAccountant
-from pate.accounting.rounding import format_epsilon
+from pate.accounting.rounding import floor_to_digits, format_epsilon
 from pate.aggregators import (
     Aggregator,
     BoundaryMax,
@@ -28,7 +28,6 @@ from pate.aggregators import (
     StableTopK,
 )
 from pate.auditing.lower_bound import lower_bound_of
-from pate.validation import rounded_down
 from pate.votes import VoteShape
 
 RECORDED = Path(__file__).with_name("tightness.json")
@@ -99,7 +98,7 @@ def main() -> None:
             for fault in find_faults(least, prices, recorded=recorded.get(name, {}))
         ]
         cells = [f"{format_epsilon(price)}, {price / least:.2f}" for price in prices.values()]
-        rows.append([name, rounded_down(least, digits=3), *cells])
+        rows.append([name, floor_to_digits(least, num_digits=3), *cells])
         table.add_row(*rows[-1])
     console = Console(width=120)
     console.print(table)

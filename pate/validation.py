@@ -7,7 +7,6 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -75,31 +74,6 @@ def require(condition: bool, name: str, value: object, rule: str, *, owner: str 
     """
     if not condition:
         raise InvalidValue(name, value, rule=rule, owner=owner)
-
-
-def rounded_up(value: float, digits: int = 6, rounding: str = ROUND_CEILING) -> str:
-    """Returns a number as text, by default rounded up so that it is never below the value.
-
-    Args:
-        value: the number; infinity and NaN are not rounded.
-        digits: the number of significant digits.
-        rounding: the mode of rounding, a constant of the module `decimal`.
-    """
-    if not math.isfinite(value):
-        return f"{value:g}"
-    context = Context(prec=digits, rounding=rounding)
-    rounded = float(context.create_decimal(repr(float(value))))
-    return f"{rounded:.{digits}g}"
-
-
-def rounded_down(value: float, digits: int = 4) -> str:
-    """Returns a number as text, rounded down so that it is never above the value.
-
-    Args:
-        value: the number.
-        digits: the number of significant digits.
-    """
-    return rounded_up(value, digits=digits, rounding=ROUND_FLOOR)
 
 
 def normalize_field(instance: Any, name: str, value: Any) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from pate.accounting.accountant import Accountant
-from pate.accounting.rounding import format_delta, format_epsilon, round_up
+from pate.accounting.rounding import ceil_to_decimals, format_delta, format_epsilon
 from pate.validation import require, require_non_negative
 
 # The probabilities of a false alarm for which a bound is printed, in decimals.
@@ -91,7 +91,11 @@ def percent(probability: float) -> str:
     ('21.4%', '1%', '0.0512%')
     """
     percentage = 100 * probability
-    text = round_up(percentage, digits=1) if percentage >= 1 else format_delta(percentage)
+    text = (
+        ceil_to_decimals(percentage, num_decimals=1)
+        if percentage >= 1
+        else format_delta(percentage)
+    )
     return f"{text.removesuffix('.0')}%"
 
 

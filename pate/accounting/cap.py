@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pate import validation
 from pate.accounting.accountant import Accountant
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.event_tree import failure_probability
 from pate.accounting.events import Event
 from pate.accounting.filters import FormerZCdpFilter, PrivacyFilter, Spent
 from pate.accounting.ledger_entry import LedgerEntry
+from pate.accounting.rounding import ceil_to_digits, floor_to_digits
 from pate.accounting.running_total import event_rows
 from pate.validation import InvalidValue
 
@@ -102,10 +102,10 @@ class Cap:
             return
         price = deciding_filter.price(event)
         if not deciding_filter.allows_failures(spent.plus(price)):
-            failures_left = validation.rounded_down(
-                max(deciding_filter.failures_allowed - float(spent.failure_prob), 0.0), digits=3
+            failures_left = floor_to_digits(
+                max(deciding_filter.failures_allowed - float(spent.failure_prob), 0.0), num_digits=3
             )
-            failures_of_release = validation.rounded_up(float(price.failure_prob), digits=3)
+            failures_of_release = ceil_to_digits(float(price.failure_prob), num_digits=3)
             rule = (
                 f"a release whose failures take at most {failures_left} of "
                 f"target_delta={deciding_filter.target_delta}, not {failures_of_release}; "

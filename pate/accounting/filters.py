@@ -28,6 +28,7 @@ from pate.accounting.event_tree import by_accesses, count_leaves, failure_probab
 from pate.accounting.events import Event, LeafEvent
 from pate.accounting.pure_dp import pure_epsilon
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
+from pate.accounting.rounding import ceil_to_digits
 from pate.accounting.special import log_expit
 from pate.validation import (
     InvalidValue,
@@ -37,7 +38,6 @@ from pate.validation import (
     require_non_negative,
     require_positive,
     require_probability,
-    rounded_up,
 )
 
 __all__ = [
@@ -338,7 +338,7 @@ class RenyiFilter(PrivacyFilter):
             conversion_penalty(self._orders, target_delta=self.target_delta)[0]
         )
         if smallest_epsilon >= self.max_epsilon:
-            rule = f"one at which max_epsilon is above {rounded_up(smallest_epsilon)}"
+            rule = f"one at which max_epsilon is above {ceil_to_digits(smallest_epsilon)}"
             raise InvalidValue("order", self.order, rule=rule)
 
     def amount(self, event: Event) -> float:

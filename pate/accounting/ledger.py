@@ -31,12 +31,12 @@ from pate.accounting.ledger_entry import (
 )
 from pate.accounting.ledger_file import LedgerFile
 from pate.accounting.ledger_index import LedgerIndex, PendingCommit, require_same_adjacency
-from pate.accounting.rounding import format_delta, format_epsilon
+from pate.accounting.rounding import floor_to_digits, format_delta, format_epsilon
 from pate.accounting.running_total import RunningTotal
 from pate.accounting.store import LineText
 from pate.accounting.unit import PrivacyUnit
 from pate.html_table import html_table
-from pate.validation import InvalidValue, rounded_down
+from pate.validation import InvalidValue
 
 # The note of a charge of which only the price is to be stored.
 _EMPTY_NOTE = ChargeNote()
@@ -624,7 +624,7 @@ class Ledger:
         except InvalidValue as error:
             if not self._index.entries or error.name != "failure_prob":
                 raise
-            available_prob = rounded_down(self.failures_left, digits=3)
+            available_prob = floor_to_digits(self.failures_left, num_digits=3)
             rule = (
                 f"{error.rule}; this ledger has at most {available_prob} for later releases, "
                 "and calibrated(ledger=…) uses no more"

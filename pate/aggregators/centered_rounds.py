@@ -29,6 +29,7 @@ from typing import Self
 import numpy as np
 
 from pate.accounting import Adjacency, Event
+from pate.accounting.rounding import floor_to_digits
 from pate.accounting.special import expit
 from pate.aggregators.aggregator import Rng
 from pate.aggregators.centered_release import RoundsRelease
@@ -36,7 +37,7 @@ from pate.aggregators.prevalence import Prevalence, ReleasedShares
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
-from pate.validation import InvalidValue, require, rounded_down
+from pate.validation import InvalidValue, require
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.descent import Descent
 from pate.votes.f1_threshold import expected_f1_threshold
@@ -190,7 +191,7 @@ class CenteredRounds:
         )
         largest = LARGEST_STD / finest_clip.l2_sensitivity / math.sqrt(self.num_rounds)
         if self.noise_multiplier > largest:
-            limit = f"{rounded_down(largest)} in {self.num_rounds} rounds"
+            limit = f"{floor_to_digits(largest)} in {self.num_rounds} rounds"
             rule = f"at most {limit}: a larger epsilon, or aggregator.rounds=1"
             raise InvalidValue("noise_multiplier", self.noise_multiplier, rule=rule)
 

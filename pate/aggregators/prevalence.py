@@ -24,6 +24,7 @@ import numpy as np
 
 from pate.accounting import Adjacency, GaussianEvent, Ledger
 from pate.accounting.ledger import require_ledger
+from pate.accounting.rounding import floor_to_digits
 from pate.aggregators.aggregator import Rng
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.array_types import FloatArray
@@ -34,7 +35,6 @@ from pate.validation import (
     require,
     require_generator,
     require_positive,
-    rounded_down,
 )
 from pate.votes.clipping import ClippedSum
 from pate.votes.label_shares import KNOWN_WEIGHT, NUM_LENGTHS, ShareSums, TeacherShares
@@ -252,7 +252,7 @@ class Prevalence(Parameters):
         max_steps = 2 * clipped_sum.l2_sensitivity
         largest = LARGEST_STD / max_steps / max(self._multipliers) * self.noise_multiplier
         if self.noise_multiplier > largest:
-            rule = f"at most {rounded_down(largest, digits=3)}"
+            rule = f"at most {floor_to_digits(largest, num_digits=3)}"
             raise InvalidValue("noise_multiplier", self.noise_multiplier, rule=rule)
 
 

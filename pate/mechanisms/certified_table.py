@@ -13,10 +13,11 @@ from typing import Self
 import numpy as np
 
 from pate.accounting import Adjacency
+from pate.accounting.rounding import ceil_to_digits
 from pate.files.atomic import write_text
 from pate.mechanisms.parameters import Parameters
 from pate.mechanisms.stability_test import GRID, StabilityTest
-from pate.validation import InvalidValue, require, require_count, rounded_up
+from pate.validation import InvalidValue, require, require_count
 
 # The numerator of `LARGEST_PROB`.
 _LARGEST_NUMERATOR = GRID - 2**13
@@ -74,7 +75,7 @@ class CertifiedTable(Parameters):
             self.numerators, order=self.order, reach=self.adjacency.gap_sensitivity
         )
         if cost > self.rdp:
-            rule = f"at least {rounded_up(cost)}, what the table costs at order {self.order}"
+            rule = f"at least {ceil_to_digits(cost)}, what the table costs at order {self.order}"
             raise InvalidValue("rdp", self.rdp, rule=rule)
 
     @classmethod

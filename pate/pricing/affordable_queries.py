@@ -14,14 +14,13 @@ from pate.accounting import (
     RdpAccountant,
 )
 from pate.accounting.count_search import largest_count
-from pate.accounting.rounding import format_epsilon
+from pate.accounting.rounding import ceil_to_digits, format_epsilon
 from pate.aggregators import Aggregator
 from pate.aggregators.failures import with_failure_prob_for
 from pate.pricing.budgets import QueryBudget
 from pate.validation import (
     InvalidValue,
     require_count,
-    rounded_up,
 )
 from pate.votes.shape import VoteShape
 
@@ -41,7 +40,7 @@ def require_achievable_delta(target_delta: float, *, num_queries: int, num_label
     require_count("num_labels", num_labels)
     min_delta = num_queries * num_labels * _UNIFORM_STEP
     if target_delta < min_delta:
-        least = rounded_up(min_delta, digits=3)
+        least = ceil_to_digits(min_delta, num_digits=3)
         rule = f"at least {least}, as draws in double precision are coarser than a smaller delta"
         raise InvalidValue("target_delta", target_delta, rule=rule)
     return target_delta

@@ -5,7 +5,8 @@ page, `pate.report.console` prints on the terminal, and `pate.report.tensorboard
 imported when they are used.
 """
 
-from pate.accounting.rounding import format_delta, format_epsilon, round_up
+from pate.accounting.rounding import ceil_to_decimals as round_up
+from pate.accounting.rounding import format_delta, format_epsilon
 from pate.report.card import PrivacyStatement, privacy_card
 from pate.report.constants import Constant
 from pate.report.intervals import metric_intervals

@@ -20,10 +20,11 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from pate.accounting.rounding import ceil_to_digits, floor_to_digits
 from pate.files.strict_json import to_json_line
 from pate.report.report import Report
 from pate.report.wording import add_words
-from pate.validation import printable, rounded_down, rounded_up
+from pate.validation import printable
 
 # A width of the terminal, in characters, that no table reaches.
 _UNLIMITED_WIDTH = 10_000
@@ -136,8 +137,8 @@ def _environment(package: str) -> Environment:
     environment.filters |= {
         "broken": _broken_at_spaces,
         "cells": _cells,
-        "down": rounded_down,
-        "up": rounded_up,
+        "down": floor_to_digits,
+        "up": ceil_to_digits,
         "small": _small,
     }
     environment.globals |= {"br": Markup(_LINE_BREAK)}

@@ -266,7 +266,7 @@ class Dossier:
         power = self.statement.epsilon / math.log(10)
         if power > _MAX_POWER:
             return f"10 to the power of {math.ceil(power)}"
-        return f"{_rounded_up(math.exp(self.statement.epsilon), digits=3):,.12g}"
+        return f"{_rounded_up(math.exp(self.statement.epsilon), num_digits=3):,.12g}"
 
     def max_share_found(self, false_alarm_rate: float) -> float:
         """Returns a bound on the share of members that an attack on the release finds.
@@ -317,7 +317,7 @@ class Dossier:
         rows = []
         for alpha in map(float, _ALPHAS):
             share = self.max_share_found(alpha)
-            factor = _rounded_up(share / alpha, digits=2)
+            factor = _rounded_up(share / alpha, num_digits=2)
             rows.append((percent(alpha), percent(share), f"{factor:g} times"))
         return rows
 
@@ -438,7 +438,7 @@ def probability_in_words(probability: float) -> str:
     for word, num_trials in _RARE_TRIALS.items():
         expected_events = probability * num_trials
         if expected_events >= 1 - 1e-9:
-            count = _rounded_up(expected_events, digits=3)
+            count = _rounded_up(expected_events, num_digits=3)
             count_text = "one" if count == 1 else f"{count:g}"
             return f"{count_text} in a {word}"
     return "less than one in a trillion"
@@ -507,7 +507,7 @@ def _inputs_text(schema: Mapping[str, Any]) -> str:
     )
 
 
-def _rounded_up(value: float, *, digits: int) -> float:
-    """Returns a number > 0, rounded up to `digits` significant digits."""
-    scale = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+def _rounded_up(value: float, *, num_digits: int) -> float:
+    """Returns a number > 0, rounded up to `num_digits` significant digits."""
+    scale = 10.0 ** (math.floor(math.log10(value)) - num_digits + 1)
     return float(f"{math.ceil(value / scale - 1e-9) * scale:.12g}")

@@ -10,11 +10,11 @@ from pathlib import Path
 from pate.accounting import Accountant, Event
 from pate.accounting.ledger import Ledger
 from pate.accounting.ledger_entry import AccountStatement
+from pate.accounting.rounding import ceil_to_digits
 from pate.accounting.shared_ledger import SharedLedger
 from pate.report import format_delta, format_epsilon
 from pate.run.ledger_place import LEDGER_NAME, CountedTerms, OtherLedger
 from pate.run.random_streams import seed_name
-from pate.validation import rounded_up
 
 
 def other_ledger_lines(
@@ -211,7 +211,7 @@ def _cap_of_one_price(account: Ledger, epsilon: float) -> str:
     cap = account.guaranteed_epsilon
     if cap is None or epsilon <= cap:
         return ""
-    return f", by accountant={account.accountant_name}; by a tighter one at most the cap {rounded_up(cap)}"
+    return f", by accountant={account.accountant_name}; by a tighter one at most the cap {ceil_to_digits(cap)}"
 
 
 def _cap_of_sum(account: Ledger) -> str:
@@ -223,7 +223,7 @@ def _cap_of_sum(account: Ledger) -> str:
     condition = ", if all prices were fixed beforehand"
     if cap is None:
         return condition
-    return f"{condition}; however prices were chosen, at most the cap {rounded_up(cap)}"
+    return f"{condition}; however prices were chosen, at most the cap {ceil_to_digits(cap)}"
 
 
 def _words_on_charges_without_unit(account_statement: AccountStatement) -> str:

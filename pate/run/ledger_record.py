@@ -14,12 +14,13 @@ from pate.accounting.cap import BudgetExceeded
 from pate.accounting.event_tree import failure_probability
 from pate.accounting.ledger import Ledger
 from pate.accounting.ledger_entry import ChargeNote
+from pate.accounting.rounding import floor_to_digits
 from pate.aggregators.record import Arrays
 from pate.errors import Remedy
 from pate.files.arrays import arrays_of_npz, npz_bytes
 from pate.pricing import PricedRelease
 from pate.report import format_epsilon
-from pate.validation import InvalidValue, rounded_down
+from pate.validation import InvalidValue
 
 # A remedy suggests this share of the failure probability that remains in a ledger, so that some remains for later
 # releases.
@@ -140,7 +141,7 @@ def _refusal_of_failures(account: Ledger, *, priced: PricedRelease) -> InvalidVa
     The ledger's delta has to cover the failure probabilities of all releases of the records.
     """
     failures_left = account.failures_left
-    room = rounded_down(failures_left, digits=3)
+    room = floor_to_digits(failures_left, num_digits=3)
     rule = (
         f"failures of at most {room} of delta in all, which ledger={account.path} has left "
         "for these records; nothing is spent"
@@ -151,7 +152,7 @@ def _refusal_of_failures(account: Ledger, *, priced: PricedRelease) -> InvalidVa
         return InvalidValue("failure_prob", rule=rule)
     num_tests = aggregator.num_tests(priced.shape.num_queries)
     largest_fitting = float(
-        rounded_down(failures_left * _SHARE_OF_FAILURES / max(num_tests, 1), digits=2)
+        floor_to_digits(failures_left * _SHARE_OF_FAILURES / max(num_tests, 1), num_digits=2)
     )
     remedies: tuple[Remedy, ...] = ()
     if largest_fitting > 0:

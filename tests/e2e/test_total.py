@@ -18,6 +18,7 @@ from pate.accounting import (
     RdpAccountant,
     SharedLedger,
 )
+from pate.accounting.rounding import ceil_to_digits
 from pate.aggregators import GaussianVotes
 from pate.data import Dataset
 from pate.files.strict_json import plain
@@ -30,7 +31,7 @@ from pate.run.ledger_place import LedgerPlace
 from pate.run.plan import Plan
 from pate.run.totals import any_share_noise, releases_of, totals_of
 from pate.run.train import train
-from pate.validation import InvalidValue, rounded_up
+from pate.validation import InvalidValue
 from tests.e2e.small_run import (
     NUM_LABELS,
     NUM_QUERIES,
@@ -504,7 +505,7 @@ def test_a_different_price_in_the_ledger_has_a_remark(ledger: Path, tmp_path: Pa
     ).lines
     assert f"costs epsilon {format_epsilon(price)} at" in lines[-1]
     assert lines[-1].endswith(
-        f", by accountant=rdp; by a tighter one at most the cap {rounded_up(cap)}"
+        f", by accountant=rdp; by a tighter one at most the cap {ceil_to_digits(cap)}"
     )
     (account,) = map(account_values, ledgers_in(ledger))
     assert (

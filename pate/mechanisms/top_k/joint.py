@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent
+from pate.accounting.rounding import ceil_to_digits
 from pate.accounting.special import softmax
 from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
@@ -32,7 +33,7 @@ from pate.mechanisms.top_k.joint_classes import JointClasses
 from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Distribution, TopKMechanism
 from pate.mechanisms.top_k.sorted_counts import falling_order
 from pate.mechanisms.top_k.weighted_class import draw_class
-from pate.validation import InvalidValue, require, rounded_up
+from pate.validation import InvalidValue, require
 
 # `JointClasses.likely` leaves out less than exp(-61) of the weight of all sequences. The two bounds below are larger:
 # on the share of the weight that is left out, and on the logarithm of the probability that a class left out wins.
@@ -305,7 +306,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
         if log_failure_prob < log_needed:
             rule = "a smaller epsilon, or JointTopK"
             if log_needed < 0:
-                rule = f"{rounded_up(math.exp(log_needed), digits=2)} or more"
+                rule = f"{ceil_to_digits(math.exp(log_needed), num_digits=2)} or more"
             raise InvalidValue("failure_prob", self.failure_prob, rule=rule)
 
     def _draw_among(self, classes: JointClasses, rng: np.random.Generator) -> IntArray:

@@ -6,13 +6,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pate.accounting.rounding import format_delta, format_epsilon, round_up
+from pate.accounting.rounding import (
+    ceil_to_decimals,
+    ceil_to_digits,
+    floor_to_digits,
+    format_delta,
+    format_epsilon,
+)
 from pate.validation import InvalidValue
 from tests.refusals import refused_parameter
 
 
 @pytest.mark.parametrize(
-    ("value", "digits", "text"),
+    ("value", "num_decimals", "text"),
     [
         (7.9912, 2, "8.00"),
         (7.9900000001, 2, "8.00"),
@@ -27,15 +33,15 @@ from tests.refusals import refused_parameter
         (0.1 + 0.2, 1, "0.4"),  # the float is above 0.3
     ],
 )
-def test_rounds_towards_plus_infinity(value: float, digits: int, text: str) -> None:
-    """`round_up` writes a value with a number of decimals, rounded towards plus infinity."""
-    assert round_up(value, digits) == text
+def test_rounds_towards_plus_infinity(value: float, num_decimals: int, text: str) -> None:
+    """`ceil_to_decimals` writes a value with a number of decimals, rounded towards plus infinity."""
+    assert ceil_to_decimals(value, num_decimals) == text
 
 
-@pytest.mark.parametrize("digits", range(10))
-def test_never_below_and_less_than_one_unit_above(digits: int) -> None:
-    """The text of `round_up` is never below the value, and above it by less than a unit of the last digit."""
-    rng = np.random.default_rng(digits)
+@pytest.mark.parametrize("num_decimals", range(10))
+def test_never_below_and_less_than_one_unit_above(num_decimals: int) -> None:
+    """The text of `ceil_to_decimals` is never below the value, and above it by less than a unit of the last digit."""
+    rng = np.random.default_rng(num_decimals)
     for value in (
         0.0,
         5e-324,
@@ -43,10 +49,10 @@ def test_never_below_and_less_than_one_unit_above(digits: int) -> None:
         *(10.0 ** rng.uniform(-12, 15, 200)).tolist(),
         *rng.integers(0, 99, size=20) / 100,
     ):
-        text = round_up(value=float(value), digits=digits)
+        text = ceil_to_decimals(value=float(value), num_decimals=num_decimals)
         assert float(text) >= value
-        assert Fraction(text) - Fraction(repr(float(value))) < Fraction(1, 10**digits)
-        assert len(text.partition(".")[2]) == digits
+        assert Fraction(text) - Fraction(repr(float(value))) < Fraction(1, 10**num_decimals)
+        assert len(text.partition(".")[2]) == num_decimals
 
 
 def test_epsilon_below_one_keeps_four_decimals() -> None:
@@ -55,14 +61,14 @@ def test_epsilon_below_one_keeps_four_decimals() -> None:
 
 
 def test_values_that_are_no_numbers_or_probabilities_are_refused() -> None:
-    """NaN, negative infinity, negative digits, and a delta above 1 are refused."""
-    for value, digits, name in (
+    """NaN, negative infinity, a negative number of decimals, and a delta above 1 are refused."""
+    for value, num_decimals, name in (
         (math.nan, 2, "value"),
         (-math.inf, 2, "value"),
-        (1.0, -1, "digits"),
+        (1.0, -1, "num_decimals"),
     ):
         with pytest.raises(InvalidValue) as caught:
-            round_up(value, digits)
+            ceil_to_decimals(value, num_decimals)
         assert caught.value.name == name
     with refused_parameter("delta", value=1.5):
         format_delta(delta=1.5)
@@ -85,3 +91,24 @@ def test_delta_has_three_digits_rounded_up(delta: float, text: str) -> None:
     """`format_delta` writes a delta with three digits, and never below the delta."""
     assert format_delta(delta) == text
     assert float(text) >= delta
+
+
+@pytest.mark.parametrize(
+    ("value", "num_digits", "above", "below"),
+    [
+        (7.9912, 3, "8", "7.99"),
+        (0.00123456, 3, "0.00124", "0.00123"),
+        (123456.0, 2, "1.3e+05", "1.2e+05"),
+        (-1.239, 3, "-1.23", "-1.24"),
+        (0.3, 1, "0.3", "0.3"),
+        (0.1 + 0.2, 1, "0.4", "0.3"),  # the float is above 0.3
+        (0.0, 2, "0", "0"),
+        (math.inf, 2, "inf", "inf"),
+    ],
+)
+def test_significant_digits_are_rounded_up_or_down(
+    value: float, num_digits: int, above: str, below: str
+) -> None:
+    """`ceil_to_digits` writes a number that is never below the value, and `floor_to_digits` one never above it."""
+    assert ceil_to_digits(value, num_digits) == above
+    assert floor_to_digits(value, num_digits) == below
