@@ -57,9 +57,6 @@ class _NewCharge:
     num_earlier_charges: int  # the number of charges of the account when the total was computed
 
 
-_Payment = _EarlierCharge | _NewCharge
-
-
 class Ledger:
     """An append-only record of the charges on one data set and of the releases that were charged.
 
@@ -174,7 +171,7 @@ class Ledger:
             target_delta=self.target_delta,
         )
         self.max_epsilon = self._caps.max_epsilon
-        self._index.add_read_lines()
+        self._index.take_new_lines()
         self._index.require_one_unit()
 
     @classmethod
@@ -306,35 +303,146 @@ class Ledger:
             key=key, event=event, content=content, charge_note=charge_note, release_key=release_key
         )
         # 1. A new charge needs a total, which may take seconds. So it is computed before the lock is taken.
-        payment = self._payment_before_lock(pending)
+        charge_before_lock = self._new_charge_before_lock(pending)
         # 2. The store takes the lock, and writes the line unless the key has one. The total is computed again if
         #    another process has charged since.
         committed_content = self._store.commit(
             self._index.account_of(key),
             key=key,
             content=content,
-            describe_line=partial(self._line_text_under_lock, pending, payment_before_lock=payment),
+            describe_line=partial(
+                self._line_text_under_lock, pending, charge_before_lock=charge_before_lock
+            ),
         )
         # 3. The line may be that of an earlier commit, which must have had this price.
-        self._index.add_read_lines()
+        self._index.take_new_lines()
         self._index.require_price(event, key=key)
         return committed_content
 
+    # The steps of `commit`.
+
+    def _new_charge_before_lock(self, pending: PendingCommit) -> _NewCharge | None:
+        """Returns the charge of a release, as computed before the store takes its lock.
+
+        Returns None where no total is needed:
+            * This object knows that the release is charged, and a part of it is to be committed.
+            * A line has the key already, perhaps by another process.
+            * The release is charged already, by a part of it or by an equal release.
+
+        A release without parts, whose `release_key` is empty, is never the first case.
+
+        Raises:
+            BudgetExceeded: the event does not fit under the cap.
+            InvalidValue: the reasons that `commit` names.
+        """
+        if self._index.charge_of(pending.release_key):
+            return None
+        self._index.refresh()  # lines of other processes, which may also name an account that has no name yet
+        if self._index.line_of(pending.key) is not None:
+            return None
+        payment = self._payment_of(pending)
+        return payment if isinstance(payment, _NewCharge) else None
+
+    def _line_text_under_lock(
+        self, pending: PendingCommit, *, charge_before_lock: _NewCharge | None
+    ) -> LineText:
+        """Returns the text of the line for a commit, after all checks; the store calls this method under its lock.
+
+        Args:
+            pending: the release, or the part of a release.
+            charge_before_lock: its charge as computed before the store took the lock; None where it was not computed.
+
+        Raises:
+            BudgetExceeded: the event does not fit under the cap.
+            InvalidValue: the reasons that `commit` names.
+        """
+        payment = self._payment_of(pending, charge_before_lock=charge_before_lock)
+        if isinstance(payment, _EarlierCharge):
+            return LineText(charge_key=payment.charge_key)
+        process = charging_process(os.getpid())
+        entry = LedgerEntry(
+            key=pending.key,
+            event=pending.event,
+            description=pending.charge_note.description,
+            epsilon=payment.total_epsilon,
+            draw=1 + self._index.num_draws(pending.charge_note.run_key),
+            seed_name=pending.charge_note.seed_name,
+            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            user=process.user,
+            host=process.host,
+            command=process.command,
+            unit=self._index.unit,
+        )
+        return entry.to_line_text()
+
+    def _payment_of(
+        self, pending: PendingCommit, *, charge_before_lock: _NewCharge | None = None
+    ) -> _EarlierCharge | _NewCharge:
+        """Returns how a release, or a part of a release, is paid for; checks that it may be committed.
+
+        First adds the lines that the store has read, such as those of other processes, to the index.
+
+        Args:
+            pending: the release, or the part.
+            charge_before_lock: the charge that an earlier call, before the store took the lock, returned for the same
+                commit. Its total is taken over unless another process has charged since. None computes the total.
+
+        Raises:
+            BudgetExceeded: the event does not fit under the cap.
+            InvalidValue: the reasons that `commit` names.
+        """
+        num_charges = len(self._index.take_new_lines())
+        charge_key = self._index.charge_covering(pending, has_cap=self.max_epsilon is not None)
+        if charge_key:
+            return _EarlierCharge(charge_key)
+        if self._index.charges_with_seed(pending.charge_note.seed_name, except_release=""):
+            # Releases with the same noise have no bound. Only a ledger without a cap comes here: `charge_covering` has
+            # refused them otherwise.
+            total_epsilon = math.inf
+        elif (
+            charge_before_lock is not None and charge_before_lock.num_earlier_charges == num_charges
+        ):
+            total_epsilon = charge_before_lock.total_epsilon
+        else:
+            total_epsilon = self._total_with(pending.event)
+        self._index.require_one_unit()
+        return _NewCharge(total_epsilon=total_epsilon, num_earlier_charges=num_charges)
+
+    def _total_with(self, event: Event) -> float:
+        """Returns the total epsilon of all charges and of one further event, without reading the file again.
+
+        Raises:
+            BudgetExceeded: the event does not fit under the cap.
+            InvalidValue: the accountant cannot price the event, or its failure probability uses up delta.
+        """
+        self._require_room(event)
+        try:
+            return self._total(following=[event])
+        except InvalidValue as error:
+            if not self._index.entries or error.name != "failure_prob":
+                raise
+            available_prob = floor_to_digits(self.failures_left, num_digits=3)
+            rule = (
+                f"{error.rule}; this ledger has at most {available_prob} for later releases, "
+                "and calibrated(ledger=…) uses no more"
+            )
+            raise InvalidValue("failure_prob", error.value, rule=rule) from error
+
     def read(self, key: str) -> bytes | None:
         """Returns the bytes that were committed under a key; None for a key without a commit."""
-        self._index.read()
+        self._index.refresh()
         line = self._index.line_of(key)
         return None if line is None else self._store.release(line)
 
     @property
     def entries(self) -> list[LedgerEntry]:
         """All charges on this data set, by this process and by others, in the order of their commits."""
-        return self._index.read().copy()
+        return self._index.refresh().copy()
 
     @property
     def keys(self) -> list[str]:
         """The keys of all charges and of all parts of releases, in the order of their commits."""
-        self._index.read()
+        self._index.refresh()
         return [line.key for line in self._index.lines]
 
     def parts(self, release_key: str) -> dict[str, str]:
@@ -343,7 +451,7 @@ class Ledger:
         Args:
             release_key: the identifier of the release, with which the keys of its parts begin.
         """
-        self._index.read()
+        self._index.refresh()
         return self._index.parts(release_key)
 
     def charges_of(self, run_key: str) -> list[LedgerEntry]:
@@ -358,7 +466,7 @@ class Ledger:
     @property
     def unit(self) -> PrivacyUnit | None:
         """The unit of privacy of all prices in this ledger; None where neither a charge nor the caller named a unit."""
-        self._index.read()
+        self._index.refresh()
         return self._index.unit
 
     @property
@@ -369,7 +477,7 @@ class Ledger:
     @property
     def num_without_unit(self) -> int:
         """The number of charges without a unit, which count as charges for the unit of the account."""
-        self._index.read()
+        self._index.refresh()
         return self._index.num_without_unit
 
     @property
@@ -379,7 +487,7 @@ class Ledger:
         Such releases have no finite total: the difference of two sums with the same noise has no noise. That holds also
         if the other sum is over another data set.
         """
-        self._index.read()
+        self._index.refresh()
         return self._index.shares_noise()
 
     @property
@@ -390,7 +498,7 @@ class Ledger:
         bounds hold for every order does. If all prices were fixed before the first release, the total bounds all
         releases, in whatever order they were shown. The total is infinite where releases share their noise.
         """
-        self._index.read()
+        self._index.refresh()
         return self._total(following=[])
 
     @property
@@ -413,7 +521,7 @@ class Ledger:
 
     def statement(self) -> AccountStatement:
         """Reads the file once and returns the total of the account, with the figures that explain the total."""
-        entries = self._index.read()
+        entries = self._index.refresh()
         epsilon = self._total(following=[])
         noise_is_shared = self._index.shares_noise()
         spent_epsilon = epsilon
@@ -431,7 +539,7 @@ class Ledger:
     @property
     def filter(self) -> PrivacyFilter | None:
         """The privacy filter that enforces the cap; None without a cap, and before the first charge."""
-        self._index.read()
+        self._index.refresh()
         return self._caps.filter
 
     @property
@@ -440,7 +548,7 @@ class Ledger:
 
         None without a cap, and before the first charge; 0 where releases share their noise.
         """
-        self._index.read()
+        self._index.refresh()
         amount_left = self._caps.left
         if amount_left is not None and self._index.shares_noise():
             return 0.0
@@ -453,7 +561,7 @@ class Ledger:
         The sum is limited by the part of `target_delta` that earlier failure probabilities leave, and by the filter of
         each cap. Before the first charge it is `target_delta`.
         """
-        self._index.read()
+        self._index.refresh()
         if not self._index.entries:
             return self.target_delta
         charged = math.fsum(failure_probability(entry.event) for entry in self._index.entries)
@@ -473,17 +581,24 @@ class Ledger:
         Returns 0 under a cap where releases share their noise. Raises `InvalidValue` where the filter cannot price the
         event.
         """
-        self._index.read()
+        self._index.refresh()
         if self.max_epsilon is not None and self._index.shares_noise():
             return 0
         return self._caps.affords(event)
+
+    def has_room(self, event: Event) -> bool:
+        """Returns True if an event fits under the cap; charges nothing.
+
+        Raises `InvalidValue` where the filter cannot price the event.
+        """
+        return self.affords(event) >= 1
 
     def require_room(self, event: Event) -> None:
         """Raises `BudgetExceeded` where an event does not fit under the cap; charges nothing.
 
         The error names what would fit, such as a cap that is large enough.
         """
-        self._index.read()
+        self._index.refresh()
         self._require_room(event)
 
     def require_charged(self, event: Event, release_key: str, *, remedy: str) -> None:
@@ -494,7 +609,7 @@ class Ledger:
             release_key: the identifier of the release, with which the keys of its parts begin.
             remedy: the advice at the end of the error message.
         """
-        self._index.read()
+        self._index.refresh()
         charge_key = self._index.charge_of(release_key)
         if charge_key == "" or self._index.price_of(charge_key) != event:
             rule = f"the charge of this release at its price; {remedy}"
@@ -528,108 +643,6 @@ class Ledger:
         return self._index.is_seed_used(
             seed_name, except_release=except_release, own_price=own_price
         )
-
-    def _payment_before_lock(self, pending: PendingCommit) -> _Payment | None:
-        """Returns how a release, or a part of a release, is paid for, as computed before the store takes its lock.
-
-        Returns None in two cases that need no total:
-            * This object knows that the release is charged, and a part of it is to be committed.
-            * A line has the key already, perhaps by another process.
-
-        A release without parts, whose `release_key` is empty, has the second case only.
-        """
-        if self._index.charge_of(pending.release_key):
-            return None
-        self._index.read()  # lines of other processes, which may also name an account that has no name yet
-        if self._index.line_of(pending.key) is not None:
-            return None
-        return self._payment_of(pending)
-
-    def _payment_of(
-        self, pending: PendingCommit, *, payment_before_lock: _Payment | None = None
-    ) -> _Payment:
-        """Returns how a release, or a part of a release, is paid for; checks that it may be committed.
-
-        First adds the lines that the store has read, such as those of other processes, to the index.
-
-        Args:
-            pending: the release, or the part.
-            payment_before_lock: the payment that an earlier call, before the store took the lock, returned for the same
-                commit. Its total is taken over unless another process has charged since. None computes the total.
-
-        Raises:
-            BudgetExceeded: the event does not fit under the cap.
-            InvalidValue: the reasons that `commit` names.
-        """
-        num_charges = len(self._index.add_read_lines())
-        charge_key = self._index.charge_covering(pending, has_cap=self.max_epsilon is not None)
-        if charge_key:
-            return _EarlierCharge(charge_key)
-        if self._index.charges_with_seed(pending.charge_note.seed_name, except_release=""):
-            # Releases with the same noise have no bound. Only a ledger without a cap comes here: `charge_covering` has
-            # refused them otherwise.
-            total_epsilon = math.inf
-        elif (
-            isinstance(payment_before_lock, _NewCharge)
-            and payment_before_lock.num_earlier_charges == num_charges
-        ):
-            total_epsilon = payment_before_lock.total_epsilon
-        else:
-            total_epsilon = self._total_with(pending.event)
-        self._index.require_one_unit()
-        return _NewCharge(total_epsilon=total_epsilon, num_earlier_charges=num_charges)
-
-    def _line_text_under_lock(
-        self, pending: PendingCommit, *, payment_before_lock: _Payment | None
-    ) -> LineText:
-        """Returns the text of the line for a commit, after all checks; the store calls this method under its lock.
-
-        Args:
-            pending: the release, or the part of a release.
-            payment_before_lock: its payment as computed before the store took the lock; None where it was not computed.
-
-        Raises:
-            BudgetExceeded: the event does not fit under the cap.
-            InvalidValue: the reasons that `commit` names.
-        """
-        payment = self._payment_of(pending, payment_before_lock=payment_before_lock)
-        if isinstance(payment, _EarlierCharge):
-            return LineText(charge_key=payment.charge_key)
-        process = charging_process(os.getpid())
-        entry = LedgerEntry(
-            key=pending.key,
-            event=pending.event,
-            description=pending.charge_note.description,
-            epsilon=payment.total_epsilon,
-            draw=1 + self._index.num_draws(pending.charge_note.run_key),
-            seed_name=pending.charge_note.seed_name,
-            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            user=process.user,
-            host=process.host,
-            command=process.command,
-            unit=self._index.unit,
-        )
-        return entry.to_line_text()
-
-    def _total_with(self, event: Event) -> float:
-        """Returns the total epsilon of all charges and of one further event, without reading the file again.
-
-        Raises:
-            BudgetExceeded: the event does not fit under the cap.
-            InvalidValue: the accountant cannot price the event, or its failure probability uses up delta.
-        """
-        self._require_room(event)
-        try:
-            return self._total(following=[event])
-        except InvalidValue as error:
-            if not self._index.entries or error.name != "failure_prob":
-                raise
-            available_prob = floor_to_digits(self.failures_left, num_digits=3)
-            rule = (
-                f"{error.rule}; this ledger has at most {available_prob} for later releases, "
-                "and calibrated(ledger=…) uses no more"
-            )
-            raise InvalidValue("failure_prob", error.value, rule=rule) from error
 
     def _require_room(self, event: Event) -> None:
         """Raises `BudgetExceeded` where a cap does not admit an event, without reading the file again."""

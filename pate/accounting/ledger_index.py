@@ -33,7 +33,7 @@ class PendingCommit:
 class LedgerIndex:
     """The charges and parts of one account of a ledger's file, as the file was last read.
 
-    Only `read` reads the file. All other methods search the lines that were read.
+    Only `refresh` reads the file. All other methods search the lines that were read.
 
     Args:
         store: the lines of the file.
@@ -71,12 +71,12 @@ class LedgerIndex:
         self._charges_by_seed: dict[str, set[int]] = {}
         self._seed_names: set[str] = set()  # of the charges of this account
 
-    def read(self) -> list[LedgerEntry]:
+    def refresh(self) -> list[LedgerEntry]:
         """Reads the new lines of the file, and returns the charges of this account."""
         self._store.read()
-        return self.add_read_lines()
+        return self.take_new_lines()
 
-    def add_read_lines(self) -> list[LedgerEntry]:
+    def take_new_lines(self) -> list[LedgerEntry]:
         """Adds the lines that the store has read since the last call, and returns the charges of this account.
 
         Raises `InvalidValue` where the caller named no data set and the file holds charges on several data sets.

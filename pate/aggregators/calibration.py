@@ -108,7 +108,7 @@ def fitted_to_ledger(
     planned = with_failure_prob_left(aggregator, ledger, num_queries=shape.num_queries)
     budget = Budget(epsilon=target, delta=ledger.target_delta, accountant=accountant)
     fitted_aggregator = planned.fitted(budget, shape)
-    if ledger.affords(fitted_aggregator.event(shape)) >= 1:
+    if ledger.has_room(fitted_aggregator.event(shape)):
         return fitted_aggregator
     return fitted_aggregator.scaled(_least_factor_that_fits(fitted_aggregator, ledger, shape))
 
@@ -126,9 +126,9 @@ def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteS
     """
 
     def fits(factor: float) -> bool:
-        return ledger.affords(aggregator.scaled(factor).event(shape)) >= 1
+        return ledger.has_room(aggregator.scaled(factor).event(shape))
 
-    if ledger.affords(NoOpEvent()) == 0:
+    if not ledger.has_room(NoOpEvent()):
         # The ledger has no room for anything, so this raises.
         ledger.require_room(aggregator.event(shape))
     low_factor = 1.0

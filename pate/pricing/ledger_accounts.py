@@ -194,6 +194,6 @@ def _event_within_cap(
     Returns None if no noise meets the budget, or if the event does not fit under the cap of the ledger.
     """
     planned = plan_or_none(priced_release.aggregator, shape=priced_release.shape, budget=budget)
-    if planned is None or ledger.affords(planned.event) < 1:
+    if planned is None or not ledger.has_room(planned.event):
         return None
     return planned.event

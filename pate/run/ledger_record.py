@@ -108,7 +108,7 @@ class LedgerRecord:
 
 def require_room(account: Ledger, *, priced: PricedRelease) -> None:
     """Raises the error of `refusal`, an `InvalidValue`, if an account cannot pay for a release; nothing is charged."""
-    if account.affords(priced.event) < 1:
+    if not account.has_room(priced.event):
         raise refusal(account, priced=priced)
 
 
