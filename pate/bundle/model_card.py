@@ -10,11 +10,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pate.accounting.rounding import format_epsilon
 from pate.bundle.model_form import ModelForm
-from pate.data import Preprocessing, TableSchema
+from pate.data import TableSchema
 from pate.extras import PUBLISHED, how_to_install
 from pate.features.extracted_form import ExtractedForm
 from pate.files.atomic import write_text
-from pate.models.student_model import StudentModel
 from pate.report import Privacy
 from pate.report.card import features_origin, markdown_cell
 from pate.report.released_scores import NAMES, ReleasedScores
@@ -25,7 +24,8 @@ from pate.report.wording import SEEDED_WARNING
 _MAX_WORD_LENGTH = 60
 # The largest number of categories of a column on the card.
 _MAX_WORDS = 10
-# The kinds of student that predict without torch, and so with the extra `predict`.
+# The extras that every prediction needs, and the kinds of student that need no more, as they predict without torch.
+_LEAST_EXTRA = "predict,cli"
 _KINDS_WITHOUT_TORCH = ("linear", "logistic", "low_rank", "mlp", "released", "released_kernel")
 # The names of metrics on Hugging Face, where they differ from ours.
 _METRIC_TYPES = {"micro_f1": "f1", "macro_f1": "f1"}
@@ -39,100 +39,48 @@ _PAGES = Environment(
 )
 
 
-def publish(
-    model: StudentModel,
+def write_model_card(
     folder: Path,
+    form: ModelForm,
+    *,
     privacy: Privacy,
     release_summary: ReleaseSummary,
-    preprocessing: Preprocessing | None,
-    *,
-    name: str,
-    input_kind: str,
-    label_names: tuple[str, ...],
-    one_class: bool = False,
     stated_public: Sequence[str] = (),
     labels_have_gaps: bool = False,
 ) -> None:
-    """Writes the form of a student, and its model card in Markdown with a YAML header.
+    """Writes the model card of a student into the folder of its bundle, in Markdown with a YAML header.
 
     The card contains no score but those that `privacy.scores` has, which were released at a price of their own.
 
     Args:
-        model: the student.
         folder: the folder of the bundle.
+        form: the form of the student.
         privacy: the price of the release.
         release_summary: the numbers of queries and answers of the release.
-        preprocessing: computes the model's inputs from a table or from pictures; None if inputs are not transformed.
-        name: the name of the data set.
-        input_kind: the kind of the data set, "features" or "images".
-        label_names: the names of the labels.
-        one_class: whether each sample has exactly one of the labels.
         stated_public: names of facts that are public by the statement of the data owner alone, such as "classes".
         labels_have_gaps: whether labels of private records may be unknown, which is public.
     """
-    form = ModelForm(
-        name=name,
-        kind=input_kind,
-        labels=label_names,
-        features=() if preprocessing is None else preprocessing.feature_names,
-        preprocessing=preprocessing,
-        input_shape=tuple(model.input_shape),
-        threshold=model.threshold,
-        model=model.kind,
-        one_class=one_class,
-    )
-    form.write(folder)
-    schema = preprocessing if isinstance(preprocessing, TableSchema) else None
-    extracted = preprocessing if isinstance(preprocessing, ExtractedForm) else None
-    table = {} if schema is None else schema.plain()["columns"]
-    texts = () if schema is None else schema.texts.values()
-    # Encoders of texts need more packages, and models and features of pictures need torch.
-    has_encoder = any(vectors.kind == "encoder" for vectors in texts)
-    has_pictures = preprocessing is not None and schema is None
-    needs_torch = model.kind not in _KINDS_WITHOUT_TORCH or has_pictures
-    extra = "predict,cli"
-    if has_encoder:
-        extra = "text"
-    elif needs_torch:
-        extra = "table"
-    takes_pictures = preprocessing is not None
-    if extracted is not None:
-        takes_pictures = extracted.pictures is not None
-    task = _TASKS[form.kind if extracted is None else "images"]
-    rate = {
-        "type": "answer_rate",
-        "value": round(release_summary.answer_rate, 4),
-        "name": "answer rate (covered by the epsilon)",
-    }
-    source = {"name": f"labels released for public records of {form.name}", "type": form.name}
-    results = [{"task": {"type": task}, "dataset": source, "metrics": [rate]}]
-    if privacy.scores is not None:
-        results.append(_result_of_scores(privacy.scores, task_name=task, data_name=form.name))
-    head = {
-        "library_name": "pate-multilabel",
-        "license": "other",
-        "pipeline_tag": task,
-        "tags": [
-            "differential-privacy",
-            "pate",
-            "multi-label-classification",
-            f"student-{form.model}",
-        ],
-        "model-index": [{"name": f"{form.name}-{form.model}", "results": results}],
-    }
+    table = {}
+    if isinstance(form.preprocessing, TableSchema):
+        table = form.preprocessing.plain()["columns"]
+    extractor = None
+    if isinstance(form.preprocessing, ExtractedForm):
+        extractor = form.preprocessing.extractor
+    extra = _extra_to_predict(form)
+    header = _header(form, release_summary=release_summary, scores=privacy.scores)
     card = _PAGES.get_template("model_card.jinja").render(
         form=form,
         release=release_summary,
-        head=yaml.safe_dump(head, sort_keys=False, allow_unicode=True),
+        header=yaml.safe_dump(header, sort_keys=False, allow_unicode=True),
         guarantee=replace(privacy, unit=markdown_cell(privacy.unit)).guarantee,
         attacks=_attacks_sentence(privacy),
         scores=privacy.scores,
         seeded=SEEDED_WARNING if privacy.noise_seeded else "",
         install=how_to_install(extra, on_any_machine=True),
         published=PUBLISHED,
-        is_least=extra == "predict,cli",
-        extractor=None if extracted is None else extracted.extractor,
-        takes_pictures=takes_pictures,
+        is_least=extra == _LEAST_EXTRA,
+        extractor=extractor,
+        takes_pictures=form.takes_pictures,
         columns=[
             (markdown_cell(column_name), column["kind"], _values_text(column))
             for column_name, column in table.items()
@@ -143,6 +91,60 @@ def publish(
         features_origin=features_origin,
     )
     write_text(folder / "README.md", text=card)
+
+
+def _extra_to_predict(form: ModelForm) -> str:
+    """Returns the extras of this package that a prediction needs: those of encoders, of torch, or the least ones."""
+    needs_torch = form.model not in _KINDS_WITHOUT_TORCH
+    if isinstance(form.preprocessing, TableSchema):
+        if any(vectors.kind == "encoder" for vectors in form.preprocessing.texts.values()):
+            return "text"
+    elif form.preprocessing is not None:
+        needs_torch = True  # of features of pictures
+    return "table" if needs_torch else _LEAST_EXTRA
+
+
+def _header(
+    form: ModelForm, *, release_summary: ReleaseSummary, scores: ReleasedScores | None
+) -> dict[str, Any]:
+    """Returns the YAML header of the card, in the form of Hugging Face's `model-index`.
+
+    Args:
+        form: the form of the student.
+        release_summary: the numbers of queries and answers of the release.
+        scores: the released scores on private test records; None if none were released.
+    """
+    is_extracted = isinstance(form.preprocessing, ExtractedForm)
+    task_name = _TASKS["images" if is_extracted else form.kind]
+    answer_rate = {
+        "type": "answer_rate",
+        "value": round(release_summary.answer_rate, 4),
+        "name": "answer rate (covered by the epsilon)",
+    }
+    results = [
+        {
+            "task": {"type": task_name},
+            "dataset": {
+                "name": f"labels released for public records of {form.name}",
+                "type": form.name,
+            },
+            "metrics": [answer_rate],
+        }
+    ]
+    if scores is not None:
+        results.append(_result_of_scores(scores, task_name=task_name, data_name=form.name))
+    return {
+        "library_name": "pate-multilabel",
+        "license": "other",
+        "pipeline_tag": task_name,
+        "tags": [
+            "differential-privacy",
+            "pate",
+            "multi-label-classification",
+            f"student-{form.model}",
+        ],
+        "model-index": [{"name": f"{form.name}-{form.model}", "results": results}],
+    }
 
 
 def _result_of_scores(
@@ -164,8 +166,11 @@ def _result_of_scores(
         }
         for name, words in NAMES.items()
     ]
-    source = {"name": f"private test records of {data_name}", "type": data_name}
-    return {"task": {"type": task_name}, "dataset": source, "metrics": metrics}
+    return {
+        "task": {"type": task_name},
+        "dataset": {"name": f"private test records of {data_name}", "type": data_name},
+        "metrics": metrics,
+    }
 
 
 def _attacks_sentence(privacy: Privacy) -> str:
@@ -202,7 +207,7 @@ def _values_text(column: dict[str, Any]) -> str:
 
 
 def _shorten_word(word: str) -> str:
-    """Returns a word of a column's cells, shortened to 60 characters and …; in quotes if it then contains a comma."""
+    """Returns a word of a cell, shortened to `_MAX_WORD_LENGTH` characters and …; in quotes if a comma is left."""
     short = word
     if len(word) > _MAX_WORD_LENGTH:
         short = f"{word[:_MAX_WORD_LENGTH]}…"

@@ -14,6 +14,7 @@ from pate.features.extracted_form import ExtractedForm
 from pate.files.atomic import write_text
 from pate.files.reading import DamagedFile, damaged, read_json
 from pate.files.strict_json import plain
+from pate.models.student_model import StudentModel
 from pate.validation import InvalidValue, require, require_kind, require_text
 
 SCHEMA = "schema.json"
@@ -70,6 +71,37 @@ class ModelForm:
         default_factory=lambda: {"pate": VERSION, "numpy": np.__version__}
     )
     one_class: bool = False
+
+    @classmethod
+    def from_student(
+        cls,
+        model: StudentModel,
+        *,
+        name: str,
+        kind: str,
+        labels: tuple[str, ...],
+        preprocessing: Preprocessing | None,
+        one_class: bool = False,
+    ) -> Self:
+        """Returns the form of a trained student; the arguments are fields."""
+        return cls(
+            name=name,
+            kind=kind,
+            labels=labels,
+            features=() if preprocessing is None else preprocessing.feature_names,
+            preprocessing=preprocessing,
+            input_shape=tuple(model.input_shape),
+            threshold=model.threshold,
+            model=model.kind,
+            one_class=one_class,
+        )
+
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether the model takes files of pictures, which the preprocessing makes to arrays."""
+        if isinstance(self.preprocessing, ExtractedForm):
+            return self.preprocessing.pictures is not None
+        return isinstance(self.preprocessing, ImageForm)
 
     def write(self, folder: Path | str) -> None:
         """Writes `schema.json` and the files of the preprocessing into the folder of a bundle."""

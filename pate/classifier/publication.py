@@ -17,7 +17,8 @@ import yaml
 from pate.accounting import Budget, Event, PrivacyUnit
 from pate.aggregators import Release
 from pate.aggregators.release import PublicNames
-from pate.bundle.model_card import publish
+from pate.bundle.model_card import write_model_card
+from pate.bundle.model_form import ModelForm
 from pate.data import Preprocessing
 from pate.files.arrays import npz_bytes
 from pate.files.atomic import atomic_write, write_text
@@ -181,16 +182,20 @@ class Publication:
             labels_have_gaps=facts.labels_have_gaps,
             label_names=facts.label_names,
         )
-        publish(
+        form = ModelForm.from_student(
             self.model,
-            folder=folder,
+            name=data_name,
+            kind="features",
+            labels=facts.label_names,
+            preprocessing=facts.preprocessing,
+            one_class=facts.one_class,
+        )
+        form.write(folder)
+        write_model_card(
+            folder,
+            form,
             privacy=self.privacy,
             release_summary=summary_of(drawn_release=self.release),
-            preprocessing=facts.preprocessing,
-            name=data_name,
-            input_kind="features",
-            label_names=facts.label_names,
-            one_class=facts.one_class,
             stated_public=stated_public,
             labels_have_gaps=facts.labels_have_gaps,
         )

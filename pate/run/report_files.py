@@ -4,7 +4,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pate.bundle.model_card import publish
+from pate.bundle.model_card import write_model_card
+from pate.bundle.model_form import ModelForm
 from pate.files.atomic import write_text
 from pate.report import Privacy, Report
 from pate.report.membership import Membership
@@ -117,15 +118,19 @@ def _write_published_files(
         labels_have_gaps=labels_have_gaps,
         label_names=dataset.label_names,
     )
-    publish(
+    form = ModelForm.from_student(
         released.trained_student.model,
-        folder=release_folder,
+        name=dataset.name,
+        kind=dataset.kind,
+        labels=dataset.label_names,
+        preprocessing=dataset.preprocessing,
+    )
+    form.write(release_folder)
+    write_model_card(
+        release_folder,
+        form,
         privacy=privacy,
         release_summary=report.release,
-        preprocessing=dataset.preprocessing,
-        name=dataset.name,
-        input_kind=dataset.kind,
-        label_names=dataset.label_names,
         labels_have_gaps=labels_have_gaps,
     )
 

@@ -16,8 +16,8 @@ from pate.accounting import Adjacency, NoOpEvent
 from pate.aggregators.centered_release import CenteredRelease, RoundsRelease
 from pate.aggregators.release import PublicNames, Release
 from pate.bundle import Bundle
-from pate.bundle.model_card import publish
-from pate.bundle.model_form import SCHEMA
+from pate.bundle.model_card import write_model_card
+from pate.bundle.model_form import SCHEMA, ModelForm
 from pate.errors import InvalidValue
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.atomic import atomic_write, remove_partials, write_text
@@ -161,16 +161,15 @@ def train_on_release(
             with path.open("rb") as original, atomic_write(bundle_folder / path.name) as copy:
                 shutil.copyfileobj(original, copy)
     model.save(bundle_folder / "student")
-    publish(
+    form = ModelForm.from_student(
         model,
-        folder=bundle_folder,
-        privacy=terms.privacy,
-        release_summary=terms.release,
-        preprocessing=queries.preprocessing,
         name=terms.dataset,
-        input_kind="features" if inputs.ndim == 2 else "images",
-        label_names=names.label_names,
+        kind="features" if inputs.ndim == 2 else "images",
+        labels=names.label_names,
+        preprocessing=queries.preprocessing,
     )
+    form.write(bundle_folder)
+    write_model_card(bundle_folder, form, privacy=terms.privacy, release_summary=terms.release)
     _complete_bundle(folder=bundle_folder, with_student=plan.with_student)
     return model
 
