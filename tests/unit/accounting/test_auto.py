@@ -1,4 +1,4 @@
-"""The accountant that asks the others."""
+"""The auto accountant returns the smallest bound of several accountants."""
 
 import sys
 from functools import partial
@@ -56,10 +56,10 @@ def test_a_noisy_maximum_is_composed_optimally_without_dp_accounting(
 
 @pytest.mark.slow
 def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
-    """30 noisy maxima and 30 bits are composed, in both orders of the two kinds of event.
+    """With `any_event_order=True`, 30 noisy maxima and 30 bits have one epsilon in both orders of the kinds.
 
-    With `any_event_order=True` both orders of the events have one epsilon, which is below that of the
-    Renyi accountant and at least that of the auto accountant for the given order of the events.
+    This epsilon is below that of the Renyi accountant, and at least that of the auto accountant for the given order of
+    the events.
     """
     parts = [
         pa.OpposedMaximaEvent(noise_multiplier=20.0, num_candidates=5),
@@ -88,9 +88,9 @@ def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
 
 
 def test_events_added_after_a_reading_raise_the_epsilon() -> None:
-    """An accountant whose epsilon was read composes one more event: its epsilon rises.
+    """The epsilon of an accountant rises if it composes one more event, also after its epsilon was read.
 
-    A copy that was made before keeps the earlier epsilon.
+    A copy that was made before the event keeps the earlier epsilon.
     """
     spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=10.0), count=4)
     before = spent.get_epsilon(target_delta=1e-6)

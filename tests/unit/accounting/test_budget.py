@@ -1,4 +1,4 @@
-"""Budgets: what they refuse, and that an aggregator fitted to one costs it at most."""
+"""Budgets refuse impossible values, and noise that is fitted to a budget costs at most this budget."""
 
 import math
 
@@ -35,10 +35,7 @@ def test_an_accountant_that_cannot_be_called_is_refused() -> None:
 
 
 def test_less_noise_than_was_fitted_costs_more_than_the_budget() -> None:
-    """Noise is fitted to a budget of epsilon 3.
-
-    The fitted noise costs between 2.999 and 3; noise that is 1% smaller costs more than 3.
-    """
+    """Noise fitted to a budget of epsilon 3 costs between 2.999 and 3; noise that is 1% smaller costs more than 3."""
     budget = Budget(epsilon=3.0, delta=1e-6, accountant=RdpAccountant)
     fitted_votes = GaussianVotes(noise_std=1.0).fitted(budget, shape=SHAPE)
 

@@ -113,10 +113,9 @@ def event_that_fails_often(noise: float) -> pa.Event:
 def test_calibration_refuses_a_target_that_no_noise_reaches(
     name: str, event_for: Callable[[float], pa.Event], target: float
 ) -> None:
-    """`event_for(noise)` costs more than the target epsilon for every noise, or the target is no
-    positive finite number.
+    """`calibrate` refuses a target epsilon that no noise reaches, or that is not positive and finite.
 
-    `calibrate` then raises an `InvalidValue` about the parameter `name`.
+    The error is an `InvalidValue` about the parameter `name`. The noise determines the event by `event_for(noise)`.
     """
     with pytest.raises(InvalidValue, match=": expected ") as refused:
         pa.calibrate(event_for, target_epsilon=target, target_delta=1e-6)

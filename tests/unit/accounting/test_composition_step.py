@@ -1,4 +1,4 @@
-"""Single steps on a grid: upper bounds for every pair of a family, nearly attained; and the grid itself."""
+"""Single steps of composition on a grid of privacy losses, which are close upper bounds; and the grid itself."""
 
 import math
 

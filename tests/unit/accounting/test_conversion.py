@@ -63,7 +63,7 @@ def test_converted_deltas_bound_random_pairs_closely() -> None:
 def test_epsilon_and_delta_are_inverse_and_never_above_the_classic_form() -> None:
     """For each Renyi order, the converted epsilon is at most rdp + log(1 / delta) / (order - 1), the classic form.
 
-    Where the epsilon is positive, its delta is converted back to the original delta.
+    Where the epsilon is positive, `rdp_to_deltas` converts it back to the original delta.
     """
     curve = 0.05 * FEW_ORDERS
     for delta in (1e-9, 1e-5, 0.1):
@@ -236,7 +236,7 @@ def test_a_delta_below_any_float_is_rounded_up_to_the_smallest(mu: float, epsilo
 
 @pytest.mark.parametrize("rho", [1e-9, 1e-3, 0.1, 1.0, 1e2, 1e6])
 def test_zcdp_to_delta_inverts_zcdp_to_epsilon(rho: float) -> None:
-    """A delta is converted to an epsilon, which is converted back to the same delta, within a millionth.
+    """`zcdp_to_delta` converts the epsilon of `zcdp_to_epsilon` back to the original delta, within a millionth.
 
     The delta that comes back is at most the smallest delta over a dense grid of Renyi orders.
     """

@@ -1,4 +1,8 @@
-"""Events: edge cases of their parameters, their parts, their failure probabilities; sessions, and adjacencies."""
+"""Privacy events: their limits and refusals, their failure probabilities, their JSON, and the price of sessions.
+
+A session runs epsilon-DP calls on the private data, and a call whose output lies in a target set is a hit. The session
+ends after a given number of hits. An access is one use of the private data at epsilon.
+"""
 
 import json
 import math
@@ -69,7 +73,7 @@ def composed_epsilon(
 
 
 def test_by_accesses_replaces_sessions_only() -> None:
-    """Each session in a tree of events becomes the event of its accesses.
+    """`by_accesses` replaces each session in a tree of events by the composition of its accesses.
 
     A tree without sessions is returned itself.
     """
@@ -100,10 +104,9 @@ def test_by_accesses_replaces_sessions_only() -> None:
 def test_loss_accountants_return_the_smaller_price_of_a_session(
     accountant: type[pa.Accountant],
 ) -> None:
-    """These accountants compose loss distributions, and cannot count the hits of a session.
+    """An accountant of loss distributions returns the Renyi accountant's epsilon of a session if it is smaller.
 
-    Where the Renyi accountant, which counts hits, gives a smaller epsilon, they return that
-    epsilon.
+    Such accountants can compose the accesses of a session. The Renyi accountant counts its hits, which costs less here.
     """
     assert composed_epsilon(accountant, SESSION) == pytest.approx(
         composed_epsilon(pa.RdpAccountant, SESSION), rel=1e-9
@@ -151,10 +154,9 @@ def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
 
 
 def test_filters_count_hits_by_renyi_and_accesses_by_mu() -> None:
-    """The Renyi filter prices a session by its hits.
+    """The Renyi filter prices a session by its hits, and the Gaussian filter prices it by its accesses.
 
-    A cap of 1.8 has room for the session, and not for its accesses alone. The Gaussian filter gives a session the price
-    of its accesses.
+    Under a cap of 1.8, the Renyi filter has room for the session, but not for the composition of its accesses.
     """
     assert RenyiFilter(max_epsilon=1.8, target_delta=DELTA).affords(Spent(), SESSION) == 1
     assert RenyiFilter(max_epsilon=1.8, target_delta=DELTA).affords(Spent(), ACCESSES) == 0
@@ -390,7 +392,7 @@ def test_an_event_survives_a_round_trip_through_json(event: pa.Event) -> None:
 
 
 def test_the_examples_cover_every_kind_of_event() -> None:
-    """The list `EVENTS`, which the test of the round trip reads, has every kind that JSON may name."""
+    """The list `EVENTS`, whose events the round trip through JSON tests, has every kind that JSON may name."""
     assert {type(event) for event in EVENTS} == set(EVENT_KINDS.values())
 
 

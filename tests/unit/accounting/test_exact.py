@@ -1,4 +1,4 @@
-"""The exact accountant against closed forms, exhaustive play in rational numbers, and its own limits; its parts."""
+"""The exact accountant against closed forms and strongest adversaries in rational numbers; its parts and its limits."""
 
 import itertools
 import math
@@ -205,7 +205,7 @@ def test_a_gaussian_and_a_bit_agree_with_a_quadrature() -> None:
 
 
 def test_gaussian_steps_may_come_in_any_order_and_a_failure_uses_up_delta() -> None:
-    """Two Gaussians around a pure event cost as much as the pure event and one merged Gaussian.
+    """Two Gaussians before and after a pure-DP event cost as much as this event and one merged Gaussian.
 
     The merged Gaussian has the sum of both squared inverse multipliers. A failure probability of
     4e-5 leaves 6e-5 of a delta of 1e-4.
@@ -433,9 +433,9 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
 def test_blocks_bound_the_composition_step_by_step_closely(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """150 spans, 150 bits, or 150 of both are composed in one block, and in blocks of small capacity.
+    """150 spans, 150 bits, or 150 of both cost at most 3% more in blocks of small capacity than in one block.
 
-    The small blocks give an epsilon that is at most 0.02% below that of the single block, and at most 3% above it.
+    The epsilon of the small blocks is at most 0.02% below that of the single block.
     """
     span_step = RepeatedStep(pairs=Span(length=0.1), num_times=1)
     bit_step = RepeatedStep(pairs=pairs_of(WIDE_BIT), num_times=1)
@@ -496,10 +496,10 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
 
 
 def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
-    """A block is made from a profile with one value 0.1% too large, which makes it non-convex.
+    """The profile of a block bounds the true values from above, by at most 0.2%, if one input value is 0.1% too large.
 
-    The block's profile is at least the true values and at most 0.2% more. Its mirror image, which exchanges both
-    neighbors, also bounds the true one.
+    The larger value makes the input non-convex. The mirror image of the profile, for both neighbors exchanged, also
+    bounds the true one.
 
     A convolution that is cut to three losses moves smaller losses up to the first of them and larger losses to
     infinity. It keeps all probability.
@@ -524,10 +524,9 @@ def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
 
 
 def test_epsilon_of_a_profile_is_zero_at_large_deltas_infinite_at_small() -> None:
-    """A profile falls from 0.6 at loss 0 to 0.2 at its last loss.
+    """If a profile falls from 0.6 at loss 0 to 0.2 at its end, epsilon is 0 at delta 0.6 and infinite at delta 0.1.
 
-    Its epsilon is 0 at delta 0.6, between 0 and one spacing at delta 0.59, and infinite at delta 0.1. Its delta
-    beyond the last loss is 0.2.
+    At delta 0.59, epsilon is between 0 and one spacing of the losses. Delta beyond the last loss is 0.2.
     """
     grid = LossGrid(first_index=-3, num_points=8, spacing=rounded_spacing(spacing=0.1))
     profile = Profile(grid=grid, values=np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]))

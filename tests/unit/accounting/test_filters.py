@@ -101,9 +101,9 @@ def test_affords_is_the_number_of_events_admitted_one_by_one(kind: type[PrivacyF
 
 
 def test_sums_are_rounded_up_or_exact() -> None:
-    """A price is added 1000 times: the amount is at least 1000 prices.
+    """The sum of 1000 equal prices has at least 1000 times their amount.
 
-    Failure probability and pure epsilon are exact fractions.
+    The sums of failure probabilities and of pure epsilons are exact fractions.
     """
     price = Spent(amount=0.1, failure_prob=Fraction(1e-9), pure_epsilon=Fraction(0.3))
     spent = Spent()
@@ -308,10 +308,10 @@ def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
 
 
 def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
-    """The Gaussian filter prices a session as the event of its accesses.
+    """The Gaussian filter prices a session as the composition of its accesses (uses of the private data).
 
-    Two sessions fit; the failure probabilities of three would exceed `max_failure_prob`. Without `max_failure_prob`,
-    the filter admits no session.
+    With `max_failure_prob`, it has room for two sessions; the failure probabilities of three exceed that limit. Without
+    it, the filter admits no session.
     """
     accesses = pa.ApproximateEvent(
         event=pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.01), count=30), failure_prob=4e-8
@@ -328,8 +328,8 @@ def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
 def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
     """A ledger's first event fixes the failure probability that its filter allows.
 
-    The filter allows more if the first event itself can fail. A later event, which is chosen after outputs were seen,
-    cannot enlarge it and is refused.
+    The filter allows more if the first event itself can fail. A later event with a larger failure probability is
+    refused.
     """
     failing_event = pa.ApproximateEvent(
         event=pa.GaussianEvent(noise_multiplier=50.0), failure_prob=1e-9
@@ -383,10 +383,9 @@ def test_the_filter_refuses_a_charge_below_the_total() -> None:
 def test_the_accountant_decides_for_the_first_release_only(
     make_accountant: Callable[[], pa.Accountant],
 ) -> None:
-    """The cap is the accountant's epsilon for one release, which the Renyi filter alone would refuse.
+    """A ledger admits a first charge that uses the whole cap by its accountant's epsilon, and then nothing more.
 
-    The ledger admits this release as the first charge, because its price was fixed before anything
-    was released; then nothing more is admitted.
+    The Renyi filter alone would refuse this charge.
     """
     event = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=100)
     total = make_accountant().compose(event).get_epsilon(target_delta=DELTA)
@@ -485,10 +484,10 @@ def test_the_gaussian_filter_refuses_an_event_without_a_mu() -> None:
 
 @pytest.mark.slow
 def test_other_events_may_follow_gaussians_at_small_cost() -> None:
-    """The default ledger admits 598 equal Gaussians.
+    """Under its cap, the default ledger admits 598 equal Gaussians; by Renyi divergence alone it would admit 559.
 
-    631 would fit by mu at the whole delta, and 559 by Renyi divergence alone. After a Gaussian charge, other kinds of
-    event are still admitted; the filter of earlier ledgers refuses them.
+    By mu at the whole delta, 631 would fit. After a Gaussian charge, other kinds of event are still admitted; the
+    filter of earlier ledgers refuses them.
     """
     ledger = pa.Ledger(target_delta=DELTA, accountant=pa.AutoAccountant, max_epsilon=CAP)
     assert ledger.affords(pa.GaussianEvent(noise_multiplier=30.0)) == 598
@@ -528,11 +527,9 @@ def test_two_units_never_split_the_events_between_them() -> None:
 
 
 def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
-    """A session whose number of accesses may be exceeded with probability 0.9 delta has an infinite
-    mu and is never admitted.
+    """A session whose accesses exceed their number with probability 0.9 delta has an infinite mu and is refused.
 
-    With a finite mu, four such sessions would be admitted, whose overruns sum to almost four times
-    delta.
+    With a finite mu, four such sessions would be admitted; their failure probabilities sum to almost four times delta.
     """
     privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
     access = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.3), count=1)
@@ -548,9 +545,9 @@ def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
 
 
 def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
-    """Filters read from earlier files allow half of delta for failures.
+    """A filter that is read from an earlier version's file allows failures up to half of delta.
 
-    If the failure probability of the first event is larger, they allow that.
+    If the first event has a larger failure probability, the filter allows that one.
     """
     stored = filter_from_json(
         data={"name": "renyi", "max_failure_prob": None, "order": 8.0},

@@ -1,4 +1,4 @@
-"""The joint law of selections and their tests: composition, readings, calibration, and the linear programs below it."""
+"""Joint prices of a noisy selection and its stability test, their calibration, and the linear programs behind them."""
 
 import math
 from fractions import Fraction
@@ -67,10 +67,7 @@ def test_other_accountants_add_selection_and_test() -> None:
 def test_extreme_parameters_give_a_price(
     range_epsilon: float, logits: tuple[float, ...], order: float
 ) -> None:
-    """A selection with a test has extreme epsilons or logits.
-
-    Its joint price is between 0 and that of the Renyi accountant.
-    """
+    """For extreme epsilons or logits, the joint price of selection and test is between 0 and the Renyi accountant's."""
     test = pa.ApproximateEvent(event=pa.OneBitEvent(logits=logits, reach=1), failure_prob=1e-9)
     event = pa.SelectThenTestEvent(
         events=(pa.BoundedRangeEvent(range_epsilon), test), num_candidates=3
@@ -85,7 +82,7 @@ def test_extreme_parameters_give_a_price(
 @pytest.mark.parametrize("num_teachers", [1, 2, 3])
 @pytest.mark.parametrize("scale", [1e-4, 0.01, 1.0])
 def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: float) -> None:
-    """A release by 1 to 3 teachers with little noise: its joint price is between 0 and that of the Renyi accountant."""
+    """The joint price of a release by 1 to 3 teachers with little noise is between 0 and the Renyi accountant's."""
     event = StableTopK(selection_scale=scale, test_std=scale).event_for(
         num_queries=100, num_labels=4, num_teachers=num_teachers
     )
@@ -98,9 +95,9 @@ def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: fl
 
 @pytest.mark.slow
 def test_get_delta_searches_far_from_the_renyi_order() -> None:
-    """The best Renyi order of the joint price is far from the best Renyi order of the sum of both prices.
+    """`get_delta` inverts `get_epsilon` within 20% where the joint price needs a distant Renyi order.
 
-    `get_delta` at the epsilon for delta 1e-3 returns 1e-3 within 20%.
+    The best Renyi order of the joint price is then far from the best Renyi order of the sum of both prices.
     """
     spent = pa.JointLawAccountant().compose(
         StableTopK(selection_scale=17.13, test_std=15.46).event_for(
@@ -112,9 +109,9 @@ def test_get_delta_searches_far_from_the_renyi_order() -> None:
 
 @pytest.mark.parametrize("lowest", [-1000.0, -709.0])
 def test_denormal_passing_probabilities_cost_the_sum_of_parts(lowest: float) -> None:
-    """The probability of passing the test grows by e^50 from one gap to the next.
+    """If passing probabilities grow by e^50 from gap to gap, the joint divergence is the sum of both divergences.
 
-    The joint price is then the sum of the prices of selection and test, at two Renyi orders.
+    These are the Renyi divergences of the selection and of the test, compared at two Renyi orders.
     """
     logits = tuple(lowest + 50.0 * gap for gap in range(7))
     test = pa.OneBitEvent(logits=logits, reach=2)
@@ -211,7 +208,10 @@ def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
 
 
 def test_a_bound_beyond_double_precision_is_infinite() -> None:
-    """A program with an infinite or missing value has an infinite bound; the third program keeps its finite bound."""
+    """A linear program with an infinite or missing value has an infinite bound.
+
+    A valid program beside two such programs keeps its finite bound.
+    """
     added_values = np.array([[1.0, np.inf], [1.0, np.nan], [1.0, 2.0]])
     magnitude_bounds = np.array([[np.inf, 1.0], [np.nan, 1.0], [2.0, 1.0]])
     programs = LinearPrograms(

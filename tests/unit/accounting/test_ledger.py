@@ -94,7 +94,7 @@ def committed_bytes(
     *,
     run_key: str = "",
 ) -> bytes:
-    """Returns the bytes under a key: those of an earlier commit, or else those of `draw`, which are committed."""
+    """Returns the bytes that an earlier commit stored under a key; otherwise commits and returns those of `draw`."""
     committed = ledger.read(key)
     content = draw() if committed is None else committed
     return ledger.commit(
@@ -274,7 +274,7 @@ def test_a_run_with_the_same_seed_must_commit_every_part(ledger: Ledger) -> None
 
 
 def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
-    """Two accounts of one file each commit a part with the same noise seed: the second part is refused."""
+    """A noise seed that one data set of a file has used is refused for another data set of this file."""
     commit_part(shared.account(data=FIRST_DIGEST), key="a:first", content=b"1", seed_name="seed 3")
     with refused_parameter("noise", value="seed 3"):
         commit_part(
@@ -350,7 +350,7 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
 def test_a_ledger_with_a_cap_refuses_shared_noise(path: Path) -> None:
     """In a ledger with a cap, a second release with the same seed is refused even with `may_share_noise`.
 
-    The total stays that of the first release, and the guaranteed epsilon stays the cap.
+    The total stays that of the first release, and the epsilon that the ledger guarantees stays the cap.
     """
     ledger = Ledger(path, target_delta=DELTA, max_epsilon=1000.0)
     commit_part(ledger, key="a:first", content=b"1", seed_name="seed 3", may_share_noise=True)
@@ -428,7 +428,7 @@ def test_a_commit_numbers_the_draws_of_a_run(ledger: Ledger, path: Path) -> None
 
 
 def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
-    """A draw raises, its event exceeds the cap, or its failure probability is too large: no charge is left.
+    """No charge is left if a draw raises, if its event exceeds the cap, or if its failure probability is too large.
 
     A charge exactly at the cap is admitted.
     """
@@ -515,7 +515,7 @@ def test_impossible_settings_are_refused(
 
 @pytest.mark.parametrize("accountant", ["rdp", RdpAccountant()])
 def test_an_accountant_must_be_a_class(accountant: Any, path: Path) -> None:
-    """`Ledger` and `calibrate` refuse the name or an instance of an accountant in place of its class.
+    """`Ledger` and `calibrate` refuse an accountant that is a name or an instance and not a class.
 
     No file is written.
     """
@@ -577,10 +577,10 @@ class LedgerSettings:
 def test_settings_that_differ_from_the_file_are_refused_by_name(
     shared: SharedLedger, path: Path, settings: LedgerSettings, refusal: Refusal
 ) -> None:
-    """A ledger file was made with delta 1e-6 and a cap of 4.
+    """`Ledger` and `SharedLedger` refuse to open a file with other settings than it was made with.
 
-    `Ledger` and `SharedLedger` refuse to open it with another adjacency, delta, cap, accountant or
-    filter; the error is one line that names this setting.
+    The file has delta 1e-6 and a cap of 4. The error about another adjacency, delta, cap, accountant or filter is one
+    line that names this setting.
     """
     for ledger_class in (Ledger, SharedLedger):
         with refusal as caught:
@@ -631,9 +631,9 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
 def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
     path: Path,
 ) -> None:
-    """A file that names the user's own accountant class, or a later file version, cannot be opened by its path alone.
+    """A file that names a user's own accountant class, or a later file version, cannot be opened by its path alone.
 
-    The user's file can be opened when the class is passed.
+    A file with a user's class can be opened if the class is passed.
     """
 
     class OwnAccountant(RdpAccountant):
@@ -668,9 +668,9 @@ def write_former_zcdp_ledger(path: Path, max_epsilon: float | None) -> None:
 
 
 def test_a_ledger_that_names_the_former_zcdp_accountant_has_the_renyi_total(path: Path) -> None:
-    """A file of version 0.1 names the zCDP accountant, which no longer exists.
+    """A ledger file of version 0.1 that names the former zCDP accountant has the total of the Renyi accountant.
 
-    Its total is computed by the Renyi accountant, and another accountant is refused for it.
+    Another accountant is refused for this file.
     """
     write_former_zcdp_ledger(path, max_epsilon=None)
     charge(Ledger.stored(path))
@@ -682,10 +682,9 @@ def test_a_ledger_that_names_the_former_zcdp_accountant_has_the_renyi_total(path
 
 
 def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> None:
-    """A file of version 0.1 has the former zCDP filter and a cap of 4.
+    """A ledger file of version 0.1 with the former zCDP filter and a cap of 4 admits one Gaussian charge.
 
-    It admits one Gaussian charge; then nothing is left, and a further charge is refused with the
-    advice to use another ledger.
+    Then nothing is left, and a further charge is refused with the advice to use another ledger.
     """
     write_former_zcdp_ledger(path, max_epsilon=4.0)
     ledger = Ledger.stored(path)
@@ -748,10 +747,9 @@ def test_every_charge_reduces_what_the_cap_leaves(
 def test_a_cap_counts_mu_after_a_gaussian_first_charge(
     path: Path,
 ) -> None:
-    """Two data sets of one file have the same cap: one is charged a Gaussian first, the other a pure-DP event.
+    """A ledger whose first charge is a Gaussian has a filter that counts mu as well as the Renyi divergence.
 
-    The first has a filter that counts the mu of Gaussians as well as the Renyi divergence; the
-    second has the Renyi filter.
+    Another data set of the same file and cap, whose first charge is a pure-DP event, has the Renyi filter.
     """
     shared = SharedLedger(path, target_delta=DELTA, accountant=ExactAccountant, max_epsilon=4.0)
     gaussian_account = shared.account(data=FIRST_DIGEST)
@@ -770,10 +768,9 @@ def test_a_cap_counts_mu_after_a_gaussian_first_charge(
 def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
     shared: SharedLedger, path: Path
 ) -> None:
-    """Two data sets share a file with a cap of 4.
+    """Each of two data sets in one file can be charged up to the cap of 4, whatever was charged to the other one.
 
-    Each can be charged up to the cap, whatever was charged to the second one. The file lists the entries of both. A
-    file that is opened again has the same entries and the same cap.
+    The file lists the entries of both. A file that is opened again has the same entries and the same cap.
     """
     first_account = shared.account(data=FIRST_DIGEST)
     other_account = shared.account(data=OTHER_DIGEST)
@@ -826,7 +823,7 @@ def test_a_file_of_several_data_sets_needs_a_named_data_set(
 
 
 def test_a_charge_without_a_data_set_counts_for_every_data_set(ledger: Ledger, path: Path) -> None:
-    """The first charge names no data set: it is an entry of the ledgers of two data sets opened later.
+    """A charge that names no data set is an entry of the ledgers of two data sets that are opened later.
 
     A charge of one of these two data sets is no entry of the other.
     """
@@ -848,7 +845,7 @@ def test_every_total_equals_a_fresh_composition_of_all_charges(
 ) -> None:
     """After each of 12 charges, the total equals that of a new accountant that composes all events so far.
 
-    Once two different events were charged, the new accountant is the one of `in_any_order`, whose bound holds for
+    Once two different events were charged, the new accountant is that of `in_any_order`, whose bound holds for
     every order of the events.
     """
     ledger = Ledger(path if on_disk else None, target_delta=DELTA, accountant=accountant)
@@ -938,10 +935,9 @@ def test_refused_charges_do_not_change_the_total() -> None:
 def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
     path: Path,
 ) -> None:
-    """A ledger reads charges that another ledger has added, and is interrupted by Ctrl-C at every line of code in turn.
+    """A ledger whose reading of another ledger's charges is interrupted has complete totals after the next reading.
 
-    A second reading then has the complete totals and entries. A total without one charge would
-    admit another release.
+    Ctrl-C interrupts it at every line of code in turn. The entries are also complete.
     """
     ledger = Ledger(path, target_delta=DELTA, max_epsilon=9.0)
     early_path = path.with_name("early.db")
@@ -1104,10 +1100,9 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
 def test_a_kill_leaves_the_charge_and_its_release_or_neither(
     ledger: Ledger, path: Path, where: str
 ) -> None:
-    """A child process is killed at the place `where` of a commit; its parent then reads the file.
+    """If a process is killed after a commit, its charge and release are both in the file; if before, neither is.
 
-    Charge and release are both there if the kill came after the commit, and neither is there
-    otherwise.
+    `where` is the place in the commit at which a child process is killed. Its parent then reads the file.
     """
     charge(ledger)
 
@@ -1141,7 +1136,7 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
 def test_a_full_disk_raises_an_error_and_charges_nothing(
     ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A commit needs more pages than SQLite may use, as on a full disk: it raises an OSError.
+    """A commit that needs more pages than SQLite may use, as on a full disk, raises an OSError.
 
     The file is unchanged, and a smaller release can be committed afterwards.
     """
@@ -1166,7 +1161,7 @@ def test_a_full_disk_raises_an_error_and_charges_nothing(
 
 
 def test_a_chained_line_without_a_charge_is_refused(path: Path) -> None:
-    """A line of the file has a valid hash, but its text is no event: the ledger is refused as damaged."""
+    """A file is refused as damaged if one of its lines has a valid hash, but its text is no event."""
     for number, event in enumerate(
         ["[]", "{", '{"kind": "Free"}', '{"kind": "PureDpEvent", "epsilon": -1}']
     ):
@@ -1185,10 +1180,10 @@ def test_a_chained_line_without_a_charge_is_refused(path: Path) -> None:
 def test_a_charge_records_user_host_and_command(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, command_line: list[str] | None
 ) -> None:
-    """An entry records the user's number where the user has no name, the host, and the command line.
+    """An entry records the user, the host and the command line of its charge.
 
-    The command line is quoted for the shell and cut to 1000 characters; it is empty if there is
-    none.
+    A user without a name is recorded by number. The command line is quoted for the shell and cut to 1000 characters;
+    it is empty if there is none.
     """
 
     def unknown(number: int) -> Any:

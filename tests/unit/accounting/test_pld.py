@@ -68,10 +68,7 @@ def test_large_losses_do_not_cancel(event: LeafEvent) -> None:
 
 
 def test_without_dp_accounting_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """dp-accounting is not installed.
-
-    The PLD accountant refuses to be made, with an error that names the extra "pld".
-    """
+    """If dp-accounting is not installed, the PLD accountant refuses to be made; the error names the extra "pld"."""
     for name in [name for name in sys.modules if name.split(".")[0] == "dp_accounting"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dp_accounting", None)

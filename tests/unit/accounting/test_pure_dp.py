@@ -34,7 +34,7 @@ def delta_of_enumerated_answers(
 
 
 def accountant_with(counts_by_epsilon: dict[float, int]) -> pa.PureDpAccountant:
-    """Returns the pure-DP accountant that has composed `counts[epsilon]` events of each epsilon."""
+    """Returns a pure-DP accountant that has composed the given number of events of each epsilon."""
     accountant = pa.PureDpAccountant()
     for epsilon, count in counts_by_epsilon.items():
         accountant.compose(pa.PureDpEvent(epsilon), count=count)
@@ -67,9 +67,9 @@ def test_epsilons_10_percent_too_small_fail() -> None:
 
 
 def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
-    """A million releases, or 65 different epsilons, cannot be enumerated.
+    """For a million releases, or 65 different epsilons, the pure-DP accountant has the Renyi accountant's epsilon.
 
-    The pure-DP accountant has the Renyi accountant's epsilon.
+    So many cannot be enumerated.
     """
     many_releases = pa.PureDpAccountant().compose(pa.PureDpEvent(epsilon=1e-4), count=1_000_001)
     assert many_releases.get_epsilon(target_delta=1e-6) == pa.RdpAccountant().compose(
@@ -86,7 +86,7 @@ def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
 def test_every_pure_event_is_priced_by_its_epsilon() -> None:
     """`pure_epsilon` of a pure or bounded-range event is its epsilon; that of a noisy bit is its largest loss.
 
-    It is infinite if a bit can be certain, and for an event without privacy.
+    It is infinite for a bit that can be certain, and for an event without privacy.
     """
     assert (
         pure_epsilon(pa.PureDpEvent(epsilon=0.7))
@@ -118,9 +118,9 @@ def test_large_and_small_epsilons_together_cost_at_least_the_larger(
 
 
 def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
-    """The probability of a 1 rises from 0.88 to 0.99995: a 0 then has a much larger privacy loss than a 1.
+    """`pure_epsilon` of a bit is the larger privacy loss of both outcomes, also with 0 and 1 exchanged.
 
-    `pure_epsilon` is this larger loss, also with 0 and 1 exchanged.
+    The probability of a 1 rises from 0.88 to 0.99995, so a 0 has a much larger privacy loss than a 1.
     """
     loss = math.log1p(math.exp(10.0)) - math.log1p(math.exp(2.0))
     for logits in ((2.0, 10.0), (-10.0, -2.0)):
@@ -132,9 +132,9 @@ def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
 @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (0.5, 20), (3.0, 7)])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.3])
 def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, delta: float) -> None:
-    """The epsilon of `count` equal pure-DP events at a delta has, by `get_delta`, at most this delta.
+    """By `get_delta`, the epsilon of `count` equal pure-DP events at a delta has at most this delta.
 
-    A slightly smaller epsilon has more, and the Renyi accountant's epsilon is not smaller.
+    A slightly smaller epsilon has a larger delta, and the Renyi accountant's epsilon is not smaller.
     """
     composed_epsilon = pure_dp_composition_epsilon(epsilon, count=count, target_delta=delta)
     accountant = accountant_with(counts_by_epsilon={epsilon: count})
@@ -188,7 +188,7 @@ def adaptive_delta(
 def test_adaptive_pairs_do_not_exceed_the_pure_dp_bound(
     shrink: float,
 ) -> None:
-    """An adversary chooses each of three losses after earlier outcomes: its delta is at most the accountant's.
+    """The delta of an adversary who chooses each of three losses after earlier outcomes is at most the accountant's.
 
     Negative control: with epsilons shrunk by the factor `shrink` of 0.9, the adversary exceeds the
     accountant's delta.

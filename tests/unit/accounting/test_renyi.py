@@ -102,9 +102,9 @@ def test_the_curve_of_pure_dp_is_that_of_randomized_response(epsilon: float) -> 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 0.0513, 0.5, 2.0, 10.0])
 def test_bounded_range_is_the_supremum_over_the_place_of_the_range(epsilon: float) -> None:
-    """The losses of a bounded-range release lie in an interval of length epsilon, anywhere around 0.
+    """The Renyi curve of a bounded-range event is the largest over all positions of the interval of its losses.
 
-    The Renyi curve is the largest over all positions of this interval, found by search.
+    The losses lie in an interval of length epsilon, anywhere around 0; the worst position is found by search.
     """
     t = np.linspace(0, epsilon, 20_003)[1:-1]
     for order, computed in zip(ORDERS, bounded_range_rdp(epsilon, orders=ORDERS), strict=True):
@@ -169,7 +169,7 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
 def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
     """Tiny Renyi divergences of bounded range and of a bit are at least their values in 50 digits.
 
-    Their sums cancel in double precision.
+    The terms of their sums cancel in double precision.
     """
     exact_order = mpmath.mpf(order)
     exact_epsilon = mpmath.mpf(epsilon)

@@ -127,7 +127,10 @@ def test_erfcx_without_scipy_has_the_documented_error() -> None:
 
 
 def test_normal_quantile_agrees_with_scipy() -> None:
-    """The inverse of Phi has all digits from 1e-300 to 1 less an ulp, and is infinite at 0 and 1."""
+    """The quantile function of the normal distribution agrees with SciPy's within 1e-14, from 1e-300 to 1 - 1e-16.
+
+    It is infinite at 0 and 1.
+    """
     p = np.concatenate([np.geomspace(1e-300, 0.4, 500), 1 - np.geomspace(1e-16, 0.4, 200)])
     assert special.ndtri_without_scipy(p) == pytest.approx(scipy.special.ndtri(p), rel=1e-14)
     assert special.ndtri_without_scipy([0.0, 0.5, 1.0]).tolist() == [-math.inf, 0.0, math.inf]

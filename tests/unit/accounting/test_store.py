@@ -1,4 +1,4 @@
-"""The store: a charge and its release are there together or not at all, whoever asks, dies, or changes the file."""
+"""The store keeps a charge and its release together or neither, also for several processes, kills and edited files."""
 
 import os
 import random
@@ -49,10 +49,10 @@ def commit(
     event: str = "price",
     charge_key: str = "",
 ) -> bytes:
-    """Commits bytes under a key and returns the bytes that stand under the key.
+    """Commits bytes under a key and returns the bytes that are stored under this key.
 
-    With `charge_key`, they are a part of the release whose charge has that key; without it, they come with a charge
-    of their own.
+    With `charge_key`, the bytes are a part of the release whose charge has that key; without it, they come with a
+    charge of their own.
     """
     line_text = LineText(event="" if charge_key else event, charge_key=charge_key)
     return store.commit(data_digest, key=key, content=content, describe_line=lambda: line_text)
@@ -94,9 +94,9 @@ def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
 
 
 def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Path) -> None:
-    """Another store has committed a charge: the function that describes a new charge sees it and refuses.
+    """The function that describes a new charge sees a charge that another store has committed in the meantime.
 
-    Nothing is added. A key that is already committed returns its bytes without a description.
+    Here it refuses, and nothing is added. A key that is already committed returns its bytes without a description.
     """
 
     def describe() -> LineText:
@@ -162,7 +162,7 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
 def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
     store: Store, path: Path, change: str
 ) -> None:
-    """An SQL statement changes, removes or adds a row of the ledger: opening the file is refused.
+    """Opening a ledger file is refused after an SQL statement has changed, removed or added a row of the file.
 
     The error is one line that names the file and advises to restore a backup.
     """
@@ -178,10 +178,7 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
 
 
 def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, path: Path) -> None:
-    """A store has read its file, which is then replaced by an earlier copy or by another ledger's file.
-
-    The next reading refuses it as damage.
-    """
+    """A store refuses its file as damaged if an earlier copy or another ledger's file replaced it after a reading."""
     commit(store, data_digest="people", key="a", content=b"a")
     older = path.with_name("older")
     other = path.with_name("other.db")
@@ -199,7 +196,7 @@ def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, pat
 
 @pytest.mark.slow
 def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path) -> None:
-    """Random bytes are flipped or the end is cut off; either the lines stay the same or the file is refused."""
+    """If random bytes are flipped or the end is cut off, either the lines stay the same or the file is refused."""
     for number in range(6):
         commit(
             store,
@@ -316,7 +313,10 @@ GRACE_AND_EMMY = frozenset({b"grace hopper", b"emmy noether"})
 
 
 def test_common_owners_are_counted_and_not_registered(store: Store) -> None:
-    """A data set that shares an id with an earlier one is refused, as often as it is tried."""
+    """A second data set that shares an id with the first is not registered, at the first and at the second try.
+
+    Each try returns the number of shared ids.
+    """
     assert register_ids(store, data_digest="first", ids=ADA_AND_GRACE) == {}
     for _ in range(2):
         assert register_ids(store, data_digest="second", ids=GRACE_AND_EMMY) == {"first": 1}
@@ -324,7 +324,10 @@ def test_common_owners_are_counted_and_not_registered(store: Store) -> None:
 
 
 def test_owners_of_different_kinds_are_never_compared(store: Store) -> None:
-    """A name as a group is not the same name as an id, and each kind is counted by itself."""
+    """Owners of two kinds, ids and groups, are never compared, so equal names of different kinds are not shared owners.
+
+    Each kind is counted by itself.
+    """
     register_ids(store, data_digest="first", ids=ADA_AND_GRACE)
     groups = {"groups": GRACE_AND_EMMY}
     assert store.register_owners("third", owners=groups, allow_shared=False) == {}
@@ -346,7 +349,10 @@ def test_shared_owners_are_registered_where_they_are_allowed(store: Store, path:
 
 
 def test_all_owners_of_an_account_are_stored_once(store: Store, path: Path) -> None:
-    """Of 1,000 owners of two kinds, the file has 2,000 keyed digests, and another account finds each of them."""
+    """For 1,000 names that are registered as ids and as groups, the file has 2,000 keyed digests.
+
+    A second data set with the same groups shares all 1,000 of them.
+    """
     names = frozenset(str(number).encode() for number in range(1000))
     store.register_owners(
         data_digest="first", owners={"ids": names, "groups": names}, allow_shared=False

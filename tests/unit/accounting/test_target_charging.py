@@ -1,4 +1,8 @@
-"""Targets, overruns, best plays, prices, and the session: it holds a budget that exists once."""
+"""Sessions of target charging: their targets, their price, their state, and the protection against spending hits twice.
+
+A session runs epsilon-DP calls on the private data, and a call whose output lies in the target set is a hit. The
+session ends after a given number of hits. An access is one use of the private data at epsilon.
+"""
 
 import copy
 import math
@@ -60,10 +64,10 @@ def session(
 
 
 def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
-    """At epsilons near 0, each kind of target has its limiting hit probability, such as 2/7 for the published boundary.
+    """As epsilon falls to 0, the hit probability of each kind of target has its limit, such as 2/7 for `boundary`.
 
-    Between thresholds that lie far apart, it is that of `not_prior`. `min_accesses` returns the smallest number of
-    accesses whose overrun probability is at most 1e-7.
+    For `between_thresholds` with thresholds that lie far apart, it is that of `not_prior`. `min_accesses` returns the
+    smallest number of accesses that is exceeded with probability at most 1e-7.
     """
     assert boundary_distribution(distributions=[1.0, 0.0]).tolist() == [1.0, 0.0, 0.0]
     assert (
@@ -90,7 +94,7 @@ def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
 
 
 def test_a_session_refuses_calls_after_its_last_hit() -> None:
-    """A session of two hits takes four calls, two of which are hits: then it is halted.
+    """A session of two hits is halted after its second hit, here the fourth call.
 
     A further call is refused and not counted.
     """
@@ -133,7 +137,7 @@ def test_a_call_worse_than_the_session_is_refused() -> None:
 
 
 def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
-    """A session has a failure probability of 2e-7 for all its calls: a call that would exceed it is refused.
+    """A call is refused if it would exceed the failure probability that its session has for all calls, here 2e-7.
 
     Negative probabilities are refused. The event of the session contains this failure probability.
     """
@@ -312,10 +316,10 @@ def test_randomized_response_attains_the_best_play_delta(epsilon: float, target_
 def test_the_price_by_play_is_below_the_price_by_accesses(
     target: QTarget, target_hits: int
 ) -> None:
-    """The price by play is the epsilon of the best adversary; the price by accesses composes all accesses.
+    """The price by play (the epsilon of the best adversary) is below that by accesses, which composes all accesses.
 
-    The price by play is smaller, with the same number of accesses and the same overrun probability. At 99% of its
-    epsilon, the best adversary's delta is more than 99% of the target delta.
+    Both have the same number of accesses and the same probability of more. At 99% of the price by play, the best
+    adversary's delta is more than 99% of the target delta.
     """
     played_out = best_session_price(target, target_hits=target_hits, target_delta=1e-5)
     counted = best_session_price(
@@ -401,10 +405,10 @@ def exact_play_delta(
 
 @pytest.mark.slow
 def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
-    """`price.event` is one approximate pure event, whose epsilon is that of the price.
+    """`price.event` is an approximate pure-DP event, whose epsilon is that of the price.
 
     The event of a session composes its accesses: the exact accountant's epsilon for it is the price by accesses,
-    which exceeds the price by play.
+    which exceeds the price that takes the best adversary into account.
     """
     price = session(target_hits=3, num_counters=4).price
     assert price.event == pa.ApproximateEvent(
@@ -651,7 +655,7 @@ def test_a_session_is_not_copied(name: str, copy_session: Callable[[Any], Any]) 
 def test_a_forked_process_cannot_charge_a_session(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process id has changed, as after a fork: every call of an object that holds a session is refused."""
+    """Every call of an object that holds a session is refused once the process id has changed, as after a fork."""
     holder = MAKERS_OF_HOLDERS[name]()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     for call_session in CALLS_OF_HOLDERS[name]:
@@ -662,10 +666,9 @@ def test_a_forked_process_cannot_charge_a_session(
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_while_the_lock_is_held_is_refused_at_once() -> None:
-    """A process is forked while another thread holds the session's lock.
+    """In a process forked while another thread holds the session's lock, a charge is refused at once.
 
-    In the forked process, where that thread does not exist, a charge is refused at once and does
-    not wait for the lock.
+    The charge does not wait for the lock, whose owner does not exist in the forked process.
     """
     session = session_of_two_targets()
     with ThreadPoolExecutor(max_workers=1) as pool, session._locked():
@@ -704,8 +707,7 @@ def test_threads_release_each_charged_outcome_once(
 ) -> None:
     """16 threads release outcomes, each of which is a hit: as many are released as the session has hits.
 
-    Then 16 threads revise the same 20 stored outcomes: each outcome is published by one thread
-    only.
+    Of 20 stored outcomes that all 16 threads revise, each is published by one thread only.
     """
     stored = ConditionalRelease(session_of_two_targets())
     generator = rng()
@@ -736,9 +738,9 @@ def _revised(stored: ConditionalRelease, key: int) -> Any:
 
 
 def test_an_item_is_in_at_most_as_many_sums_as_its_hits(eager_switches: None) -> None:
-    """16 threads at once ask the sparse vector for the sum of 200,000 items, each of which has 3 hits.
+    """If 16 threads ask the sparse vector for the sum of the same items, each of which has 3 hits, three get an answer.
 
-    Three threads get an answer. The slow sum makes the threads overlap.
+    The sum of 200,000 items is slow, so the threads overlap.
     """
     mechanism = SparseVector(epsilon=1000.0, item_hits=3, failure_prob=1e-9)
     session = mechanism.start(200_000)

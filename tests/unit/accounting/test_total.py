@@ -66,11 +66,10 @@ def best_delta(
 
 
 def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
-    """Two pure events and two ranges are released in any order.
+    """The total of two pure-DP events and two bounded-range events bounds the strongest adversary in every order.
 
-    The delta of the strongest adversary is computed at epsilon 1.824. Its largest value over all orders of the events
-    is 0.08103. The total epsilon at this delta exceeds 1.824. The exact accountant's epsilon for ranges first is
-    smaller than 1.824.
+    At epsilon 1.824, the largest delta of the adversary over all orders is 0.08103; the total epsilon at this delta
+    exceeds 1.824. The exact accountant's epsilon is below 1.824 if the bounded-range events come first.
     """
     epsilon = 1.824
     orders = set(itertools.permutations(("pure", "pure", "range", "range")))
@@ -174,8 +173,8 @@ def commit_part(ledger: Ledger, release_key: str, part_name: str, event: Event) 
 def test_interleaved_parts_are_bounded_in_every_order() -> None:
     """Two equal releases, "a" and then "b", commit their first parts: the total is the auto accountant's.
 
-    A second part of "b", after which nothing else was released, leaves the total as it is. A second part of "a"
-    interleaves both releases: the total rises to the Renyi accountant's, which holds for every order of the events.
+    A second part of "b" leaves the total as it is. A second part of "a" after it interleaves both releases: the total
+    rises to the Renyi accountant's, which holds for every order of the events.
     """
     both = ComposedEvent((PURE, RANGES))
     ledgers = [Ledger(target_delta=1e-6) for _ in range(2)]

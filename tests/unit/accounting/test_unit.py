@@ -1,4 +1,4 @@
-"""The unit of privacy in words that name the columns."""
+"""The unit of privacy is described in words that name the columns of the data."""
 
 import json
 
@@ -38,8 +38,7 @@ def test_words_name_the_columns(unit: PrivacyUnit, words: str, columns: tuple[st
 
 
 def test_add_remove_protects_one_teacher() -> None:
-    """Under the add-remove adjacency, a unit of one column value protects one teacher, and the
-    words say that a replacement counts twice.
+    """Under add-remove, a unit of one column value protects one teacher, and a replacement counts as two changes.
 
     A unit of one teacher is described by its own words.
     """
@@ -53,10 +52,10 @@ def test_add_remove_protects_one_teacher() -> None:
 
 
 def test_several_releases_protect_one_teacher_of_each() -> None:
-    """With two releases, the words for a protected teacher are one teacher of each release.
+    """With two releases under add-remove, one teacher of each release is protected, and the words say so.
 
-    Under replace-one, one value of a column stays the unit. Under add-remove, one teacher of each release is
-    protected, and replacing the value counts as two changes in each release.
+    Replacing a column value then counts as two changes in each release. Under replace-one, the unit stays one value of
+    the column.
     """
     patient = PrivacyUnit.of_column(column="mrn")
     teacher = PrivacyUnit.of_teacher()

@@ -1,4 +1,4 @@
-"""What names a release: every field in full, arrays included; and parameters that no aggregator takes."""
+"""What all aggregators share: an identity of class and fields, refused parameters, and limits on a teacher's votes."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
@@ -140,7 +140,7 @@ def test_different_fields_give_different_identities(field: Any, other_field: Any
 
 
 def test_classes_of_one_name_and_adjacencies_give_different_names() -> None:
-    """An aggregator, one of another class of the same name, and one of another adjacency have three identities."""
+    """Aggregators of different classes with one name, or of different adjacencies, have different identities."""
     aggregator = Thresholds(thresholds=0)
     class_elsewhere = type("Thresholds", (Thresholds,), {"__qualname__": "Elsewhere"})
     of_class_elsewhere = class_elsewhere(thresholds=0)
@@ -239,8 +239,8 @@ def test_no_teacher_moves_more_counts_than_the_price_is_for(
 ) -> None:
     """A teacher's votes, limited to `max_votes` a query, move at most as many counts as the price is for.
 
-    The teacher votes for the opposite labels under replace-one, and for none under add-remove. Plain counts without
-    the limit move more.
+    Under replace-one, the neighboring teacher votes for the opposite labels; under add-remove, it does not vote. The
+    counts without the limit move more.
     """
     aggregator = GNMax(noise_std=10.0, max_votes=max_votes, adjacency=adjacency)
     price = aggregator.event_for(num_queries=20, num_labels=8, num_teachers=30)
@@ -295,7 +295,7 @@ class TextFields(Thresholds):
 
 
 def test_fields_of_a_custom_aggregator_may_have_another_meaning() -> None:
-    """The numbers of labels and votes of an aggregator with texts in `k` and `max_votes` are unknown (None)."""
+    """An aggregator with texts in the fields `k` and `max_votes` has no known number of labels or votes (None)."""
     aggregator = TextFields(thresholds=[4, 4])
     assert aggregator.exact_labels is None
     assert aggregator.max_labels is None

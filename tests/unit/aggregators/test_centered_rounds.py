@@ -1,4 +1,8 @@
-"""Centered votes in rounds: their worth beside one matrix, their parts, what is charged and refused."""
+"""Centered votes in rounds: comparison with a release of one matrix, stored parts, and what is charged or refused.
+
+Centered votes are the teachers' votes less the prevalence of each label. One noisy sum of them is released as a matrix,
+or several are released in rounds, each less the student of earlier rounds. A record stores the parts of a release.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -55,7 +59,7 @@ def fitted_votes(
     rounds: int | None = None,
     clip_factor: float = 1.0,
 ) -> CenteredVotes:
-    """Returns centered votes whose noise is fitted to an epsilon by the exact accountant."""
+    """Returns centered votes whose noise is fitted by the exact accountant; they are in rounds unless `rounds` is 1."""
     aggregator = CenteredVotes(noise_multiplier=1.0, rounds=rounds, clip_factor=clip_factor)
     return aggregator.calibrated(
         target_epsilon=epsilon,
@@ -140,9 +144,9 @@ def test_rounds_give_a_better_student_than_one_matrix() -> None:
 
 @pytest.mark.slow
 def test_rounds_give_a_better_student_for_several_records_per_teacher() -> None:
-    """At epsilon 3 with 8 records per teacher, students of releases in rounds have a higher mean average precision.
+    """At epsilon 3 with 8 records per teacher, students of rounds have a higher mean average precision.
 
-    Means of three draws are compared; with all five directions in both, rounds gain a thousandth.
+    The mean of three releases in rounds is compared with that of three releases of one matrix.
     """
     votes = kernel_votes(teacher_of_record=np.arange(NUM_RECORDS) % 500, num_teachers=500)
     in_rounds = fitted_votes(epsilon=3.0, num_teachers=500)
@@ -224,9 +228,9 @@ def record_with_parts(parts: dict[str, Any]) -> MemoryRecord:
 
 
 def test_a_release_with_all_rounds_committed_is_read_back(recorded: RecordedRelease) -> None:
-    """A release of which the last part alone is missing has the same labels when it is continued under another seed.
+    """A stored release that lacks only its last part has the same labels if it is continued under another seed.
 
-    So ends a run without a seed that was killed before its last part.
+    A run that was killed before its last part leaves such a record.
     """
     parts = {name: part for name, part in recorded.record.parts.items() if name != "release"}
     continued = release_votes(fitted_votes(), seed=1, record=record_with_parts(parts=parts))
@@ -234,7 +238,7 @@ def test_a_release_with_all_rounds_committed_is_read_back(recorded: RecordedRele
 
 
 def test_weights_are_the_mean_of_both_students(recorded: RecordedRelease) -> None:
-    """The published weights are the mean of two students: the weights after the last round, and the moment student's.
+    """The published weights are the mean of the weights after the last round and those of the moment student.
 
     The weights of both students differ. The constants of labels are not compared: they are matched to the prevalence.
     """
@@ -253,9 +257,9 @@ def test_weights_are_the_mean_of_both_students(recorded: RecordedRelease) -> Non
 def test_missing_rounds_are_drawn_after_stored_parts(
     recorded: RecordedRelease,
 ) -> None:
-    """A release continued from two steps of the prevalence keeps these, and draws other rounds under another seed.
+    """A release that is continued after two stored parts of the prevalence keeps both, and draws other rounds.
 
-    The event of the release is the same.
+    It is continued under another seed, and its event is the same.
     """
     parts = recorded.record.parts
     committed = {name: parts[name] for name in ("lengths", "mean-1")}
@@ -269,7 +273,7 @@ def test_missing_rounds_are_drawn_after_stored_parts(
 
 @pytest.mark.parametrize("num_teachers", [4000, 2000])
 def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
-    """At the same noise, rounds use 4 public directions where one matrix uses 3.
+    """At the same noise, rounds use 4 public directions (principal components of public rows) where one matrix uses 3.
 
     Noise may be half of the labels' variance in rounds, and a quarter in one matrix. So rounds afford sqrt(2) times as
     many directions.
@@ -284,7 +288,7 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
 
 
 def test_labels_of_public_rows_have_their_directions_at_any_noise() -> None:
-    """Noise that affords one direction leaves a start all five, and the height."""
+    """Votes in rounds use one direction at a large noise, and six if they start from the labels of public rows."""
     noisy = CenteredVotes(noise_multiplier=1e3)
     start = LabeledRows(LABELS[PUBLIC][:100])
     widths = []

@@ -1,4 +1,7 @@
-"""Centered votes in one matrix: values by hand, what is charged and refused."""
+"""Centered votes in one matrix: values computed by hand, and what is charged or refused.
+
+The votes of each teacher are counted less a center, which is the released prevalence or a public value.
+"""
 
 import dataclasses
 from typing import Any
@@ -48,9 +51,9 @@ def test_scores_lie_on_a_grid() -> None:
 
 
 def test_the_clip_is_a_function_of_the_center() -> None:
-    """`clip_factor` multiplies sqrt(sum of c (1 - c)) for the center c.
+    """`clip_factor` multiplies sqrt(sum of c (1 - c)), where the sum is over queries and labels and c is the center.
 
-    20 queries with 3 labels at 1/2 give sqrt(20 x 3 / 4), as if `clip` were set to it.
+    For 20 queries with 3 labels and c = 1/2, the sums equal those with `clip` set to `clip_factor` * sqrt(20 * 3 / 4).
     """
     votes_longer_than_any_clip = 1e6 * confidences_of_teachers(num_teachers=4)
     votes = VoteBlocks(votes_longer_than_any_clip, num_teachers=4)
@@ -96,7 +99,7 @@ def test_a_stream_cannot_be_read_twice() -> None:
 
 
 def test_summarize_needs_a_known_center() -> None:
-    """`summarize` alone is refused where the votes release the center (`prevalence_share` above 0)."""
+    """`summarize` is refused if the release is to estimate the center itself (`prevalence_share` above 0)."""
     with refused_parameter("prevalence_share", value=0.1, rule_words="0"):
         CenteredVotes(noise_multiplier=1.0).summarize(
             VoteBlocks(confidences_of_teachers(num_teachers=5), num_teachers=5)
@@ -173,12 +176,12 @@ def test_what_experts_add_to_public_answers_is_released() -> None:
 
 
 def test_a_center_of_all_queries_releases_no_probabilities() -> None:
-    """The scores around one prevalence for all queries are no probabilities of a public model."""
+    """A release with one center for all queries, and not a public model's answers, has no probabilities."""
     assert release_zeros().probabilities is None
 
 
 def test_a_student_learns_the_public_answers_beside_the_difference() -> None:
-    """The training set has the difference from the public answers as values, and the public answers as their center."""
+    """A training set has the released scores less the public answers as values, and these answers as their center."""
     release = votes_around_public_answers().aggregate(
         confidences_of_teachers(num_teachers=30), num_teachers=30, rng=np.random.default_rng(0)
     )

@@ -1,4 +1,4 @@
-"""What every aggregator says of itself before it has seen a vote."""
+"""The success that an aggregator expects of a release before it sees a vote, and warnings of useless releases."""
 
 import time
 from dataclasses import replace
@@ -111,7 +111,7 @@ def made_up_votes_and_summary(aggregator: Any, agreement: float = 1.0) -> tuple[
 
 @pytest.mark.parametrize(("norm", "vote_clip"), [("l1", 4), ("l2", 3)])
 def test_expectation_of_clipped_votes_needs_only_counts(norm: str, vote_clip: int) -> None:
-    """The summary of clipped made-up votes is their plain counts, so that an expectation needs no vote of a teacher."""
+    """The summary of clipped made-up votes equals their counts, so an expectation needs no vote of a single teacher."""
     votes, gathered = made_up_votes_and_summary(
         aggregator=ClippedVotes(noise_std=60.0, vote_clip=vote_clip, norm=norm)
     )
@@ -136,10 +136,9 @@ def test_expectation_of_powerset_needs_only_counts(agreement: float) -> None:
 def test_expectation_of_centered_votes_matches_the_best_reader(
     clip_factor: float,
 ) -> None:
-    """The expected share of right present labels is that of a reader who removes most of the noise from the scores.
+    """The expected share of right present labels is within 0.04 of that of a reader who removes noise from the scores.
 
-    The reader knows 128 of 600 directions in which the signal lies: the whole signal is kept, and of the noise only
-    its part in 128 random directions.
+    The reader keeps the whole signal, and of the noise only the part in 128 random directions of 600.
     """
     aggregator = CenteredVotes(
         noise_multiplier=6.0, prevalence_share=0.0, center=3 / 40, clip_factor=clip_factor
@@ -161,9 +160,9 @@ def test_expectation_of_centered_votes_matches_the_best_reader(
 
 
 def test_early_halt_lowers_the_expectation() -> None:
-    """All queries are alike, and a session ends with its last hit.
+    """A session that ends with its last hit answers a smaller expected share of many queries than of few.
 
-    Over 80% of 100 queries and below 20% of 2000 are answered.
+    The share is over 80% of 100 queries and below 20% of 2000.
     """
     aggregator = BoundaryTopK(selection_scale=58.65, test_std=17.74, failure_prob=2e-11)
     of_small, of_large = (

@@ -1,4 +1,4 @@
-"""Gap tests: which class `test=` names, what each costs once it is tuned, and how it is scaled."""
+"""Gap tests: the fields of an aggregator that determine them, their price after tuning, and their scaling."""
 
 import numpy as np
 import pytest

@@ -36,9 +36,9 @@ def test_price_is_one_bit_a_label_with_the_distribution_of_the_draw() -> None:
 
 @pytest.mark.parametrize("num_teachers", [30_001, 10**6, 10**12])
 def test_price_looks_only_at_counts_within_nine_stds_of_the_threshold(num_teachers: int) -> None:
-    """For many teachers, the event has only counts within 9 noise stds of the threshold.
+    """For many teachers, the event has only counts within 9 standard deviations of the noise around the threshold.
 
-    An odd number of teachers puts it between two counts.
+    The threshold, half of the teachers, lies between two counts if the number of teachers is odd.
     """
     event = (
         GaussianVotes(noise_std=100.0)
@@ -56,9 +56,10 @@ def test_price_looks_only_at_counts_within_nine_stds_of_the_threshold(num_teache
 def test_counts_outside_the_window_are_moved_into_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The window is narrowed to half a std, which leaves counts 1 to 5 of 6 teachers.
+    """Counts outside the window around the threshold are answered like the nearest count inside it.
 
-    A count of 0 is answered like a count of 1. The drawn frequencies agree with the event's bits.
+    The window here has counts 1 to 5 of 6 teachers, so a count of 0 is answered like a count of 1.
+    The drawn frequencies agree with the event's bits.
     """
     monkeypatch.setattr("pate.aggregators.thresholds._HALF_WINDOW", 0.5)
     vote_counts = np.tile([0, 1, 6], (40_000, 1))
@@ -115,10 +116,10 @@ def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
 def test_price_grows_with_the_number_of_movable_votes(
     adjacency: Adjacency, num_moved_votes: int, norm: str, divergence_share: float
 ) -> None:
-    """With a clip of 3 votes, one teacher moves 6 counts under replace-one and 3 under add-remove.
+    """With a clip of 3 votes, the price is for 6 moved counts of one teacher under replace-one, and 3 under add-remove.
 
-    The Renyi divergence is `divergence_share` times that of the vector of counts: 2/pi for bits under l1, 1
-    under l2.
+    The Renyi divergence is `divergence_share` times that of the vector of counts: 2/pi for bits under the l1 norm, 1
+    under the l2 norm.
     """
     aggregator = ClippedVotes(noise_std=200.0, vote_clip=3, norm=norm, adjacency=adjacency)
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)

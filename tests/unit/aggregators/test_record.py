@@ -54,7 +54,7 @@ def test_refused_charge_draws_nothing() -> None:
 def test_nested_parts_are_charged_once() -> None:
     """If the part "whole" draws the part "step", there is one charge, and "step" is stored first.
 
-    A prevalence is such a part, whose three draws come before it.
+    A prevalence is such a nested part, and its three draws are stored before it.
     """
     charges = list[str]()
     record = MemoryRecord(charge=partial(charges.append, "charge"))

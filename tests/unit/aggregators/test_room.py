@@ -55,11 +55,9 @@ def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
 
 @pytest.mark.slow
 def test_ledger_takes_a_release_at_the_tighter_price() -> None:
-    """A release calibrated to 3 by the default accountant is charged to a ledger with a cap of 3
-    and the Renyi accountant.
+    """A release calibrated to 3 by the default accountant is admitted by a Renyi ledger with a cap of 3.
 
-    The Renyi total exceeds 3, but the spent epsilon is 3, the cap. The cap is a bound too, as it was
-    fixed before the release, whose price by the default accountant fits under it.
+    The ledger's Renyi total then exceeds 3, but its `spent_epsilon` is 3, the cap.
     """
     calibrated = GaussianVotes(noise_std=1.0).calibrated(
         target_epsilon=3.0,
@@ -80,10 +78,9 @@ def test_ledger_takes_a_release_at_the_tighter_price() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("max_epsilon", [None, 12.0])
 def test_failures_are_planned_for_several_releases(max_epsilon: float | None) -> None:
-    """Four releases are calibrated and charged to one ledger.
+    """Each release after the first is calibrated to almost half of the failure probability that the ledger has left.
 
-    Each later one uses just below half of the failure probability that is left. All four together stay below delta and
-    epsilon 8.
+    Four releases are calibrated and charged to one ledger. Together they stay below delta and epsilon 8.
     """
     ledger = Ledger(target_delta=DELTA, max_epsilon=max_epsilon, accountant=RdpAccountant)
     failure_probs = []
@@ -176,7 +173,7 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
 
 @pytest.mark.slow
 def test_a_full_ledger_refuses_a_calibration() -> None:
-    """One release has spent the whole cap of a ledger: the calibration of another is refused."""
+    """A calibration is refused if the ledger's whole cap is spent."""
     uncalibrated = GaussianVotes(noise_std=1.0)
     ledger = Ledger(target_delta=DELTA, max_epsilon=4.0)
     first = uncalibrated.calibrated(ledger=ledger, num_queries=8, num_labels=4, num_teachers=60)

@@ -1,4 +1,8 @@
-"""Stable top-k of any k and of a fixed k, and plain top-k: prices, distributions, calibration and ready tables."""
+"""Stable top-k for a free and for a fixed number k of labels, and plain top-k without a stability test.
+
+Each query costs a noisy selection of a gap between sorted counts and a noisy test of this gap. For a fixed k, the
+peel then changes the selected set, which has about k labels, to exactly k labels.
+"""
 
 import math
 from dataclasses import replace
@@ -83,7 +87,7 @@ def test_no_label_and_all_labels_need_no_test() -> None:
 
 
 def test_identity_has_the_values_of_the_regularizer() -> None:
-    """Two regularizers that differ by 1e-12 make unequal aggregators with different identities.
+    """The identity of an aggregator has the values of its regularizer; a difference of 1e-12 gives another identity.
 
     An array is kept as a tuple. Two functions that return equal numbers give one identity, and a function that returns
     other numbers gives another.
@@ -103,9 +107,9 @@ def test_identity_has_the_values_of_the_regularizer() -> None:
 
 
 def test_calibration_refuses_failure_probabilities_above_delta() -> None:
-    """A failure probability of 1e-8 for each of 600 queries exceeds delta 1e-6.
+    """Calibration is refused, with two remedies, if the queries' failure probabilities together exceed delta.
 
-    Calibration is refused, with two remedies.
+    A probability of 1e-8 for each of 600 queries exceeds delta 1e-6.
     """
     for aggregator in (WITH_TABLE, PLAIN_AGGREGATOR):
         with refused_parameter(
@@ -128,9 +132,9 @@ def test_calibration_refuses_failure_probabilities_above_delta() -> None:
     ],
 )
 def test_default_failure_prob_depends_on_queries_and_delta(aggregator: StableTopK) -> None:
-    """Without a set failure probability, the plan lowers it from 1e-9 as queries grow or delta falls.
+    """An unset failure probability is 1e-9, and is lowered for 10,000 queries and again for a smaller delta.
 
-    The event and the draws are those of an aggregator with this failure probability set.
+    The event and the draws are those of an aggregator with the lowered failure probability set.
     """
     assert failure_prob_of(aggregator=aggregator) == 1e-9
     for num_queries, delta, failure_prob in (
@@ -160,10 +164,7 @@ def test_default_failure_prob_depends_on_queries_and_delta(aggregator: StableTop
 
 @pytest.mark.parametrize("noise", ["gumbel", "gaussian", "laplace", "exponential"])
 def test_release_probability_matches_the_exact_distribution(noise: str) -> None:
-    """The largest gap is 25 votes.
-
-    `release_probability` is the exact probability that this label is selected and passes its test.
-    """
+    """`release_probability(25)` is the exact probability that the label above a gap of 25 votes is released."""
     aggregator = StableTopK(selection_scale=4.0, selection_noise=noise, test_std=2.0)
     counts_with_gaps_25_0_0 = np.array([25, 0, 0, 0])
     exact_probs = aggregator.distribution(counts_with_gaps_25_0_0, num_teachers=40)
@@ -177,9 +178,9 @@ def test_release_probability_matches_the_exact_distribution(noise: str) -> None:
     [pytest.param(WITH_TABLE, id="table"), pytest.param(WITH_GAUSSIAN_TEST, id="gaussian")],
 )
 def test_free_selection_share_releases_the_smallest_gap(uncalibrated: StableTopK) -> None:
-    """Calibration may choose how the budget is split between the selection and the test.
+    """If calibration may choose how selection and test split the budget, it releases nearly the smallest gap.
 
-    The gap that it releases half of the time is at most 1 vote larger than with any of three fixed splits.
+    The gap that is released half of the time is at most 1 vote larger than with any of three fixed splits.
     """
 
     def calibrate(aggregator: StableTopK) -> StableTopK:
@@ -348,7 +349,7 @@ def released_labels(
 def test_each_query_costs_selection_test_and_peel() -> None:
     """The event of 7 queries composes 7 selections, tests and peels.
 
-    The peel is the selection of further labels until k labels are released.
+    The peel changes a stable set of about k labels to exactly k labels.
     """
     event = FIXED_K.event_for(num_queries=7, num_labels=5, num_teachers=30)
     stable_top_k = FIXED_K.stable_top_k
@@ -362,9 +363,9 @@ def test_each_query_costs_selection_test_and_peel() -> None:
 
 
 def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
-    """Selection and test have the noise scale sqrt(2 / rho), and the peel has the scale 1 / (2 sqrt(rho)).
+    """With the paper's noise scales, a query costs at most rho-zCDP, and at least 85% of it, at four Renyi orders.
 
-    At four Renyi orders, a query's Renyi divergence is at most that of rho-zCDP and at least 85% of it.
+    Selection and test have the noise scale sqrt(2 / rho), and the peel has the scale 1 / (2 sqrt(rho)).
     """
     rho = 0.002
     with_papers_parameters = StableFixedTopK(
@@ -384,7 +385,7 @@ def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_answer_with_all_labels_costs_nothing(adjacency: Adjacency) -> None:
-    """k is the number of labels: the event is a no-op, every release has all labels, and calibration succeeds."""
+    """If k is the number of labels, the event is a no-op, every release has all labels, and calibration succeeds."""
     for num_labels in (1, 4):
         aggregator = replace(FIXED_K, k=num_labels, adjacency=adjacency)
         event = aggregator.event_for(num_queries=9, num_labels=num_labels, num_teachers=5)
@@ -411,7 +412,7 @@ def test_answer_with_all_labels_costs_nothing(adjacency: Adjacency) -> None:
 def test_peel_decides_after_empty_and_full_stable_sets(
     adjacency: Adjacency, vote_counts: list[int]
 ) -> None:
-    """The stable set has no label or all three, so the peel chooses: each pair of labels has probability 1/3."""
+    """If the stable set has no label or all three, the peel draws each pair of labels with probability 1/3."""
     padded = StableFixedTopK(
         k=2, selection_scale=0.1, test_std=50.0, peel_scale=3.0, padded=True, adjacency=adjacency
     )
@@ -480,7 +481,7 @@ def test_paper_epsilon_adds_the_peel_to_the_papers_formula() -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_draws_follow_the_exact_distribution(mechanism: str, adjacency: Adjacency) -> None:
-    """The frequency of each pair of labels in 8,000 answers of `FixedTopK` is near its exact probability.
+    """In 8,000 answers of `FixedTopK`, the frequency of each pair of labels is near its exact probability.
 
     It is within 5 standard deviations. Every answer has two labels.
     """

@@ -1,4 +1,8 @@
-"""Sessions: halting, rounds, continuing, priors, prices before the first call."""
+"""Aggregators that answer in sessions: their end, rounds, continuation, priors, and prices.
+
+A session ends after a given number of hits. A hit is a query whose outcome is the boundary, or whose check against a
+prior (a guess of its labels) fails. A record stores the answers of each round of queries.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -172,7 +176,7 @@ def test_committed_round_replaces_a_round_drawn_anew() -> None:
 
 
 def test_session_continues_after_its_committed_rounds() -> None:
-    """Both committed rounds of an interrupted session stay when it is continued with another seed.
+    """A session that is interrupted after two rounds and continued with another seed keeps the answers of both rounds.
 
     Progress is reported again for both rounds.
     """
@@ -256,9 +260,10 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
 
 
 def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
-    """The event of a session composes all of a few queries, and of many only as many as the hits allow.
+    """The event of a session composes all calls if they are few, and otherwise as many as the number of hits requires.
 
-    It is the same for 500 and for 10^9 queries, with a failure probability below the session's delta.
+    It is the same for 500 and for 10^9 calls, with a failure probability below the session's delta. With the boundary
+    wrapper, one pure-DP event prices any number of calls.
     """
 
     def event_of_calls(num_calls: int) -> Any:
@@ -297,7 +302,10 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
 def test_checks_are_priced_by_hits_if_cheaper_with_the_releases(
     accountant: type[pa.Accountant],
 ) -> None:
-    """The price by hits of checks with a release after each hit is at least 3% below that by accesses."""
+    """A session of checks with a release after each hit costs at least 3% less by its hits than by its accesses.
+
+    An access is one use of the private data at the epsilon of a call.
+    """
     checks = NotPriorTopK(
         prior_scale=20.0,
         selection_scale=40.0,
@@ -320,7 +328,10 @@ def test_checks_are_priced_by_hits_if_cheaper_with_the_releases(
 
 
 def test_failures_of_calls_stay_below_the_session_s_delta() -> None:
-    """1000 calls whose failures add up to 1e-6 are refused; the event of 100 calls has their failures."""
+    """Calls whose failure probabilities add up to the session's delta of 1e-6 are refused.
+
+    The event of 100 calls with 1e-9 each has at least their failure probability of 1e-7.
+    """
     aggregator = BoundaryTopK(selection_scale=9.0, test_std=3.0, failure_prob=1e-9)
     with refused_parameter("failure_prob", rule_words=", and 1e-06"):
         aggregator.event_for(num_queries=1000, num_labels=4, num_teachers=40)
@@ -356,9 +367,9 @@ def test_the_first_queries_are_not_checked_and_no_prior_is_a_hit() -> None:
 
 
 def test_prior_rule_sees_only_earlier_rounds() -> None:
-    """A prior that is a function is called once for each round, with the answers of earlier rounds.
+    """A prior that is a function is called once for each round, with as many answers as earlier rounds have.
 
-    It also reads the number of queries in the round.
+    It also gets the number of queries in the round.
     """
     calls = []
 
@@ -397,9 +408,9 @@ def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
 
 
 def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
-    """The event of 1000 queries has 5 releases, of the first 3 queries and of 2 hits, and pure-DP events of checks.
+    """The event of 1000 queries has 5 releases: of the first 3 queries, which are not checked, and of 2 hits.
 
-    The event of 3 queries has no checks.
+    It also has pure-DP events of checks; the event of 3 queries has none.
     """
     event = NOT_PRIOR.event_for(num_queries=1000, num_labels=4, num_teachers=40)
     counts = {type(leaf).__name__: count for leaf, count in leaves(event)}
@@ -414,9 +425,9 @@ def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
 
 
 def test_refused_hit_is_charged() -> None:
-    """Hits without an answer count, so that a session ends after 2 of them.
+    """A hit that is not answered counts, so a session of 2 hits ends after 2 of them.
 
-    An empty prior makes each query a hit. No set of equal counts is stable, so no hit is answered.
+    An empty prior makes each query a hit here. No set of labels with equal counts is stable, so no hit is answered.
     """
     expected = np.zeros((10, 4), dtype=np.bool_)
     session = replace(NOT_PRIOR, first_queries=0).with_prior(expected)
@@ -426,10 +437,7 @@ def test_refused_hit_is_charged() -> None:
 
 
 def test_answer_to_a_hit_is_independent_of_its_check() -> None:
-    """After a failed check, a query is answered by stable top-k with fresh random numbers.
-
-    The frequencies of the answers are those of stable top-k alone.
-    """
+    """The answers to hits have the frequencies of stable top-k alone, although hits are checked before."""
     aggregator = replace(
         NOT_PRIOR,
         prior_scale=5.0,
@@ -490,7 +498,7 @@ def outcome_frequencies(
 
 @pytest.mark.parametrize("noise_factor", [1.0, 1.5])
 def test_checked_query_follows_its_exact_distribution(noise_factor: float) -> None:
-    """A query keeps its prior with the probability in the table; otherwise stable top-k answers it.
+    """A query is no hit with the tabulated probability; otherwise stable top-k answers it.
 
     The frequencies of the outcomes are within 5 standard deviations of this distribution. Negative control: they are
     not within 5 of the distribution for 1.5 times the noise.
