@@ -1,4 +1,4 @@
-"""Commands as a user starts them, in a process of their own, and the same `main` within the test's process."""
+"""Functions that start a `pate-...` command, in a new process or by calling its `main` in the test's process."""
 
 import csv
 import importlib
@@ -30,12 +30,16 @@ SMALL = (
 
 
 def module_of(name: str) -> str:
-    """Returns the module of a command, by its short name in `pate.cli` or by its full name."""
+    """Returns the module of a command.
+
+    Args:
+        name: the name of the module in `pate.cli`, such as `train`, or a full name with dots.
+    """
     return name if "." in name else f"pate.cli.{name}"
 
 
 def command(module: str, arguments: Arguments) -> list[str]:
-    """Returns the command line of `pate-MODULE` in this interpreter."""
+    """Returns the command line that runs `pate-MODULE` with the Python interpreter of the test."""
     return [sys.executable, "-m", module_of(module), *arguments]
 
 
@@ -56,7 +60,7 @@ def run(
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    """Returns the rows of a CSV file, by the names of its columns."""
+    """Returns the rows of a CSV file, each as a dictionary from the name of a column to its text."""
     with path.open() as file:
         return list(csv.DictReader(file))
 
@@ -64,7 +68,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 def call(
     module: str, arguments: Arguments = (), cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Calls the `main` of a command in this process, which is seconds faster than a new interpreter."""
+    """Calls the `main` of a command in the process of the test, which is seconds faster than a new process."""
     stdout = io.StringIO()
     stderr = io.StringIO()
     code = None
@@ -108,7 +112,7 @@ def succeeded(
 def refused_command(module: str, arguments: Arguments = (), cwd: Path | None = None) -> str:
     """Calls a command that refuses its settings, and returns what it writes to standard error.
 
-    Fails unless the exit code is 2, or where there is a traceback.
+    Fails if the exit code is not 2, or if standard error has a traceback.
     """
     ended = call(module, arguments=arguments, cwd=cwd)
     assert ended.returncode == 2, ended.stderr

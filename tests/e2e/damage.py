@@ -1,4 +1,4 @@
-"""The ways in which tests damage a file; each function takes the path of the file."""
+"""Each function damages the file at a path in one way; `WAYS` lists them all."""
 
 import os
 from collections.abc import Callable
@@ -10,7 +10,7 @@ Way = Callable[[Path], None]
 
 
 def truncate(path: Path) -> None:
-    """Cuts a file to half of its length."""
+    """Cuts a file to half its length."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
@@ -20,7 +20,7 @@ def empty(path: Path) -> None:
 
 
 def flip_sixteen_bits(path: Path) -> None:
-    """Inverts one bit at 16 random places of a file."""
+    """Inverts one bit in each of 16 random bytes of a file."""
     content = bytearray(path.read_bytes())
     for place in np.random.default_rng(len(content)).integers(len(content), size=16):
         content[place] ^= 1 << int(place % 8)
@@ -35,17 +35,17 @@ def flip_one_bit(path: Path) -> None:
 
 
 def write_random_bytes(path: Path) -> None:
-    """Replaces a file by 700 random bytes."""
+    """Replaces a file with 700 random bytes."""
     path.write_bytes(np.random.default_rng(1).bytes(700))
 
 
 def write_outside_utf8(path: Path) -> None:
-    """Replaces a file by JSON with bytes that are no UTF-8."""
+    """Replaces a file with JSON text that is not valid UTF-8."""
     path.write_bytes(b'{"a": "\xff\xfe\x80"}\n')
 
 
 def write_other_json(path: Path) -> None:
-    """Replaces a file by JSON of another form."""
+    """Replaces a file with valid JSON of another structure."""
     path.write_text('[1, {"version": null}]\n')
 
 
@@ -55,32 +55,32 @@ def remove(path: Path) -> None:
 
 
 def put_folder(path: Path) -> None:
-    """Replaces a file by a folder of its name."""
+    """Replaces a file with a folder of the same name."""
     path.unlink()
     path.mkdir()
     (path / "file").write_text("something")
 
 
 def put_loose_link(path: Path) -> None:
-    """Replaces a file by a symbolic link to nothing."""
+    """Replaces a file with a symbolic link whose target does not exist."""
     path.unlink()
     path.symlink_to(path.parent / "nowhere" / "at all")
 
 
 def put_pipe(path: Path) -> None:
-    """Replaces a file by a named pipe."""
+    """Replaces a file with a named pipe."""
     path.unlink()
     os.mkfifo(path)
 
 
 def write_other_arrays(path: Path) -> None:
-    """Writes a whole archive of other arrays, even where no file stood."""
+    """Writes a valid `.npz` archive of unrelated arrays to a path, whether a file is there or not."""
     with path.open("wb") as file:
         np.savez(file, labels=np.zeros((2, 3)), packed=np.array(["a"]))
 
 
 def write_pickled_arrays(path: Path) -> None:
-    """Replaces a file by an archive of pickled objects."""
+    """Replaces a file with an `.npz` archive of pickled objects."""
     with path.open("wb") as file:
         np.savez(file, labels=np.array([{"a": 1}], dtype=object), summary=np.array([None]))
 

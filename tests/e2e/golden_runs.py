@@ -1,12 +1,11 @@
-"""Golden runs: recorded small seeded releases by every aggregator, the classifier and the comparison.
+"""Golden runs are small seeded runs whose results are recorded in `golden.json`, which lies beside this module.
 
-`python -m tests.e2e.golden_runs FILE` runs all of them and records their files: `golden.json` next to this module
-holds the record of the last intended change. `python -m tests.e2e.golden_runs FILE --folder RUNS` also keeps
-the folders of the runs, so that those of two checkouts can be compared byte by byte with `diff -r`.
+There is one for each aggregator, one for the classifier, one for a comparison, and some for special data. `python -m
+tests.e2e.golden_runs FILE` runs all of them and writes their results to FILE. With `--folder RUNS` the folders of the
+runs are kept as well, so that `diff -r` can compare those of two checkouts byte by byte.
 
-Two kinds of values are compared in two ways. Texts, labels, ids and events must agree to the last byte: their files are
-recorded by SHA-256. Trained numbers depend on the processor in their last digits: they are recorded as numbers, and
-compared with a tolerance.
+Texts, labels, ids and events must not change by a byte, so their SHA-256 is recorded. The last digits of trained
+numbers depend on the processor, so those numbers are recorded themselves and compared with a tolerance.
 """
 
 import argparse
@@ -48,7 +47,7 @@ Snapshot = dict[str, Any]
 
 
 def write_data(folder: Path) -> list[str]:
-    """Writes three files of arrays and returns the settings of `pate-train` that name them."""
+    """Writes private, public and test arrays to three files; returns the settings of `pate-train` that name them."""
     rng = np.random.default_rng(5)
     num_records = NUM_PRIVATE + NUM_PUBLIC + NUM_TEST
     inputs = rng.standard_normal((num_records, 8)).astype(np.float32)
@@ -72,7 +71,7 @@ def write_data(folder: Path) -> list[str]:
 
 
 def canonical_number(value: float) -> float:
-    """Returns a number rounded to 7 significant digits, which the tolerance can tell apart; infinity and NaN stay."""
+    """Returns a number rounded to 7 significant digits, finer than the tolerance; infinity and NaN do not change."""
     return float(f"{value:.7g}") if math.isfinite(value) else value
 
 
@@ -126,7 +125,7 @@ def snapshot_of_release(release: Path, folder: Path) -> Snapshot:
 
 
 def snapshot_of_ledger(ledger: Path) -> list[Any]:
-    """Returns the charges of a ledger: the event of each, and its epsilon."""
+    """Returns the event and the epsilon of each charge in a ledger."""
     return [
         {"event": numbers_of(event_to_json(entry.event)), "epsilon": numbers_of(entry.epsilon)}
         for entry in Ledger.stored(ledger).entries
@@ -134,13 +133,13 @@ def snapshot_of_ledger(ledger: Path) -> list[Any]:
 
 
 def snapshot_of_report(report: Path) -> Snapshot:
-    """Returns the parts of `report.json` that do not depend on the moment."""
+    """Returns the parts of `report.json` that are the same whenever the run is made."""
     parts = json.loads(report.read_text(encoding="utf-8"))
     return {name: numbers_of(parts[name]) for name in REPORT_PARTS}
 
 
 def run_aggregator(aggregator: str, data: list[str], folder: Path) -> Snapshot:
-    """Runs `pate-train` with an aggregator on the small data; returns the record of its files."""
+    """Runs `pate-train` with an aggregator on the small arrays, and returns the record of the run's files."""
     output = folder / aggregator
     settings = [
         "teacher=linear",
@@ -173,7 +172,7 @@ def run_aggregator(aggregator: str, data: list[str], folder: Path) -> Snapshot:
 
 
 def run_rounds(data: list[str], folder: Path) -> Snapshot:
-    """Runs `experiment=centered_votes`, one-record votes in rounds; returns the record of its files."""
+    """Runs `experiment=centered_votes`, in which each record votes in rounds; returns the record of the run's files."""
     output = folder / "rounds"
     settings = [
         "target_epsilon=8",
@@ -195,7 +194,7 @@ def run_rounds(data: list[str], folder: Path) -> Snapshot:
 
 
 def run_with_gaps(aggregator: str, data: list[str], folder: Path) -> Snapshot:
-    """Runs `pate-train` with linear teachers on the small data, many of whose labels are unknown."""
+    """Runs `pate-train` with linear teachers on private arrays in which many labels are unknown."""
     settings = [setting.replace(".npz", "-with-gaps.npz") for setting in data]
     output = folder / f"{aggregator}-with-gaps"
     settings += [
@@ -247,7 +246,7 @@ def run_classifier(data: list[str], folder: Path) -> Snapshot:
 
 
 def run_comparison(data: list[str], folder: Path) -> Snapshot:
-    """Returns the rows of `comparison.csv` of two aggregators and one alternative."""
+    """Compares two aggregators and one method without teachers, and returns the rows of `comparison.csv`."""
     output = folder / "comparison"
     settings = [
         "aggregators=[gaussian_votes@24,stable_top_k_table@24,centered_votes]",
@@ -268,7 +267,7 @@ def run_comparison(data: list[str], folder: Path) -> Snapshot:
 
 
 def row_of_numbers(row: Mapping[str, str]) -> Snapshot:
-    """Returns a row of a table with its numbers as numbers."""
+    """Returns a row of a CSV table, with texts that spell numbers turned into numbers."""
     values: Snapshot = {}
     for name, text in row.items():
         try:
@@ -279,7 +278,7 @@ def row_of_numbers(row: Mapping[str, str]) -> Snapshot:
 
 
 def golden_runs() -> dict[str, Callable[[list[str], Path], Snapshot]]:
-    """Returns all golden runs by name; each takes the settings of its data and a folder."""
+    """Returns all golden runs by name; each is a function of the settings that name the data, and of a folder."""
     runs: dict[str, Callable[[list[str], Path], Snapshot]] = {
         "rounds": run_rounds,
         "classifier": run_classifier,
@@ -293,7 +292,7 @@ def golden_runs() -> dict[str, Callable[[list[str], Path], Snapshot]]:
 
 
 def differences(golden: Any, current: Any, key_path: str = "") -> list[str]:
-    """Returns a line for each value that differs from its record."""
+    """Returns a line for each value that differs from the recorded one."""
     if isinstance(golden, dict) and isinstance(current, dict):
         lines = [f"{key_path}/{name}: is gone" for name in golden if name not in current]
         lines += [f"{key_path}/{name}: is new" for name in current if name not in golden]
@@ -316,7 +315,7 @@ def differences(golden: Any, current: Any, key_path: str = "") -> list[str]:
 
 
 def is_number(value: object) -> bool:
-    """Returns True for a number that is no truth value."""
+    """Returns True if the value is an int or a float, but not a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

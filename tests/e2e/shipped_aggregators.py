@@ -1,4 +1,4 @@
-"""Aggregators of the configuration, adapted to the few teachers of the small run."""
+"""Makes the aggregators of `conf/aggregator/` with settings that suit the few teachers of the small run."""
 
 from dataclasses import replace
 from functools import cache
@@ -12,10 +12,10 @@ from pate.votes.source import CenterableVotes
 
 @cache
 def shipped_aggregator(words: str) -> Aggregator:
-    """Returns an aggregator of the configuration, with settings that suit few teachers.
+    """Returns an aggregator of `conf/aggregator/`, with settings that suit few teachers.
 
     Args:
-        words: the name of its YAML file, and settings of it after a blank, as on the command line.
+        words: the name of its YAML file; settings as on the command line may follow, each after a blank.
     """
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):

@@ -1,4 +1,4 @@
-"""A small data set and a plan on it: a whole run in about a second."""
+"""A small data set, and a plan on it whose whole run takes about a second."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ def dataset_cut_at(
     name: str = "small",
     kind: Kind = "features",
 ) -> Dataset:
-    """Returns a data set whose private, public and test records end at the three stops."""
+    """Returns a data set whose private, public and test records end at the three indexes of `stops`."""
     ids = np.arange(len(inputs))
     private, public, test = (
         Split(
@@ -63,7 +63,7 @@ def dataset_cut_at(
 def small_dataset() -> Dataset:
     """Returns a data set of 960 private, 140 public and 300 test records.
 
-    Each label is true on one side of a random hyperplane, with some noise.
+    A label is true if a record, plus some noise, lies on one side of the label's random hyperplane.
     """
     rng = np.random.default_rng(5)
     inputs = rng.standard_normal((1400, 8)).astype(np.float32)
@@ -75,12 +75,12 @@ def small_dataset() -> Dataset:
 
 
 def ledger_beside(run_folder: Path) -> Path:
-    """Returns the ledger of a run without `ledger=`: the file that all runs in the parent folder share."""
+    """Returns the default ledger of a run, which all runs in the same parent folder share."""
     return run_folder.parent / "ledger.db"
 
 
 def charges(folder: Path) -> list[dict[str, Any]]:
-    """Returns the fields of each charge in the ledger of a run, without time, process and folder."""
+    """Returns event, epsilon, draw and noise of each charge in the ledger beside a run."""
     if not ledger_beside(folder).exists():
         return []
     entries = Ledger.stored(ledger_beside(folder)).entries
@@ -96,14 +96,15 @@ def charges(folder: Path) -> list[dict[str, Any]]:
 
 
 def parts(folder: Path) -> list[str]:
-    """Returns the names of the parts of a release that the ledger of a run holds."""
+    """Returns the names of the parts of a release that are stored in the ledger beside a run."""
     return [key.partition(":")[2] for key in Ledger.stored(ledger_beside(folder)).keys]
 
 
 class SilentMonitor(Monitor):
-    """A monitor that records stages, notes and lines.
+    """A monitor that prints nothing and records stages, notes and lines.
 
-    At the stage `stop_at` it raises `KeyboardInterrupt`, in place of a kill.
+    When a stage begins whose name starts with `stop_at`, the monitor raises `KeyboardInterrupt`, as if the run was
+    killed.
     """
 
     def __init__(self, stop_at: str | None = None) -> None:
@@ -120,7 +121,7 @@ class SilentMonitor(Monitor):
         yield self.record_note
 
     def record_note(self, done: int, note: str = "") -> None:
-        """Records the note of a step."""
+        """Records the note beside the progress bar after a step."""
         self.notes.append(note)
 
     def say(self, line: str) -> None:
@@ -128,7 +129,7 @@ class SilentMonitor(Monitor):
 
 
 def run_until(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
-    """Runs a plan until a stage begins, at which the run is killed; returns the monitor."""
+    """Runs a plan and interrupts it when a stage begins; returns the monitor."""
     monitor = SilentMonitor(stop_at=stage)
     with pytest.raises(KeyboardInterrupt):
         train(plan, output_dir=folder, monitor=monitor)
@@ -142,9 +143,9 @@ def run_until_released(plan: Plan, folder: Path) -> bytes:
 
 
 def watch_sums(patch: pytest.MonkeyPatch, max_sums: int | None = None) -> list[RoundQuestion]:
-    """Records the question of each sum of teachers' answers from now on, and returns the list that grows.
+    """Records the question of each sum of the teachers' answers from now on, in the list that it returns.
 
-    In place of a sum after the first `max_sums` it raises `KeyboardInterrupt`, as if the run was killed.
+    After `max_sums` sums it raises `KeyboardInterrupt` in place of the next one, as if the run was killed.
     """
     compute_sum = MomentVotes.total
     questions: list[RoundQuestion] = []
@@ -165,7 +166,7 @@ def release_bytes_of_run(folder: Path) -> bytes:
 
 
 def small_plan() -> Plan:
-    """Returns a plan for the small data set, in which a test replaces the fields that it examines."""
+    """Returns a plan for the small data set; a test replaces the fields that it is about."""
     return Plan(
         load_dataset=small_dataset,
         teacher=LinearTeacher(device="cpu"),
@@ -184,7 +185,7 @@ def small_plan() -> Plan:
 
 
 def seeded_plan(aggregator: Aggregator) -> Plan:
-    """Returns a plan with a seed and with teachers that are trained one by one, so that its bytes can be repeated."""
+    """Returns a plan with a seed and sequentially trained teachers, so that its files can be repeated byte by byte."""
     return replace(
         small_plan(),
         aggregator=aggregator,
@@ -206,7 +207,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @contextmanager
 def without_pictures() -> Iterator[None]:
-    """Leaves the pictures out of reports, as they take longer than the small run itself."""
+    """Leaves the pictures out of reports, as drawing them takes longer than the small run itself."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pate.report.page.pictures", lambda *_, **__: {})
         yield

@@ -1,4 +1,4 @@
-"""Answers of experts beside public ones through `pate-release`: a seeded release, what is published, and refusals."""
+"""`pate-release` releases the answers of experts, which are centered on the answers of a public model."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ NUM_LABELS = 5
 
 
 class Killed(BaseException):
-    """Ends a release as a signal would."""
+    """An exception that ends a release as a signal would."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def answers_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def arguments_of(answers_folder: Path, output: Path, changes: Arguments = ()) -> Arguments:
-    """Returns the arguments of a release of the answers; the last setting of a name counts."""
+    """Returns the arguments of a release of the answers; `changes` replace defaults of the same names."""
     return (
         f"votes={answers_folder}/answers.npz",
         f"public_answers={answers_folder}/public.npz",
@@ -70,10 +70,10 @@ def arguments_of(answers_folder: Path, output: Path, changes: Arguments = ()) ->
 def test_a_seeded_release_is_that_of_the_aggregator_alone(
     answers_folder: Path, tmp_path: Path
 ) -> None:
-    """The command writes, to the last byte of each array, what the aggregator releases with the same noise.
+    """`pate-release` writes the same arrays as the aggregator called in Python with the same seed.
 
-    The first label follows the experts. Card, `privacy.json` and `config.yaml` name the public answers by their
-    digest, and the same command once more spends nothing.
+    The first label follows the experts. Card, `privacy.json` and `config.yaml` have the digest of the public answers.
+    The same command called again spends nothing.
     """
     folder = tmp_path / "run"
     result = succeeded("release", arguments=arguments_of(answers_folder, output=folder))
@@ -107,7 +107,7 @@ def test_a_seeded_release_is_that_of_the_aggregator_alone(
 
 
 def test_a_seeded_release_is_the_recorded_one(answers_folder: Path) -> None:
-    """Labels, scores and noise of seed 5 are those that were recorded when answers of experts were first released."""
+    """With seed 5, labels, first scores and noise are those recorded when answers of experts were first released."""
     public = PublicAnswers.read(answers_folder / "public.npz")
     answers = ExpertAnswers(paths=[answers_folder / "answers.npz"], public=public)
     aggregator = CenteredVotes(noise_multiplier=1.0).around(public.probabilities)
@@ -123,9 +123,9 @@ def test_a_seeded_release_is_the_recorded_one(answers_folder: Path) -> None:
 def test_a_release_killed_at_each_file_is_drawn_and_charged_once(
     answers_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
 ) -> None:
-    """The release ends at its first, second, ... file, before or after it is in place, and is made again.
+    """A release that is killed before or after it writes any of its files has one charge when it is called again.
 
-    What was drawn before stays, though the noise has no seed, and the ledger has one entry.
+    The noise has no seed, yet a `release.npz` that was there before the second call does not change.
     """
     public = PublicAnswers.read(answers_folder / "public.npz")
     replace_file = os.replace
@@ -184,10 +184,7 @@ def test_a_release_killed_at_each_file_is_drawn_and_charged_once(
 def test_settings_that_do_not_fit_answers_are_refused(
     answers_folder: Path, tmp_path: Path, changes: list[str], line: str
 ) -> None:
-    """Another aggregator, no public answers, a layout, or a number of experts that the files do not have: one line.
-
-    Nothing is written.
-    """
+    """`pate-release` refuses settings that do not go with answers of experts, and makes no ledger."""
     assert line in refused_command(
         "release", arguments=arguments_of(answers_folder, output=tmp_path / "run", changes=changes)
     )
@@ -195,7 +192,7 @@ def test_settings_that_do_not_fit_answers_are_refused(
 
 
 def test_a_begun_release_keeps_its_public_answers(answers_folder: Path, tmp_path: Path) -> None:
-    """The public file has changed since the folder's release began: the same command refuses it."""
+    """`pate-release` refuses to go on in a folder if the file of public answers has changed since."""
     copy = tmp_path / "public.npz"
     copy.write_bytes((answers_folder / "public.npz").read_bytes())
     changes = (f"public_answers={copy}",)

@@ -1,4 +1,4 @@
-"""Campaigns of `python -m benchmarks.campaign`: a few tries of each kind, and the faults that they find."""
+"""`python -m benchmarks.campaign` kills, damages and misuses runs at random; these tests make a few of its attempts."""
 
 import json
 import os
@@ -31,20 +31,20 @@ from benchmarks.campaign.warm import Child, warm_up
 
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
-    """Imports the packages of the runs once, so that each run in a forked process starts at once."""
+    """Imports the packages of the runs once, so that a run in a forked process starts without delay."""
     warm_up()
 
 
 @pytest.fixture(scope="module")
 def undisturbed_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
-    """Returns the folder of an undisturbed run, and its truth: release, charges and price."""
+    """Returns the folder of a run that nothing disturbed, and its release, charges and price."""
     folder = tmp_path_factory.mktemp("calm") / "run"
     return folder, Truth.from_undisturbed_run(Kind(name="centered"), folder)
 
 
 @pytest.fixture
 def _only_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves only the kind of run that is the fastest in the campaigns."""
+    """Leaves only the fastest kind of run in the campaigns."""
     for name in set(SETTINGS) - {"centered"}:
         monkeypatch.delitem(SETTINGS, name)
 
@@ -53,7 +53,7 @@ def _only_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_only_the_fastest")
 @pytest.mark.parametrize("kind", ["kills", "input"])
 def test_a_few_tries_find_no_breach(kind: str) -> None:
-    """One try of a campaign finds no wrong release and no price below the truth. Its summary counts the try."""
+    """One attempt of a campaign finds no changed release and no price that is too low, and the summary counts it."""
     tally = campaign(kind, tries=range(1), seed=0)
     assert tally.tries == 1
     assert tally.counts[WRONG_RELEASE] == tally.counts[LOW_PRICE] == 0
@@ -64,9 +64,9 @@ def test_a_few_tries_find_no_breach(kind: str) -> None:
 
 
 def test_every_public_name_is_called() -> None:
-    """The campaign of random calls knows four listed public names.
+    """The list of public names to call at random contains four well-known ones.
 
-    Each call that it makes begins with its public name.
+    Each call that is made from the list is a call of its own name.
     """
     calls = public_calls()
     for public_name in (
@@ -86,7 +86,7 @@ def test_every_public_name_is_called() -> None:
 def test_a_run_that_lies_about_its_price_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run is changed so that its report states half of the price. The campaign finds a price below the truth."""
+    """The campaign finds a price that is too low in a run whose report states half the epsilon."""
     attack = Kills(tmp_path)
     start = Kind.start
     assert attack.attempt(random.Random(1)) == []
@@ -101,7 +101,7 @@ def test_a_run_that_lies_about_its_price_is_counted(
 
 
 def _halve_the_report() -> None:
-    """Makes the process halve the epsilon of report.json when the file is written."""
+    """Changes `os.replace` in this process so that report.json is written with half its epsilon."""
     replace: Any = os.replace
 
     def replace_halved(source: Any, target: Any) -> None:
@@ -117,9 +117,9 @@ def _halve_the_report() -> None:
 def test_what_is_wrong_with_a_finished_run_is_found(
     undisturbed_run: tuple[Path, Truth], tmp_path: Path
 ) -> None:
-    """A finished run has no findings.
+    """The campaign finds nothing wrong in a finished run.
 
-    Each change of its release, ledger or report gives the expected sort of finding.
+    If release, ledger, report or card is changed, it finds a wrong release or a price that is too low.
     """
     folder, truth = undisturbed_run
     digests = digests_of_draws(folder)
@@ -136,7 +136,7 @@ def test_what_is_wrong_with_a_finished_run_is_found(
         committed_digests: dict[str, str] = digests,
         published: bytes | None = None,
     ) -> set[str]:
-        """Returns the sorts of findings on a copy of the run that is changed."""
+        """Returns the sorts of findings in a copy of the run that `change_run` has changed."""
         copy = tmp_path / "copy"
         shutil.copytree(folder, copy)
         relocate_ledger(copy)

@@ -1,4 +1,4 @@
-"""Runs with centered votes: kernel and trained teachers, stopped and continued, charged once for each stage."""
+"""Runs with centered votes, of kernel teachers and of trained ones, which may be killed and continued."""
 
 import json
 import os
@@ -50,7 +50,7 @@ VOTES = CenteredVotes(noise_multiplier=1.0)
 
 
 def centered_plan() -> Plan:
-    """Returns the small plan with centered votes, and a kernel teacher for each private group."""
+    """Returns the small plan with centered votes, in which a kernel teacher stands for each private group."""
     return replace(
         small_plan(),
         teacher=KernelTeacher(),
@@ -64,7 +64,7 @@ def centered_plan() -> Plan:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """Returns the folder and report of the centered run in one round."""
+    """Returns folder and report of the centered plan's run in one round."""
     folder = tmp_path_factory.mktemp("centered") / "run"
     return folder, train(
         replace(centered_plan(), aggregator=replace(VOTES, rounds=1)), output_dir=folder
@@ -73,15 +73,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 @pytest.fixture(scope="module")
 def in_rounds(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """Returns the folder and report of the centered run in twenty rounds."""
+    """Returns folder and report of the centered plan's run in twenty rounds."""
     folder = tmp_path_factory.mktemp("rounds") / "run"
     return folder, train(centered_plan(), output_dir=folder)
 
 
 def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rounds: Ended) -> None:
-    """Runs in one and in twenty rounds charge the same event and epsilon, and both students beat the prior in micro F1.
+    """A run in twenty rounds has the same event and epsilon as a run in one round, and both students beat the prior.
 
-    The mean probabilities of the student of twenty rounds are the labels' frequencies within 0.1.
+    With twenty rounds, each label's mean probability on test records is within 0.1 of the label's frequency.
     """
     folder, report = in_rounds
     folder_of_one_round, report_of_one_round = whole
@@ -121,9 +121,9 @@ def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rou
 def test_a_release_does_not_depend_on_where_features_lie(
     scratch: bool, in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run keeps features in a scratch file, or makes them anew in each round.
+    """Release and student have the same bytes wherever the run keeps its features.
 
-    The release and student have the same bytes as those of a run with features in memory. No scratch file remains.
+    That is in memory, in a scratch file, or nowhere if they are computed anew in each round. No scratch file remains.
     """
     monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
     train(replace(centered_plan(), scratch=scratch), output_dir=tmp_path / "run")
@@ -135,10 +135,9 @@ def test_a_release_does_not_depend_on_where_features_lie(
 def test_a_run_killed_between_rounds_asks_for_the_others(
     in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run is killed after three of twenty rounds; it was charged for all of them.
+    """A run that is killed after three of twenty rounds has paid for all of them, and computes only 17 more sums.
 
-    The second run computes the 17 other sums, and 20 for the student of the majority. It leaves the same bytes and
-    charges as an uninterrupted run.
+    It then computes 20 sums for the student of the majority vote. Bytes and charges are those of an uninterrupted run.
     """
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         watch_sums(patch, max_sums=3)
@@ -160,8 +159,10 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
 def test_a_killed_run_with_public_labels_goes_on_from_the_same_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run whose student begins at labels of public rows is killed after three rounds, and leaves the bytes of a whole
-    one. Its report has the scores of the start alone.
+    """A run whose student begins with labels of public rows can be killed after three rounds and continued.
+
+    Release, student and charges are those of an uninterrupted run. The report of the latter has the scores of a student
+    that learned from those labels alone.
     """
     plan = replace(centered_plan(), public_labels=40)
     report = train(plan, output_dir=tmp_path / "whole")
@@ -177,9 +178,9 @@ def test_a_killed_run_with_public_labels_goes_on_from_the_same_start(
 
 
 def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
-    """Sixty linear teachers answer in one round or in two, at equal epsilon.
+    """At equal epsilon, sixty linear teachers give a better student in two rounds than in one.
 
-    The student of two rounds has a mean average precision that is higher by at least 0.02.
+    The mean average precision is higher by at least 0.02.
     """
     reports = {}
     for rounds in (1, 2):
@@ -203,9 +204,9 @@ def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
 def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
     tmp_path: Path,
 ) -> None:
-    """A linear student learns from labels of centered votes, with a micro F1 above 0.6.
+    """A linear student that learns from labels of centered votes has a micro F1 above 0.6.
 
-    With a public center, the ledger has one charge and no part for the prevalence.
+    If the votes are centered on a given number, the ledger has one charge, and no prevalence of labels is released.
     """
     plan = replace(
         centered_plan(),
@@ -223,9 +224,9 @@ def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
 def test_one_vote_a_teacher_is_no_more_in_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Samples have several labels, and `GNMax` takes one vote a teacher.
+    """`GNMax` counts one vote of each teacher, also where teachers predict several labels.
 
-    The counts of a query then add up to the number of teachers with a vote.
+    The counts of a query add up to the number of teachers that predict at least one label.
     """
     drawn_counts: list[np.ndarray] = []
     draw = GNMax.draw
@@ -251,7 +252,7 @@ CLASSES = {"cautious": 0.5, "usual": 3.0}
 
 
 def with_budgets() -> Plan:
-    """Returns the centered plan on records, a third of which have a small budget."""
+    """Returns the centered plan on records of two budget classes; a third of them are in the cautious class."""
     dataset = small_dataset()
     words = np.where(dataset.private.group_ids % 3 == 0, "cautious", "usual")
     with_words = replace(dataset, budgets=words)
@@ -261,9 +262,9 @@ def with_budgets() -> Plan:
 def test_each_budget_class_has_its_epsilon(
     tmp_path: Path,
 ) -> None:
-    """A third of the records has a budget of 0.5, the other records one of 3.
+    """A third of the records has a budget of epsilon 0.5, the others one of 3, and each class gets its own epsilon.
 
-    Report, card and ledger state an epsilon for each class, at most its budget and at least 99% of it.
+    It is over 99% of the budget and at most all of it. Report, `privacy.json`, cards and ledger state it.
     """
     monitor = SilentMonitor()
     report = train(
@@ -359,18 +360,17 @@ REFUSED = [
 def test_an_impossible_plan_is_refused_before_a_charge(
     message: str, make_plan: Callable[[], Plan], tmp_path: Path
 ) -> None:
-    """A plan that contradicts itself is refused with this message, and the ledger has no charge."""
+    """A plan that contradicts itself is refused with the expected message, and the ledger has no charge."""
     with pytest.raises(InvalidValue, match=re.escape(message)):
         train(make_plan(), output_dir=tmp_path / "run")
     assert not charges(folder=tmp_path / "run")
 
 
 def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path: Path) -> None:
-    """Chains of owners link all records, which are then weighted.
+    """A run on records with two kinds of owners protects one owner of either kind, if the records are weighted.
 
-    The run's unit of privacy is one owner.
-
-    Teachers that read no weights are refused.
+    Records of different owners are linked in chains here, so that all of them form one group. Teachers that do not read
+    weights are refused.
     """
     dataset = small_dataset()
     rows = np.arange(len(dataset.private))
@@ -399,7 +399,10 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
 def test_many_records_have_baselines_of_a_sample(
     in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond the most records, two models learn from a sample, as the report says; the release has the same bytes."""
+    """If there are too many records, the two baselines learn from a random sample of groups, and the report says so.
+
+    These are the student of the majority vote and the model of all records. The release has the same bytes.
+    """
     monkeypatch.setattr("pate.run.record_sample.MAX_ROWS", 700)
     report = train(replace(centered_plan(), all_records=None), output_dir=tmp_path / "run")
     words = "a random sample of whole groups, 700 of 960 private records"
@@ -415,7 +418,10 @@ def test_many_records_have_baselines_of_a_sample(
 def test_the_setting_asks_for_baselines_of_all_records_or_of_none(
     all_records: bool, is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond the most records, `all_records` computes both baselines from all records, or neither, with the reason."""
+    """`all_records=true` computes both baselines from all records, however many there are.
+
+    With `all_records=false` neither is computed, and the report has the reason.
+    """
     monkeypatch.setattr("pate.run.record_sample.MAX_ROWS", 700)
     report = train(replace(centered_plan(), all_records=all_records), output_dir=tmp_path / "run")
     baselines = ("majority_vote_student", "all_records_model")
@@ -430,7 +436,7 @@ def test_the_setting_asks_for_baselines_of_all_records_or_of_none(
 def test_features_made_anew_in_each_round_leave_the_same_release(
     in_rounds: Ended, tmp_path: Path
 ) -> None:
-    """With `scratch=false` no features are kept, and the release has the same bytes."""
+    """With `scratch=false`, which may keep no features on disk, the release has the same bytes."""
     train(replace(centered_plan(), scratch=False), output_dir=tmp_path / "run")
     release = in_rounds[0] / "release" / "release.npz"
     assert (tmp_path / "run" / "release" / "release.npz").read_bytes() == release.read_bytes()

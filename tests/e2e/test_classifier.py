@@ -1,4 +1,4 @@
-"""`PATEClassifier` as it comes takes the route of `pate-train experiment=centered_votes`: equal seeds, equal bytes."""
+"""With equal seeds, `PATEClassifier` publishes the same bytes as `pate-train experiment=centered_votes`."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def run_of(data: Path, output: Path, settings: Sequence[str] = ()) -> Path:
-    """Returns the folder `release/` of a seeded run of `pate-train` on the arrays in a folder.
+    """Runs `pate-train` with a seed on arrays, and returns the folder `release/` of the run.
 
     Args:
         data: the folder of the arrays.
@@ -47,7 +47,7 @@ def run_of(data: Path, output: Path, settings: Sequence[str] = ()) -> Path:
 
 
 def fitted_to(arrays_folder: Path) -> PATEClassifier:
-    """Returns a classifier that was fitted with the same seed to the same arrays."""
+    """Returns a classifier fitted to the same arrays with the same seed."""
     private = np.load(arrays_folder / "private.npz")
     public = np.load(arrays_folder / "public.npz")
     model = PATEClassifier(epsilon=4.0, target_delta=1e-5, random_state=SEED)
@@ -75,9 +75,9 @@ def test_a_published_fit_is_the_release_of_a_run(tmp_path: Path) -> None:
 
 
 def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
-    """With groups of two records, the published release and student have the bytes of those of a run.
+    """With groups of two records, a fit publishes the same release and student as a run, to the last byte.
 
-    The cards differ in the words for a group.
+    Only cards, `privacy.json` and the manifest may differ, as they name the unit of privacy in other words.
     """
     write_data(tmp_path)
     first_group = 0
@@ -96,7 +96,7 @@ def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
 
 
 def test_scores_of_a_fit_are_those_of_a_run(tmp_path: Path) -> None:
-    """With one seed, a fit publishes the scores, cards and all other files of a run with `score_epsilon`."""
+    """With equal seeds and `score_epsilon`, a fit publishes the same scores and files as a run, to the last byte."""
     write_data(tmp_path)
     released = run_of(data=tmp_path, output=tmp_path / "run", settings=["score_epsilon=2.0"])
     private, public, test = (np.load(tmp_path / f"{split}.npz") for split in SPLITS)
@@ -116,9 +116,9 @@ def test_scores_of_a_fit_are_those_of_a_run(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_published_fit_is_read_without_packages_of_training(tmp_path: Path) -> None:
-    """A process without torch, hydra and other packages of training loads the published fit.
+    """`pate.load` reads a published fit in a process where torch, hydra and other packages of training are missing.
 
-    It predicts the same probabilities, and states epsilon 4.
+    The probabilities agree within 1e-6, and the stated epsilon is 4.
     """
     write_data(tmp_path)
     model = fitted_to(arrays_folder=tmp_path)

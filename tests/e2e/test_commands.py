@@ -1,4 +1,4 @@
-"""The commands as a user types them: prices, mistakes in one line, a run that is killed and continued, loggers."""
+"""Commands as a user types them: prices, refusals in one line, sweeps, stopped and continued runs, loggers."""
 
 import json
 import os
@@ -30,7 +30,7 @@ QUICK = [*WORDS, "target_epsilon=200"]
 
 
 def quote(arguments: Arguments) -> Any:
-    """Returns the JSON of `pate-account` for 600 queries of 40 labels and 800 teachers, changed by these settings."""
+    """Returns the JSON that `pate-account` prints for 600 queries, 40 labels and 800 teachers, with these settings."""
     return json.loads(succeeded("account", arguments=[*SIZE, *arguments]).stdout.splitlines()[-1])
 
 
@@ -40,9 +40,9 @@ def quote(arguments: Arguments) -> Any:
 def test_price_of_the_papers_experiment_with_gumbel_noise(
     adjacency: str, epsilon: float, by_renyi: float
 ) -> None:
-    """`pate-account` prices the release of the paper's experiment with Gumbel noise, exactly and by Renyi divergences.
+    """`pate-account` prices the paper's experiment with Gumbel noise by the exact accountant and by Renyi divergences.
 
-    The paper has no formula of its own for this noise.
+    The paper has no formula for this noise, so `paper_epsilon` is None.
     """
     noise = [
         "aggregator.selection_scale=38.985",
@@ -63,10 +63,10 @@ def test_price_of_the_papers_experiment_with_gumbel_noise(
 
 
 def test_accountants_side_by_side() -> None:
-    """With `accountants=all`, each accountant has either an epsilon or a reason for none.
+    """With `accountants=all`, each accountant gives either an epsilon or a reason why it has none.
 
-    No epsilon is below that of the exact accountant, except those of `auto` and `joint_law`. With the Renyi accountant,
-    the printed page states the number of Renyi orders and the sum of the failure probabilities.
+    No epsilon is below that of the exact accountant, except those of `auto` and `joint_law`. With `accountant=rdp`, the
+    printed page states the number of Renyi orders and the sum of the failure probabilities.
     """
     size = ["num_queries=30", "num_labels=8", "num_teachers=100"]
     arguments = ["aggregator=stable_top_k_gumbel", *size, "accountants=all", "allow_useless=true"]
@@ -89,9 +89,9 @@ def test_accountants_side_by_side() -> None:
 def test_a_table_is_written_and_used_and_its_place_stays_unpublished(
     tmp_path: Path,
 ) -> None:
-    """`pate-account` writes a table of thresholds, and prices the same from the file.
+    """`pate-account` writes the table of a threshold test to a file, and prices the same if it reads that file.
 
-    A run with the table publishes its digest, but neither its path nor the seed. A changed table is refused.
+    A run with the table publishes the file's digest, but neither its path nor the seed. A changed table is refused.
     """
     path = tmp_path / "private-place" / "table.json"
     release = tmp_path / "private-place" / "run" / "release"
@@ -165,7 +165,7 @@ def test_a_mistake_gives_one_line_and_exit_code_2(settings: list[str], line: str
 
 
 def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
-    """A run whose output folder cannot be made ends with one line that names the folder, and with exit code 2 or 1."""
+    """A run ends with one line that names the output folder if it cannot make it, and with exit code 2 or 1."""
     (tmp_path / "file").write_text("")
     for folder, status in ((tmp_path / "file" / "run", 2), (Path("/proc/run"), 1)):
         done = call("train", arguments=[*QUICK, f"output_dir={folder}"])
@@ -174,7 +174,7 @@ def test_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 
 
 def test_help_shows_examples_and_choices() -> None:
-    """`--help` shows examples and the members of each group with a sentence, in at most 120 columns."""
+    """`--help` shows examples and, with a sentence, each choice of a group of settings, in at most 120 columns."""
     for module in ("train", "attack"):
         help_page = succeeded(module, arguments=["--help"]).stdout
         assert "Examples" in help_page and "schema" not in help_page
@@ -187,9 +187,9 @@ def test_help_shows_examples_and_choices() -> None:
 
 
 def test_closed_output_streams_are_no_error() -> None:
-    """A command with closed streams ends with exit code 0.
+    """A command whose standard streams are closed ends with exit code 0.
 
-    If the reader of its output has gone, it ends as by SIGPIPE, silently.
+    If only the reader of its output has gone, it prints nothing and ends with 141, as by SIGPIPE.
     """
     command_line = " ".join(map(shlex.quote, command("audit", arguments=["--help"])))
     done = subprocess.run(
@@ -209,9 +209,9 @@ def test_closed_output_streams_are_no_error() -> None:
 
 
 def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
-    """A sweep over three epsilons, one of which is invalid, runs the valid two in their own folders.
+    """A sweep over three epsilons, of which the second is invalid, runs the other two in folders of their own.
 
-    sweep.csv has a row for each, with the error as the note of the invalid one. The exit code is 2.
+    sweep.csv has three rows, with the error as the note of the second. The exit code is 2.
     """
     # one seed draws one release in the ledger of all jobs
     settings = [word for word in WORDS if not word.startswith("seed=")]
@@ -239,9 +239,9 @@ def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Path) -> None:
-    """A sweep of four runs is interrupted.
+    """A sweep of four runs that is interrupted leaves a table of the finished runs.
 
-    Its table has the runs that are done, and its last line says how to continue.
+    Its last printed line says that the same command continues.
     """
     warm.warm_up()
     settings = [
@@ -261,9 +261,9 @@ def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Pat
 
 
 def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) -> None:
-    """A run that trains in worker processes receives SIGTERM.
+    """A run that trains in worker processes ends all of them when it receives SIGTERM.
 
-    It ends with one line and code 143, and its workers end too.
+    It prints a last line on how to continue, and its exit code is 143.
     """
     command_words = command(
         "train",
@@ -292,16 +292,16 @@ def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) ->
 
 
 def limit_file_size(largest_file: int) -> None:
-    """Limits the size of the files that this process writes, in bytes."""
+    """Limits the size of each file that this process writes, in bytes."""
     reload(page_module)  # with its pictures, which make it a large file
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
 
 
 def test_a_run_on_a_full_disk_continues_and_pays_once(tmp_path: Path) -> None:
-    """Runs reach the end of the disk at three stages, each with one line that names the file.
+    """A run that cannot write a file ends with one line that names the file, and continues when called again.
 
-    The next run continues, and leaves release, ledger and votes as they are. A limit on the size of files stands for
-    the disk.
+    Three runs fail, at the ledger, a teacher and the page. The fourth finishes, and leaves release, ledger and votes as
+    they are. A limit on the size of files stands for a full disk.
     """
     warm.warm_up()
     folder = tmp_path / "run"
@@ -355,11 +355,9 @@ def test_runs_are_readable_by_their_owner_alone_for_any_umask(tmp_path: Path) ->
 
 
 def test_audit_reads_csv_and_npy_and_says_whose_noise_it_priced(tmp_path: Path) -> None:
-    """`pate-audit` prints the same for votes as CSV and as NumPy.
+    """`pate-audit` prints the same for votes in CSV as in NumPy format.
 
-    It says if the noise was given or assumed.
-
-    A cell that is no number is refused with its row.
+    It says whether the noise was given or assumed. A cell that is not a number is refused, and the line names the row.
     """
     counts = np.random.default_rng(0).integers(0, 50, size=(20, 3))
     rows = [";".join(map(str, row)) for row in counts.tolist()]
@@ -403,9 +401,9 @@ def test_audit_reads_csv_and_npy_and_says_whose_noise_it_priced(tmp_path: Path) 
 def test_a_server_gets_only_the_content_of_the_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `logger=mlflow`, the server has the published parameters, five metrics and the files of the release.
+    """With `logger=mlflow`, the server gets five metrics, published parameters and the files of the release.
 
-    Neither the output folder nor the student's accuracy is on the server.
+    The name of the output folder and the student's accuracy are in no file of the server.
     """
     tracking = pytest.importorskip("mlflow.tracking")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "server").as_uri())

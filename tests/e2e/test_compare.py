@@ -1,4 +1,4 @@
-"""pate-compare as a user types it: killed and continued, with what would be taken in place of PATE, mistakes."""
+"""`pate-compare` as a user types it: killed and continued, with methods other than PATE, and with wrong settings."""
 
 import sys
 import time
@@ -30,9 +30,9 @@ ALONE = ["aggregators=[]", "target_delta=1e-5", "num_workers=1", "seeds=1"]
 
 
 def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) -> None:
-    """A comparison is killed after its first runs.
+    """A comparison that is killed after its first runs keeps their files when it is called again, and writes all rows.
 
-    The second command keeps these runs' files, and writes all rows and pages.
+    It also writes the page and the picture.
     """
     folder = tmp_path / "comparison"
     warm.warm_up()
@@ -58,7 +58,7 @@ def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) 
 def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
     """Without aggregators, a comparison of `dp_gd` with the model of all records has a row for each.
 
-    The first has an epsilon and a lower score, the second none.
+    The row of `dp_gd` has an epsilon and the lower score; the other has no epsilon.
     """
     data = [
         "data=digits_grid",
@@ -130,7 +130,7 @@ def test_mistakes_of_a_comparison_are_refused_in_one_line(
 def test_without_opacus_a_line_names_the_extra_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the package opacus, `method=dp_sgd` is refused with the command that installs it."""
+    """If the package opacus is missing, `method=dp_sgd` is refused with the command that installs it."""
     monkeypatch.setitem(sys.modules, "opacus", None)
     for setting in ("method=dp_sgd", "methods=[dp_sgd]"):
         line = refused_command(

@@ -1,4 +1,4 @@
-"""Runs that were killed at several points: they say what they found, and do none of it again."""
+"""Runs that were killed say what they find when they are continued, and do none of it again."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ FOUND = "continues a run that was stopped; "
 
 
 def continue_run(folder: Path) -> tuple[SilentMonitor, list[str]]:
-    """Continues the small run to its end; returns the monitor, and the lines on what the run has found."""
+    """Continues the small run to its end; returns the monitor, and what the run prints about steps done before."""
     monitor = SilentMonitor()
     train(small_plan(), output_dir=folder, monitor=monitor)
     return monitor, [line.partition(FOUND)[2] for line in monitor.lines if FOUND in line]
@@ -56,10 +56,7 @@ def test_a_new_run_reports_no_earlier_step(tmp_path: Path) -> None:
 def test_finished_steps_are_reported_and_not_repeated(
     tmp_path: Path, stage: str, found: str
 ) -> None:
-    """A run is stopped when a stage begins, and continued.
-
-    One line names what was found, and none of that is done again.
-    """
+    """A run stopped as a stage began prints one line on its earlier steps when continued, and repeats none of them."""
     run_until(small_plan(), folder=tmp_path / "run", stage=stage)
     monitor, lines = continue_run(folder=tmp_path / "run")
     assert lines == [found]
@@ -76,9 +73,9 @@ def test_finished_steps_are_reported_and_not_repeated(
 def test_a_student_that_is_read_back_leaves_the_same_bytes(
     tmp_path: Path,
 ) -> None:
-    """A run is stopped after its student is trained, and continued.
+    """A run that is stopped after its student is trained, and continued, has the release and student of a whole run.
 
-    Release and student have the bytes of an uninterrupted run.
+    Files agree to the last byte, and the scores in the reports are equal.
     """
     plan = replace(small_plan(), student=MLPStudent(hidden=4, epochs=3))
     run_until(plan, folder=tmp_path / "run", stage="writing the report")
@@ -96,7 +93,7 @@ def test_a_student_that_is_read_back_leaves_the_same_bytes(
 
 @pytest.mark.parametrize("name", ["student.safetensors", "student.json", "trained.json"])
 def test_a_damaged_student_is_trained_again(tmp_path: Path, name: str) -> None:
-    """One bit of a file of the stored student is inverted. The continued run trains the student again."""
+    """A continued run trains the student again if one bit of a file of the stored student is inverted."""
     run_until(small_plan(), folder=tmp_path / "run", stage="training the majority")
     path = tmp_path / "run/models/student" / name
     content = bytearray(path.read_bytes())
@@ -108,7 +105,7 @@ def test_a_damaged_student_is_trained_again(tmp_path: Path, name: str) -> None:
 def test_ten_of_thirty_teachers_are_not_trained_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Teachers are trained one by one, and the run is killed before the eleventh. The next run finds ten of thirty."""
+    """A run killed at its eleventh of 30 teachers, which are trained in turn, finds ten of them when continued."""
     fit_many = LinearTeacher.fit_many
     num_begun = 0
 

@@ -1,4 +1,4 @@
-"""Files of a run's folder that are damaged, changed or planted: the run ends with its release, or names the file."""
+"""A run whose files are damaged, exchanged or removed ends with its own release, or is refused and names the file."""
 
 import hashlib
 import json
@@ -56,7 +56,10 @@ def plan() -> Plan:
 
 @pytest.fixture(scope="module", params=STATES, ids=str)
 def run_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the folder of a run in one of `STATES`, killed at a stage or finished; only its ledger is beside it."""
+    """Returns the folder of a run that was killed at one of the stages in `STATES`, or is finished.
+
+    Only the ledger of the run lies beside it.
+    """
     folder = tmp_path_factory.mktemp("state") / "outputs" / "run"
     if request.param is None:
         train(plan(), output_dir=folder)
@@ -66,7 +69,7 @@ def run_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 def restore(folder: Path, backup: Path) -> None:
-    """Restores a run and its ledger from a backup; the first call makes the backup."""
+    """Restores a run and its ledger from a backup, which the first call makes."""
     if not backup.exists():
         shutil.copytree(folder.parent, backup)
     shutil.rmtree(folder.parent)
@@ -74,9 +77,9 @@ def restore(folder: Path, backup: Path) -> None:
 
 
 def damage_each_file(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
-    """Yields, for each file and some of the ways in turn, the name of the case and the damaged file.
+    """Yields, for each file of a run and its ledger, some of the `WAYS` in turn: a description and the file's path.
 
-    The other files of the folder and its ledger are whole again each time.
+    Before each step, all other files are restored.
     """
     names = [name for name in map(Path, sorted(contents(folder.parent))) if name.name not in OTHERS]
     for turn, name in enumerate(names, len(names)):
@@ -90,10 +93,7 @@ def damage_each_file(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
 
 @pytest.mark.slow
 def test_any_damage_is_repaired_or_refused_in_one_line(run_folder: Path, tmp_path: Path) -> None:
-    """A file of a run's folder or its ledger is damaged.
-
-    The run ends with its release and one charge, or is refused in one line that names the file.
-    """
+    """A run with a damaged file ends with its release and one charge, or is refused in a line that names the file."""
     finished_folder = (run_folder / "report.json").exists()
     tried = 0
     turned_down = 0
@@ -125,11 +125,9 @@ def test_any_damage_is_repaired_or_refused_in_one_line(run_folder: Path, tmp_pat
 
 @pytest.mark.slow
 def test_a_damaged_release_is_refused_and_a_lost_one_rewritten(tmp_path: Path) -> None:
-    """release.npz is damaged in each way: the run names it with a remedy.
+    """A run whose release.npz is damaged is refused with a remedy; if the file is removed, the run writes it again.
 
-    If it is removed, the same release is written.
-
-    The ledger stays byte for byte.
+    The bytes of the ledger do not change.
     """
     folder = tmp_path / "outputs" / "run"
     release = run_until_released(plan(), folder)
@@ -153,10 +151,10 @@ def test_a_damaged_release_is_refused_and_a_lost_one_rewritten(tmp_path: Path) -
 def test_a_run_without_its_keys_never_draws_again(
     stage: str, seed: int | None, tmp_path: Path
 ) -> None:
-    """Without run.id, with or without ledger.json, a run is refused, whether it has a seed or not; it charges nothing.
+    """A run without its file run.id is refused, with a seed or not, and nothing is charged.
 
-    With run.id restored, a run that was charged ends without another charge. One that was not charged is refused, as
-    its ledger is gone.
+    If run.id is restored but not ledger.json, a run that was charged ends without another charge. A run that was not
+    charged is refused, as its ledger is missing.
     """
     folder = tmp_path / "run"
     seeded = replace(plan(), seed=seed)
@@ -184,7 +182,7 @@ def test_a_run_without_its_keys_never_draws_again(
 
 
 def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
-    """votes.npz is replaced by votes on five queries. The run of twelve queries is refused, and names the file."""
+    """A run of twelve queries is refused, and names votes.npz, if that file has votes on five queries."""
     folder = tmp_path / "run"
     run_until(plan(), folder, stage="releasing")
     with np.load(folder / "votes.npz") as votes:
@@ -200,7 +198,7 @@ def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:
 def test_a_folder_that_vanishes_is_not_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run's folder is renamed while it runs. The run fails, and does not make the folder again."""
+    """A run whose folder is renamed while it runs fails, and does not make the folder again."""
     # the thread of TensorBoard would fail in a later test
     monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter", MagicMock())
 
@@ -236,9 +234,9 @@ def folder(finished_folder: Path, tmp_path: Path) -> Path:
 def test_manifests_have_the_digests_of_published_and_own_files(
     finished_folder: Path,
 ) -> None:
-    """The published manifest has the digest of each published file.
+    """The manifest in `release/` has the SHA-256 of each published file.
 
-    The run's own manifest lists more files, with mode 0600.
+    The manifest of the run, with mode 0600, lists the files of the run as well.
     """
     published = contents(folder=finished_folder / "release")
     listed = json.loads(published.pop("manifest.json"))["sha256"]
@@ -251,14 +249,14 @@ def test_manifests_have_the_digests_of_published_and_own_files(
 
 
 def test_a_changed_lost_or_foreign_file_is_named(folder: Path) -> None:
-    """One file of a finished run is changed or removed, or a file is added to the release.
+    """A finished run is refused if a file of it is changed or removed, or if a file is added to the release.
 
-    The run is refused, names the file, and changes nothing.
+    The refusal names the file, and the folder does not change.
     """
     before = contents(folder)
 
     def require_named(damaged_path: Path, refusal_words: str) -> None:
-        """Fails unless the run is refused because of a file, and leaves the folder as it is."""
+        """Fails unless the run is refused, names the damaged file, and leaves the folder as it is."""
         contents_before = contents(folder)
         with refusal_of(name="manifest", value=damaged_path, rule_words=refusal_words):
             train(small_plan(), output_dir=folder)
@@ -281,9 +279,9 @@ def test_a_changed_lost_or_foreign_file_is_named(folder: Path) -> None:
 def test_the_remedy_for_a_lost_manifest_works(
     folder: Path,
 ) -> None:
-    """Both manifests of a finished run are removed.
+    """A finished run without its two manifests is refused, with the advice to remove report.json.
 
-    The refusal advises to remove report.json; the run then finishes with the same release.
+    If that file is removed, the run finishes with the same release.
     """
     before = contents(folder)
     for name in ("manifest.json", "release/manifest.json"):
@@ -301,10 +299,7 @@ def test_the_remedy_for_a_lost_manifest_works(
 def test_a_run_without_its_report_is_not_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run is killed while it writes its report.
-
-    The next run writes the report, and does not train the student again.
-    """
+    """A run killed while it wrote its report writes it when continued, and does not train the student again."""
     folder = tmp_path / "run"
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("pate.report.Report.write", MagicMock(side_effect=KeyboardInterrupt))
@@ -339,11 +334,9 @@ class Payload:
 
 
 def test_a_planted_teacher_is_refused_in_one_line(tmp_path: Path) -> None:
-    """A stored teacher is replaced by a pickle that runs code.
+    """A stored teacher that was replaced by a pickle is refused, and the code in the pickle does not run.
 
-    The run is refused before the code runs.
-
-    With the teacher restored, the run finishes. Its key is not published.
+    If the teacher is restored, the run finishes. The key that signs teachers is not published.
     """
     folder = tmp_path / "run"
     mark = tmp_path / "ran"

@@ -1,4 +1,4 @@
-"""`data_dependent=true` shows the owner what a release cost on its own votes, and publishes nothing of it."""
+"""`data_dependent=true` reports to the owner what a release costs on its own votes, and publishes none of that."""
 
 import json
 from pathlib import Path
@@ -16,23 +16,23 @@ GAUSSIAN = ("aggregator=gaussian_votes", f"aggregator.noise_std={NOISE_STD}", "n
 
 
 def run_folder(parent: Path, arguments: Arguments) -> Path:
-    """Returns the folder of a small seeded run with these settings, in a folder of outputs of its own."""
+    """Makes a small seeded run with these settings, and returns its folder `run` in `parent`."""
     folder = parent / "run"
     succeeded("train", arguments=[*SMALL, "seed=1", *arguments, f"output_dir={folder}"])
     return folder
 
 
 def published_files(folder: Path) -> dict[str, bytes]:
-    """Returns the content of each file of `release/`, by its path there."""
+    """Returns the content of each file of `release/`, by its relative path."""
     release = folder / "release"
     files = (path for path in sorted(release.rglob("*")) if path.is_file())
     return {str(path.relative_to(release)): path.read_bytes() for path in files}
 
 
 def test_the_report_has_the_cost_on_its_votes_and_the_release_does_not(tmp_path: Path) -> None:
-    """With `data_dependent=true`, report.json has the data-dependent epsilon of its votes.
+    """With `data_dependent=true`, report.json has the epsilon that depends on the votes of the run.
 
-    The published files are the same as without.
+    The published files have the same bytes as without this setting.
     """
     shown = run_folder(parent=tmp_path / "shown", arguments=[*GAUSSIAN, "data_dependent=true"])
     usual = run_folder(parent=tmp_path / "usual", arguments=GAUSSIAN)
@@ -48,7 +48,7 @@ def test_the_report_has_the_cost_on_its_votes_and_the_release_does_not(tmp_path:
 
 
 def test_an_aggregator_without_a_known_cost_is_named_in_the_report(tmp_path: Path) -> None:
-    """For `peeling` no data-dependent cost is known. The report says so by its class, and has its usual epsilon."""
+    """The report of a run with `peeling` names its class as one without a known data-dependent cost."""
     folder = run_folder(
         tmp_path, arguments=["aggregator=peeling", "target_epsilon=50", "data_dependent=true"]
     )

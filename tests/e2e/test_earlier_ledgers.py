@@ -1,4 +1,4 @@
-"""Ledgers of earlier versions, which are read and charged on as before."""
+"""Earlier versions kept a ledger in each run's own folder; such runs can still be shown, continued and charged."""
 
 import shutil
 from dataclasses import replace
@@ -36,7 +36,7 @@ def gaussian_plan() -> Plan:
 
 
 def own_ledger(folder: Path) -> Ledger:
-    """Opens or makes the ledger in a run's own folder, where earlier versions kept it."""
+    """Opens the ledger in the own folder of a run, where earlier versions kept it; it is made if missing."""
     return Ledger(
         RunFolder(path=folder).own_ledger,
         target_delta=1e-5,
@@ -82,9 +82,10 @@ def entry_keys(ledger_path: Path) -> list[str]:
 def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
     tmp_path: Path,
 ) -> None:
-    """A finished run has a ledger of its own, as earlier versions wrote it: it is shown again, and charges nowhere.
+    """A finished run with a ledger of its own is shown again, and is charged to no other ledger.
 
-    Without its report it is charged to the usual ledger once, and its own ledger stays as it is.
+    A plan that names another ledger is refused. If the report is removed, the run is charged once to the usual ledger,
+    and its own ledger does not change.
     """
     folder = tmp_path / "run"
     report = train(gaussian_plan(), output_dir=folder)
@@ -112,9 +113,9 @@ def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
 def test_a_run_that_goes_on_draws_and_pays_once(
     stage: str, is_ledger_named: bool, tmp_path: Path
 ) -> None:
-    """A run of an earlier version is stopped at a stage and continued, with the usual or a named ledger.
+    """A stopped run of an earlier version, continued with the usual or a named ledger, is charged to that ledger once.
 
-    A release that was drawn before the stop stays, and the ledger gets one entry.
+    If its release was drawn before the stop, it keeps the same bytes.
     """
     folder = tmp_path / "run"
     run_until(gaussian_plan(), folder=folder, stage=stage)
@@ -135,10 +136,7 @@ def test_a_run_that_goes_on_draws_and_pays_once(
 
 
 def test_a_redraw_after_an_earlier_ledger_costs_both_draws(tmp_path: Path) -> None:
-    """A run with its own earlier ledger is drawn again.
-
-    The price is that of two draws, and the usual ledger has both.
-    """
+    """If a run that has a ledger of its own draws again, it costs two draws, and the usual ledger has both."""
     folder = tmp_path / "run"
     first_price = train(gaussian_plan(), output_dir=folder).privacy.epsilon
     turn_into_earlier_run(folder)
@@ -152,10 +150,10 @@ def test_a_redraw_after_an_earlier_ledger_costs_both_draws(tmp_path: Path) -> No
 
 
 def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> None:
-    """Two copies of a run, each with its own earlier ledger, have drawn different releases.
+    """Two copies of a run that drew different releases are two charges once they share a ledger.
 
-    Both run folders are moved into one folder and continued: the ledger of that folder gets two charges. Continuing
-    both once more charges nothing.
+    Each had a ledger of its own, as in earlier versions, before both were moved into one folder of outputs. If both are
+    continued once more, nothing more is charged.
     """
     run_until(gaussian_plan(), folder=tmp_path / "a" / "run", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
@@ -176,9 +174,9 @@ def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> Non
 
 
 def test_a_cap_counts_the_charges_of_an_earlier_ledger(tmp_path: Path) -> None:
-    """A run with its own earlier ledger has spent more than a total of 0.1.
+    """A cap of 0.1 on the total epsilon is refused if the charges in the run's own ledger exceed it.
 
-    This cap is refused, and no ledger is made.
+    No other ledger is made.
     """
     folder = tmp_path / "run"
     run_until_released(gaussian_plan(), folder)
@@ -190,14 +188,14 @@ def test_a_cap_counts_the_charges_of_an_earlier_ledger(tmp_path: Path) -> None:
 
 
 def charge_more(folder: Path) -> None:
-    """Charges another event to the ledger of a run."""
+    """Charges an unrelated event to the own ledger of a run."""
     own_ledger(folder).charge(
         GaussianEvent(noise_multiplier=50.0), adjacency="replace_one", key="foreign"
     )
 
 
 def replace_by_another(folder: Path) -> None:
-    """Replaces the ledger of a run by that of another run."""
+    """Replaces the own ledger of a run with that of another run."""
     other = folder.parent / "other" / "run"
     run_until_released(gaussian_plan(), folder=other)
     turn_into_earlier_run(other)
@@ -215,9 +213,9 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_foreign_ledger_is_refused(damage: str, tmp_path: Path) -> None:
-    """A run's own earlier ledger is damaged, foreign or charged for something else.
+    """A run is refused if its own ledger is missing, damaged, of another run, or has a charge of something else.
 
-    The run is refused, names the ledger, and leaves its release as it is.
+    The refusal names the ledger, and the release does not change.
     """
     folder = tmp_path / "run"
     run_until_released(gaussian_plan(), folder)

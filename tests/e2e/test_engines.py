@@ -1,4 +1,4 @@
-"""Runs with one-record votes in rounds on every engine: one release, also when another engine continues the run."""
+"""Runs in which each record votes in rounds publish the same bytes with every engine, the way teachers are computed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ def settings_of(folder: Path, engine_settings: Sequence[str] = ()) -> list[str]:
 
 
 def published(folder: Path) -> dict[str, bytes]:
-    """Returns the bytes of all files in `release/`, by their paths."""
+    """Returns the bytes of all files in `release/`, by their relative paths."""
     release = folder / "release"
     files = sorted(path for path in release.rglob("*") if path.is_file())
     return {str(path.relative_to(release)): path.read_bytes() for path in files}
@@ -35,7 +35,7 @@ def published(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def in_threads(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Returns what a run with the default engine publishes."""
+    """Returns the files that a run with the default engine, `threads`, publishes."""
     folder = tmp_path_factory.mktemp("threads") / "run"
     succeeded("train", arguments=settings_of(folder))
     return published(folder)
@@ -46,7 +46,7 @@ def in_threads(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 def test_every_engine_leaves_the_release_of_threads(
     engine: str, in_threads: dict[str, bytes], tmp_path: Path
 ) -> None:
-    """All files of `release/` have the bytes that they have with the default engine."""
+    """A run publishes the same bytes with each engine as with `threads`."""
     folder = tmp_path / "run"
     succeeded("train", arguments=settings_of(folder, engine_settings=[f"engine={engine}"]))
     assert published(folder) == in_threads
@@ -54,7 +54,7 @@ def test_every_engine_leaves_the_release_of_threads(
 
 @pytest.mark.slow
 def test_ray_leaves_the_release_of_threads(in_threads: dict[str, bytes], tmp_path: Path) -> None:
-    """A run that starts a cluster for itself publishes the bytes of the default engine."""
+    """A run with `engine=ray`, which starts a cluster for itself, publishes the same bytes as with `threads`."""
     pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
     folder = tmp_path / "run"
     ended = run("train", arguments=settings_of(folder, engine_settings=["engine=ray"]))
@@ -64,7 +64,7 @@ def test_ray_leaves_the_release_of_threads(in_threads: dict[str, bytes], tmp_pat
 
 @pytest.mark.slow
 def test_a_finished_run_is_recognized_with_another_engine(tmp_path: Path) -> None:
-    """A run is finished with worker processes. The same command with `engine=sequential` says that it is finished."""
+    """A run that was finished with `engine=processes` is recognized as finished with `engine=sequential`."""
     folder = tmp_path / "run"
     succeeded(
         "train",
@@ -76,7 +76,7 @@ def test_a_finished_run_is_recognized_with_another_engine(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_a_cluster_that_does_not_answer_is_one_line_and_costs_nothing(tmp_path: Path) -> None:
-    """No cluster is at the address. The run ends with one line and exit code 1, and nothing is charged."""
+    """If no Ray cluster is at `engine.address`, a run ends with a line on it and exit code 1, and charges nothing."""
     pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
     folder = tmp_path / "run"
     ended = call(

@@ -1,4 +1,4 @@
-"""Whole runs on features of pictures: what teachers, students, reports and the published model make of them."""
+"""Whole runs whose teachers and students learn from features of pictures in place of pixels."""
 
 import json
 import shutil
@@ -36,15 +36,15 @@ PATCHES = [
 
 @pytest.fixture
 def faces(drawn_faces: Path) -> list[str]:
-    """Returns the settings that read drawn faces: 120 private, 50 public, 50 for test."""
+    """Returns settings to read drawn faces: 120 private, 50 public and 50 test ones."""
     return ["data=celeba", f"data.root={drawn_faces}", "data.limit=120", "data.image_size=12"]
 
 
 def plan(cache: Path) -> Plan:
-    """Returns the plan of one small run on features of pictures, with kernel teachers and a low-rank student.
+    """Returns the plan of a small run on features of pictures, with kernel teachers and a low-rank student.
 
     Args:
-        cache: the folder of the cached features.
+        cache: the folder where the features are cached.
     """
     return replace(
         small_plan(),
@@ -64,9 +64,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 
 def test_report_card_and_schema_say_what_features_were_fitted_on(finished: Ended) -> None:
-    """Report, cards and schema name the features, the public pool of 60 pictures they were fitted on, and digests.
+    """The report says that features were fitted on the public pool of 60 pictures.
 
-    The card says that no private record was used.
+    Cards and schema have the digests of these pictures and of the extractor, which computes the features. The privacy
+    card says that no private record was used.
     """
     folder, report = finished
     description = report.data.features
@@ -85,9 +86,9 @@ def test_report_card_and_schema_say_what_features_were_fitted_on(finished: Ended
 
 
 def test_the_published_model_predicts_from_pixels_what_the_run_predicted(finished: Ended) -> None:
-    """The published model predicts the same from levels, from floats and from images.
+    """The published model predicts the same from pixels 0 to 255, from floats in [0, 1] and from images.
 
-    Its accuracy is that of the report.
+    Its accuracy is that of the report within 0.02.
     """
     folder, report = finished
     model = pate.load(folder / "release")
@@ -106,7 +107,7 @@ def test_the_published_model_predicts_from_pixels_what_the_run_predicted(finishe
 
 
 def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:
-    """`pate-predict` writes the same predictions for a folder of twelve pictures and for an array of them."""
+    """`pate-predict` writes the same predictions for twelve pictures in a folder as for an array of them."""
     folder, _ = finished
     levels, _ = drawn_pictures(count=12, seed=4)
     (tmp_path / "pictures").mkdir()
@@ -128,9 +129,9 @@ def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:
 
 
 def test_an_extractor_that_was_altered_is_refused(finished: Ended, tmp_path: Path) -> None:
-    """One bit of the published extractor is inverted.
+    """`pate.load` refuses a release if one bit of `extractor.safetensors` is inverted.
 
-    `pate.load` refuses the file, even if the manifest lists its new digest.
+    It does so even if the manifest has the new digest.
     """
     folder, _ = finished
     release_copy = shutil.copytree(folder / "release", tmp_path / "release")
@@ -148,10 +149,7 @@ def test_an_extractor_that_was_altered_is_refused(finished: Ended, tmp_path: Pat
 
 
 def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_path: Path) -> None:
-    """A run on features is killed at three stages, and finished.
-
-    Release, extractor and student have the bytes of a whole run.
-    """
+    """A run on features that is killed at three stages and continued ends with the bytes of an uninterrupted run."""
     folder, _ = finished
     for stop_at in ("learning", "features of", "releasing"):
         monitor = SilentMonitor(stop_at)
@@ -174,9 +172,9 @@ def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_p
 def test_the_command_gives_features_to_any_teacher(
     teacher: str, faces: list[str], tmp_path: Path
 ) -> None:
-    """`pate-train` with features of patches trains MLP or scikit-learn teachers on 49 features.
+    """`pate-train features=patches` trains MLP and scikit-learn teachers on 49 features.
 
-    The cache is beside the run.
+    The cache of the features lies beside the folder of the run.
     """
     price_settings = [
         "teacher.num_teachers=6",
@@ -199,9 +197,9 @@ def test_the_command_gives_features_to_any_teacher(
 
 
 def test_a_comparison_gives_features_to_methods(faces: list[str], tmp_path: Path) -> None:
-    """`pate-compare` with features of patches has rows of an aggregator and of `dp_gd`.
+    """`pate-compare` with features of patches has rows of `centered_votes` and of `dp_gd`.
 
-    Too many queries are refused.
+    More queries than public pictures are refused if `fewer_queries=false`.
     """
     settings = [
         "aggregators=[centered_votes]",
@@ -253,7 +251,7 @@ def test_a_comparison_gives_features_to_methods(faces: list[str], tmp_path: Path
 def test_a_mistake_is_one_line_before_anything_is_fitted(
     settings: list[str], refusal: str, faces: list[str], tmp_path: Path
 ) -> None:
-    """A run on pictures with impossible settings is refused in one line, before it writes a file."""
+    """A run on pictures refuses impossible settings in one line, before it writes a file."""
     price_settings = [
         "num_queries=40",
         "target_epsilon=500",

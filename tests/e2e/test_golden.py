@@ -1,7 +1,8 @@
-"""Golden runs: small seeded runs release, charge and report the same as in their record.
+"""Golden runs, small seeded runs, release, charge and report what `golden.json` has recorded.
 
-A change that is meant to keep all releases passes here without a new `golden.json`. A change of a price or a draw
-writes it anew by `python -m tests.e2e.golden_runs tests/e2e/golden.json`, and says so in the changelog under Privacy.
+A change that should not alter any release passes these tests with the same `golden.json`. A change of a price or a draw
+of noise needs a new one from `python -m tests.e2e.golden_runs tests/e2e/golden.json`, and an entry under Privacy in the
+changelog.
 """
 
 import json
@@ -40,7 +41,7 @@ def test_a_run_repeats_its_record(name: str, data: list[str], folder: Path) -> N
 
 
 def test_a_changed_digest_number_or_key_is_a_difference() -> None:
-    """`differences` is empty for equal records, and not for a changed digest or number, a lost entry or a new key."""
+    """`differences` finds changed digests and numbers, lost entries and new keys, and nothing in equal records."""
     golden = {"release": {"labels": "a" * 64, "weights": [1.0, 2.0]}, "ledger": [{"epsilon": 3.0}]}
     assert differences(golden, current=golden) == []
     assert differences(

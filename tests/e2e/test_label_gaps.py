@@ -1,4 +1,4 @@
-"""Runs on tables with missing and uncertain labels: by every engine, from one file or many, and refused in one line."""
+"""Runs on tables in which labels are missing or uncertain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ COMMON = ("target_epsilon=8", "seed=1", "all_records=false", "logger=none", "stu
 
 
 def _text_of_flu(part: str, chance: float, truth: int, gap: str) -> str:
-    """Returns the text of a cell of the label flu: the truth, but in about 60% of the private rows a gap, -1 or maybe.
+    """Returns the text of a cell in the label's column `flu`.
+
+    It is the label itself, but in about 60% of the private rows it is empty, -1 or "maybe".
 
     Args:
         part: the split that the row is in.
@@ -39,7 +41,11 @@ def _text_of_flu(part: str, chance: float, truth: int, gap: str) -> str:
 
 @pytest.fixture(scope="module")
 def tables_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with files of each split, the private rows also in a folder of two files and without gaps."""
+    """Returns a folder with private, public and test tables.
+
+    The private rows are also in a folder `many` of two files. Each table has a copy with zeros in place of missing
+    labels.
+    """
     folder = tmp_path_factory.mktemp("gaps")
     for part, num_rows in (("private", 900), ("public", 120), ("test", 100)):
         for name, gap in ((part, ""), (f"{part}_zeros", "0")):
@@ -85,9 +91,10 @@ def _settings(tables_folder: Path, private_name: str) -> list[str]:
 def test_masks_reach_every_engine_from_files_and_scratch(
     tables_folder: Path, tmp_path: Path, settings: tuple[str, ...], engines: tuple[str, ...]
 ) -> None:
-    """By all engines, from one file or a folder, with scratch files or none, the release has the same bytes.
+    """With missing labels, the release has the same bytes for every engine.
 
-    Zeros in place of the gaps make another release.
+    That holds for private rows in one file with scratch files, and in a folder of two files without. Zeros in place of
+    the missing labels give another release.
     """
     if "ray" in engines:
         pytest.importorskip("ray")
@@ -110,7 +117,10 @@ def test_masks_reach_every_engine_from_files_and_scratch(
 def test_a_schema_with_readings_of_uncertain_labels_serves_a_run_and_predictions(
     tables_folder: Path, tmp_path: Path
 ) -> None:
-    """`pate-schema` writes what uncertain labels mean, a run reads it, and the model reads rows with gaps."""
+    """A run reads from the file that `pate-schema` writes what uncertain labels mean.
+
+    The published model predicts for rows in which labels are missing.
+    """
     schema = tmp_path / "schema.yaml"
     succeeded(
         "schema",
@@ -161,7 +171,7 @@ def test_a_schema_with_readings_of_uncertain_labels_serves_a_run_and_predictions
 def test_uncertain_labels_without_a_reading_are_refused_in_one_line(
     tables_folder: Path, tmp_path: Path, settings: list[str], line: str
 ) -> None:
-    """A reading of uncertain labels is impossible, or there is none. Nothing is spent."""
+    """A run refuses uncertain labels if `data.uncertain` does not say what they mean, and makes no ledger."""
     arguments = [
         *_settings(tables_folder, private_name="private.csv"),
         *settings,

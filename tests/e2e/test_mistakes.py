@@ -1,4 +1,4 @@
-"""What the commands say of mistakes, and of files of others: whoever supplies a configuration runs no code by it."""
+"""What commands print about mistakes, and files of other people, whose settings must not run code."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ from tests.e2e.commands import Arguments, call, refused_command, run, succeeded
 
 
 def test_members_of_a_folder_of_ones_own_are_known(tmp_path: Path) -> None:
-    """A user's folder has an experiment `mine`. A misspelling gets it as a hint, and `--help` lists it."""
+    """A command suggests the experiment `mine` of a user's folder if it is misspelled, and `--help` lists it."""
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_text(
         "# @package _global_\n# My own: with a folder. More.\n"
@@ -28,14 +28,14 @@ def test_members_of_a_folder_of_ones_own_are_known(tmp_path: Path) -> None:
 
 
 def one_line_refusal(command: str, arguments: Arguments) -> str:
-    """Returns the refusal that a command prints, which is one line."""
+    """Returns the refusal that a command prints, and fails if it has more than one line."""
     line = refused_command(command, arguments)
     assert "\n" not in line
     return line
 
 
 def test_unknown_and_misplaced_settings_are_refused_in_one_line() -> None:
-    """`pate-account` refuses `aggregator=null` and an unknown key, in a line that begins with the setting."""
+    """`pate-account` refuses `aggregator=null` and an unknown key in one line, which begins with the setting's name."""
     for setting in ("aggregator=null", "++num_query=5"):
         assert one_line_refusal(command="account", arguments=[setting]).startswith(
             setting.strip("+").partition("=")[0]
@@ -43,11 +43,9 @@ def test_unknown_and_misplaced_settings_are_refused_in_one_line() -> None:
 
 
 def test_a_called_command_closes_no_handler_of_the_process_that_calls_it() -> None:
-    """A command is called in a process with a logging handler, and refuses its settings.
+    """A command that is called in a process with a logging handler leaves the handler open.
 
-    The handler stays open.
-
-    A closed handler may close its stream, such as the file by which pytest captures.
+    A handler that is closed may close its stream, such as the file in which pytest captures output.
     """
     closed: list[str] = []
 
@@ -117,11 +115,10 @@ def test_a_file_without_settings_is_refused_in_one_line(name: str, tmp_path: Pat
 
 
 def test_every_command_refuses_a_broken_configuration_in_one_line(tmp_path: Path) -> None:
-    """Each command refuses a file that is not UTF-8, or not YAML, in one line.
+    """Each command refuses a configuration file that is not UTF-8 or not YAML, in one line.
 
-    For a file that is not YAML, the line names the path and the number of the broken line.
-
-    `pate-train` refuses an empty file, and prints the `defaults` to write.
+    If the file is not YAML, the line has the path and the number of a line. `pate-train` refuses an empty file, and
+    prints the `defaults` to write.
     """
     mine = tmp_path / "mine.yaml"
     for name in COMMANDS:
@@ -143,7 +140,7 @@ def test_every_command_refuses_a_broken_configuration_in_one_line(tmp_path: Path
 
 
 def test_arguments_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
-    """An argument with a byte that is no UTF-8 is refused in one line, and no file is made."""
+    """An argument that is not valid UTF-8 is refused in one line, and no file is made."""
     strange = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
     for setting in (
         f"output_dir={strange}",
@@ -161,9 +158,9 @@ def test_arguments_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
 def test_refusals_in_a_sweep_are_printed_together_by_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of four jobs of a sweep, the second and the third are refused, and the other two print a price.
+    """A sweep of four jobs, of which two are refused, prints the price of the other two.
 
-    One line for each refused job names its number and setting; the last line repeats the first refusal.
+    At the end it prints a line for each refused job, with its number and setting, and the name of the first once more.
     """
     monkeypatch.chdir(tmp_path)
     outcome = call(
@@ -197,10 +194,7 @@ def folder_of(tmp_path: Path, files: dict[str, str]) -> Path:
 
 
 def test_the_command_line_overrides_files(tmp_path: Path) -> None:
-    """A user's experiment sets the engine and the number of queries.
-
-    Settings of the command line replace those of files.
-    """
+    """Settings of the command line replace those of the files in a user's folder."""
     files = {
         "engine/mine.yaml": "_target_: pate.teachers.RayEngine\naddress: auto\n",
         "experiment/s.yaml": HEAD
@@ -226,7 +220,7 @@ def test_the_command_line_overrides_files(tmp_path: Path) -> None:
 
 
 def test_a_pickled_configuration_is_not_read(tmp_path: Path) -> None:
-    """Hydra's option to run again from a pickle is refused in one line, also when abbreviated."""
+    """Hydra's option to run again from a pickle is refused in one line, in full and abbreviated."""
     for setting in ("--experimental-rerun=FILE", "--exp", "--e"):
         line = one_line_refusal(
             command="train", arguments=[setting, str(tmp_path / "config.pickle")]
@@ -237,8 +231,9 @@ def test_a_pickled_configuration_is_not_read(tmp_path: Path) -> None:
 
 
 def test_an_error_line_is_short_and_names_its_setting() -> None:
-    """Long or forbidden settings are refused in one line of under 1,100 characters, which begins with the setting's
-    name.
+    """Long or forbidden settings are refused in one line of under 1,100 characters.
+
+    The line begins with the name of the setting.
     """
     for setting, start in (
         ("+accountant.orders=[{_target_:os.system}]", ("accountant", "_target_=")),
@@ -253,7 +248,7 @@ def test_an_error_line_is_short_and_names_its_setting() -> None:
 
 @pytest.fixture(scope="module")
 def arrays(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Writes 2,000 private records in arrays, and returns the settings that name the files."""
+    """Writes arrays with 2,000 private records, and returns the settings that name the files."""
     folder = tmp_path_factory.mktemp("arrays")
     rng = np.random.default_rng(0)
     for split, num_rows in (("private", 2000), ("public", 200), ("test", 100)):
@@ -265,7 +260,10 @@ def arrays(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def test_a_plan_refused_for_noise_names_centered_votes_first(arrays: list[str]) -> None:
-    """100 teachers are too few at epsilon 1. The first remedy is centered votes of all 2,000 groups."""
+    """A plan of 100 teachers at epsilon 1, whose votes would drown in noise, is refused.
+
+    The first remedy is `experiment=centered_votes`.
+    """
     words = ["aggregator=gaussian_votes", "teacher.num_teachers=100", "target_epsilon=1"]
     line = refused_command("train", arguments=[*arrays, *words])
     assert "\nteacher.num_teachers=100: expected a release that tells something" in line
@@ -276,7 +274,10 @@ def test_a_plan_refused_for_noise_names_centered_votes_first(arrays: list[str]) 
 
 
 def test_centered_votes_are_no_remedy_under_another_adjacency(arrays: list[str]) -> None:
-    """Centered votes are priced for replaced records, so a plan for added and removed records does not name them."""
+    """The refusal of a plan with `adjacency=add_remove` does not suggest centered votes.
+
+    Their price is for replaced records.
+    """
     words = ["aggregator=gaussian_votes", "adjacency=add_remove", "teacher.num_teachers=100"]
     line = refused_command("train", arguments=[*arrays, *words, "target_epsilon=1"])
     assert "what works: " in line
@@ -286,7 +287,7 @@ def test_centered_votes_are_no_remedy_under_another_adjacency(arrays: list[str])
 def test_a_small_epsilon_is_named_where_the_data_set_the_number_of_teachers(
     arrays: list[str],
 ) -> None:
-    """One teacher per group cannot become more. The refusal begins with the epsilon, not with 2,000 teachers."""
+    """A refusal begins with the epsilon, and not with the number of teachers, if each group is a teacher."""
     words = ["experiment=centered_votes", "target_epsilon=.001"]
     line = refused_command("train", arguments=[*arrays, *words])
     assert "\ntarget_epsilon=0.001: expected a release that tells something" in line

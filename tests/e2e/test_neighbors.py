@@ -1,4 +1,4 @@
-"""Runs on two neighboring data sets, which publish the same files but for the outcome of the votes."""
+"""Runs on two neighboring data sets publish the same files, apart from what follows from the teachers' votes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ MASKS: tuple[Mapping[int, str], ...] = (
 def _write_table(
     path: Path, rows_of_changed_person: int, missing_labels: Mapping[int, str] | None = None
 ) -> None:
-    """Writes 300 people with a row each, but for one private person with `rows_of_changed_person` rows.
+    """Writes 300 people with one row each, apart from the first private person, who may have more.
 
     Args:
         path: the file.
@@ -101,9 +101,9 @@ def _published_folder(
 def test_a_private_person_with_more_rows_changes_only_votes(
     tmp_path: Path,
 ) -> None:
-    """Two runs differ in one private person, who has one row or eight.
+    """Two runs publish the same files, whether one private person has one row or eight.
 
-    They publish the same files, which are equal but for labels, student, digests and the threshold.
+    The files may differ only where they hold released labels, the student, digests and the threshold.
     """
     first = _published_folder(folder=tmp_path / "one", rows_of_changed_person=1)
     second = _published_folder(folder=tmp_path / "other", rows_of_changed_person=8)
@@ -133,7 +133,7 @@ def _known_labels(missing_labels: Mapping[int, str]) -> BoolArray:
 
 
 def _bytes_by_name(folder: Path) -> dict[str, bytes]:
-    """Returns the content of each file in a folder by its name, and of each array of an `.npz` file in it."""
+    """Returns the content of each file in a folder, and of each array in its `.npz` files, by relative path."""
     contents = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -146,7 +146,7 @@ def _bytes_by_name(folder: Path) -> dict[str, bytes]:
 
 
 def _encodings_of_mask(known: BoolArray) -> list[bytes]:
-    """Returns the bytes of a mask in several forms: whole and by label, as bytes, bits, text and row numbers."""
+    """Returns a mask and each of its columns in several forms: bytes, bits, text and row numbers, also inverted."""
     forms = []
     for array in (known, known[:, 0], known[:, 1]):
         for bits in (array, ~array):
@@ -170,10 +170,10 @@ def _encodings_of_mask(known: BoolArray) -> list[bytes]:
 def test_no_published_file_holds_the_mask_of_private_records(
     tmp_path: Path, settings: tuple[str, ...], files_of_votes: set[str]
 ) -> None:
-    """Two runs differ in which 30 private labels are missing.
+    """No published file holds the mask of known private labels, in any of several forms.
 
-    They publish the same files. Settings, price and cards are equal but for released shares of known labels, and no
-    file has one of the masks in any form.
+    A second run, in which 30 other labels are missing, publishes the same settings, price and cards, apart from noisy
+    shares of known labels.
     """
     folders = [
         _published_folder(folder=tmp_path / str(number), missing_labels=mask, settings=settings)
@@ -203,9 +203,9 @@ def test_no_published_file_holds_the_mask_of_private_records(
 
 
 def test_release_does_not_tell_whose_label_is_missing(tmp_path: Path) -> None:
-    """Two runs differ in which of two people has a missing label, which changes no vote by much.
+    """Two runs that differ in which of two people has a missing label publish the same bytes.
 
-    The noise is large and from one seed, so both publish the same bytes. The private files of the runs differ.
+    The missing label changes the votes little, and the noise is large and from the same seed.
     """
     settings = (*WORDS, "target_epsilon=.01", "allow_useless=true")
     masks: tuple[Mapping[int, str], ...] = ({0: "flu"}, {2: "flu"})

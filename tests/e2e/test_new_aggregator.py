@@ -1,4 +1,4 @@
-"""New aggregator from outside: a class, a YAML file and its cases. All commands and suites find the class."""
+"""An aggregator of a user, in a class, a YAML file and a file of cases, works with the commands and test suites."""
 
 import json
 import subprocess
@@ -53,7 +53,10 @@ DISTRIBUTIONS = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Yields a folder with the class of an aggregator, its YAML file, and its cases, once with a too small price."""
+    """Yields a folder with the class of an aggregator, its YAML file and its cases.
+
+    A second file of cases states a price that is 10% too small.
+    """
     folder = tmp_path_factory.mktemp("new")
     texts = {
         "own_votes.py": EXAMPLE.read_text() + '\nprint("own_votes was loaded")\n',
@@ -72,13 +75,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def case_file(folder: Path) -> CaseFile:
-    """Returns the file of cases of the new aggregator."""
+    """Returns the file of cases of the user's aggregator."""
     (file,) = case_files(folder=folder / "cases")
     return file
 
 
 def account(folder: Path, arguments: Arguments = ()) -> subprocess.CompletedProcess[str]:
-    """Prices a session of the own aggregator by `pate-account` with these settings."""
+    """Prices 50 queries of the user's aggregator by `pate-account` with these settings."""
     options = [
         "--config-dir",
         str(folder / "conf"),
@@ -100,7 +103,7 @@ def account(folder: Path, arguments: Arguments = ()) -> subprocess.CompletedProc
 
 
 def test_the_aggregator_is_priced_and_calibrated(folder: Path) -> None:
-    """`pate-account` prices the new aggregator by its own event, and solves its noise for epsilon 2."""
+    """`pate-account` prices a user's aggregator by its own event, and solves its noise for epsilon 2."""
     done = account(folder, arguments=["aggregator.noise_scale=400", "accountant=pure_dp"])
     answer = json.loads(done.stdout.splitlines()[-1])
     assert (answer["aggregator"]["name"], answer["aggregator"]["noise_scale"]) == (
@@ -125,9 +128,9 @@ def test_the_aggregator_is_priced_and_calibrated(folder: Path) -> None:
 def test_wrong_keys_are_refused_in_one_line(
     folder: Path,
 ) -> None:
-    """Wrong types, unknown keys and values out of range are refused in one line.
+    """Values of wrong type or range and unknown keys of a user's aggregator are refused in one line.
 
-    Without `allowed_targets` the class is refused, and its module is never imported.
+    If `allowed_targets` does not list the class, it is refused and its module is not imported.
     """
     for words, line in (
         (["aggregator.noise_scale=loud"], "aggregator.noise_scale=loud: expected a number\n"),
@@ -150,7 +153,10 @@ def test_wrong_keys_are_refused_in_one_line(
 def test_noise_is_declared_and_each_promise_kept(
     case_file: CaseFile, request: pytest.FixtureRequest
 ) -> None:
-    """The new class declares one noise field, and keeps each promise of the contract that needs no patch or folder."""
+    """A user's aggregator has one field marked as noise, and passes the suite of contract tests for aggregators.
+
+    Tests of that suite that need `monkeypatch` or `tmp_path` are left out.
+    """
     assert is_dataclass(case_file.kind)
     assert fields_marked(case_file.kind, mark="noise") == {"noise_scale"}
     (case,) = case_file.contract
@@ -170,10 +176,7 @@ def test_noise_is_declared_and_each_promise_kept(
 def test_the_verifier_finds_a_price_too_small(
     case_file: CaseFile, folder: Path, adjacency: Adjacency
 ) -> None:
-    """The verifier accepts the new aggregator's price, which is nearly attained.
-
-    It refutes a price that is 10% smaller.
-    """
+    """The verifier accepts the price of a user's aggregator, which is nearly attained, and refutes one 10% smaller."""
     (distribution,) = case_file.distributions
     verdict = verdict_of(
         distribution, small_instance=distribution.largest_instance(adjacency)

@@ -1,4 +1,4 @@
-"""Commands that the pages show: none ends in a refusal, and the parts of one's own run as they stand."""
+"""Commands that the documentation shows are not refused, and its sections on parts of one's own work as they stand."""
 
 import itertools
 import json
@@ -19,9 +19,9 @@ EXPERIMENTS = {"centered_votes": 61_629, "centered_votes_400": 400}
 
 
 def single_runs(line: str) -> Iterator[list[str]]:
-    """Yields the settings of each run of a `pate-train` line that change its price; a sweep is several runs.
+    """Yields the settings that change the price, for each run of a `pate-train` line; a sweep is several runs.
 
-    Nothing is yielded for other lines, and for runs whose data, teacher or features are set.
+    Nothing is yielded for other lines, or if the line sets data, teacher or features.
     """
     words = shlex.split(line, comments=True)
     if words[:1] != ["pate-train"] or "=" not in line:
@@ -46,7 +46,7 @@ def single_runs(line: str) -> Iterator[list[str]]:
 
 
 def documented() -> list[tuple[str, ...]]:
-    """Returns the settings of each run that README and documentation show, for runs on the default data."""
+    """Returns the settings of each run on the default data that README and documentation show."""
     texts = (block for page in PAGES for block in FENCED.findall(page.read_text(encoding="utf-8")))
     lines = (line for text in texts for line in text.replace("\\\n", " ").splitlines())
     return sorted({tuple(run) for line in lines for run in single_runs(line)})
@@ -55,7 +55,7 @@ def documented() -> list[tuple[str, ...]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", documented(), ids=" ".join)
 def test_a_documented_run_is_not_refused(settings: tuple[str, ...]) -> None:
-    """`pate-account` prices the settings of a run that a page shows, and does not refuse them."""
+    """`pate-account` prices the settings of each run that a page shows."""
     succeeded("account", arguments=settings)
 
 
@@ -72,9 +72,9 @@ SECTIONS = {
 def test_a_section_works_as_it_stands(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A section of your-own-data.md is followed literally: its files are written, and its command run.
+    """If the files of a section of your-own-data.md are written and its command is run, the student learns.
 
-    The student has an accuracy above 0.5.
+    Its accuracy is above 0.5.
     """
     files = dict(_FILE.findall(SECTIONS[part]))
     assert len(files) == 2

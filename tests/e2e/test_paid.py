@@ -1,4 +1,4 @@
-"""A charge and its release are one: whatever is killed, copied or damaged, nothing is drawn that is not charged."""
+"""The ledger holds a release together with its charge, whenever a run is killed, copied or damaged."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def plan_of(name: str) -> Plan:
 
 @pytest.fixture(scope="module", params=RUNS)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Trains one of the `RUNS`; returns its name, its folder and its epsilon."""
+    """Trains one of the `RUNS`; returns its name, folder and epsilon."""
     folder = tmp_path_factory.mktemp("run") / "out"
     return (
         request.param,
@@ -91,7 +91,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def copy_without_report(folder: Path, copy_folder: Path) -> Path:
-    """Copies a finished run in the state before its report, and returns the copy's folder."""
+    """Copies a finished run without its report, as if it had been killed before; returns the copy's folder."""
     shutil.copytree(folder, copy_folder)
     for name in ("report.json", "report.html", "manifest.json"):
         (copy_folder / name).unlink()
@@ -99,7 +99,7 @@ def copy_without_report(folder: Path, copy_folder: Path) -> Path:
 
 
 def copy_with_ledger(folder: Path, copy_folder: Path) -> Path:
-    """Copies a finished run in the state before its report, together with its ledger."""
+    """Copies a finished run without its report, together with its ledger."""
     copy_without_report(folder, copy_folder)
     shutil.copy(ledger_beside(folder), ledger_beside(run_folder=copy_folder))
     place = LedgerPlace.read(RunFolder(path=copy_folder))
@@ -119,16 +119,16 @@ def num_charges(ledger: Path) -> int:
 
 
 class Killed(BaseException):
-    """An exception that ends a process at once, as `kill -9` does: no handler of the run catches it."""
+    """An exception that no handler of the run catches, so that the run ends at once as by `kill -9`."""
 
 
 def kill_at(patch: pytest.MonkeyPatch, commit_number: int, *, is_committed: bool) -> None:
-    """Raises `Killed` at a commit of the run's store, before or after the commit.
+    """Makes the ledger's store raise `Killed` at a commit.
 
     Args:
-        patch: the replacement of the store's methods.
-        commit_number: the number of commits that succeed before.
-        is_committed: True to end after the commit was written, False to end before.
+        patch: replaces the methods of the store.
+        commit_number: how many commits succeed before.
+        is_committed: True to raise after the commit was written, False to raise before.
     """
     insert = Store._insert
     commit = Store.commit
@@ -171,10 +171,9 @@ def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A run is killed at each commit of its ledger in turn, before or after the commit is written.
+    """A run that is killed before its first commit to the ledger, or after each commit in turn, is charged once.
 
-    Each time, the ledger has both a part of the release and its charge, or neither. Committed parts never change, and
-    one charge remains.
+    After each kill the ledger has parts of the release and the charge, or neither. Parts that it has never change.
     """
     path = tmp_path / ("all.db" if is_ledger_named else "ledger.db")
     plan = replace(plan_of(name), ledger=path if is_ledger_named else None)
@@ -213,7 +212,10 @@ def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
 def test_noise_has_no_secret_on_disk_and_is_drawn_afresh(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run is killed twice before its first commit. The two draws differ, and no file holds the noise or its seed."""
+    """A run that is killed before its first commit draws other noise when continued.
+
+    No file of the run has "noise" in its name, and the only secret on disk is the one of training.
+    """
     folder = tmp_path / "run"
     drawn = list[bytes]()
 
@@ -233,10 +235,7 @@ def test_noise_has_no_secret_on_disk_and_is_drawn_afresh(
 def test_no_result_is_shown_before_it_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A session is killed before its second round is committed.
-
-    The monitor has shown one round, as many as the ledger has.
-    """
+    """A session that is killed before its second round is committed has shown only the first round."""
     folder = tmp_path / "run"
     monitor = SilentMonitor()
     with monkeypatch.context() as patch, pytest.raises(Killed):
@@ -249,9 +248,9 @@ def test_no_result_is_shown_before_it_is_committed(
 def test_a_round_is_released_around_one_sum_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run in rounds is copied after its first commits; original and copy go on, with ledgers of their own.
+    """A run that is killed between rounds and its copy, continued with two ledgers, draw different noise.
 
-    Only what was committed before is equal; each draws its own noise later. The same noise around two sums would
+    Only the two parts that were committed before the copy are equal. The same noise around two different sums would
     disclose their difference.
     """
     folder = tmp_path / "here" / "run"
@@ -278,7 +277,7 @@ def test_a_round_is_released_around_one_sum_only(
 def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path) -> None:
     """Copies of a run with a common ledger have one release and one charge.
 
-    With `redraw=true` each copy draws another, and is charged.
+    With `redraw=true` each copy draws a release of its own, which is charged.
     """
     ledger = tmp_path / "all.db"
     plan = replace(plan_of(name), ledger=ledger)
@@ -303,9 +302,9 @@ def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path)
 def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
     name: str, tmp_path: Path
 ) -> None:
-    """Two copies draw different releases with ledgers of their own.
+    """Two copies of a run that drew different releases, with two ledgers, are two charges in a third ledger.
 
-    A third ledger is then charged once for each of them, and the releases stay.
+    Their releases do not change.
     """
     run_until(plan_of(name), folder=tmp_path / "a" / "run", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
@@ -325,7 +324,7 @@ def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
 def test_a_committed_release_is_written_again_for_free(
     is_release_lost: bool, run: Run, tmp_path: Path
 ) -> None:
-    """A run lacks its report, and perhaps its release. It writes both again, with the same bytes and no new charge."""
+    """A run that lost its report, or report and release, writes them again with the same bytes and no new charge."""
     name, finished_folder, epsilon = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
     if is_release_lost:
@@ -337,11 +336,9 @@ def test_a_committed_release_is_written_again_for_free(
 
 
 def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
-    """A run without its release draws again by `redraw=true`.
+    """A run that lost its release and has `redraw=true` draws another one, for the price of two draws.
 
-    The release differs, the price is that of two draws, and the ledger has two charges.
-
-    A ledger with one charge is then refused.
+    The ledger has two charges. If it is replaced with the ledger of one charge, the run is refused.
     """
     name, finished_folder, epsilon = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
@@ -381,7 +378,7 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path: Path) -> None:
-    """A seeded run in two folders has one release and one charge, even if one draws again by `redraw=true`."""
+    """Seeded runs in two folders have one release and one charge, even with `redraw=true`."""
     plan = replace(plan_of(name="rounds"), seed=3, redraw=True)
     report = train(plan, output_dir=tmp_path / "a")
     train(plan, output_dir=tmp_path / "b")
@@ -395,13 +392,13 @@ def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path:
 
 
 class Damage(Protocol):
-    """A function that damages the ledger of the run in a folder, whose plan is `plan_of(name)`."""
+    """A function that damages the ledger of the run in a folder; `name` is the run's name in `RUNS`."""
 
     def __call__(self, folder: Path, name: str) -> None: ...
 
 
 def damage_by_sql(statement: str) -> Damage:
-    """Returns a damage that executes an SQL statement in the ledger, after its triggers are dropped."""
+    """Returns a function that drops the triggers of a ledger, and then executes an SQL statement in it."""
 
     def damage(folder: Path, name: str) -> None:
         db = sqlite3.connect(ledger_beside(folder))
@@ -415,7 +412,7 @@ def damage_by_sql(statement: str) -> Damage:
 
 
 def damage_by_other_run(change_plan: Callable[[Plan], Plan]) -> Damage:
-    """Returns a damage that replaces the ledger by that of another run, whose plan is changed."""
+    """Returns a function that replaces the ledger with that of another run, whose plan is changed."""
 
     def damage(folder: Path, name: str) -> None:
         other = folder.parent / "other" / "run"
@@ -426,7 +423,7 @@ def damage_by_other_run(change_plan: Callable[[Plan], Plan]) -> Damage:
 
 
 def flip_bit(folder: Path, name: str) -> None:
-    """Inverts one bit in the price of the last charge of a run's ledger."""
+    """Inverts one bit in the text of an event in a run's ledger."""
     content = bytearray(ledger_beside(folder).read_bytes())
     position = content.rfind(b"noise_multiplier")
     if position < 0:
@@ -441,17 +438,17 @@ def remove_ledger(folder: Path, name: str) -> None:
 
 
 def empty_ledger(folder: Path, name: str) -> None:
-    """Leaves a ledger of a run without a byte."""
+    """Makes the ledger of a run empty."""
     ledger_beside(folder).write_bytes(b"")
 
 
 def cut_ledger(folder: Path, name: str) -> None:
-    """Cuts a ledger of a run off after 6,000 bytes."""
+    """Cuts the ledger of a run off after 6,000 bytes."""
     os.truncate(ledger_beside(folder), 6000)
 
 
 def write_text_in_ledger(folder: Path, name: str) -> None:
-    """Replaces a ledger of a run by lines of text."""
+    """Replaces the ledger of a run with lines of text."""
     ledger_beside(folder).write_text("charges\n" * 1000)
 
 
@@ -478,9 +475,9 @@ DAMAGES: dict[str, Damage] = {
 @pytest.mark.parametrize("run", ["session"], indirect=True)  # whose ledger holds most
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_run_continues_with_its_own_ledger_alone(run: Run, damage: str, tmp_path: Path) -> None:
-    """The ledger of an unfinished run is damaged or exchanged.
+    """An unfinished run is refused if its ledger is missing, damaged or another run's.
 
-    The run is refused under the ledger's name, writes no report, and leaves the release as it is.
+    The refusal names the ledger. No report is written, and the release does not change.
     """
     name, finished_folder, _ = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
@@ -498,10 +495,7 @@ def test_a_run_continues_with_its_own_ledger_alone(run: Run, damage: str, tmp_pa
 def test_a_ledger_changed_during_training_is_noticed_before_the_report(
     tmp_path: Path,
 ) -> None:
-    """A charge is removed from the ledger while models are trained.
-
-    The run is refused before it writes a report or card.
-    """
+    """A run is refused before it writes report or card if a charge is removed from its ledger during training."""
     folder = tmp_path / "out"
 
     class Damaging(SilentMonitor):
@@ -518,7 +512,7 @@ def test_a_ledger_changed_during_training_is_noticed_before_the_report(
 
 @pytest.mark.parametrize("run", ["labels"], indirect=True)
 def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path) -> None:
-    """The labels of an unfinished run's release are inverted. The run refuses the file."""
+    """An unfinished run refuses its file release.npz if the labels in it are inverted."""
     name, finished_folder, _ = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
     path = folder / "release" / "release.npz"
@@ -533,7 +527,7 @@ def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path)
 
 
 class Unpaid(GaussianVotes):
-    """An aggregator that draws its release without the run's record, and so charges nothing to the ledger."""
+    """An aggregator that draws its release without the record it is given, so that the ledger gets no charge."""
 
     def release(
         self, votes: VoteSource, rng: np.random.Generator, record: ReleaseRecord
@@ -542,7 +536,7 @@ class Unpaid(GaussianVotes):
 
 
 class Underpaid(GaussianVotes):
-    """An aggregator that draws and records with less noise than its own event states."""
+    """An aggregator that draws with less noise than its event states, and charges that event."""
 
     def release(
         self, votes: VoteSource, rng: np.random.Generator, record: ReleaseRecord
@@ -554,9 +548,9 @@ class Underpaid(GaussianVotes):
 def test_an_aggregator_that_bypasses_its_record_releases_nothing(
     aggregator_class: type[GaussianVotes], tmp_path: Path
 ) -> None:
-    """An aggregator draws without the record of the run, or with less noise than its event states.
+    """A run refuses an aggregator that draws without the given record, or with less noise than its event states.
 
-    The run refuses its class, and releases nothing.
+    No release is written.
     """
     folder = tmp_path / "run"
     with refused_parameter("aggregator", value=aggregator_class.__name__):
@@ -565,7 +559,7 @@ def test_an_aggregator_that_bypasses_its_record_releases_nothing(
 
 
 def test_a_run_that_was_killed_does_not_go_on_with_another_aggregator(tmp_path: Path) -> None:
-    """A run is killed before its release. The next run with another clip in the same folder is refused."""
+    """A run that was killed before its release is refused if it is continued with another clip of votes."""
     plan = replace(small_plan(), aggregator=ClippedVotes(noise_std=5.0, vote_clip=4))
     run_until(plan, folder=tmp_path / "run", stage="releasing")
     other = replace(plan, aggregator=ClippedVotes(noise_std=5.0, vote_clip=1))

@@ -1,4 +1,4 @@
-"""One staircase: at a seed `pate-train`, `pate-compare` and `PATEClassifier` give the same release and student."""
+"""With equal seeds, `pate-train`, `pate-compare` and `PATEClassifier` give the same release and student."""
 
 import warnings
 from collections.abc import Callable
@@ -53,7 +53,7 @@ DELTA = 1e-5
 
 
 def small_images() -> Dataset:
-    """Returns noisy images of squares and bars, 16 x 16 pixels, with more public samples than queries."""
+    """Returns noisy images of squares and bars, `[400, 3, 16, 16]`, with more public samples than queries."""
     rng = np.random.default_rng(3)
     inputs = rng.random((400, 3, 16, 16), dtype=np.float32) / 2
     labels = rng.random((400, 2)) < 0.5
@@ -70,7 +70,7 @@ def small_images() -> Dataset:
 
 
 def run_comparison(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
-    """Runs the stages of a comparison on a plan with its seed; returns the bytes of its release, and its student."""
+    """Runs a plan by the stages of a comparison; returns the bytes of its release, and its student."""
     method = PATEMethod(
         name="m",
         aggregator=plan.aggregator,
@@ -102,7 +102,7 @@ def run_comparison(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
 
 
 def names_in(data: Dataset, num_queries: int) -> PublicNames:
-    """Returns the published names of the labels and of the first queries."""
+    """Returns the names of the labels, and of the first `num_queries` public samples, as a release states them."""
     return PublicNames(data.published_ids[:num_queries], data.label_names)
 
 
@@ -133,9 +133,9 @@ def test_train_and_compare_release_the_same_for_every_aggregator(name: str, tmp_
 def test_train_and_compare_agree_for_teachers_that_read_records(
     teacher: Voter, num_teachers: int | None, tmp_path: Path
 ) -> None:
-    """For kernel and convex teachers, `pate-train` and `pate-compare` give the same release and student at a seed.
+    """With kernel and convex teachers, `pate-train` and `pate-compare` give the same release and student at a seed.
 
-    `num_teachers` is None for one teacher for each group.
+    If `num_teachers` is None, each group of records is a teacher.
     """
     require_parity(
         replace(
@@ -161,9 +161,9 @@ STUDENTS: dict[str, Callable[[], Student]] = {
 
 @pytest.mark.parametrize("name", names_in_config_group("student"))
 def test_a_run_and_its_stages_train_the_same_student(name: str, tmp_path: Path) -> None:
-    """Each shipped student, trained on pictures, is the same in `pate-train` and `pate-compare` at a seed.
+    """With equal seeds, each shipped student learns the same from pictures in `pate-train` and `pate-compare`.
 
-    Students of pictures learn from public samples that were not asked, too.
+    Convolutional students also learn from public samples that were not among the queries.
     """
     plan = replace(
         seeded_plan(GaussianVotes(noise_std=1.0)),
@@ -188,7 +188,7 @@ def test_a_run_and_its_stages_train_the_same_student(name: str, tmp_path: Path) 
     ],
 )
 def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) -> None:
-    """With the same teachers and seed, `PATEClassifier` and `pate-train` write the same bytes of a release."""
+    """With equal teachers and seed, `PATEClassifier` and `pate-train` write the same bytes of release.npz."""
     folder = tmp_path / "run"
     data = small_dataset()
     aggregator = shipped_aggregator(name)
@@ -216,10 +216,10 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
 
 
 def test_the_classifier_passes_a_prior_to_the_aggregator() -> None:
-    """`PATEClassifier` gives a charged aggregator the predictions of its student as prior, so that the session lasts
-    longer.
+    """`PATEClassifier` passes the predictions of its student to `NotPriorTopK` as prior, which saves budget.
 
-    It asks more queries than a session without a prior, in which every query after the first 20 is a hit.
+    A session is charged only for queries whose answer differs from the prior. The classifier asks more queries than a
+    session without a prior, in which every query after the first 20 differs.
     """
     data = small_dataset()
     aggregator = NotPriorTopK(
@@ -251,10 +251,7 @@ def test_the_classifier_passes_a_prior_to_the_aggregator() -> None:
 
 
 def test_a_comparison_refuses_inputs_that_do_not_suit_the_student(tmp_path: Path) -> None:
-    """A student of pictures is compared on plain numbers.
-
-    It is refused under the shape of the inputs, before any ensemble is trained.
-    """
+    """A comparison refuses a student of pictures on data that are no pictures, before it trains any teacher."""
     plan = replace(
         seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), student=CNNStudent(device="cpu")
     )

@@ -1,4 +1,4 @@
-"""From pictures, as cartoons or as they are found in the wild, and from arrays, to predictions by label name."""
+"""Runs on pictures, such as copies of CelebA, and on arrays publish models that predict labels by name."""
 
 import csv
 import json
@@ -30,9 +30,9 @@ SMALL = [
 
 
 def draw(folder: Path, num_pictures: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray]]:
-    """Writes random pictures, and returns the name and the labels of each.
+    """Writes random pictures to a folder, and returns the file name and the labels of each.
 
-    Red and green are bright where the label of this color is true.
+    The red channel is bright if the first label is true, the green one if the second is.
     """
     folder.mkdir(parents=True)
     pictures = []
@@ -46,10 +46,10 @@ def draw(folder: Path, num_pictures: int, rng: np.random.Generator) -> list[tupl
 
 
 def test_pictures_in_a_folder(tmp_path: Path) -> None:
-    """A run on a folder of pictures with labels in CSV publishes a model.
+    """A run on a folder of pictures, with labels in a CSV file, publishes a model of pictures.
 
-    `pate-predict` finds the labels of new pictures for over 90%, the same as the loaded model. A table in place of
-    pictures is refused.
+    `pate-predict` finds over 90% of the labels of new pictures, and agrees with the model that `pate.load` returns. It
+    refuses a table in place of pictures.
     """
     rng = np.random.default_rng(0)
     pictures = draw(folder=tmp_path / "pictures", num_pictures=500, rng=rng)
@@ -106,7 +106,7 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
 
 
 def test_arrays_in_files(tmp_path: Path) -> None:
-    """A run on `.npz` files publishes a model. `pate-predict` finds the labels of a new array for over 80%."""
+    """A run on `.npz` files publishes a model with which `pate-predict` finds over 80% of the labels of a new array."""
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((6, 2))
     for split, count in (("private", 900), ("public", 90), ("test", 60), ("new", 30)):
@@ -139,7 +139,7 @@ NUM_QUERIES = 15
 def test_cartoons_run_and_the_report_says_that_they_are_synthetic(
     drawn_faces: Path, tmp_path: Path
 ) -> None:
-    """A run on drawn faces in the form of CelebA reports 40 labels and data that are not real."""
+    """The report of a run on drawn faces, in the format of CelebA, states 40 labels and that the data are synthetic."""
     data = CelebA(drawn_faces, image_size=12, limit=120)
     report = train(
         replace(small_plan(), load_dataset=data.load, num_queries=NUM_QUERIES),
@@ -154,9 +154,9 @@ def test_cartoons_run_and_the_report_says_that_they_are_synthetic(
 
 
 def test_the_command_on_a_copy_as_it_is_found_in_the_wild(tmp_path: Path) -> None:
-    """`pate-train` reads a copy of CelebA as CSV, with a photograph missing and no identities.
+    """`pate-train` reads a copy of CelebA with CSV files, even if a photograph is missing, and prints one warning.
 
-    One line warns. The cache goes elsewhere, and no path is published.
+    The cache lies where `data.cache=` says, and no local path is published.
     """
     root = tmp_path / "private-place"
     cache = tmp_path / "private-cache"

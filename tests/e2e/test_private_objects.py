@@ -1,4 +1,4 @@
-"""The page of a run says where private objects end: with `train`."""
+"""Private records are in memory no longer than `train` runs, as its docstring says."""
 
 import gc
 import weakref
@@ -14,7 +14,7 @@ from tests.e2e.small_run import SilentMonitor, small_plan
 
 @pytest.mark.slow
 def test_no_object_holds_private_records_after_a_run(tmp_path: Path) -> None:
-    """After `train` has returned, no object keeps the data set, its private split or the private inputs alive."""
+    """After `train` has returned, nothing keeps the data set, its private split or the private inputs in memory."""
     plan = small_plan()
     private_objects: list[weakref.ref] = []
 

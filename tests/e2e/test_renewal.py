@@ -1,4 +1,4 @@
-"""Renewal: a run that starts from the release of other people, what it publishes, and which releases it refuses."""
+"""A run that renews a student starts from the release of an earlier cohort, whose people are others."""
 
 import json
 import shutil
@@ -26,11 +26,11 @@ EPSILON = 2.0
 
 @dataclass(frozen=True)
 class Renewed:
-    """Two runs in one folder: the first cohort, and the second one, which starts from the first one's release.
+    """Two runs in one folder: one on a first cohort, and one on a second, which starts from the first release.
 
     Attributes:
         folder: the folder that holds data, ledger and both runs.
-        settings: the settings of the data but for the private file.
+        settings: the settings of both runs; those of private file, ledger and output are added by `arguments`.
     """
 
     folder: Path
@@ -62,7 +62,7 @@ class Renewed:
 def write_records(
     path: Path, num_rows: int, first_id: int, label_names: tuple[str, ...] = NAMES
 ) -> None:
-    """Writes a file of records of one population, whose ids and groups count from `first_id`."""
+    """Writes records of one population, whose ids and groups count upward from `first_id`."""
     rng = np.random.default_rng(first_id)
     inputs = rng.standard_normal((num_rows, NUM_INPUTS)).astype(np.float32)
     weights = np.random.default_rng(0).standard_normal((NUM_INPUTS, len(label_names)))
@@ -75,7 +75,7 @@ def write_records(
 
 @pytest.fixture(scope="module")
 def renewed(tmp_path_factory: pytest.TempPathFactory) -> Renewed:
-    """Runs both cohorts."""
+    """Runs both cohorts, the second from the release of the first."""
     folder = tmp_path_factory.mktemp("renewal")
     write_records(path=folder / "first.npz", num_rows=NUM_PRIVATE, first_id=0)
     write_records(path=folder / "second.npz", num_rows=NUM_PRIVATE, first_id=10_000)
@@ -113,7 +113,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def test_each_cohort_pays_once(renewed: Renewed) -> None:
-    """The ledger has an account for each cohort, and each is charged the epsilon of its own release."""
+    """The ledger has an account for each cohort, with one charge: the epsilon of that cohort's release."""
     digests = [
         (run / "private.sha256").read_text().strip() for run in (renewed.first, renewed.second)
     ]
@@ -123,7 +123,7 @@ def test_each_cohort_pays_once(renewed: Renewed) -> None:
 
 
 def test_the_second_release_tells_more_than_the_first(renewed: Renewed) -> None:
-    """The second student is better, and its moments have about half of the variance."""
+    """The second student has the higher score, and its released moments have under 0.6 of the first's variance."""
     scores = [
         read_json(path=run / "report.json")["student"]["mean_average_precision"]
         for run in (renewed.first, renewed.second)
@@ -138,7 +138,10 @@ def test_the_second_release_tells_more_than_the_first(renewed: Renewed) -> None:
 
 @pytest.mark.slow
 def test_what_is_published_states_where_the_student_started(renewed: Renewed) -> None:
-    """Card, `privacy.json` and dossier name the earlier release by its digest, with its price, and no path."""
+    """Card, `privacy.json` and dossier of the second run have the digest of the first release.
+
+    `privacy.json` also has its price. The path of the first run is in no published file.
+    """
     digest = file_digest(path=renewed.first / "release" / MANIFEST, remedy="")
     release = renewed.second / "release"
     start = read_json(path=release / "privacy.json")["start"]
@@ -156,7 +159,7 @@ def test_what_is_published_states_where_the_student_started(renewed: Renewed) ->
 def test_a_killed_renewal_goes_on_with_the_same_bytes(
     renewed: Renewed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that is killed after three rounds, and called again, leaves the release of one that was not."""
+    """A run that starts from a release, killed after three rounds and called again, writes the same release.npz."""
     start = f"start={renewed.first / 'release'}"
     # a ledger of its own, in which nobody has drawn this noise
     ledger = f"ledger={tmp_path / 'ledger.db'}"
@@ -174,7 +177,7 @@ def test_a_killed_renewal_goes_on_with_the_same_bytes(
 
 @pytest.mark.slow
 def test_people_of_the_earlier_cohort_are_refused(renewed: Renewed, tmp_path: Path) -> None:
-    """A cohort with ten people of the first one is refused, also by a ledger that nobody has named."""
+    """A second cohort that includes ten people of the first is refused, and the line says how many the ledger knows."""
     write_records(
         path=renewed.folder / "mixed.npz", num_rows=NUM_PRIVATE, first_id=NUM_PRIVATE - 10
     )
@@ -191,7 +194,7 @@ def test_people_of_the_earlier_cohort_are_refused(renewed: Renewed, tmp_path: Pa
 
 @pytest.mark.slow
 def test_people_of_both_cohorts_pay_the_sum(renewed: Renewed, tmp_path: Path) -> None:
-    """`new_account=true` lets people of the first cohort in, and says what both releases cost them together."""
+    """With `new_account=true` a cohort may include people of an earlier one; a line states their total epsilon."""
     write_records(path=tmp_path / "mixed.npz", num_rows=NUM_PRIVATE, first_id=NUM_PRIVATE - 5)
     ledger = tmp_path / "ledger.db"
     shutil.copy(renewed.folder / "ledger.db", ledger)
@@ -222,23 +225,23 @@ def without_moments(arrays: dict[str, Any]) -> None:
 
 
 def with_nan(arrays: dict[str, Any]) -> None:
-    """Puts a NaN into the moments."""
+    """Puts a NaN into the released moments."""
     arrays["moments"][0, 0] = np.nan
 
 
 def with_zero_variance(arrays: dict[str, Any]) -> None:
-    """Makes one variance 0."""
+    """Makes the variance of one moment 0."""
     arrays["moment_variances"][0, 0] = 0
 
 
 def with_few_features(arrays: dict[str, Any]) -> None:
-    """Leaves out the last feature."""
+    """Removes the moments of the last feature."""
     arrays["moments"] = arrays["moments"][:-1]
     arrays["moment_variances"] = arrays["moment_variances"][:-1]
 
 
 def copy_of_release(renewed: Renewed, folder: Path, change_arrays: Change) -> Path:
-    """Returns a copy of the first release with changed arrays, and the digests of the changed file."""
+    """Returns a copy of the first release with changed arrays and a manifest that fits them."""
     release_folder = folder / "release"
     shutil.copytree(renewed.first / "release", release_folder)
     with np.load(release_folder / "release.npz") as stored:
@@ -265,7 +268,10 @@ def copy_of_release(renewed: Renewed, folder: Path, change_arrays: Change) -> Pa
 def test_a_release_with_wrong_moments_is_refused(
     change_arrays: Change, words: str, renewed: Renewed, tmp_path: Path
 ) -> None:
-    """Moments that are missing, not finite or of another shape end the run before anything is spent."""
+    """A run refuses to start from a release whose moments are missing, not finite or of another shape.
+
+    No folder is made.
+    """
     release = copy_of_release(renewed, folder=tmp_path, change_arrays=change_arrays)
     line = refused_command(
         "train",
@@ -279,7 +285,7 @@ def test_a_release_with_wrong_moments_is_refused(
 
 @pytest.mark.slow
 def test_an_altered_release_is_refused(renewed: Renewed, tmp_path: Path) -> None:
-    """A file that is not the one in the manifest is refused."""
+    """A run refuses to start from a release with a file that differs from its digest in the manifest."""
     release = copy_of_release(renewed, folder=tmp_path, change_arrays=with_nan)
     shutil.copy(renewed.first / "release" / MANIFEST, release / MANIFEST)
     line = refused_command(
@@ -293,7 +299,7 @@ def test_an_altered_release_is_refused(renewed: Renewed, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_other_labels_are_named(renewed: Renewed, tmp_path: Path) -> None:
-    """A release of other labels is refused with the names that differ."""
+    """A run refuses to start from a release with other labels, and names those that differ."""
     names = ("flu", "cough", "fever", "gout")
     for name in ("private", "public", "test"):
         write_records(
@@ -325,7 +331,7 @@ def test_other_labels_are_named(renewed: Renewed, tmp_path: Path) -> None:
 def test_a_start_that_nothing_reads_is_refused(
     setting: str, words: str, renewed: Renewed, tmp_path: Path
 ) -> None:
-    """One matrix of votes and other aggregators have no start, and a folder has to be there."""
+    """`start=` is refused for votes in one round, for other aggregators, and if the folder does not exist."""
     arguments = renewed.arguments(cohort="second", output=tmp_path / "run", settings=["seed=6"])
     arguments = [f"start={renewed.first / 'release'}", *arguments]
     replaced = setting.partition("=")[0]

@@ -1,4 +1,4 @@
-"""Whole runs are recorded, and replayed on neighboring data with the same releases: nothing else may differ."""
+"""Runs on two neighboring data sets that are made to draw the same releases must not differ in anything they show."""
 
 import bz2
 import csv
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.slow
 
 
 class Writer(Protocol):
-    """A function that writes data into a folder, or the neighboring data, and returns the settings that name them."""
+    """A function that writes data or a neighboring data set, and returns the settings that name the files."""
 
     def __call__(self, folder: Path, is_neighbor: bool) -> list[str]: ...
 
@@ -55,12 +55,15 @@ OWNERS = "constant|^(prior|majority-vote student) |private records( of|$)|^data.
 
 
 def is_owners(line: str) -> bool:
-    """Returns True for a printed line that is for the owner of the data alone, or shows a time or a folder."""
+    """Returns True if a printed line is for the owner alone, or has a time or a folder in it."""
     return re.search(OWNERS, line) is not None
 
 
 def write_arrays(folder: Path, is_neighbor: bool, *, images: bool = False) -> list[str]:
-    """Writes arrays of 260 private groups, of which one has other labels, far inputs and more rows in the neighbor."""
+    """Writes arrays of 260 private groups.
+
+    In the neighboring data set, one of the groups has other labels, far inputs and more rows.
+    """
     rng = np.random.default_rng(0)
     shape = (1, 16, 16) if images else (5,)
     sizes = {"private": 260, "public": 60, "test": 60}
@@ -97,7 +100,10 @@ def write_images(folder: Path, is_neighbor: bool) -> list[str]:
 
 
 def write_table(folder: Path, is_neighbor: bool) -> list[str]:
-    """Writes a table with numbers, words, dates and gaps; the neighbor's first person has values like nobody else's."""
+    """Writes a table with numbers, words, dates and gaps.
+
+    In the neighboring data set, the first person has values like nobody else's.
+    """
     rng = np.random.default_rng(0)
     rows = []
     for person in range(330):
@@ -126,7 +132,10 @@ def write_table(folder: Path, is_neighbor: bool) -> list[str]:
 
 
 def write_gap(folder: Path, is_neighbor: bool) -> list[str]:
-    """Writes the table of `write_table`, in whose neighbor one private person lacks a label that nobody else lacks."""
+    """Writes the table of `write_table`.
+
+    In the neighboring data set, one private person lacks a label that everybody else has.
+    """
     words = write_table(folder, is_neighbor=False)
     if is_neighbor:
         table = folder / "all.csv"
@@ -195,7 +204,10 @@ def write_faces(folder: Path, is_neighbor: bool) -> list[str]:
 
 
 def write_wordnet(folder: Path, is_neighbor: bool) -> list[str]:
-    """Writes a small part of WordNet-40; one private family has far inputs, other labels and a further synset."""
+    """Writes a small part of WordNet-40.
+
+    In the neighboring data set, one private family of synsets has far inputs, other labels and one more synset.
+    """
     with np.load(embedded.ARCHIVE) as arrays:
         parts = dict(arrays)
     ends = np.append(0, np.cumsum(parts["split_sizes"]))
@@ -231,7 +243,10 @@ def write_wordnet(folder: Path, is_neighbor: bool) -> list[str]:
 
 
 def write_digits(folder: Path, is_neighbor: bool) -> list[str]:
-    """Writes the digits of scikit-learn; those of one private pool are black and have other labels in the neighbor."""
+    """Writes the digits of scikit-learn.
+
+    In the neighboring data set, the digits of one private pool are black and have other labels.
+    """
     pixels, digits = load_digits(return_X_y=True)
     if is_neighbor:
         pool = np.random.default_rng(0).permutation(len(digits))[:12]
@@ -242,7 +257,7 @@ def write_digits(folder: Path, is_neighbor: bool) -> list[str]:
 
 
 def write_hub_folder(folder: Path, is_neighbor: bool) -> list[str]:
-    """Writes the arrays of `write_arrays` as a saved data set of Hugging Face."""
+    """Writes the arrays of `write_arrays` as a data set in the format that Hugging Face saves."""
     datasets = pytest.importorskip("datasets")
     datasets.disable_progress_bars()  # of the writing here, which show times
     write_arrays(folder, is_neighbor)
@@ -264,7 +279,7 @@ def write_hub_folder(folder: Path, is_neighbor: bool) -> list[str]:
 
 
 def use_embedded_files(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Makes the data sets that need no file of a user read the files that a writer left in a folder."""
+    """Makes the data sets that come with packages read their files from a folder instead."""
     if (folder / "wordnet40.npz").exists():
         patch.setattr(embedded, "ARCHIVE", folder / "wordnet40.npz")
         patch.setattr(embedded, "GLOSSES", folder / "glosses.txt.bz2")
@@ -347,7 +362,10 @@ KINDS = {
 
 @contextmanager
 def releases_through(release_tape: ReleaseTape) -> Iterator[None]:
-    """Sends each part that a run releases through a tape, which hands out the frozen parts in the second run."""
+    """Sends each part that a run releases through a tape.
+
+    The tape stores the parts of the first run, and hands them out in the second run.
+    """
     release_part = LedgerRecord.part
     draw_scores = ScoreCharge._draw
 
@@ -376,7 +394,7 @@ def releases_through(release_tape: ReleaseTape) -> Iterator[None]:
 
 
 def replay_on_neighbor(write_data: Writer, settings: Sequence[str], folder: Path) -> Replay[Any]:
-    """Runs `pate-train` on data and, with the same releases, on a neighbor; returns what differs else."""
+    """Runs `pate-train` on data, then with the same releases on a neighboring data set; returns what differs."""
 
     def run(is_neighbor: bool, release_tape: ReleaseTape) -> Path:
         data_folder = folder / ("neighbor" if is_neighbor else "data")
@@ -402,7 +420,7 @@ def replay_on_neighbor(write_data: Writer, settings: Sequence[str], folder: Path
 
 
 def test_every_experiment_and_kind_of_data_is_replayed() -> None:
-    """A new experiment or kind of data needs a run here."""
+    """Each experiment and each kind of data in `conf/` has a run in `RUNS`."""
     words = {word for _, settings in RUNS.values() for word in settings}
     assert {f"experiment={path.stem}" for path in CONF.glob("experiment/*.yaml")} <= words
     kinds = {path.stem for path in CONF.glob("data/*.yaml")}
@@ -411,14 +429,14 @@ def test_every_experiment_and_kind_of_data_is_replayed() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_writer_names_its_kind_of_data(kind: str, tmp_path: Path) -> None:
-    """The run that stands for a kind of data reads that kind."""
+    """The run that `KINDS` names for a kind of data reads data of that kind."""
     write_data, _ = RUNS[KINDS[kind]]
     assert f"data={kind}" in write_data(folder=tmp_path, is_neighbor=False)
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_shows_nothing_but_its_releases(name: str, tmp_path: Path) -> None:
-    """`release/`, printed lines and refusals are equal on neighbors whose releases are equal."""
+    """If their releases are equal, two runs on neighboring data sets write equal files and print equal lines."""
     write_data, settings = RUNS[name]
     result = replay_on_neighbor(write_data, settings, folder=tmp_path)
     assert not result.first.refusal, result.first.refusal
@@ -429,7 +447,7 @@ def test_a_run_shows_nothing_but_its_releases(name: str, tmp_path: Path) -> None
 
 
 def standardize_by_private_rows(patch: pytest.MonkeyPatch) -> None:
-    """Plants a scaler that is fitted on private rows."""
+    """Plants a leak: public and test inputs are centered on the mean of private inputs."""
     load_arrays = Arrays.load
 
     def load_and_center(self: Arrays) -> Dataset:
@@ -445,7 +463,7 @@ def standardize_by_private_rows(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_words_of_private_texts(patch: pytest.MonkeyPatch) -> None:
-    """Plants a vocabulary of words of public and private texts."""
+    """Plants a leak: the vocabulary of texts has words of private texts."""
     fit_texts = Text.fit_texts
 
     def fit_to_private_texts_too(
@@ -459,7 +477,7 @@ def take_words_of_private_texts(patch: pytest.MonkeyPatch) -> None:
 
 
 def publish_number_of_rows(patch: pytest.MonkeyPatch) -> None:
-    """Plants the number of private rows in `config.yaml`."""
+    """Plants a leak: `config.yaml` states the number of private rows."""
     write_report = run_train.write_report
 
     def write_report_and_number(run: PricedRun, **report_parts: Any) -> Report:
@@ -492,7 +510,7 @@ PRIVATE_INPUTS: list[np.ndarray] = []
 
 
 def choose_threshold_by_private_scores(patch: pytest.MonkeyPatch) -> None:
-    """Plants a threshold that is the mean score of private records."""
+    """Plants a leak: the threshold of the student is its mean score on private records."""
     fit_student = StudentTraining.fit
 
     def fit_and_choose_threshold(
@@ -534,7 +552,7 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_caught(fault: str, tmp_path: Path) -> None:
-    """A run that lets private data past its releases differs on a neighbor."""
+    """Runs into which a leak was planted differ on neighboring data sets, in the expected place."""
     plant_fault, run_name, words_of_place = FAULTS[fault]
     write_data, settings = RUNS[run_name]
     with pytest.MonkeyPatch.context() as patch:
@@ -547,7 +565,7 @@ def test_a_planted_fault_is_caught(fault: str, tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_fit_shows_nothing_but_its_release(tmp_path: Path) -> None:
-    """A fitted classifier that is published has equal files and warnings on neighbors."""
+    """If their releases are equal, classifiers fitted to neighboring data sets publish equal files and warn alike."""
 
     def fit(is_neighbor: bool, release_tape: ReleaseTape) -> Path:
         folder = tmp_path / ("neighbor" if is_neighbor else "data")
@@ -582,7 +600,7 @@ def test_a_fit_shows_nothing_but_its_release(tmp_path: Path) -> None:
 
 
 def test_a_refused_plan_is_refused_alike(tmp_path: Path) -> None:
-    """A plan that tells too little is refused by the same line on neighbors."""
+    """A plan whose labels would tell too little is refused with the same line on neighboring data sets."""
     few = ("teacher.num_teachers=12", "target_epsilon=.1", "allow_useless=false")
     result = replay_on_neighbor(write_data=write_arrays, settings=(*VOTES, *few), folder=tmp_path)
     assert "allow_useless" in result.first.refusal
@@ -591,7 +609,7 @@ def test_a_refused_plan_is_refused_alike(tmp_path: Path) -> None:
 
 
 def test_a_test_record_changes_nothing_but_released_scores(tmp_path: Path) -> None:
-    """Two runs that differ in a test record write the same files, if the second receives the first one's scores."""
+    """If their released scores are equal, two runs that differ in a test record write the same files."""
     result = replay_on_neighbor(
         write_data=write_test_neighbor, settings=(*CENTERED, "score_epsilon=.5"), folder=tmp_path
     )

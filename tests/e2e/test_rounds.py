@@ -1,4 +1,4 @@
-"""Runs of charged aggregators: in rounds, live, stopped between rounds and continued."""
+"""Runs of sessions, in which only some queries (the hits) are charged; they release in rounds and can be continued."""
 
 import io
 import json
@@ -52,7 +52,7 @@ AGGREGATORS: dict[str, Aggregator] = {
 
 
 def plan_of(name: str) -> Plan:
-    """Returns the small plan with a charged aggregator and 100 queries."""
+    """Returns the small plan with 100 queries and one of the `AGGREGATORS`, which charge hits only."""
     return replace(
         small_plan(),
         settings={"name": name},
@@ -63,7 +63,7 @@ def plan_of(name: str) -> Plan:
 
 
 def rounds_of(folder: Path) -> list[Round]:
-    """Returns the rounds that the ledger of a run has committed."""
+    """Returns the rounds of a session that are committed to the ledger of a run."""
     ledger = Ledger.stored(ledger_beside(folder))
     rounds = []
     for key in ledger.keys:
@@ -76,7 +76,7 @@ def rounds_of(folder: Path) -> list[Round]:
 
 
 class StopAfterRounds(SilentMonitor):
-    """A monitor that interrupts a release after `ROUNDS` rounds, as Ctrl-C would."""
+    """A monitor that interrupts a session after `ROUNDS` rounds, as Ctrl-C would."""
 
     def record_note(self, done: int, note: str = "") -> None:
         super().record_note(done, note)
@@ -86,7 +86,7 @@ class StopAfterRounds(SilentMonitor):
 
 @pytest.fixture(scope="module", params=AGGREGATORS)
 def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """Returns the aggregator's name, the folder of its finished run, and the notes of its rounds."""
+    """Returns the aggregator's name, the folder of its finished run, and the note of each round."""
     folder = tmp_path_factory.mktemp("run") / "out"
     monitor = SilentMonitor()
     train(plan_of(name=request.param), output_dir=folder, monitor=monitor)
@@ -94,9 +94,10 @@ def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished) -> None:
-    """Report, card and page have the counts of hits, abstentions and answers of the release.
+    """The report counts the hits, abstentions and answers of a session, as its release has them.
 
-    They state the price of the session, and the epsilon of plain composition of the queries asked.
+    It also states the epsilon of the session, and the one of plain composition of all queries asked. Card and page show
+    some of these numbers.
     """
     name, folder, _ = finished
     report = json.loads((folder / "report.json").read_text())
@@ -133,9 +134,9 @@ def test_report_shows_hits_and_the_price_of_plain_composition(finished: Finished
 
 
 def test_progress_and_tensorboard_show_hits_and_epsilon_of_each_round(finished: Finished) -> None:
-    """Each round of a run leaves a note beside the progress bar, with the hits and epsilon so far.
+    """Each round of a session writes a note beside the progress bar, with the hits and the epsilon so far.
 
-    Each round is a step in TensorBoard, too.
+    In TensorBoard each round is a step.
     """
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -153,7 +154,7 @@ def test_progress_and_tensorboard_show_hits_and_epsilon_of_each_round(finished: 
 def test_a_run_stopped_between_rounds_ends_with_the_same_release(
     finished: Finished, tmp_path: Path
 ) -> None:
-    """A session is interrupted after two rounds, and continued. Release and charges are those of a whole session."""
+    """A session that is interrupted after two rounds and continued has the release and charges of a whole one."""
     run_folder = tmp_path / "run"
     name, folder, _ = finished
     with pytest.raises(KeyboardInterrupt):
@@ -166,9 +167,9 @@ def test_a_run_stopped_between_rounds_ends_with_the_same_release(
 
 
 def test_a_student_expects_nothing_before_anything_was_answered() -> None:
-    """A student prior predicts no label while there are no answers.
+    """A student that serves as prior predicts no label as long as no query was answered.
 
-    After answers it predicts at least one label for each query, if `never_empty`.
+    Later, with `never_empty`, it predicts at least one label of each query.
     """
     inputs = np.eye(6, dtype=np.float32)
     prior = StudentPrior(student_recipe=LinearStudent(), inputs=inputs, seed=0, never_empty=True)

@@ -1,4 +1,4 @@
-"""A run, its files, what happens when it is stopped; plans that can tell nothing, which are refused at every door."""
+"""Whole runs: their files, interruptions, and refusals of plans that are impossible or would tell nothing."""
 
 import html
 import io
@@ -50,7 +50,7 @@ STAGES = ["reading", "casting", "releasing", "writing", *TRAINING]
 def test_the_report_has_every_key_and_the_epsilon_of_the_event(
     finished_folder: Path,
 ) -> None:
-    """report.json of a small run has all documented keys. Its epsilon is that of the aggregator's event."""
+    """report.json of a small run has the expected keys, and its epsilon is the price of the aggregator's event."""
     report = json.loads((finished_folder / "report.json").read_text())
     metrics = {"accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "mean_average_precision"}
     expected_keys = {
@@ -112,9 +112,9 @@ def test_the_report_has_every_key_and_the_epsilon_of_the_event(
 def test_published_files_and_the_price_that_load_reads(
     finished_folder: Path, tmp_path: Path
 ) -> None:
-    """The published folder has the documented files, and no result of the membership attack.
+    """`release/` has the documented files, and none of them mentions the membership attack.
 
-    `pate.load` reads the price that the card states, and refuses an edited privacy.json.
+    `pate.load` reads the price that the card states, and refuses a privacy.json that was edited.
     """
     release = Path(shutil.copytree(finished_folder / "release", tmp_path / "release"))
     texts = {
@@ -157,7 +157,7 @@ def test_published_files_and_the_price_that_load_reads(
 def test_every_published_file_states_the_unit_of_privacy(
     unit: PrivacyUnit, words: str, tmp_path: Path
 ) -> None:
-    """A run's report, published files, page and console state the unit of privacy in the same words."""
+    """Report, privacy.json, both cards, page and console state the unit of privacy in the same words."""
     plan = replace(small_plan(), load_dataset=lambda: replace(small_dataset(), group_unit=unit))
     report = train(plan, output_dir=tmp_path / "run")
     assert (report.privacy.unit, report.privacy.unit_columns) == (words, unit.columns)
@@ -176,7 +176,7 @@ def test_every_published_file_states_the_unit_of_privacy(
 
 
 def test_a_bundle_of_an_earlier_version_is_read(finished_folder: Path, tmp_path: Path) -> None:
-    """privacy.json of an earlier version lists no columns of the unit. `pate.load` reads it, with no columns."""
+    """`pate.load` reads a privacy.json that does not list the columns of the unit, as earlier versions wrote it."""
     release = Path(shutil.copytree(finished_folder / "release", tmp_path / "release"))
     values = json.loads((release / "privacy.json").read_text())
     del values["unit_columns"]
@@ -193,9 +193,9 @@ def test_a_bundle_of_an_earlier_version_is_read(finished_folder: Path, tmp_path:
 
 
 def test_a_finished_run_is_read_again_at_no_cost(finished_folder: Path) -> None:
-    """A finished run is started again: it returns its report, with no stage and no charge.
+    """A finished run that is started again returns its report, trains nothing and charges nothing.
 
-    Other settings are refused.
+    It is refused with other settings.
     """
     before = ledger_beside(finished_folder).read_bytes()
     monitor = SilentMonitor()
@@ -214,7 +214,7 @@ def test_a_finished_run_is_read_again_at_no_cost(finished_folder: Path) -> None:
 def test_interrupted_run_ends_with_the_same_release(
     finished_folder: Path, tmp_path: Path, stage: str
 ) -> None:
-    """A run is interrupted at a stage, and continued. Release and charges are those of a whole run."""
+    """A run that is interrupted at any stage and continued has the release and charges of an uninterrupted run."""
     folder = tmp_path / "run"
     run_until(small_plan(), folder, stage=stage)
     assert not (folder / "report.json").exists()
@@ -224,7 +224,7 @@ def test_interrupted_run_ends_with_the_same_release(
 
 
 def test_a_name_in_place_of_an_object_is_refused() -> None:
-    """A plan with a text for its teacher, aggregator, engine, student or accountant is refused by the field's name."""
+    """A plan refuses a text as its teacher, aggregator, engine, student or accountant, and names the field."""
     for name in ("teacher", "aggregator", "engine", "student"):
         with refused_parameter(
             name, value="linear", rule_words=f"an object of a subclass of {name.title()}"
@@ -235,7 +235,7 @@ def test_a_name_in_place_of_an_object_is_refused() -> None:
 
 
 def test_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
-    """The output folder has a foreign file. The run is refused, and leaves files and mode of the folder."""
+    """A run refuses an output folder with a file that is not a run's, and does not touch the folder."""
     (tmp_path / "mine.txt").write_text("mine")
     tmp_path.chmod(0o755)
     with refused_parameter(
@@ -247,7 +247,7 @@ def test_folder_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> No
 
 
 def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
-    """A run that is continued with one changed label is refused, and so is a second run in a folder in use."""
+    """A run is refused if one private label has changed since it began, or if another run uses its folder."""
     folder = tmp_path / "run"
     data = small_dataset()
     labels = data.private.labels.copy()
@@ -267,9 +267,9 @@ def test_changed_data_and_a_second_process_are_refused(tmp_path: Path) -> None:
 
 
 def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
-    """The partition of a run is replaced by that of another run: the run cannot be continued.
+    """A run is refused if its partition.json, which deals records to teachers, is that of another run.
 
-    With `training.secret` and `run.json` of the other run as well, the run's own teachers are refused.
+    If `training.secret` and `run.json` are of the other run as well, the run's own teachers are refused.
     """
     folder = tmp_path / "run"
     other = tmp_path / "other"
@@ -289,7 +289,7 @@ def test_partition_of_another_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_budget_stops_the_queries(tmp_path: Path) -> None:
-    """With `max_epsilon=30` and given noise, a run asks as many queries as the budget allows, and not one more."""
+    """With `max_epsilon=30` and given noise, a run asks the largest number of queries that this epsilon allows."""
     folder = tmp_path / "run"
     report = train(replace(small_plan(), max_epsilon=30.0), output_dir=folder)
     assert 0 < report.privacy.num_queries < NUM_QUERIES
@@ -301,9 +301,9 @@ def test_budget_stops_the_queries(tmp_path: Path) -> None:
 
 
 def test_a_pool_smaller_than_num_queries_is_used_whole_or_refused(tmp_path: Path) -> None:
-    """A run asks for more queries than the public pool has.
+    """A run that asks for more queries than there are public samples asks all 140, and publishes that number.
 
-    It is refused with `fewer_queries=False`; otherwise it asks all 140, and publishes this number.
+    With `fewer_queries=False` it is refused.
     """
     folder = tmp_path / "run"
 
@@ -356,7 +356,7 @@ REFUSED: dict[str, tuple[Callable[[Plan], Plan], Refusal]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_nothing_is_spent_before_a_refusal(case: str, tmp_path: Path) -> None:
-    """An impossible plan, of each kind, is refused by its field. No ledger is made."""
+    """An impossible plan is refused with the name of the field, and no ledger is made."""
     change_plan, refusal = REFUSED[case]
     with refusal:
         train(change_plan(small_plan()), output_dir=tmp_path / "run")
@@ -364,7 +364,7 @@ def test_nothing_is_spent_before_a_refusal(case: str, tmp_path: Path) -> None:
 
 
 def test_run_without_an_answer_still_reports(tmp_path: Path) -> None:
-    """At epsilon 0.01 no query is answered. The report has a student, and no accuracy of labels."""
+    """The report of a run that answers no query, at epsilon 0.01, has a student but no accuracy of labels."""
     folder = tmp_path / "run"
     report = train(replace(small_plan(), target_epsilon=0.01), output_dir=folder)
     assert report.release.num_answered == 0
@@ -373,7 +373,7 @@ def test_run_without_an_answer_still_reports(tmp_path: Path) -> None:
 
 
 def useless_plan() -> Plan:
-    """Returns a plan whose epsilon is too small for labels that are better than guesses."""
+    """Returns a plan whose epsilon is so small that its labels are no better than guesses."""
     return replace(
         small_plan(),
         aggregator=GaussianVotes(noise_std=1.0),
@@ -383,7 +383,7 @@ def useless_plan() -> Plan:
 
 
 def suggested(error: InvalidValue, setting: str) -> float:
-    """Returns the value of a setting that a refusal suggests."""
+    """Returns the value of a setting that the message of a refusal suggests."""
     match = re.search(setting + r"=([\d.]*\d)", str(error).partition("what works: ")[2])
     assert match is not None, error
     return float(match.group(1))
@@ -393,11 +393,9 @@ def suggested(error: InvalidValue, setting: str) -> float:
 def test_a_useless_plan_is_refused_with_a_suggestion_that_works(
     tmp_path: Path,
 ) -> None:
-    """A plan whose labels would be guesses is refused before anything is trained.
+    """A plan whose labels would be guesses is refused before anything is trained, and suggests an epsilon.
 
-    The suggested epsilon gives labels that are over 75% right.
-
-    With `allow_useless` the plan runs.
+    At that epsilon over 75% of the labels are right. With `allow_useless` the plan runs.
     """
     with refused_parameter("num_teachers", value=24) as no:
         train(useless_plan(), output_dir=tmp_path / "no")
@@ -425,9 +423,9 @@ def test_a_useless_plan_is_refused_with_a_suggestion_that_works(
 def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_works(
     tmp_path: Path,
 ) -> None:
-    """`PATEClassifier` refuses an epsilon of 0.1, before it makes a ledger.
+    """`PATEClassifier` refuses an epsilon of 0.1 before it makes a ledger, and suggests another.
 
-    The suggested epsilon gives an accuracy above 85%. With `allow_useless` it fits, with warnings.
+    At that epsilon the accuracy is above 85%. With `allow_useless` the classifier fits, with warnings.
     """
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((2400, 5))
@@ -455,9 +453,9 @@ def test_the_classifier_refuses_before_its_ledger_exists_and_the_suggestion_work
 
 @pytest.mark.slow
 def test_a_useless_method_is_a_row_with_its_reason(tmp_path: Path) -> None:
-    """A comparison at epsilon 2 and 50 has a row with the refusal for 2, and scores for 50.
+    """A comparison has a row with the reason, and no scores, for an epsilon at which labels would be guesses.
 
-    With `allow_useless` both have scores; without it the first row is again the refusal.
+    With `allow_useless` the row has scores. Called again without, it has the reason again.
     """
     usual = small_plan()
     method = PATEMethod(

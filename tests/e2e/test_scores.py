@@ -1,4 +1,4 @@
-"""Runs that release scores: charged once, in an account of the test records, and published with the release."""
+"""Runs with `score_epsilon` release scores on test records, which are charged to an account of these records."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ EPSILON = 2.0
 
 
 def scored_plan() -> Plan:
-    """Returns the small plan with scores at a price of their own."""
+    """Returns the small plan with scores, at an epsilon of their own."""
     return replace(small_plan(), score_epsilon=EPSILON)
 
 
@@ -38,7 +38,7 @@ def score_charges(folder: Path) -> list[Any]:
 
 
 def statement_of(folder: Path) -> PrivacyStatement:
-    """Returns the published statement of a run's price."""
+    """Returns the `privacy.json` that a run published."""
     return PrivacyStatement.read(folder / "release", remedy="")
 
 
@@ -51,7 +51,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
 
 
 def test_scores_are_charged_to_the_test_records(run: tuple[Path, Report]) -> None:
-    """The ledger has one charge of scores, at their epsilon, in another account than that of the private records."""
+    """The ledger has one charge for scores, of at most their epsilon, in an account apart from the private records'."""
     folder, _ = run
     (charge,) = score_charges(folder)
     assert charge.epsilon <= EPSILON
@@ -63,7 +63,10 @@ def test_scores_are_charged_to_the_test_records(run: tuple[Path, Report]) -> Non
 
 
 def test_scores_stand_in_all_published_files(run: tuple[Path, Report]) -> None:
-    """privacy.json, both cards and the report have the same scores; the model card calls none unpublished."""
+    """privacy.json and the report have the same scores, and both cards state them.
+
+    The model card does not say of any score that it is not published.
+    """
     folder, report = run
     scores = statement_of(folder).scores
     assert scores is not None and scores == report.privacy.scores
@@ -79,7 +82,7 @@ def test_scores_stand_in_all_published_files(run: tuple[Path, Report]) -> None:
 
 
 def test_report_shows_true_and_released_scores(run: tuple[Path, Report]) -> None:
-    """The owner's page has the true micro-F1 beside the released one."""
+    """The owner's page shows the true micro-F1 and the released one."""
     folder, report = run
     assert report.student is not None and report.privacy.scores is not None
     page = (folder / "report.html").read_text()
@@ -90,7 +93,11 @@ def test_report_shows_true_and_released_scores(run: tuple[Path, Report]) -> None
 def test_release_with_scores_is_verified(
     run: tuple[Path, Report], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The verifier accepts the folder, and names a better score and a smaller price although all is signed again."""
+    """The verifier finds no fault in a release with scores.
+
+    It finds a changed score and a smaller epsilon of the scores, although the digests in the manifest were written
+    again.
+    """
     folder, _ = run
     release = folder / "release"
     assert verify_release.main([str(release)]) == 3  # the epsilon of its votes is not recomputed
@@ -119,7 +126,7 @@ def test_release_with_scores_is_verified(
 
 
 def test_run_without_a_price_has_no_scores(tmp_path: Path) -> None:
-    """Without `score_epsilon` neither statement nor report have a key for scores."""
+    """Without `score_epsilon`, neither privacy.json nor report.json has a key `scores`, and none are charged."""
     with without_pictures():
         train(small_plan(), output_dir=tmp_path / "run")
     assert "scores" not in json.loads((tmp_path / "run" / "release" / "privacy.json").read_text())
@@ -129,13 +136,13 @@ def test_run_without_a_price_has_no_scores(tmp_path: Path) -> None:
 
 
 def test_kill_before_the_draw_costs_nothing(tmp_path: Path) -> None:
-    """A run that is killed when scores are to be released has charged none."""
+    """A run that is killed as the stage of releasing scores begins has charged none."""
     run_until(scored_plan(), folder=tmp_path / "run", stage="releasing scores")
     assert score_charges(folder=tmp_path / "run") == []
 
 
 def test_continued_run_draws_scores_once(tmp_path: Path) -> None:
-    """A run without a seed that is killed after the draw is continued with the same scores and no further charge."""
+    """A run without a seed, killed after its scores were drawn, keeps them when continued, and charges no more."""
     plan = replace(scored_plan(), seed=None)
     run_until(plan, folder=tmp_path / "run", stage="training the majority")
     (charge,) = score_charges(folder=tmp_path / "run")
@@ -154,7 +161,7 @@ def test_continued_run_draws_scores_once(tmp_path: Path) -> None:
 
 
 def test_scores_move_to_another_ledger_with_their_charge(tmp_path: Path) -> None:
-    """A run that is continued with another ledger enters the sums that it has drawn there, and draws none anew."""
+    """A run that is continued with another ledger copies its scores there, with their charge, and draws no others."""
     plan = replace(scored_plan(), seed=None)
     run_until(plan, folder=tmp_path / "run", stage="training the majority")
     (charge,) = score_charges(folder=tmp_path / "run")
@@ -171,7 +178,7 @@ def test_scores_move_to_another_ledger_with_their_charge(tmp_path: Path) -> None
 
 
 def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:
-    """A cap below the price of the scores refuses the run before teachers are trained, and nothing is charged."""
+    """A run is refused if the cap on the total epsilon has no room for the scores, and nothing is charged."""
     plan = replace(
         scored_plan(), target_epsilon=0.5, max_total_epsilon=1.0, ledger=tmp_path / "capped.db"
     )
@@ -181,7 +188,10 @@ def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:
 
 
 def test_scores_need_replaced_groups(tmp_path: Path) -> None:
-    """Under add/remove, and with subgroups but no price or no table, the plan is refused."""
+    """Scores are refused under add/remove adjacency.
+
+    Scores of subgroups are refused without `score_epsilon`, and for data that are not a table.
+    """
     add_remove_aggregator = StableTopK(
         selection_scale=2.0, test_std=1.0, failure_prob=1e-8, adjacency=Adjacency.ADD_REMOVE
     )

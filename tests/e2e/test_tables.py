@@ -1,4 +1,4 @@
-"""From tables in files to predictions by label name: the commands, as a user of CSV files alone gives them."""
+"""Users with CSV files alone come from tables to predictions by label name with the commands that are tested here."""
 
 import csv
 import json
@@ -100,9 +100,9 @@ def finished_folder(tables_folder: Path) -> Path:
 def test_the_bundle_predicts_for_others_by_label_name(
     finished_folder: Path, tables_folder: Path, tmp_path: Path
 ) -> None:
-    """`pate-predict` with a copy of the published folder writes probabilities and labels of new patients.
+    """`pate-predict` writes probabilities and labels of new patients, with a copy of the published folder alone.
 
-    They are those of the loaded model, in the order of the file.
+    They are those of the model that `pate.load` returns, in the order of the rows.
     """
     shutil.copytree(finished_folder / "release", tmp_path / "bundle")
     succeeded(
@@ -125,7 +125,7 @@ def test_the_bundle_predicts_for_others_by_label_name(
 
 
 def test_the_student_has_learned(finished_folder: Path) -> None:
-    """The student is better than the prior, by 0.02 in accuracy and 0.2 in mean average precision."""
+    """The student beats the prior by 0.02 in accuracy and by 0.2 in mean average precision."""
     report = json.loads((finished_folder / "report.json").read_text())
     student = report["student"]
     prior = report["baselines"]["prior"]
@@ -134,7 +134,7 @@ def test_the_student_has_learned(finished_folder: Path) -> None:
 
 
 def test_published_files_hold_nothing_private(finished_folder: Path, tables_folder: Path) -> None:
-    """Published files hold no word that only private rows have, no path, no patient and no score on true labels."""
+    """No published file has a word of private rows only, a path, a patient's id, or a score measured on true labels."""
     student = json.loads((finished_folder / "report.json").read_text())["student"]
     scores = [f"{student[name]:.4f}" for name in ("accuracy", "mean_average_precision")]
     secrets = (CANARY, "private.csv", str(tables_folder), *scores)
@@ -145,7 +145,7 @@ def test_published_files_hold_nothing_private(finished_folder: Path, tables_fold
 
 
 def test_the_card_of_the_model_names_its_columns(finished_folder: Path) -> None:
-    """The card of the model has a head in YAML for Hugging Face, and a body that lists the columns of the table."""
+    """The model card begins with YAML for Hugging Face, and then lists the columns of the table."""
     _, head, body = (finished_folder / "release" / "README.md").read_text().split("---\n", 2)
     assert "model.predict_proba(data)   # data is a DataFrame with the columns below\n" in body
     assert "-py3-none-any.whl[predict,cli]'" in body
@@ -159,7 +159,7 @@ def test_the_card_of_the_model_names_its_columns(finished_folder: Path) -> None:
 
 
 def test_using_a_bundle_loads_no_training(finished_folder: Path) -> None:
-    """A new process predicts with the published model. It loads neither torch nor scikit-learn, nor pate's training."""
+    """A process that predicts with the published model imports neither torch nor scikit-learn, nor pate's training."""
     row = {
         "date": ["2025-01-01"],
         "age": [50],
@@ -187,7 +187,7 @@ def test_using_a_bundle_loads_no_training(finished_folder: Path) -> None:
 def test_mistakes_of_the_commands_are_one_line(
     finished_folder: Path, tables_folder: Path, tmp_path: Path
 ) -> None:
-    """`pate-predict` refuses missing columns, files and forbidden outputs in one line, and writes no predictions."""
+    """`pate-predict` refuses missing columns or files and forbidden outputs in one line, and writes no predictions."""
     (tmp_path / "new.csv").write_text(
         (tables_folder / "new.csv").read_text().replace("pressure", "presure")
     )
@@ -226,7 +226,10 @@ def test_mistakes_of_the_commands_are_one_line(
 def test_a_schema_is_written_once_without_private_words(
     tables_folder: Path, tmp_path: Path
 ) -> None:
-    """`pate-schema` finds the kinds of the public columns. The file has no private word, and is not overwritten."""
+    """`pate-schema` writes the kinds of the public columns, and no word of private rows only.
+
+    It refuses to overwrite the file.
+    """
     output = tmp_path / "schema.yaml"
     words = [
         f"data={tables_folder / 'public.csv'}",
@@ -248,7 +251,10 @@ def test_a_schema_is_written_once_without_private_words(
 
 
 def test_a_schema_with_free_text_is_written_anew_before_a_run(tmp_path: Path) -> None:
-    """A column of texts has no features. `pate-schema` prints how to go on, and a second schema has features."""
+    """`pate-schema` gives a column of free text no features, and prints how to write a schema in which it has some.
+
+    After that second schema it prints the command of the run.
+    """
     rows = [f"{age % 2},{age},word{age} is another note {age * 7}" for age in range(400)]
     (tmp_path / "all.csv").write_text("\n".join(["flu,age,note", *rows]) + "\n")
     words = ["data=all.csv", "output=schema.yaml", "labels=[flu]"]
@@ -266,9 +272,9 @@ def test_a_schema_with_free_text_is_written_anew_before_a_run(tmp_path: Path) ->
 def test_the_page_is_followed_literally(
     tables_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commands of from-a-table-to-a-model.md are run in order, then its Python.
+    """The commands of from-a-table-to-a-model.md succeed in their order, and so does its Python.
 
-    Predictions of command and Python agree, and the ONNX file is there.
+    Command and Python predict the same, and the ONNX file is written.
     """
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("onnx")
@@ -321,7 +327,7 @@ estimator:
 def test_a_teacher_of_scikit_learn_is_given_the_columns(
     tables_folder: Path, tmp_path: Path
 ) -> None:
-    """A pipeline of scikit-learn with `frames=true` gets the columns of the table.
+    """With `frames=true`, a scikit-learn pipeline as teacher gets the columns of the table by name.
 
     The student is better than the prior.
     """
@@ -343,9 +349,9 @@ def test_a_teacher_of_scikit_learn_is_given_the_columns(
 def test_an_estimator_that_takes_no_words_is_refused_before_training(
     tables_folder: Path, tmp_path: Path
 ) -> None:
-    """With `frames=true`, an estimator without a pipeline for words is refused before training.
+    """With `frames=true`, an estimator that cannot read words is refused before training.
 
-    Other data than tables are refused too.
+    So are data that are not a table.
     """
     words = [
         *settings(tables_folder),
@@ -369,9 +375,9 @@ def test_an_estimator_that_takes_no_words_is_refused_before_training(
 def test_public_records_without_labels_measure_nothing(
     finished_folder: Path, tables_folder: Path, tmp_path: Path
 ) -> None:
-    """Public records without labels give the same release as with them.
+    """Without labels of public records, a run releases the same labels of its queries as with them.
 
-    Scores that need their labels are null, and a line says so. A comparison is refused.
+    Scores that need public labels are null in the report, and a printed line says so. A comparison is refused.
     """
     frame = pytest.importorskip("pandas").read_csv(tables_folder / "public.csv")
     frame.drop(columns=list(LABELS)).to_csv(tmp_path / "public.csv", index=False)
@@ -399,7 +405,7 @@ def test_public_records_without_labels_measure_nothing(
 
 
 def published_bytes_of_run(folder: Path) -> dict[str, bytes]:
-    """Returns the content of each published file of a run, by its name."""
+    """Returns the content of each published file of a run, by relative path."""
     release_folder = folder / "release"
     files = [path for path in release_folder.rglob("*") if path.is_file()]
     return {path.relative_to(release_folder).as_posix(): path.read_bytes() for path in files}
@@ -409,9 +415,9 @@ def published_bytes_of_run(folder: Path) -> dict[str, bytes]:
 def test_a_folder_of_files_leaves_the_release_of_one_file(
     finished_folder: Path, tables_folder: Path, tmp_path: Path
 ) -> None:
-    """Private rows in three files are one account with those in one file, and give the same release.
+    """Private rows in three files give the same published bytes and the same account as in one file.
 
-    Where a file is added, the finished run is refused.
+    If a file is added, the finished run is refused.
     """
     lines = (tables_folder / "private.csv").read_text().splitlines(keepends=True)
     (tmp_path / "many").mkdir()

@@ -1,4 +1,4 @@
-"""One seed leaves one release, for any number of threads of the matrix libraries."""
+"""The published bytes of a seeded run do not depend on the number of threads of the matrix libraries."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ SETTINGS = (
 
 @pytest.mark.slow
 def test_bytes_are_those_of_one_thread(tmp_path: Path) -> None:
-    """A run with one thread and a run with two publish the same bytes."""
+    """A run with one thread publishes the same bytes as a run with two."""
     write_arrays_of(rows=4000, folder=tmp_path)
     digest_of_one, digest_of_two = (
         train(

@@ -1,4 +1,4 @@
-"""One budget across runs: a ledger that all runs on the same records are charged to before anything of theirs."""
+"""Runs on the same records share a ledger, which adds up their epsilons and refuses a run beyond a cap."""
 
 import math
 import multiprocessing
@@ -50,7 +50,11 @@ EVENT = NOISE.event_for(num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teac
 
 
 def plan_of(ledger: Path | None) -> Plan:
-    """Returns the small plan with Gaussian votes and fresh noise; None charges the ledger of the outputs' folder."""
+    """Returns the small plan with Gaussian votes and fresh noise.
+
+    Args:
+        ledger: the ledger that the plan names; None for the default ledger, in the parent folder of the run.
+    """
     return replace(small_plan(), aggregator=NOISE, seed=None, ledger=ledger)
 
 
@@ -66,7 +70,7 @@ def epsilon_of(num_releases: int) -> float:
 
 
 def account_in(ledger: Path, max_epsilon: float | None = None) -> Ledger:
-    """Returns the account of the small data set in a ledger, which is created if it is missing."""
+    """Returns the account of the small data set in a ledger, which is made if missing."""
     shared = SharedLedger(
         ledger, target_delta=1e-5, accountant=RdpAccountant, max_epsilon=max_epsilon
     )
@@ -74,7 +78,10 @@ def account_in(ledger: Path, max_epsilon: float | None = None) -> Ledger:
 
 
 def test_each_run_prints_the_total_of_earlier_runs(tmp_path: Path) -> None:
-    """Two runs share a ledger. The second prints the epsilon of the first at its start, and that of both at the end."""
+    """Of two runs that share a ledger, the second prints the epsilon of the first when it starts.
+
+    At its end it prints the epsilon of both together.
+    """
     ledger = tmp_path / "budget" / "ledger.db"
     first = run_until(plan_of(ledger), folder=tmp_path / "a", stage="training the student")
     assert not any("earlier" in line for line in first.lines)
@@ -94,11 +101,9 @@ def test_each_run_prints_the_total_of_earlier_runs(tmp_path: Path) -> None:
 def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
     ledger: Path, tmp_path: Path
 ) -> None:
-    """A cap has room for one run.
+    """Under a cap with room for one run, a second run is refused before it trains teachers.
 
-    The second is refused before its teachers are trained, and the ledger stays.
-
-    Another cap than the ledger's is refused.
+    The bytes of the ledger do not change. Neither is a run accepted that has another cap than the ledger.
     """
     cap = 1.2 * epsilon_of(num_releases=1)
     monitor = SilentMonitor()
@@ -116,9 +121,9 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
 
 
 def test_a_refusal_before_the_draw_spends_nothing(ledger: Path, tmp_path: Path) -> None:
-    """Another run is charged while this run trains its teachers, so that the cap has no room.
+    """A run is refused before it draws if another run took the room under the cap while this one trained its teachers.
 
-    This run is refused before it draws, and is not charged.
+    This run is not charged.
     """
     other = account_in(ledger, max_epsilon=1.1 * epsilon_of(num_releases=1))
 
@@ -139,7 +144,7 @@ VISIT = PrivacyUnit(words="one row")
 
 
 def loader_with_unit(unit: PrivacyUnit) -> Callable[[], Dataset]:
-    """Returns a function that loads the small data set with another unit of privacy."""
+    """Returns a function that loads the small data set with this unit of privacy."""
 
     def load_dataset() -> Dataset:
         return replace(small_dataset(), group_unit=unit)
@@ -151,9 +156,9 @@ def loader_with_unit(unit: PrivacyUnit) -> Callable[[], Dataset]:
 def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
     first_unit: PrivacyUnit, second_unit: PrivacyUnit, ledger: Path, tmp_path: Path
 ) -> None:
-    """A second run on the same records with another unit of privacy is refused before training, and spends nothing.
+    """A run is refused before training if an earlier run on the same records had another unit of privacy.
 
-    This holds even where the price of a patient bounds that of a visit. A run with the first unit goes on.
+    Nothing is spent, whichever of the two units is the larger. A further run with the first unit is accepted.
     """
     run_until_released(
         replace(plan_of(ledger), load_dataset=loader_with_unit(unit=first_unit)),
@@ -184,10 +189,7 @@ def test_prices_for_a_visit_and_for_a_patient_are_not_added_up(
 def test_charges_without_a_unit_are_counted_for_the_unit_of_the_run(
     ledger: Path, tmp_path: Path
 ) -> None:
-    """The ledger has a charge of an earlier version, without a unit.
-
-    A run counts it in its totals, and says that this assumes the same unit.
-    """
+    """A run counts charges without a unit of privacy, of earlier versions, and prints that it assumes its own unit."""
     account_in(ledger).charge(EVENT, adjacency="replace_one", key="of an earlier version")
     plan = replace(plan_of(ledger), load_dataset=loader_with_unit(unit=PATIENT))
     first, last = [
@@ -208,10 +210,9 @@ def test_charges_without_a_unit_are_counted_for_the_unit_of_the_run(
 
 
 def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
-    """Two runs in one folder of outputs share a ledger, though they have different accountants.
+    """Runs in the same folder of outputs share a ledger, even with different accountants.
 
-    The ledger's own accountant, accountant=auto, counts their total. A third run, which released nothing, is not
-    counted.
+    The total is that of `accountant=auto`, as the printed lines say. A run that has released nothing is not counted.
     """
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     # This run has released nothing yet.
@@ -233,7 +234,7 @@ def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
 
 
 def test_runs_in_another_folder_have_another_ledger(tmp_path: Path) -> None:
-    """A run in another folder of outputs prints that its release is the first."""
+    """A run in another folder of outputs has another ledger, and prints that its release is the first."""
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     other = tmp_path / "elsewhere" / "d"
     lines = run_until(plan_of(ledger=None), folder=other, stage="training the student").lines
@@ -241,7 +242,7 @@ def test_runs_in_another_folder_have_another_ledger(tmp_path: Path) -> None:
 
 
 def test_a_run_with_another_unit_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    """A run with another unit of privacy than the folder's ledger is refused, and makes no folder."""
+    """A run whose unit of privacy is not that of the ledger in the parent folder is refused, and makes no folder."""
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     with refused_parameter("unit", value="one row", rule_words="one group of records"):
         train(
@@ -281,15 +282,15 @@ REFUSED_TERMS = {
 
 
 def lines_of_two_sums(monitor: SilentMonitor) -> list[str]:
-    """Returns the remarks that totals of two ledgers cannot be added up."""
+    """Returns the printed lines that say that the totals of two ledgers cannot be added up."""
     return [line for line in monitor.lines if line.endswith("the two cannot be added up")]
 
 
 @pytest.mark.parametrize("name", CHANGES_OF_TERMS)
 def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) -> None:
-    """A run with another delta or adjacency than the folder's ledger is charged to a second ledger.
+    """A run whose delta or adjacency is not that of the ledger in the parent folder is charged to a second ledger.
 
-    From then on, each run on either ledger prints one remark that the two totals cannot be added up.
+    From then on, each run on one of the ledgers prints a line that the two totals cannot be added up.
     """
     usual = tmp_path / "ledger.db"
     other = tmp_path / name
@@ -312,9 +313,9 @@ def test_a_run_under_other_terms_has_a_second_ledger(name: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", CHANGES_OF_TERMS)
 def test_a_named_ledger_refuses_a_run_under_other_terms(name: str, tmp_path: Path) -> None:
-    """A plan with another delta or adjacency than the ledger that it names is refused.
+    """A plan is refused if its delta or adjacency is not that of the ledger it names.
 
-    That the same folder also holds a ledger of the plan's terms does not matter.
+    That holds even if a ledger for the plan's own delta and adjacency lies beside it.
     """
     with_other_terms = CHANGES_OF_TERMS[name]
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
@@ -327,9 +328,10 @@ def test_a_named_ledger_refuses_a_run_under_other_terms(name: str, tmp_path: Pat
 def test_moved_runs_keep_the_second_ledger_that_is_moved_with_them(
     name: str, tmp_path: Path
 ) -> None:
-    """Two runs under other terms than usual are moved to a new folder together with their ledger.
+    """Runs that are moved to a new folder, together with the second ledger that they are charged to, keep that ledger.
 
-    There they and a new run use the moved ledger, and no ledger of the usual terms is made.
+    A new run in that folder uses it as well, and no first ledger is made there. The second ledger is one for another
+    delta or adjacency.
     """
     other_plan = CHANGES_OF_TERMS[name](plan_of(ledger=None))
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
@@ -347,10 +349,9 @@ def test_moved_runs_keep_the_second_ledger_that_is_moved_with_them(
 
 @pytest.mark.parametrize("first_cap", [None, 100.0])
 def test_a_cap_cannot_be_avoided_by_other_terms(first_cap: float | None, tmp_path: Path) -> None:
-    """In one folder, a run under another adjacency is refused if the first run or this run has a cap.
+    """A run with another adjacency than the ledger in its parent folder is refused if it or an earlier run has a cap.
 
-    If neither run has a cap, the second run is charged to a second ledger. A later run that puts a cap on the first
-    ledger is then refused.
+    If neither has one, the run is charged to a second ledger. From then on, a cap on the first ledger is refused.
     """
     run_until_released(
         replace(plan_of(ledger=None), max_total_epsilon=first_cap), folder=tmp_path / "a"
@@ -371,16 +372,16 @@ def test_a_cap_cannot_be_avoided_by_other_terms(first_cap: float | None, tmp_pat
 
 
 def _release(folder: Path, target_delta: float) -> None:
-    """Runs the small plan at this delta until its release, in a process of its own."""
+    """Runs the small plan at this delta until its release; for a process of its own."""
     run_until_released(replace(plan_of(ledger=None), target_delta=target_delta), folder)
 
 
 def test_a_run_under_other_terms_than_a_ledger_made_meanwhile_has_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another run makes the folder's ledger, with another delta, after this run has looked for one.
+    """A run is charged to a second ledger if another run makes the first one, with another delta, at the same moment.
 
-    This run is charged to a second ledger, and prints one remark that the two totals cannot be added up.
+    The run prints one line that the two totals cannot be added up.
     """
     usual = tmp_path / "ledger.db"
     make_folder = charging.make_folder
@@ -401,7 +402,7 @@ def test_a_run_under_other_terms_than_a_ledger_made_meanwhile_has_its_own(
 
 
 def test_parallel_runs_under_two_terms_have_a_ledger_each(tmp_path: Path) -> None:
-    """Two runs with different deltas run at once in one folder of outputs. Two ledgers have one charge each."""
+    """Two runs that start at once in one folder, with different deltas, are charged to a ledger each."""
     with multiprocessing.get_context("fork").Pool(2) as pool:
         pool.starmap(_release, [(tmp_path / "a", 1e-4), (tmp_path / "b", 1e-5)])
     num_charges = [len(SharedLedger.stored(path).entries) for path in tmp_path.glob("ledger*.db")]
@@ -409,9 +410,9 @@ def test_parallel_runs_under_two_terms_have_a_ledger_each(tmp_path: Path) -> Non
 
 
 def test_a_run_that_is_moved_before_its_release_keeps_its_ledger(tmp_path: Path) -> None:
-    """A run is moved before its release: it is charged to the ledger it began with.
+    """A run that is moved before its release is charged to the ledger with which it began.
 
-    If run and ledger are moved together, it finds the ledger.
+    If run and ledger are moved to the same folder later, the run finds the ledger there.
     """
     folder = tmp_path / "a" / "run"
     run_until(plan_of(ledger=None), folder, stage="training teachers")
@@ -428,9 +429,9 @@ def test_a_run_that_is_moved_before_its_release_keeps_its_ledger(tmp_path: Path)
 
 
 def test_a_moved_finished_run_is_shown_as_long_as_its_ledger_stays(tmp_path: Path) -> None:
-    """A finished run is moved without its ledger, and is shown again as long as the ledger stays at its path.
+    """A finished run that was moved is shown again if its ledger is still at its old path.
 
-    Once the ledger is renamed, the run is refused until the plan names the new path.
+    If the ledger was moved too, the run is refused until the plan names the new path.
     """
     earlier = tmp_path / "c" / "ledger.db"
     moved = tmp_path / "b" / "run"
@@ -453,9 +454,9 @@ def test_a_moved_finished_run_is_shown_as_long_as_its_ledger_stays(tmp_path: Pat
 def test_a_folder_that_cannot_be_written_has_no_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder of outputs cannot be written: the run is refused, with the advice to name a ledger.
+    """A run is refused if the parent folder cannot be written, with the advice to name a ledger elsewhere.
 
-    A named ledger works.
+    With such a ledger it runs.
     """
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
     with refused_parameter(
@@ -471,9 +472,9 @@ def test_a_folder_that_cannot_be_written_has_no_ledger(
 def test_ledger_card_and_report_state_the_same_price(
     accountant: Any, ledger: Path, tmp_path: Path
 ) -> None:
-    """Ledger, card, report and the printed line state the same price, by the accountant of the plan.
+    """Ledger, card, report and console state the same epsilon of a run, by the accountant of its plan.
 
-    This holds under a cap, too, whose filter counts by Renyi divergences.
+    That holds even though the cap counts by Renyi divergences.
     """
     price = accountant().compose(EVENT).get_epsilon(target_delta=1e-5)
     monitor = SilentMonitor()
@@ -491,9 +492,9 @@ def test_ledger_card_and_report_state_the_same_price(
 
 
 def test_a_different_price_in_the_ledger_has_a_remark(ledger: Path, tmp_path: Path) -> None:
-    """A first release costs more than the cap by the run's accountant, but less by a tighter one: it is admitted.
+    """A first run is accepted if its epsilon is above the cap by the plan's accountant, but below it by a tighter one.
 
-    The printed line has the price by the run's accountant, and remarks that the ledger counts the cap.
+    The printed line has the epsilon by the plan's accountant, and adds that a tighter one stays within the cap.
     """
     price = epsilon_of(num_releases=1)
     tighter = AutoAccountant().compose(EVENT).get_epsilon(target_delta=1e-5)
@@ -522,7 +523,7 @@ def test_a_different_price_in_the_ledger_has_a_remark(ledger: Path, tmp_path: Pa
 def loader_of_table(
     letter: str, ids: range = range(0), groups: range = range(0)
 ) -> Callable[[], Dataset]:
-    """Returns a function that loads the small data set as another table would spell it.
+    """Returns a function that loads the small data set as if it came from a table with these ids and groups.
 
     Args:
         letter: the letter that the digest of the table's private cells repeats.
@@ -543,11 +544,9 @@ def loader_of_table(
 
 
 def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: Path) -> None:
-    """A second table shares 95 of 100 ids with an account of the ledger, but is spelled otherwise.
+    """A table is refused before training if an account of another table in the named ledger knows some of its ids.
 
-    It is refused before training.
-
-    Its own table goes on, and `new_account` opens another account.
+    The first table is still accepted, and so is the second with `new_account`, which is needed once.
     """
     run_until_released(
         replace(plan_of(ledger), load_dataset=loader_of_table(letter="a", ids=range(100))),
@@ -574,9 +573,9 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
 def test_other_owners_and_other_kinds_of_owners_have_accounts_of_their_own(
     ledger: Path, tmp_path: Path
 ) -> None:
-    """Tables with other ids, with groups in place of ids, or with neither have accounts of their own.
+    """Tables with different ids, with groups in place of ids, or with neither have an account each.
 
-    The groups 0 to 8 are not the ids 0 to 8. The ledger holds no owner in plain text.
+    The groups 0 to 8 are not taken for the ids 0 to 8, and the id 11 does not stand in the ledger as text.
     """
     for letter, load_dataset in (
         ("a", loader_of_table(letter="a", ids=range(9))),
@@ -591,9 +590,9 @@ def test_other_owners_and_other_kinds_of_owners_have_accounts_of_their_own(
 
 
 def test_owners_that_an_unnamed_ledger_knows_give_a_warning(tmp_path: Path) -> None:
-    """A run warns once of ids that another account of the ledger knows, if no setting of the run names the ledger.
+    """A run on the default ledger only warns, once, if another account of it knows ids of the run's table.
 
-    It goes on, as two tables may both number their rows from 1. A run with a cap for the total is refused.
+    It goes on, as two tables may both number their rows from 1. With a cap on the total epsilon, a run is refused.
     """
     usual = replace(plan_of(ledger=None), load_dataset=loader_of_table(letter="a", ids=range(100)))
     run_until_released(usual, folder=tmp_path / "a")
@@ -630,9 +629,10 @@ def test_owners_that_an_unnamed_ledger_knows_give_a_warning(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("has_cap", [False, True])
 def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> None:
-    """With a named ledger or a cap, another run with the same seed is refused before training.
+    """With a named ledger or a cap, a second release with the same seed is refused.
 
-    With other teachers it is refused before it draws. Another seed is accepted.
+    It is refused before training if queries or records differ, and before the draw if only teachers differ. Another
+    seed is accepted.
     """
     ledger = tmp_path / "ledger.db"
     named_ledger = None if has_cap else ledger
@@ -685,9 +685,9 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
 def test_releases_that_share_their_noise_have_no_total(
     change: Callable[[Plan], Plan], warning: str, tmp_path: Path
 ) -> None:
-    """A ledger that no plan names, without a cap, admits a second release of one seed with a warning.
+    """The default ledger, without a cap, accepts a second release with the same seed, and the run warns.
 
-    The total epsilon is then infinite, and a cap is refused.
+    The total epsilon is infinite from then on, and a cap is refused.
     """
     run_until_released(replace(plan_of(ledger=None), seed=3), folder=tmp_path / "a")
     plan = change(replace(plan_of(ledger=None), seed=3))
@@ -716,9 +716,9 @@ def test_releases_that_share_their_noise_have_no_total(
 
 
 def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> None:
-    """A seeded run in three folders, one of them with another student, is one charge in the ledger.
+    """Seeded runs with the same votes in three folders, one of them with another student, are one charge in the ledger.
 
-    All three have the same privacy statement.
+    Their reports state the same price.
     """
     plan = replace(plan_of(ledger=None), seed=3)
     train(plan, output_dir=tmp_path / "a")
@@ -737,7 +737,10 @@ def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> No
 def test_a_finished_run_is_charged_to_another_ledger_on_request(
     ledger: Path, tmp_path: Path
 ) -> None:
-    """A finished run with another named ledger is refused. After its report is removed, it is charged there once."""
+    """A finished run is refused if the plan names another ledger than it is charged to.
+
+    If its report is removed, it is charged to the named ledger once.
+    """
     folder = tmp_path / "runs" / "run"
     train(plan_of(ledger=None), output_dir=folder)
     charged = ledger_beside(folder)
@@ -753,7 +756,7 @@ def test_a_finished_run_is_charged_to_another_ledger_on_request(
 
 
 def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
-    """A ledger within the folder of a run is refused, named or by default."""
+    """A run is refused if its ledger, named or by default, would lie in the folder of a run."""
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
     for folder in (tmp_path / "a", tmp_path / "b"):
         ledger = tmp_path / "a" / "ledger.db"
@@ -769,7 +772,7 @@ def test_a_file_in_a_folder_of_a_run_is_no_ledger(tmp_path: Path) -> None:
 
 
 def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
-    """The file run.id of a run is rewritten. The run is refused, under the path of the file."""
+    """A run is refused, with the path of its file run.id, if that file was overwritten."""
     plan = plan_of(ledger=tmp_path / "ledger.db")
     run_until(plan, folder=tmp_path / "run", stage="training teachers")
     (tmp_path / "run" / "run.id").write_text("fresh\n")
@@ -780,7 +783,7 @@ def test_a_run_whose_name_was_changed_is_refused(tmp_path: Path) -> None:
 
 
 def _run(ledger: Path, folder: Path) -> str:
-    """Trains under a cap for one release, in a process of its own; returns "finished" or the refusal."""
+    """Trains under a cap with room for one release; returns "finished" or the refusal. For a process of its own."""
     try:
         train(
             replace(plan_of(ledger), max_total_epsilon=1.2 * epsilon_of(num_releases=1)),
@@ -794,9 +797,9 @@ def _run(ledger: Path, folder: Path) -> str:
 def test_of_parallel_runs_no_more_are_released_than_the_cap_allows(
     ledger: Path, tmp_path: Path
 ) -> None:
-    """Three runs start at once under a cap with room for one.
+    """Of three runs that start at once under a cap with room for one, one finishes and two are refused.
 
-    One finishes; the other two are refused and release nothing.
+    The refused runs release nothing.
     """
     with multiprocessing.get_context("fork").Pool(3) as pool:
         ends = pool.starmap(_run, [(ledger, tmp_path / name) for name in "abc"])

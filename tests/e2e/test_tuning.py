@@ -1,4 +1,4 @@
-"""Tuned releases: the best of a secret number of runs, charged before the first of them."""
+"""A tuned release is the best of a secret random number of runs, all of which are charged before the first begins."""
 
 import json
 import os
@@ -55,9 +55,12 @@ def competing_plans(seed: int | None = None) -> list[Plan]:
 def tune_quickly(
     folder: Path, plans: Sequence[Plan] | None = None, monitor: SilentMonitor | None = None
 ) -> Report:
-    """Tunes in a folder, without the pictures of a report; returns the report.
+    """Tunes in a folder and returns the report, which has no pictures.
 
-    `plans` are `competing_plans()` unless others are given.
+    Args:
+        folder: the folder of the tuned release.
+        plans: the plans that compete; None for `competing_plans()`.
+        monitor: the monitor of the tuning, if any.
     """
     with without_pictures():
         return tune(
@@ -86,7 +89,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report, SilentM
 def test_tuning_is_charged_once_for_each_kind_of_people(
     run: tuple[Path, Report, SilentMonitor],
 ) -> None:
-    """The private records are charged the whole epsilon, and the test records that of the scores."""
+    """The private records are charged the target epsilon once, and the test records that of scores once."""
     folder, report, _ = run
     of_release, of_scores = charges(folder)
     assert of_release.data != of_scores.data
@@ -101,7 +104,7 @@ def test_tuning_is_charged_once_for_each_kind_of_people(
 
 
 def test_published_price_is_that_of_the_best_run(run: tuple[Path, Report, SilentMonitor]) -> None:
-    """The statement has the epsilon of the tuning, and what it follows from; no score is published."""
+    """privacy.json has the epsilon of the tuning, and the numbers it is computed from; no score is published."""
     folder, _, _ = run
     statement = PrivacyStatement.read(folder / "release", remedy="")
     assert statement.epsilon == pytest.approx(EPSILON, rel=1e-2)
@@ -116,7 +119,7 @@ def test_published_price_is_that_of_the_best_run(run: tuple[Path, Report, Silent
 def test_release_of_a_tuning_is_verified(
     run: tuple[Path, Report, SilentMonitor], tmp_path: Path
 ) -> None:
-    """The verifier accepts the folder, and names a smaller epsilon."""
+    """The verifier accepts a tuned release, and finds a fault if the stated epsilon is that of a single run."""
     folder, _, _ = run
     release = folder / "release"
     assert verify_release.main([str(release)]) == 0
@@ -127,7 +130,10 @@ def test_release_of_a_tuning_is_verified(
 
 
 def test_nothing_tells_the_number_of_runs(run: tuple[Path, Report, SilentMonitor]) -> None:
-    """No other run is left, no stage has a number of steps, and only the owner can read the folder."""
+    """Nothing in the folder of a tuned release or in its progress tells the number of runs.
+
+    Only the owner can read folder and ledger.
+    """
     folder, _, monitor = run
     assert not (folder / "runs").exists()
     assert monitor.notes == []
@@ -147,7 +153,10 @@ def test_a_finished_tuning_costs_nothing_more(run: tuple[Path, Report, SilentMon
 def test_tuning_is_charged_before_the_first_run_and_goes_on_after_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kill in the first run has charged all of it; the same call makes the choices that were drawn, at no cost."""
+    """A tuning that is killed in its first run has been charged as a whole.
+
+    The same call then begins with the same setting, and charges nothing more.
+    """
     folder = tmp_path / "run"
     clip_factors_before: list[object] = []
 
@@ -177,7 +186,7 @@ def test_tuning_is_charged_before_the_first_run_and_goes_on_after_a_kill(
 def test_best_score_wins_and_ties_go_to_the_first_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The released files are those of the run with the best priced micro-F1."""
+    """The published release is that of the run with the highest micro-F1, as measured with noise."""
     folder = tmp_path / "run"
     scores: dict[str, float] = {}
     train = tuning.train
@@ -197,7 +206,7 @@ def test_best_score_wins_and_ties_go_to_the_first_setting(
 
 
 def test_a_tuning_beyond_the_cap_is_refused(tmp_path: Path) -> None:
-    """A cap below the epsilon of the tuning refuses it before anything is charged or trained."""
+    """A tuning is refused, and nothing charged, if its epsilon exceeds the cap on the total."""
     folder = tmp_path / "run"
     plans = [replace(plan, max_total_epsilon=EPSILON / 2) for plan in competing_plans()]
     with refused_parameter("max_epsilon", value=EPSILON / 2):
@@ -216,14 +225,14 @@ def test_a_tuning_beyond_the_cap_is_refused(tmp_path: Path) -> None:
 def test_plans_that_cannot_compete_are_refused(
     change_plan: Callable[[Plan], Plan], tmp_path: Path
 ) -> None:
-    """Plans without a price of comparing, without solved noise, or that draw again are refused."""
+    """Plans without `score_epsilon`, without `target_epsilon`, or with `redraw` cannot be tuned."""
     plans = [change_plan(plan) for plan in competing_plans()]
     with refused_parameter("tune", value="true"):
         tune_quickly(folder=tmp_path / "run", plans=plans)
 
 
 def test_plans_with_different_terms_are_refused(tmp_path: Path) -> None:
-    """Plans with different epsilons, and a single plan, are refused."""
+    """Plans with different epsilons cannot be tuned together, and neither can a single plan."""
     first, second, _ = competing_plans()
     with refused_parameter("tune", value="true"):
         tune_quickly(
@@ -234,7 +243,7 @@ def test_plans_with_different_terms_are_refused(tmp_path: Path) -> None:
 
 
 def test_prices_that_differ_need_a_common_bound() -> None:
-    """Gaussian prices are bounded by the largest; others have to be equal."""
+    """Gaussian events of different price are bounded by the most expensive one; other events must be equal."""
     pure = pa.PureDpEvent(epsilon=0.1)
     assert dominating_event([pure, pure]) == pure
     several = pa.SelfComposedEvent(pa.GaussianEvent(noise_multiplier=4.0), count=16)
@@ -259,7 +268,7 @@ WORDS = (
 
 
 def test_a_sweep_that_tunes_makes_one_release(tmp_path: Path) -> None:
-    """`pate-train -m ... tune=true` writes one release and no table, and prints the epsilon of the best run."""
+    """`pate-train -m ... tune=true` writes one release and no table, and prints the epsilon of the tuning."""
     done = succeeded("train", arguments=["-m", *WORDS], cwd=tmp_path)
     [release] = (tmp_path / "outputs").glob("*/release")
     assert release.parent.name.startswith("digits_grid-gaussian_votes-tuned-")
@@ -270,7 +279,7 @@ def test_a_sweep_that_tunes_makes_one_release(tmp_path: Path) -> None:
 
 
 def test_tuning_without_a_sweep_is_refused(tmp_path: Path) -> None:
-    """Without `-m` there is nothing to choose from, which one line says before anything is made."""
+    """`tune=true` without `-m`, where there is nothing to choose from, is refused, and no ledger is made."""
     words = [word.replace("0.5,2", "2") for word in WORDS]
     line = refused_command("train", arguments=words, cwd=tmp_path)
     assert line.splitlines()[-1].startswith("tune=true: expected a sweep")
@@ -278,7 +287,7 @@ def test_tuning_without_a_sweep_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_setting_that_fails_ends_the_tuning(tmp_path: Path) -> None:
-    """An impossible setting among those that compete ends the command before anything is spent."""
+    """If one of the competing settings is impossible, the command is refused, and no ledger is made."""
     words = [word.replace("0.5,2", "0.5,-2") for word in WORDS]
     line = refused_command("train", arguments=["-m", *words], cwd=tmp_path)
     assert "penalty" in line
@@ -286,7 +295,7 @@ def test_a_setting_that_fails_ends_the_tuning(tmp_path: Path) -> None:
 
 
 def test_a_failed_tuning_does_not_go_on_in_the_next_command(tmp_path: Path) -> None:
-    """A setting that competes fails. The next command of the process prints its configuration, and runs nothing."""
+    """After a tuning was refused, the next command of the same process tunes nothing."""
     words = [word.replace("0.5,2", "0.5,-2") for word in WORDS]
     refused_command("train", arguments=["-m", *words], cwd=tmp_path)
     printed = succeeded("train", arguments=["data=digits_grid", "--cfg", "job"], cwd=tmp_path)
@@ -295,7 +304,7 @@ def test_a_failed_tuning_does_not_go_on_in_the_next_command(tmp_path: Path) -> N
 
 
 def test_account_prices_the_best_of_secret_runs(tmp_path: Path) -> None:
-    """`pate-account tune_runs=5` prints the epsilon of one release, and the larger one of the best of such releases."""
+    """`pate-account tune_runs=5` prints the epsilon of one run, and the larger one of the best of several runs."""
     words = ("aggregator=centered_votes", "target_epsilon=1", "tune_runs=5", "format=json")
     quote = json.loads(succeeded("account", arguments=words, cwd=tmp_path).stdout.splitlines()[-1])
     assert quote["epsilon"] <= 1 < quote["best_of_runs"] < 1.6

@@ -1,4 +1,4 @@
-"""`scripts/verify_release.py` says that a real release holds, and names each number that was tampered with."""
+"""`scripts/verify_release.py` accepts real releases, and names each number that was changed in one."""
 
 import hashlib
 import json
@@ -61,7 +61,7 @@ NOT_RECOMPUTED = ("gaussian_votes by exact", "boundary_max")
 
 @pytest.fixture(scope="module")
 def release_folder_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
-    """Returns a function that makes the release of a run, once for each."""
+    """Returns a function that makes the release of one of the `RUNS` when it is first asked for."""
     folder = tmp_path_factory.mktemp("verified")
     data = write_data(folder)
 
@@ -85,7 +85,7 @@ def release(release_folder_of: Callable[[str], Path]) -> Path:
 
 
 def sign_again(folder: Path) -> None:
-    """Writes the digests of all files into `manifest.json`, as somebody who tampers would."""
+    """Writes the digests of all changed files into `manifest.json`, as a forger would."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
     for name in manifest["sha256"]:
@@ -126,14 +126,14 @@ def change_text(name: str, before: str, after: str) -> Callable[[Path], None]:
 
 
 def halve_epsilon_everywhere(folder: Path) -> None:
-    """Halves epsilon in `privacy.json` and on both cards."""
+    """Replaces the epsilon 8 with 4 in `privacy.json` and on both cards."""
     change_statement(field="epsilon", value=4.0)(folder)
     change_text("privacy_card.md", before="| epsilon | 8.00 |", after="| epsilon | 4.00 |")(folder)
     change_text("README.md", before="epsilon <= 8.00", after="epsilon <= 4.00")(folder)
 
 
 def change_noise_everywhere(folder: Path, factor: float) -> None:
-    """Multiplies the stated noise in `privacy.json`, on the card and in `config.yaml`."""
+    """Multiplies the stated noise by a factor, in `privacy.json`, on the card and in `config.yaml`."""
     statement = json.loads((folder / "privacy.json").read_text())
     multiplier = statement["parameters"]["noise_multiplier"]
     for name in ("privacy.json", "privacy_card.md", "config.yaml"):
@@ -185,7 +185,7 @@ TAMPERED_BY_RUN = {
 def test_real_release_holds(
     name: str, release_folder_of: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A release as it was written holds, and its epsilon is recomputed."""
+    """The script prints "holds" for an unchanged release whose epsilon it can compute."""
     assert verify_release.main([str(release_folder_of(name))]) == 0, capsys.readouterr().out
     assert capsys.readouterr().out == "holds\n"
 
@@ -193,7 +193,7 @@ def test_real_release_holds(
 def test_smaller_epsilon_of_a_better_accountant_is_not_recomputed(
     release_folder_of: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An epsilon below that of Renyi orders is called not recomputed, between two bounds."""
+    """The script prints "not recomputed" for an epsilon below the one by Renyi divergences."""
     assert verify_release.main([str(release_folder_of("gaussian_votes by exact"))]) == 3
     printed = capsys.readouterr().out
     assert printed.startswith("not recomputed: the epsilon 8 of GaussianVotes: 7.")
@@ -203,7 +203,7 @@ def test_smaller_epsilon_of_a_better_accountant_is_not_recomputed(
 def test_epsilon_of_an_unknown_mechanism_is_not_recomputed(
     release_folder_of: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A session has no epsilon that the script can compute, and the script does not say that it holds."""
+    """The script prints "not recomputed" for `BoundaryMax`, whose epsilon it cannot compute."""
     assert verify_release.main([str(release_folder_of("boundary_max"))]) == 3
     assert capsys.readouterr().out == "not recomputed: the epsilon 8 of BoundaryMax\n"
 
@@ -211,7 +211,10 @@ def test_epsilon_of_an_unknown_mechanism_is_not_recomputed(
 def test_more_noise_than_epsilon_needs_is_not_recomputed(
     release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Twice the noise has the epsilon of four draws, which only the publisher can confirm."""
+    """If twice the noise is stated with the same epsilon, the script says that this is the price of four draws.
+
+    Only the publisher knows whether there were four.
+    """
     folder = tmp_path / "release"
     shutil.copytree(release, folder)
     change_noise_everywhere(folder, factor=2.0)
@@ -231,7 +234,7 @@ def test_tampered_number_is_named(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """`verify_release` prints the name of a changed number, although all digests of the folder were written again."""
+    """The script names a number that was changed, although all digests were written again."""
     folder = tmp_path / "release"
     shutil.copytree(release_folder_of(name), folder)
     TAMPERED_BY_RUN[name][words](folder)
@@ -242,7 +245,10 @@ def test_tampered_number_is_named(
 
 @pytest.mark.parametrize("mu", [0.1, 1.5, 6.0])
 def test_gaussian_epsilon_is_that_of_the_exact_accountant(mu: float) -> None:
-    """The script, which sums a grid, and the package, which solves an equation, agree on epsilon."""
+    """For Gaussian noise, the script computes the epsilons of the package's exact and Renyi accountants.
+
+    The script sums over a grid, and the exact accountant solves an equation.
+    """
     noise = verify_release._Noise(mu=mu)
     exact = (
         ExactAccountant()
@@ -259,7 +265,10 @@ def test_gaussian_epsilon_is_that_of_the_exact_accountant(mu: float) -> None:
 
 
 def test_least_epsilon_of_bits_is_that_of_binomials() -> None:
-    """Two neighbors whose bits differ most need the epsilon that the sums of two binomials need."""
+    """The least epsilon of 50 noisy bits is that of two binomials, which count the ones on neighboring data.
+
+    All 50 bits are half a vote from the threshold, on either side, where neighbors differ most.
+    """
     pairs = verify_release._threshold_bit(std=4.0, reach=1, threshold=10.5, most=21)
     noise = verify_release._Noise(count=50, pairs=pairs)
     epsilon = noise.least_epsilon(delta=1e-4)
@@ -273,7 +282,10 @@ def test_least_epsilon_of_bits_is_that_of_binomials() -> None:
 
 @pytest.mark.parametrize("is_ranged", [True, False])
 def test_losses_of_picks_lie_in_their_range(is_ranged: bool) -> None:
-    """Both probabilities sum to 1, and the losses differ by epsilon, or lie between -epsilon and epsilon."""
+    """For a pick among labels, both probabilities of picking and not picking one of them sum to 1.
+
+    The privacy losses of the two outcomes are epsilon apart if `is_ranged`, and otherwise 2 epsilon.
+    """
     log_probs = verify_release._pick(epsilon=0.7, is_ranged=is_ranged)
     picked, not_picked, neighbor_picked, neighbor_not_picked = np.exp(log_probs)
     assert picked + not_picked == pytest.approx(np.ones_like(picked))
@@ -285,7 +297,7 @@ def test_losses_of_picks_lie_in_their_range(is_ranged: bool) -> None:
 def test_changed_file_differs_from_its_digest(
     release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file with another byte, and a file too many, are named."""
+    """The script names a file with an added byte, and a file that the manifest does not list."""
     folder = tmp_path / "release"
     shutil.copytree(release, folder)
     (folder / "schema.json").write_bytes((folder / "schema.json").read_bytes() + b" ")
@@ -297,19 +309,19 @@ def test_changed_file_differs_from_its_digest(
 
 
 def test_folder_without_statement_cannot_be_verified(tmp_path: Path) -> None:
-    """An empty folder has exit code 2."""
+    """The script ends with exit code 2 for an empty folder."""
     assert verify_release.main([str(tmp_path)]) == 2
 
 
 def test_script_imports_nothing_of_pate() -> None:
-    """The script is at most 250 lines, and shares no code with what it verifies."""
+    """The script has at most 250 lines, and imports nothing of the package whose releases it verifies."""
     text = Path(verify_release.__file__).read_text()
     assert len(text.splitlines()) <= 250
     assert "import pate" not in text and "from pate" not in text
 
 
 def test_dossier_of_a_real_release_is_written_twice(release: Path, tmp_path: Path) -> None:
-    """`pate-dossier` writes a page and JSON of one release, and refuses a file within the release."""
+    """`pate-dossier` writes an HTML page and a JSON file about a release, and refuses an output within the release."""
     succeeded("dossier", arguments=[f"release={release}", f"output={tmp_path}/d.html"])
     succeeded("dossier", arguments=[f"release={release}", f"output={tmp_path}/d.json"])
     assert "epsilon" in (tmp_path / "d.html").read_text()

@@ -1,4 +1,4 @@
-"""Wheel in an environment outside the repository: its content, and its commands."""
+"""Builds the source distribution and the wheel, and uses the wheel in a new environment outside the repository."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ print(pate.__file__, model.predict(X).shape, model.epsilon_ <= 8, WordNet40().lo
 
 
 def run_program(*command: str | Path, cwd: Path) -> str:
-    """Runs a command without variables of this Python, and returns its output. Fails unless it succeeds."""
+    """Runs a command without the variables of this Python, and returns its output; fails unless it succeeds."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     done = subprocess.run(
         list(map(str, command)),
@@ -40,9 +40,9 @@ def run_program(*command: str | Path, cwd: Path) -> str:
 
 @pytest.mark.slow
 def test_the_wheel_alone_has_everything_and_works(tmp_path: Path) -> None:
-    """The source distribution holds all that a contributor needs, and the wheel all files of the package.
+    """The source distribution has all tests, notebooks and pages, and the wheel has configuration, data and licenses.
 
-    In a new environment with the wheel, `pate-train` shows its settings, and `PATEClassifier` fits and predicts.
+    In a new environment with the wheel, `pate-train` prints its settings, and `PATEClassifier` fits and predicts.
     """
     run_program(
         sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path, ROOT, cwd=tmp_path
@@ -85,7 +85,7 @@ def test_the_wheel_alone_has_everything_and_works(tmp_path: Path) -> None:
 
 
 def install_wheel(wheel: Path, folder: Path) -> Path:
-    """Makes an environment with the wheel and this environment's dependencies, and returns its folder of programs."""
+    """Makes an environment with the wheel and the dependencies of this environment; returns its folder of programs."""
     run_program(sys.executable, "-m", "venv", "--without-pip", folder, cwd=wheel.parent)
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
