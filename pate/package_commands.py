@@ -29,14 +29,14 @@ class PackageCommand:
     """A command that another installed package adds to those of this package.
 
     Attributes:
-        settings: a dataclass with the command's settings, each declared by `pate.settings.setting`.
+        settings_class: a dataclass with the command's settings, each declared by `pate.settings.setting`.
         folder: the folder with `NAME.yaml` and `hydra/help/NAME.yaml` for a command NAME. Members of Hydra's groups are
             in folders in it, such as `aggregator/`.
         task: the function that the command runs, as `module:function`. It is called with the composed configuration.
         spelling: the names that the command's user has for parameters in errors.
     """
 
-    settings: type
+    settings_class: type
     folder: Path
     task: str
     spelling: Spelling = COMMAND

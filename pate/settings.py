@@ -728,7 +728,7 @@ def settings_classes() -> Mapping[str, type]:
 
     Commands of other installed packages are included.
     """
-    added = {name: command.settings for name, command in package_commands().items()}
+    added = {name: command.settings_class for name, command in package_commands().items()}
     return SETTINGS_OF_COMMAND | added
 
 

@@ -129,7 +129,7 @@ def calibrate(
         # The noise that the Renyi accountant finds is near, and costs little. From there a few secant steps follow.
         with suppress(InvalidValue):
             start = calibrate(
-                event_for,
+                event_for=event_for,
                 accountant=RdpAccountant,
                 target_epsilon=target_epsilon,
                 target_delta=target_delta,
@@ -142,13 +142,13 @@ def calibrate(
             # The slope is a usual one at first, and then that of the secant through the last two noises.
             slope = _USUAL_SLOPE
             for _ in range(_NUM_SECANTS):
-                log_excess = prices.priced(start).log_excess
+                log_excess = prices.priced(noise_level=start).log_excess
                 if -prices.tolerance <= log_excess <= 0:
                     return start
                 if not -1 < log_excess < 1:
                     break
                 next_noise = start * math.exp((log_excess + prices.tolerance / 2) / slope)
-                fall = log_excess - prices.priced(next_noise).log_excess
+                fall = log_excess - prices.priced(noise_level=next_noise).log_excess
                 secant_slope = fall / math.log(next_noise / start)
                 slope = min(max(secant_slope, _SMALLEST_SLOPE), _LARGEST_SLOPE)
                 start = next_noise
@@ -170,14 +170,14 @@ def _bracket(prices: NoisePrices, first_noise: float, target_epsilon: float) -> 
     Raises:
         InvalidValue: the epsilon is above the target after all steps.
     """
-    last = prices.priced(first_noise)
+    last = prices.priced(noise_level=first_noise)
     grows = not last.is_enough
     # Epsilon falls about as 1 / noise or faster: a change of log(noise) by the excess, and a little more, crosses the
     # target.
     factor = math.exp(min(1.05 * abs(last.log_excess) + 0.005, math.log(2)))
     for _ in range(_LARGEST_NUM_DOUBLINGS):
         noise = last.noise * factor if grows else last.noise / factor
-        stepped = prices.priced(noise)
+        stepped = prices.priced(noise_level=noise)
         if stepped.is_enough is grows:  # the target lies between the last two
             if grows:
                 return Bracket(unsafe_end=last, safe_end=stepped)
@@ -217,7 +217,7 @@ def _narrow(prices: NoisePrices, bracket: Bracket, tolerance: float) -> float:
             share = 0.5
         margin = share_of_tolerance / 8
         share = min(max(share, margin), 1 - margin)
-        between = prices.priced(unsafe_end.noise * math.exp(width * share))
+        between = prices.priced(noise_level=unsafe_end.noise * math.exp(width * share))
         num_steps += 1
         if between.is_enough:
             safe_end = between

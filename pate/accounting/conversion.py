@@ -114,7 +114,7 @@ def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
     if rho == 0:
         return 0.0
     if rho > _LARGEST_RHO:
-        return zcdp_to_epsilon_classic(rho, target_delta=target_delta)
+        return zcdp_to_epsilon_classic(rho=rho, target_delta=target_delta)
     rho = max(rho, _SMALLEST_RHO)
 
     def epsilon_at(log_order_less_one: float) -> float:

@@ -40,5 +40,5 @@ def convex_minorant(x: FloatArray, y: FloatArray) -> FloatArray:
         x: the first coordinates, rising, `[num_points]`.
         y: the second coordinates, `[num_points]`.
     """
-    corners = lower_hull(x, y)
+    corners = lower_hull(x=x, y=y)
     return np.asarray(np.interp(x, x[corners], y[corners]))

@@ -56,15 +56,15 @@ class Pair:
         with np.errstate(divide="ignore"):
             return np.log1p(self.excess_ratios)
 
-    def mixed_with(self, other_pair: Pair, *, share: float) -> Pair:
-        """Returns the pair of a release that uses `other_pair` with probability `share`, and else this pair.
+    def mixed_with(self, other_pair: Pair, *, other_share: float) -> Pair:
+        """Returns the pair of a release that uses `other_pair` with probability `other_share`, and else this pair.
 
         The release also reveals which of the two was used.
         """
-        masses = np.concatenate([(1 - share) * self.masses, share * other_pair.masses])
+        masses = np.concatenate([(1 - other_share) * self.masses, other_share * other_pair.masses])
         infinite_loss_prob = (
-            1 - share
-        ) * self.infinite_loss_prob + share * other_pair.infinite_loss_prob
+            1 - other_share
+        ) * self.infinite_loss_prob + other_share * other_pair.infinite_loss_prob
         return Pair(
             masses=masses,
             excess_ratios=np.concatenate([self.excess_ratios, other_pair.excess_ratios]),
@@ -108,7 +108,7 @@ def _gaussian_curve(thresholds: FloatArray, mean_shift: float) -> _CurvePoints:
     slopes = np.asarray(np.expm1(thresholds * mean_shift - mean_shift * mean_shift / 2))
     return _CurvePoints(
         masses=np.asarray(ndtr(-thresholds)),
-        heights=moved_mass(thresholds, mean_shift),
+        heights=moved_mass(thresholds, mean_shift=mean_shift),
         slopes=slopes,
     )
 
@@ -166,12 +166,12 @@ def censored_pair(mean_shift: float, threshold: float, *, q_mean_falls: bool) ->
         inner_edges = threshold + mean_shift + _DISTANCES_FROM_THRESHOLD
         edges = np.append(inner_edges, FARTHEST + mean_shift)
         q_below = ndtr(threshold + mean_shift)
-        moved = moved_mass(np.array([threshold + mean_shift]), mean_shift)
+        moved = moved_mass(np.array([threshold + mean_shift]), mean_shift=mean_shift)
     else:
         inner_edges = -threshold + mean_shift - _DISTANCES_FROM_THRESHOLD[::-1]
         edges = np.append(-FARTHEST, inner_edges)
         q_below = ndtr(threshold - mean_shift)
-        moved = -moved_mass(np.array([threshold]), mean_shift)
+        moved = -moved_mass(np.array([threshold]), mean_shift=mean_shift)
     above = gaussian_pair(mean_shift, edges=edges)
     masses = np.append(above.masses, q_below)
     return Pair(
@@ -253,7 +253,7 @@ def _upper_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     order = np.lexsort((-y, x))
     is_highest = np.append(True, np.diff(x[order]) > 0)  # of the points with the same x
     order = order[is_highest]
-    corners = order[lower_hull(x[order], -y[order])]
+    corners = order[lower_hull(x=x[order], y=-y[order])]
     return x[corners], y[corners]
 
 

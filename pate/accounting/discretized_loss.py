@@ -112,7 +112,9 @@ def discretized_loss(
             other_masses=first_masses,
             end_error=end_error,
         )
-        infinite_loss_prob = _add_mirrored_tails(masses, gaussian_pair, cells)
+        infinite_loss_prob = _add_mirrored_tails(
+            masses=masses, shifted_maximum=gaussian_pair, cells=cells
+        )
     return masses, infinite_loss_prob * (1 + _MASS_ROUNDING)
 
 

@@ -201,7 +201,7 @@ class ExactAccountant(LossAccountant):
         """Returns an accountant with the tuned release as its only event; None where there are other events."""
         if len(self._tuned) > 1 or self._steps or self._mu_squared:
             return None
-        return TuningAccountant(ExactAccountant).compose(self._tuned[0])
+        return TuningAccountant(candidate_accountant=ExactAccountant).compose(self._tuned[0])
 
     def _ways_to_compose(self, *, smallest_delta: float) -> list[list[_GaussianTotal | _GridTotal]]:
         """Returns the totals of all events for each way to compose them, one total for each direction.

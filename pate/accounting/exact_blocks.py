@@ -229,7 +229,7 @@ class Block:
             spacing: the distance between two losses.
         """
         losses = np.arange(len(deltas), dtype=np.float64) * spacing
-        hull = convex_minorant(np.exp(losses), deltas)
+        hull = convex_minorant(x=np.exp(losses), y=deltas)
         mirrored = -np.expm1(-losses) + np.exp(-losses) * hull
         profile = np.concatenate([mirrored[:0:-1], hull])
         before = np.append(mirrored[1:2], hull[:-1])
@@ -420,7 +420,9 @@ def _repeated_block(
     """
     num_points = grid.first_index + grid.num_points
     if isinstance(fixed_pair, NoisyMaximum):
-        block = _maximum_block(fixed_pair, spacing=grid.spacing, num_points=num_points)
+        block = _maximum_block(
+            noisy_maximum=fixed_pair, spacing=grid.spacing, num_points=num_points
+        )
     else:
         masses, infinite_loss_prob = discretized_loss(
             fixed_pair,

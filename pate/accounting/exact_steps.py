@@ -294,7 +294,7 @@ class _CoveredStep:
         """
         if pair not in self._shifts_of_pair:
             self._shifts_of_pair[pair] = (
-                _shifts_of_box(pair, self._grid)
+                _shifts_of_box(box=pair, grid=self._grid)
                 if isinstance(pair, Box)
                 else _shifts_of_discrete_pair(pair, self._grid)
             )
@@ -521,7 +521,7 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
             # Randomized response dominates (Kairouz, Oh & Viswanath 2015).
             return Box(up_losses=np.array([event.epsilon]), down_losses=np.array([-event.epsilon]))
         case events.BoundedRangeEvent():
-            return Span(event.epsilon) if event.epsilon > 0 else None
+            return Span(length=event.epsilon) if event.epsilon > 0 else None
         case events.BitEvent():
             return _bit_box(event)
     rule = "an event that the exact accountant can compose (the rdp accountant may know it)"

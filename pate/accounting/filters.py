@@ -281,7 +281,7 @@ class PrivacyFilter(ABC):
         def is_affordable(num_times: int) -> bool:
             return self._holds(spent.plus(price, num_times=num_times))
 
-        num_affordable = largest_count(is_affordable, maximum=_LARGEST_COUNT)
+        num_affordable = largest_count(holds=is_affordable, maximum=_LARGEST_COUNT)
         return math.inf if num_affordable == _LARGEST_COUNT else num_affordable
 
     def _holds(self, spent: Spent) -> bool:

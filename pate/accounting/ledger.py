@@ -230,7 +230,7 @@ class Ledger:
             ("charges", str(statement.num_charges)),
             ("file", "in memory" if self.path is None else str(self.path)),
         ]
-        return html_table("Ledger", rows)
+        return html_table(title="Ledger", rows=rows)
 
     def charge(
         self, event: Event, *, adjacency: Adjacency, key: str = "", description: str = ""

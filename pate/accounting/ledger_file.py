@@ -93,7 +93,7 @@ class LedgerFile:
             and os.path.lexists(path)
         ):
             # The file is opened once, to read its accountant and for all later calls.
-            path = Store(path, settings=None)
+            path = Store(path, settings_if_new=None)
         accountant = _stored_accountant(path) if accountant is None else accountant
         self.accountant = require_maker(accountant)
         self.target_delta = require_probability("target_delta", target_delta)
@@ -118,7 +118,7 @@ class LedgerFile:
             "max_epsilon": cap,
             "filter": None if requested_filter is None else plain(requested_filter.to_json()),
         }
-        self.store = path if isinstance(path, Store) else Store(path, settings=requested)
+        self.store = path if isinstance(path, Store) else Store(path, settings_if_new=requested)
         self.path = self.store.path
         self.stored_cap: float | None = self.store.settings.get("max_epsilon")
         self._require_stored_settings(requested, takes_stored_accountant=takes_stored_accountant)
@@ -191,7 +191,7 @@ class LedgerFile:
         Raises `InvalidValue` where the file is no ledger of this version, or names an accountant that this version of
         `pate` does not have.
         """
-        store = Store(path, settings=None)
+        store = Store(path, settings_if_new=None)
         # The settings as they were written, because the chain of digests begins with them.
         settings = store.settings
         is_this_version = settings.get("ledger") == _VERSION
@@ -215,7 +215,7 @@ def _stored_accountant(path: str | os.PathLike[str] | Store | None) -> Callable[
     elif path is None or not os.path.lexists(path):
         return AutoAccountant
     else:
-        store = Store(path, settings=None)
+        store = Store(path, settings_if_new=None)
     is_this_version = store.settings.get("ledger") == _VERSION
     require(is_this_version, "ledger", store.path, "a ledger of this version")
     parameters = dict(store.settings["accountant"])

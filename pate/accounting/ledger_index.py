@@ -289,7 +289,9 @@ class LedgerIndex:
         charges_with_same_seed = self.charges_with_seed(
             charge_note.seed_name, except_release=own_key
         )
-        twin_keys = [line.key for line in charges_with_same_seed if self._is_twin(line, commit)]
+        twin_keys = [
+            line.key for line in charges_with_same_seed if self._is_twin(charge=line, commit=commit)
+        ]
         shares_noise = charge_key != "" or len(twin_keys) < len(charges_with_same_seed)
         if shares_noise and (has_cap or not charge_note.may_share_noise):
             rule = "fresh noise, another release drew from this seed"

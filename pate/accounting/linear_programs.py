@@ -91,7 +91,7 @@ def best_multipliers(programs: LinearPrograms) -> tuple[FloatArray, FloatArray]:
         # Values and rows are scaled to at most 1, so that one penalty suits all programs.
         units = np.where(largest > 0, largest, 1.0)[is_solvable]
         scaled = table[is_solvable] / units[:, :, None]
-        prices[is_solvable] = row_prices(scaled[:, 0], rows=scaled[:, 1:]) * units[:, :1]
+        prices[is_solvable] = row_prices(values=scaled[:, 0], rows=scaled[:, 1:]) * units[:, :1]
         prices[is_solvable, :-1] /= units[:, 1:]
     np.maximum(prices[:, 1:-1], 0.0, out=prices[:, 1:-1])
     return prices[:, :-1], prices[:, -1]

@@ -113,7 +113,7 @@ def _discretized(event: LeafEvent, spacing: float, reach: float) -> PrivacyLossD
     masses = []
     for exact_profile in profiles_both_ways(event, epsilons):
         profile = np.minimum(exact_profile + _ROUNDING, 1.0)
-        on_hull = lower_hull(np.exp(epsilons), profile)
+        on_hull = lower_hull(x=np.exp(epsilons), y=profile)
         pmf = connect_dots(
             discretization=spacing, rounded_epsilons=points[on_hull], deltas=profile[on_hull]
         )

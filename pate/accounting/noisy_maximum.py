@@ -102,7 +102,7 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
                 epsilons=epsilons,
             )
             bound = np.minimum(bound, both)
-        np.maximum(profile, convex_minorant(factors, bound), out=profile)
+        np.maximum(profile, convex_minorant(x=factors, y=bound), out=profile)
         smallest_size = largest_size + 1
     return profile
 

@@ -105,6 +105,6 @@ class PldAccountant(LossAccountant):
                 counted_events.append((events.GaussianEvent.composed(multipliers), 1))
             total_rho = math.fsum(rhos)
             if total_rho > 0:
-                counted_events.append((events.ZCdpEvent(total_rho), 1))
+                counted_events.append((events.ZCdpEvent(rho=total_rho), 1))
             self._composed = LossDistribution(counted_events)
         return self._composed

@@ -41,7 +41,7 @@ _REFINEMENT = 24
 class _BestOrder(NamedTuple):
     """The smallest epsilon or delta over a grid of orders, with the order that gives it."""
 
-    value: float
+    epsilon_or_delta: float
     order: float
     position: int  # the index of the order in its grid
 
@@ -106,13 +106,13 @@ class RdpAccountant(Accountant):
 
         Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
         """
-        return self._epsilon_at_best_order(target_delta).value
+        return self._epsilon_at_best_order(target_delta).epsilon_or_delta
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the smallest delta that any order gives at `target_epsilon`, failure probabilities included."""
         delta = self._at_best_order(
             convert=partial(rdp_to_deltas, target_epsilon=target_epsilon)
-        ).value
+        ).epsilon_or_delta
         return min(1.0, delta + self.failure_prob)
 
     def curve(self, orders: FloatArray) -> FloatArray:
@@ -140,15 +140,15 @@ class RdpAccountant(Accountant):
         """
         if self._spent.kinds <= {events.NoOpEvent}:
             last = len(self.orders) - 1
-            return _BestOrder(value=0.0, order=float(self.orders[last]), position=last)
+            return _BestOrder(epsilon_or_delta=0.0, order=float(self.orders[last]), position=last)
         on_grid = _smallest(convert(self.orders, self.rdp), orders=self.orders)
-        if not self._refines or not 0 < on_grid.value < math.inf:
+        if not self._refines or not 0 < on_grid.epsilon_or_delta < math.inf:
             return on_grid
         lower_order = self.orders[max(on_grid.position - 1, 0)]
         higher_order = self.orders[min(on_grid.position + 1, len(self.orders) - 1)]
         fine_orders = _orders_between(float(lower_order), float(higher_order))
         on_fine_grid = _smallest(convert(fine_orders, self.curve(fine_orders)), orders=fine_orders)
-        return on_fine_grid if on_fine_grid.value < on_grid.value else on_grid
+        return on_fine_grid if on_fine_grid.epsilon_or_delta < on_grid.epsilon_or_delta else on_grid
 
 
 @lru_cache  # The points of one trade-off curve have best orders near each other, and numpy makes such grids slowly.
@@ -162,7 +162,9 @@ def _orders_between(lower_order: float, higher_order: float) -> FloatArray:
 def _smallest(values: FloatArray, orders: FloatArray) -> _BestOrder:
     """Returns the smallest value, with its order; `values` has one entry for each of the orders."""
     index = int(np.argmin(values))
-    return _BestOrder(value=float(values[index]), order=float(orders[index]), position=index)
+    return _BestOrder(
+        epsilon_or_delta=float(values[index]), order=float(orders[index]), position=index
+    )
 
 
 def order_array(orders: object) -> FloatArray:

@@ -98,7 +98,7 @@ def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> i
         return probability > overrun_prob
 
     guess = 2 * require_count("target_hits", target_hits)
-    num_accesses = 1 + largest_count(overruns, maximum=_LARGEST_NUM_ACCESSES, guess=guess)
+    num_accesses = 1 + largest_count(holds=overruns, maximum=_LARGEST_NUM_ACCESSES, guess=guess)
     rule = f"one that needs at most {_LARGEST_NUM_ACCESSES} accesses"
     require(num_accesses <= _LARGEST_NUM_ACCESSES, "hit_prob", hit_prob, rule)
     return num_accesses

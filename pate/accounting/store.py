@@ -119,17 +119,17 @@ class Store:
 
     Args:
         path: the file; None keeps all lines in the memory of this process.
-        settings: the settings that are stored in a new file, in types that JSON has, if the file does not exist. None
-            opens an existing file only.
+        settings_if_new: the settings that are stored in a new file, in types that JSON has, if the file does not exist.
+            None opens an existing file only.
 
     Raises:
-        InvalidValue: the path is a symbolic link to a missing file, a folder or a pipe; or `settings` is None, and the
-            file does not exist.
+        InvalidValue: the path is a symbolic link to a missing file, a folder or a pipe; or `settings_if_new` is None,
+            and the file does not exist.
         DamagedLedger: the file was changed, or is not a ledger.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None
+        self, path: str | os.PathLike[str] | None, settings_if_new: Mapping[str, Any] | None
     ) -> None:
         if path is not None:
             remedy = "without a file, as Ledger(target_delta=…), it works here, too"
@@ -146,8 +146,8 @@ class Store:
         self._state = 0, ""  # the number of lines that were checked, and the digest of the last
         # the process id and the connection of a store in memory
         self._memory: tuple[int, sqlite3.Connection] | None = None
-        if settings is not None:
-            settings_line = json.dumps({**settings, "name": secrets.token_hex(16)})
+        if settings_if_new is not None:
+            settings_line = json.dumps({**settings_if_new, "name": secrets.token_hex(16)})
             if self.path is None:
                 self._memory = (
                     os.getpid(),
@@ -185,7 +185,7 @@ class Store:
             ).fetchone() or ("",)
         if content is None and self.path is not None:
             with suppress(FileNotFoundError):
-                content = self._release_path(line.sha256).read_bytes()
+                content = self._release_path(content_digest=line.sha256).read_bytes()
         if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != line.sha256:
             raise damaged_ledger(
                 self.path, f"the release of line {line.number} as it was committed"
@@ -212,7 +212,7 @@ class Store:
         lies_outside = self.path is not None and len(content) >= LARGEST_INSIDE
         if lies_outside:
             # The file of a large release comes before the line that names it. Without a line it was never shown.
-            path = self._release_path(content_digest)
+            path = self._release_path(content_digest=content_digest)
             make_folder(path.parent, existing_parent=path.parent.parent)
             with atomic_write(path) as file:
                 file.write(content)

@@ -346,7 +346,7 @@ def _hull_lines(
     # The slopes of tiny epsilons are all 1. Of lines with equal slopes the last one is the largest.
     is_last = np.diff(slopes, append=np.inf) > 0
     lines = _Lines(slopes=slopes[is_last], deltas=deltas[is_last])
-    on_hull = lower_hull(lines.slopes, lines.deltas)
+    on_hull = lower_hull(x=lines.slopes, y=lines.deltas)
     return _Lines(slopes=lines.slopes[on_hull], deltas=lines.deltas[on_hull])
 
 

@@ -90,7 +90,7 @@ class Candidate:
         if epsilon < 0:
             # The two neighbors are exchanged.
             factor = math.exp(epsilon)
-            return min(1 - factor + factor * self.delta(-epsilon), 1.0)
+            return min(1 - factor + factor * self.delta(epsilon=-epsilon), 1.0)
         if epsilon == math.inf:
             return 0.0
         delta = self._accountant.get_delta(epsilon)
@@ -121,13 +121,13 @@ def selection_ratio(event: TuningEvent, candidate_bounds: Candidate) -> float:
             for _ in range(_NUM_HALVINGS):
                 middle = (low + high) / 2
                 largest_delta = math.expm1(middle) * gamma / (1 - gamma)
-                if candidate_bounds.delta(middle) <= largest_delta * (1 - _ROUNDING):
+                if candidate_bounds.delta(epsilon=middle) <= largest_delta * (1 - _ROUNDING):
                     high = middle
                 else:
                     low = middle
             return (1 + eta) * high * (1 + _ROUNDING)
         case Poisson(mean=mean):
-            return mean * candidate_bounds.delta(0.0) * (1 + _ROUNDING)
+            return mean * candidate_bounds.delta(epsilon=0.0) * (1 + _ROUNDING)
     kind = type(event.distribution).__name__
     raise InvalidValue("distribution", kind, rule="a distribution with a price")
 
@@ -178,7 +178,7 @@ def _poisson_deltas(event: TuningEvent, orders: FloatArray) -> FloatArray:
 def _deltas_on_grid(event: TuningEvent) -> FloatArray:
     """Returns an upper bound on the delta of one run of a tuned release at each of `_EPSILONS`, from a cache."""
     candidate = Candidate.from_event(event, rdp.RdpAccountant())
-    return np.array([candidate.delta(float(epsilon)) for epsilon in _EPSILONS])
+    return np.array([candidate.delta(epsilon=float(epsilon)) for epsilon in _EPSILONS])
 
 
 @lru_cache(maxsize=256)  # needed again for each grid of orders
@@ -263,4 +263,4 @@ class TuningAccountant(AccountantBesideRenyi):
         if self._bounds is None or self._tuned is None:
             return 1.0
         candidate, log_ratio = self._bounds
-        return self._tuned.distribution.prob_of_any(candidate.delta(epsilon - log_ratio))
+        return self._tuned.distribution.prob_of_any(candidate.delta(epsilon=epsilon - log_ratio))

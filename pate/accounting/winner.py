@@ -101,7 +101,7 @@ def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
     steps = np.diff(_THRESHOLDS)
     widths = np.maximum(np.append(steps, 0), np.append(0, steps))
     q_masses = ndtr(_THRESHOLDS - mean_shift)  # Q(Z > t) for each threshold t
-    excess_masses = moved_mass(_THRESHOLDS, mean_shift)  # P(Z > t) - Q(Z > t)
+    excess_masses = moved_mass(_THRESHOLDS, mean_shift=mean_shift)  # P(Z > t) - Q(Z > t)
     # Between two thresholds the curve's point lies within width^2 / 8 times the bend from the chord.
     q_slack = widths**2 / 8 * _BEND_OF_MASS + _CORNER_ROUNDING
     excess_slack = (widths**2 / 8 * _BEND_OF_DENSITY + _CORNER_ROUNDING) * mean_shift
@@ -352,7 +352,7 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
             ).product(moving_normal)
             for q_mean_falls in (True, False)
         ]
-        pairs_of_large_sums = [pair.mixed_with(whole_normal, share=rare) for pair in pairs]
+        pairs_of_large_sums = [pair.mixed_with(whole_normal, other_share=rare) for pair in pairs]
         pairs = [*pairs_of_large_sums, *pairs_of_small_counts, *square_corner_pairs(mean_shift)]
     variance = max(float(pair.masses @ (pair.excess_ratios * pair.excess_ratios)) for pair in pairs)
     # Pairs that are alike in the masses of large losses of either sign stand side by side, and get one parent.

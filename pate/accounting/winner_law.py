@@ -71,7 +71,7 @@ def curve_points(a: FloatArray, b: FloatArray, mean_shift: float) -> tuple[Float
     first_leaves = density(a[:, None] - steps) * ndtr(-b[:, None] - steps)
     second_enters = ndtr(-a[:, None] + steps) * density(b[:, None] + steps)
     exchanged = ndtr((a + b) / math.sqrt(2)) * moved_mass(
-        (a - b) / math.sqrt(2), math.sqrt(2) * mean_shift
+        (a - b) / math.sqrt(2), mean_shift=math.sqrt(2) * mean_shift
     )
     change_of_a = mean_shift / 2 * (first_leaves @ weights) + exchanged
     change_of_r = mean_shift / 2 * ((second_enters - first_leaves) @ weights)

@@ -207,7 +207,7 @@ def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
             for smallest_refusals, largest_refusals in pairwise(_REFUSALS)
             for smallest_growth, largest_growth in pairwise(_GROWTHS)
         ]
-        bounds = programs.bounds(first_spans)
+        bounds = programs.bounds(spans=first_spans)
         for _ in range(_NUM_HALVINGS):
             enough = _CLOSE_BOUND * programs.attained
             loose = [span for span, bound in bounds.items() if bound > enough]
@@ -215,7 +215,7 @@ def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
             if not halves or len(bounds) > _LARGEST_NUM_SPANS:
                 break
             close = {span: bound for span, bound in bounds.items() if bound <= enough}
-            bounds = close | programs.bounds(halves)
+            bounds = close | programs.bounds(spans=halves)
         return max(bounds.values()) + _DIVERGENCE_ROUNDING
 
 

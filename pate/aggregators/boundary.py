@@ -122,7 +122,9 @@ class BoundaryAggregator(TargetChargedAggregator):
 
         outcome_probs = charging.boundary_distribution(calls.distributions)
         outcomes = draw_index(
-            outcome_probs, uniforms=uniforms[:, 0], exact_weights_of_row=weights_with_boundary
+            weights=outcome_probs,
+            uniforms=uniforms[:, 0],
+            exact_weights_of_row=weights_with_boundary,
         )
         answers = calls.answers_to(outcomes)
         return Round(labels=answers.labels, answered=answers.answered, hits=outcomes == boundary)
@@ -192,7 +194,9 @@ class BoundaryMax(BoundaryAggregator):
 
     def plain_event(self, shape: VoteShape) -> pa.Event:
         """Returns the price of the same answers if every query is charged, without the boundary wrapper."""
-        return pa.SelfComposedEvent(pa.BoundedRangeEvent(self.call_epsilon), shape.num_queries)
+        return pa.SelfComposedEvent(
+            pa.BoundedRangeEvent(self.call_epsilon), count=shape.num_queries
+        )
 
     def distribution(self, votes: NDArray[np.integer]) -> FloatArray:
         """Returns the exact distribution over outcomes, for one query with counts `[num_labels]`.
@@ -285,7 +289,7 @@ class BoundaryTopK(BoundaryAggregator):
         # The test releases one bit: passed or refused.
         pass_probs = np.array(self.stability_test(num_teachers=num_teachers).pass_probs)
         return selection_epsilon + bit_epsilon(
-            pass_probs, sensitivity=self.adjacency.gap_sensitivity
+            probabilities=pass_probs, sensitivity=self.adjacency.gap_sensitivity
         )
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:

@@ -42,7 +42,7 @@ def least_noise(
         InvalidValue: no noise meets the budget.
     """
     return calibrate(
-        make_event,
+        event_for=make_event,
         target_epsilon=budget.required_epsilon(),
         target_delta=budget.delta,
         accountant=budget.accountant,

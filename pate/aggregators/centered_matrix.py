@@ -135,7 +135,7 @@ class CenteredMatrix:
             rng: the source of the noise.
         """
         std_in_steps = self.noise_multiplier * self.clipped_sum(summary.shape).l2_sensitivity
-        noise = RoundedGaussian(std_in_steps).sample(summary.shape, rng)
+        noise = RoundedGaussian(std=std_in_steps).sample(summary.shape, rng)
         return self.release_from_sum(
             summary + noise, std_in_steps=std_in_steps, event=event, num_teachers=num_teachers
         )

@@ -442,7 +442,7 @@ class CenteredRounds:
         noise_std = noise_multiplier * question.clipped_moments.l2_sensitivity
         # Noise is drawn also if the round is read from the record, so that a seeded run that is continued draws the
         # same numbers in later rounds.
-        noise = RoundedGaussian(noise_std).sample((votes.width, votes.num_labels), rng)
+        noise = RoundedGaussian(std=noise_std).sample((votes.width, votes.num_labels), rng)
 
         def draw_part() -> Arrays:
             return {"total": votes.total(question) + noise}

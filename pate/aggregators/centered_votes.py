@@ -196,7 +196,7 @@ class CenteredVotes(Aggregator):
         release = self._matrix_mechanism.noisy_release(
             summary, event=self.event(shape), num_teachers=shape.num_teachers, rng=rng
         )
-        return Answers.to_all(release.labels)
+        return Answers.to_all(labels=release.labels)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
         """Releases the prevalence of the teachers' records, and then the votes around it; see `Aggregator.release`.

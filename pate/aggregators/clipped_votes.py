@@ -86,9 +86,9 @@ class ClippedVotes(Aggregator):
         )
         if self.norm == "l1":
             bit = threshold_event(self.noise_std, self.threshold_share, shape.num_teachers)
-            return pa.SelfComposedEvent(bit, shape.num_queries * num_moved)
+            return pa.SelfComposedEvent(bit, count=shape.num_queries * num_moved)
         noisy_counts = pa.GaussianEvent(noise_multiplier=self.noise_std / num_moved**0.5)
-        return pa.SelfComposedEvent(noisy_counts, shape.num_queries)
+        return pa.SelfComposedEvent(noisy_counts, count=shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
         """Returns the clipped counts, `[num_queries, num_labels]`, plus `threshold_votes` for teachers without a label.
@@ -129,7 +129,7 @@ class ClippedVotes(Aggregator):
         """Draws, for each label, whether its clipped count plus noise exceeds the threshold."""
         if self.norm == "l1":
             labels = reach_threshold(
-                summary,
+                counts=summary,
                 noise_std=self.noise_std,
                 threshold_share=self.threshold_share,
                 num_teachers=shape.num_teachers,
@@ -141,7 +141,7 @@ class ClippedVotes(Aggregator):
             labels = are_normally_above(
                 summary, threshold=threshold, noise_std=self.noise_std, rng=rng
             )
-        return Answers.to_all(labels)
+        return Answers.to_all(labels=labels)
 
 
 @expected_from_votes.register(ClippedVotes)

@@ -66,7 +66,7 @@ class ScreenedAggregator(Aggregator):
     def event(self, shape: VoteShape) -> pa.Event:
         """Returns the price of the screening of all queries, and of the largest possible number of answers."""
         bit = threshold_event(self.screening_std, self.threshold_share, shape.num_teachers)
-        screenings = pa.SelfComposedEvent(bit, shape.num_queries)
+        screenings = pa.SelfComposedEvent(bit, count=shape.num_queries)
         max_answers = shape.num_queries
         if self.max_answers is not None:
             max_answers = min(self.max_answers, shape.num_queries)
@@ -88,7 +88,7 @@ class ScreenedAggregator(Aggregator):
         """Draws whether each query passes the screening, and an answer to each query; failing ones are refused."""
         statistic = self.statistic(summary, num_teachers=shape.num_teachers)
         passed = reach_threshold(
-            statistic[:, None],
+            counts=statistic[:, None],
             noise_std=self.screening_std,
             threshold_share=self.threshold_share,
             num_teachers=shape.num_teachers,

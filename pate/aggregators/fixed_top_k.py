@@ -98,4 +98,4 @@ class FixedTopK(Aggregator):
         """Draws the k labels that the mechanism picks of each query."""
         labels = np.zeros(summary.shape, dtype=np.bool_)
         np.put_along_axis(labels, self.top_k(summary, rng=rng).indices, True, axis=1)
-        return Answers.to_all(labels)
+        return Answers.to_all(labels=labels)

@@ -57,15 +57,15 @@ class GaussianVotes(Aggregator):
             self.noise_std, threshold_share=0.5, num_teachers=shape.num_teachers
         )
         if self.teachers_reached > 1:
-            bit = pa.OneBitEvent(tuple(bit.log_odds.tolist()), reach=self.teachers_reached)
-        return pa.SelfComposedEvent(bit, shape.num_queries * shape.num_labels)
+            bit = pa.OneBitEvent(logits=tuple(bit.log_odds.tolist()), reach=self.teachers_reached)
+        return pa.SelfComposedEvent(bit, count=shape.num_queries * shape.num_labels)
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each label, whether its count plus noise exceeds half of the teachers."""
         labels = reach_threshold(
             summary, self.noise_std, threshold_share=0.5, num_teachers=shape.num_teachers, rng=rng
         )
-        return Answers.to_all(labels)
+        return Answers.to_all(labels=labels)
 
 
 @expected_from_votes.register(GaussianVotes)

@@ -65,13 +65,13 @@ class GNMax(Aggregator):
         )
         if self.max_votes == 1:
             winner = pa.WinnerEvent(self.noise_std, num_moving=num_moved)
-            return pa.SelfComposedEvent(winner, shape.num_queries)
+            return pa.SelfComposedEvent(winner, count=shape.num_queries)
         # The winner is a function of the noisy counts, and costs at most what they cost.
         all_counts = pa.GaussianEvent(noise_multiplier=self.noise_std / num_moved**0.5)
-        return pa.SelfComposedEvent(all_counts, shape.num_queries)
+        return pa.SelfComposedEvent(all_counts, count=shape.num_queries)
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the label with the largest noisy count of each query."""
         noise = draw_noise(noise_kind="gaussian", shape=summary.shape, rng=rng)
         best = largest_noisy(Values.scaled(summary, self.noise_std), noise, k=1)
-        return Answers.to_all(best == np.arange(shape.num_labels))
+        return Answers.to_all(labels=best == np.arange(shape.num_labels))

@@ -196,7 +196,7 @@ class NotPriorTopK(TargetChargedAggregator):
         shape_of_releases = replace(shape, num_queries=self.num_tests(shape.num_queries))
         releases = self.release_step.event(shape_of_releases)
         check_epsilon = bit_epsilon(
-            self.check_probabilities(num_teachers=shape.num_teachers),
+            probabilities=self.check_probabilities(num_teachers=shape.num_teachers),
             sensitivity=self.adjacency.gap_sensitivity,
         )
         session = session_event(

@@ -75,7 +75,7 @@ class PowersetGNMax(Aggregator):
     def event(self, shape: VoteShape) -> pa.Event:
         """Returns the price of releasing one set for each query; see `Aggregator.event`."""
         winner = pa.WinnerEvent(self.noise_std, num_moving=self.adjacency.num_moved)
-        return pa.SelfComposedEvent(winner, shape.num_queries)
+        return pa.SelfComposedEvent(winner, count=shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> Summary:
         """Returns the different sets that teachers voted for, one row for each query and set.
@@ -123,7 +123,7 @@ class PowersetGNMax(Aggregator):
                 labels[query] = _draw_unseen_set(
                     seen_sets, num_sets_by_size=num_sets_by_size, rng=rng
                 )
-        return Answers.to_all(labels)
+        return Answers.to_all(labels=labels)
 
     def _draw_winners(
         self,
@@ -165,7 +165,7 @@ class PowersetGNMax(Aggregator):
             rng=rng,
         )
         seen_noise = draw_noise(noise_kind="gaussian", shape=set_counts.shape, rng=rng)
-        noise = seen_noise.with_replaced_columns(largest_unseen, columns=num_seen)
+        noise = seen_noise.with_replaced_columns(new_noise=largest_unseen, column_of_row=num_seen)
         competes = is_seen
         competes[np.arange(len(num_seen)), num_seen] = np.array(num_unseen) > 0
         values = Values.scaled(set_counts, noise_scale=self.noise_std)

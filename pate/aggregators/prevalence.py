@@ -199,7 +199,7 @@ class Prevalence(Parameters):
             label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
         )
         self._require_teachers(shares, num_teachers)
-        self._require_exact_noise(len(shares.largest))
+        self._require_exact_noise(num_entries=len(shares.largest))
         if record is None:
             if ledger is not None:
                 require_ledger(ledger).charge(
@@ -334,7 +334,7 @@ class _Steps:
         # Noise is drawn also if the part is read from the record, so that a seeded run that is continued draws the same
         # numbers in later parts.
         std = math.sqrt(self.adjacency.num_moved) * self.multipliers[0] * self.shares.parts
-        noise = RoundedGaussian(std).sample((NUM_LENGTHS,), self.rng)
+        noise = RoundedGaussian(std=std).sample((NUM_LENGTHS,), self.rng)
 
         def draw_part() -> Arrays:
             return {"noisy": self.shares.lengths() + noise}
@@ -355,7 +355,7 @@ class _Steps:
         clipped_sum = ClippedSum(clip=clip, shape=shape, adjacency=self.adjacency)
         std = self.multipliers[step_number] * clipped_sum.l2_sensitivity
         # Drawn also if the part is read from the record; see `_release_length`.
-        noise = RoundedGaussian(std).sample(shape, self.rng)
+        noise = RoundedGaussian(std=std).sample(shape, self.rng)
 
         def draw_part() -> Arrays:
             return {"noisy": self.shares.total(clipped_sum, center) + noise}

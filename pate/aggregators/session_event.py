@@ -208,7 +208,7 @@ def _composed_calls(epsilon: float, num_calls: int, failure_prob: float) -> pa.E
         num_calls: the number of mechanisms.
         failure_prob: the probability that any of them fails, taken from delta.
     """
-    calls = pa.SelfComposedEvent(pa.PureDpEvent(epsilon), num_calls)
+    calls = pa.SelfComposedEvent(pa.PureDpEvent(epsilon), count=num_calls)
     return pa.ApproximateEvent(calls, failure_prob)
 
 

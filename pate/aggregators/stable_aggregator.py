@@ -88,11 +88,11 @@ class StableAggregator(Aggregator):
             return ReadyTableTest(self.table)
         failure_prob = failure_prob_of(self)
         if self.test == "table":
-            budget = self._needed_by_test("table_budget", self.table_budget)
-            order = self._needed_by_test("table_order", self.table_order)
+            budget = self._needed_by_test(field_name="table_budget", field_value=self.table_budget)
+            order = self._needed_by_test(field_name="table_order", field_value=self.table_order)
             require(1 < order < math.inf, "table_order", order, "a finite number > 1")
             return TableTest(renyi_order=order, budget=budget, failure_prob=failure_prob)
-        std = self._needed_by_test("test_std", self.test_std)
+        std = self._needed_by_test(field_name="test_std", field_value=self.test_std)
         if self.test == "laplace":
             return LaplaceTest(std=std, failure_prob=failure_prob)
         return GaussianTest(std=std, failure_prob=failure_prob)
@@ -164,7 +164,7 @@ class StableAggregator(Aggregator):
         if delta_left <= 0:
             return math.inf
         zcdp_of_release = num_queries * self._paper_zcdp(gap_test)
-        return zcdp_to_epsilon_classic(zcdp_of_release, target_delta=delta_left)
+        return zcdp_to_epsilon_classic(rho=zcdp_of_release, target_delta=delta_left)
 
     def _paper_zcdp(self, gap_test: GaussianTest) -> float:
         """Returns the zCDP rho of one query by the formula of the paper, for Gaussian noise of selection and test."""

@@ -180,13 +180,13 @@ class StableFixedTopK(StableAggregator):
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws a stable set for each query, and picks k labels from it, or labels to add to it, by peeling."""
         if self.k == shape.num_labels:
-            return Answers.to_all(np.ones(summary.shape, dtype=np.bool_))
+            return Answers.to_all(labels=np.ones(summary.shape, dtype=np.bool_))
         stable_sets = self.stable_top_k.draw(summary, shape, rng).labels
         peel = Peel.from_stable(stable_sets, k=self.k)
         picks = self.peeling.draw(
             summary, candidate_masks=peel.candidates, pick_counts=peel.num_picks, rng=rng
         )
-        return Answers.to_all(peel.unpeeled | picks)
+        return Answers.to_all(labels=peel.unpeeled | picks)
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays

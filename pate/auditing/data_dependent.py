@@ -139,10 +139,18 @@ def _one_bit_divergences(
     bit = log_odds[statistics]
     lower_neighbor = log_odds[np.maximum(statistics - event.reach, 0)]
     higher_neighbor = log_odds[np.minimum(statistics + event.reach, last_statistic)]
-    to_lower = _bernoulli_divergences(bit, lower_neighbor, orders=orders)
-    from_lower = _bernoulli_divergences(lower_neighbor, bit, orders=orders)
-    to_higher = _bernoulli_divergences(bit, higher_neighbor, orders=orders)
-    from_higher = _bernoulli_divergences(higher_neighbor, bit, orders=orders)
+    to_lower = _bernoulli_divergences(
+        first_log_odds=bit, second_log_odds=lower_neighbor, orders=orders
+    )
+    from_lower = _bernoulli_divergences(
+        first_log_odds=lower_neighbor, second_log_odds=bit, orders=orders
+    )
+    to_higher = _bernoulli_divergences(
+        first_log_odds=bit, second_log_odds=higher_neighbor, orders=orders
+    )
+    from_higher = _bernoulli_divergences(
+        first_log_odds=higher_neighbor, second_log_odds=bit, orders=orders
+    )
     return np.maximum(to_lower, to_higher), np.maximum(from_lower, from_higher)
 
 

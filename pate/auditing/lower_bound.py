@@ -107,7 +107,7 @@ def lower_bound_of(
             aggregator.k < num_labels and num_labels**aggregator.k <= 10**5
         ):
             outcome_probs_of = aggregator.top_k.distribution
-            pairs = _top_pairs(aggregator.k, shape=shape, is_replace_one=is_replace_one)
+            pairs = _top_pairs(num_top=aggregator.k, shape=shape, is_replace_one=is_replace_one)
             num_outcomes = len(outcome_probs_of(np.arange(num_labels)))
             num_steps = min(_MAX_LAWS, _MAX_OUTCOMES // num_outcomes)
         case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:

@@ -72,7 +72,7 @@ class Bundle:
         rows = [("model", self.form.model), ("labels", ", ".join(self.labels))]
         if self.privacy is not None:
             rows += self.privacy.terms
-        return html_table(f"Bundle {self.form.name}", rows)
+        return html_table(title=f"Bundle {self.form.name}", rows=rows)
 
     @classmethod
     def load(cls, folder: str | PathLike[str], *, revision: str | None = None) -> Self:
@@ -176,7 +176,7 @@ class Bundle:
             probabilities: the probability of each label, as `predict_proba` returns it.
         """
         if self.form.one_class:
-            return most_probable(probabilities)
+            return most_probable(probabilities=probabilities)
         return np.asarray(probabilities >= np.asarray(self.model.threshold, np.float32))
 
     def to_onnx(self, path: str | PathLike[str]) -> None:

@@ -488,7 +488,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 rows.append(("total of the ledger", format_epsilon(self.spent_epsilon_)))
             if not self._student_is_of_release:
                 rows.append(("student", _NO_STUDENT))
-            mimebundle["text/html"] += html_table("Fitted", rows)
+            mimebundle["text/html"] += html_table(title="Fitted", rows=rows)
         return mimebundle
 
     @property

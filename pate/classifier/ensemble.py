@@ -198,7 +198,7 @@ class EnsemblePlan(FitPlan):
         ]
         if scale_sensitive:
             doubts += uneven_inputs_doubts(
-                " and ".join(scale_sensitive), public_inputs=numbers_of(self.queries)
+                linear_parts=" and ".join(scale_sensitive), public_inputs=numbers_of(self.queries)
             )
         return replace(priced, doubts=tuple(doubts))
 

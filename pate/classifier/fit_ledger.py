@@ -141,7 +141,7 @@ class FitLedger:
     def _ledger_in(self, path: str | os.PathLike[str] | None, adjacency: Adjacency) -> Ledger:
         """Returns the ledger with these settings in the file `path`, or in memory if `path` is None."""
         return Ledger(
-            path,
+            path=path,
             adjacency=adjacency,
             target_delta=self.target_delta,
             accountant=self.accountant,

@@ -168,7 +168,7 @@ class GroupVotesPlan(FitPlan):
         )
         if self.schema is not None:
             return priced
-        doubts = uneven_inputs_doubts("votes", public_inputs=public)
+        doubts = uneven_inputs_doubts(linear_parts="votes", public_inputs=public)
         return replace(priced, doubts=(*priced.doubts, *doubts))
 
     def vote(self, priced: PricedRelease, partition: Partition, *, seeds: list[int]) -> VoteSource:

@@ -91,7 +91,7 @@ class OneClassModel:
 
     def predict(self, inputs: Float32Array) -> BoolArray:
         """Returns True for the predicted class of each sample, bool `[num_samples, num_classes]`."""
-        return most_probable(self.predict_proba(inputs))
+        return most_probable(probabilities=self.predict_proba(inputs))
 
     def predict_proba(self, inputs: Float32Array) -> FloatArray:
         """Returns the probability of each class, `[num_samples, num_classes]`; they sum to 1 for each sample.

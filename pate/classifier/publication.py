@@ -240,16 +240,18 @@ class Publication:
             "target_epsilon": budget.epsilon,
             "max_epsilon": None,
             "num_queries": self.fit_charge.priced.shape.num_queries,
-            "aggregator": _published_settings("pate.aggregators", aggregator),
+            "aggregator": _published_settings(package_name="pate.aggregators", part=aggregator),
             "accountant": {
-                "_target_": _target("pate.accounting", accountant),
+                "_target_": _target(package_name="pate.accounting", part=accountant),
                 **accountant_settings,
             },
             "teacher": {
-                **_published_settings("pate.teachers", self.facts.teacher),
+                **_published_settings(package_name="pate.teachers", part=self.facts.teacher),
                 "num_teachers": self.facts.num_teachers,
             },
-            "student": _published_settings("pate.student", self.facts.student_recipe),
+            "student": _published_settings(
+                package_name="pate.student", part=self.facts.student_recipe
+            ),
             "data": data,
         }
         text: str = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
@@ -263,7 +265,10 @@ def _published_settings(package_name: str, part: Any) -> Mapping[str, Any]:
         package_name: the public package of the class, by which a configuration names it.
         part: an aggregator, the recipe of teachers, or the recipe of a student.
     """
-    return {"_target_": _target(package_name, part), **published_fields(type(part), vars(part))}
+    return {
+        "_target_": _target(package_name=package_name, part=part),
+        **published_fields(type(part), values=vars(part)),
+    }
 
 
 def _target(package_name: str, part: Any) -> str:

@@ -231,7 +231,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
         # 2. The charge, before anything is fitted.
         ledger = Ledger(
-            self.ledger,
+            path=self.ledger,
             adjacency=adjacency,
             target_delta=self.target_delta,
             accountant=AutoAccountant,
@@ -242,7 +242,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
         # 3. The fits. Private: all but the best one, and how many there are.
         assert isinstance(runs.score_event, ScoresEvent)
-        score_noise = RoundedGaussian(runs.score_event.noise_multiplier * _SCORE_STEPS)
+        score_noise = RoundedGaussian(std=runs.score_event.noise_multiplier * _SCORE_STEPS)
         score_rng = streams.generator("scores")
         tuning_rng = streams.generator("tuning")
         num_fits = runs.distribution.draw(tuning_rng)
@@ -301,22 +301,26 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         Raises:
             InvalidValue: the candidates have different prices, and not all are Gaussian.
         """
-        distribution = TruncatedNegativeBinomial.of_mean(self.mean_fits)
+        distribution = TruncatedNegativeBinomial.of_mean(mean=self.mean_fits)
         budget = Budget(delta=self.target_delta, epsilon=self.epsilon, accountant=AutoAccountant)
 
-        def price_of_runs(fit_epsilon: float, settings: Sequence[Mapping[str, Any]]) -> TunedRuns:
+        def price_of_runs(
+            fit_epsilon: float, candidates_priced: Sequence[Mapping[str, Any]]
+        ) -> TunedRuns:
             """Returns the price of the search if the noise of each fit is solved for `fit_epsilon`.
 
             Args:
                 fit_epsilon: the epsilon of one fit.
-                settings: the parameters of the candidates whose prices are computed; the dearest counts.
+                candidates_priced: the parameters of each candidate whose price is computed; the dearest counts.
             """
             score_noise_multiplier = calibrate(
-                ScoresEvent,
+                event_for=ScoresEvent,
                 target_epsilon=_SCORE_SHARE * fit_epsilon,
                 target_delta=self.target_delta,
             )
-            models = [self._unfitted_model(params, epsilon=fit_epsilon) for params in settings]
+            models = [
+                self._unfitted_model(params, epsilon=fit_epsilon) for params in candidates_priced
+            ]
             return TunedRuns(
                 base_event=dominating_event(
                     [search_records.price_of(model).event for model in models]
@@ -328,10 +332,10 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
         def event_at(fit_epsilon: float) -> Event:
             """Returns the price of the search by the price of the first candidate alone, which is quick to compute."""
-            return price_of_runs(fit_epsilon, settings=candidate_parameters[:1]).event
+            return price_of_runs(fit_epsilon, candidates_priced=candidate_parameters[:1]).event
 
         fit_epsilon = epsilon_of_one_run(event_at, budget)
-        runs = price_of_runs(fit_epsilon, settings=candidate_parameters)
+        runs = price_of_runs(fit_epsilon, candidates_priced=candidate_parameters)
         price = budget.epsilon_of(runs.event)
         if price > self.epsilon * (1 + _PRICE_ROUNDING):
             rule = f"an epsilon above the {price:.4g} that the best of these fits costs"

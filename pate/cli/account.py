@@ -159,9 +159,9 @@ def _extras(
         )
     best_of_runs = None
     if config.tune_runs is not None:
-        distribution = TruncatedNegativeBinomial.of_mean(config.tune_runs)
+        distribution = TruncatedNegativeBinomial.of_mean(mean=config.tune_runs)
         best_of_runs = budget.epsilon_of(
-            tuning_event(priced.event, score=NoOpEvent(), distribution=distribution)
+            tuning_event(base=priced.event, score=NoOpEvent(), distribution=distribution)
         )
     table = None
     if config.write_table is not None:
@@ -176,7 +176,7 @@ def _extras(
     if config.votes is not None:
         extras = _with_votes(extras, config=config, priced=priced, budget=budget)
     if config.ledger is not None:
-        accounts = pricing.accounts_left(config.ledger, priced, budget=budget)
+        accounts = pricing.accounts_left(path=config.ledger, release=priced, budget=budget)
         extras = replace(extras, accounts=accounts)
     return extras
 

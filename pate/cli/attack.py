@@ -30,7 +30,7 @@ def attack(config: DictConfig) -> None:
     monitor = ConsoleMonitor()
     run_count = None
     if config.tune_runs is not None:
-        run_count = TruncatedNegativeBinomial.of_mean(config.tune_runs)
+        run_count = TruncatedNegativeBinomial.of_mean(mean=config.tune_runs)
     planned = Attack(
         aggregator=build_part("aggregator"),
         budget=Budget(

@@ -85,7 +85,7 @@ class ConsoleMonitor(Monitor):
             name: the name of the stage.
             total: the number of steps; None if it is unknown.
         """
-        stage = Stage(name, total, start_time=self._clock())
+        stage = Stage(name, num_steps=total, start_time=self._clock())
         task = self._bars.add_task(name, total=total, note="")
 
         def advance(done: int, note: str = "") -> None:

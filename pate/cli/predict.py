@@ -162,7 +162,7 @@ def blocks(
                 record_names=pictures.record_names, inputs=input_form.inputs(pictures.inputs)
             )
     elif isinstance(input_form, TableSchema):
-        yield from _table_blocks(input_form, table_file=table_file, id_column=id_column)
+        yield from _table_blocks(schema=input_form, table_file=table_file, id_column=id_column)
     else:
         shape = bundle.form.input_shape
         if isinstance(input_form, ExtractedForm):

@@ -46,7 +46,7 @@ def release(config: DictConfig) -> None:
     release_plan, output_dir = plan_of(config)
     paths = vote_paths(config)
     for path in paths:
-        if any(holds_member(path, name) for name in _HOLDERS_MEMBERS):
+        if any(holds_member(path, array_name=name) for name in _HOLDERS_MEMBERS):
             rule = f"the package pate-federated, which reads files of pate-vote: {how_to_install_federated()}"
             raise MissingPackage("votes", path, rule=rule)
     votes, cohort = read_foreign_votes(config, paths=paths)
@@ -128,7 +128,7 @@ def read_foreign_votes(
             raise InvalidValue("num_teachers", config.num_teachers, rule=rule)
         return answers, Cohort.of_experts(answers, name=config.name)
     for path in paths:
-        if holds_member(path, "answers"):
+        if holds_member(path, array_name="answers"):
             rule = (
                 f"the file of a public model's answers, beside answers of experts such as {path}; votes without public "
                 "answers are an array named votes"

@@ -251,7 +251,7 @@ class SweepSummary:
         """The total prices of several releases of the same data; empty if releases share noise, so have no total."""
         if self.noise_is_shared:
             return []
-        return [total for total in totals_of(self.releases) if total.count > 1]
+        return [total for total in totals_of(self.releases) if total.num_releases > 1]
 
     @cached_property
     def _results(self) -> list[Mapping[str, Any]]:

@@ -233,7 +233,7 @@ def tune_competitors() -> None:
     report = tune(
         [competitor.plan_in(output_dir, monitor=silent) for competitor in _COMPETITORS],
         output_dir=output_dir,
-        distribution=TruncatedNegativeBinomial.of_mean(first.mean_runs),
+        distribution=TruncatedNegativeBinomial.of_mean(mean=first.mean_runs),
         monitor=ConsoleMonitor(),
     )
     print_report(report, report_path=output_dir / "report.html", with_scores=True)

@@ -215,7 +215,7 @@ def _publishable_settings(node: Mapping[str, Any], *, is_data: bool = False) -> 
     class_path = str(node["_target_"])
     is_ours = is_within(class_path, prefixes=("pate.",) if is_data else _PUBLIC_PREFIXES)
     cls = find_class(class_path)
-    fields = {} if cls is None else published_fields(cls, node, declared_only=is_data)
+    fields = {} if cls is None else published_fields(cls, values=node, declared_only=is_data)
     # Of a class that declares no fields, such as an estimator, the numbers and the estimators within it are published.
     if cls is not None and is_ours and not is_data and not is_dataclass(cls):
         parameters = {name for name in inspect.signature(cls).parameters if not is_seed(name)}

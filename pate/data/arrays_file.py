@@ -141,7 +141,8 @@ class Arrays:
             test=test,
             public_ids=public_arrays.get("ids", np.arange(len(public))),
             owners=owner_names(
-                records=private_arrays.get("ids"), owners=private_arrays.get("groups")
+                names_of_records=private_arrays.get("ids"),
+                names_of_owners=private_arrays.get("groups"),
             ),
             budgets=None if budgets is None else budgets.astype(np.str_),
             notes=tuple(notes),

@@ -168,8 +168,8 @@ class CelebA:
                 remarks_on_copies(private_split=private, public_split=public, test_split=test)
             ),
             owners=owner_names(
-                records=files[private_rows],
-                owners=None if identities is None else identities[private_rows],
+                names_of_records=files[private_rows],
+                names_of_owners=None if identities is None else identities[private_rows],
             ),
             group_unit=_ONE_PERSON if self.partition_by_identity else _ONE_PHOTOGRAPH,
         )

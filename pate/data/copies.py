@@ -142,8 +142,8 @@ def _remarks_on_equal_inputs(inputs_of_splits: Mapping[str, Inputs]) -> Iterator
             continue
         split_inputs = inputs_of_splits[name]
         num_copies = split_inputs.count_in(other_inputs=private)
-        chance_within_private = private.share_by_chance(len(private))
-        chance_within_split = split_inputs.share_by_chance(len(private))
+        chance_within_private = private.share_by_chance(num_records=len(private))
+        chance_within_split = split_inputs.share_by_chance(num_records=len(private))
         is_unlikely = _is_unlikely(
             num_agreeing=num_copies,
             num_records=len(split_inputs),
@@ -158,7 +158,7 @@ def _remarks_on_equal_inputs(inputs_of_splits: Mapping[str, Inputs]) -> Iterator
     if _is_unlikely(
         num_agreeing=private.num_repeated,
         num_records=len(private),
-        agreement_prob=inputs_of_splits["public"].share_by_chance(len(private)),
+        agreement_prob=inputs_of_splits["public"].share_by_chance(num_records=len(private)),
     ):
         yield (
             f"data.private: {private.num_repeated} of {len(private)} records have the inputs of another one, "

@@ -176,7 +176,9 @@ class ImageFolder:
             preprocessing=column.form,
             public_ids=names[num_private:num_private_and_public][public_order],
             public_labeled=rows_of_split["public"].labeled,
-            owners=owner_names(records=np.array(private_names), owners=owner_words),
+            owners=owner_names(
+                names_of_records=np.array(private_names), names_of_owners=owner_words
+            ),
             notes=tuple(notes),
             group_unit=group_unit,
         )
@@ -187,7 +189,7 @@ class ImageFolder:
 
     @property
     def _uncertain(self) -> UncertainLabels:
-        return UncertainLabels(self.uncertain, self.uncertain_words)
+        return UncertainLabels(reading=self.uncertain, words=self.uncertain_words)
 
     def _read_rows(self, stage: StageOpener) -> tuple[PictureColumn, dict[str, Rows]]:
         """Reads the table and decodes the pictures; `stage` opens the stage that reports progress.
@@ -224,7 +226,7 @@ class ImageFolder:
                         column_names
                     ),
                     schema=schema,
-                    label_form=Labels(self.labels, uncertain_labels=self._uncertain),
+                    label_form=Labels(names=self.labels, uncertain_labels=self._uncertain),
                     roles=Roles(group=groups, id=self.file),
                     name=file.setting,
                     split_name=split,

@@ -43,17 +43,17 @@ class OwnerNames(Set[bytes]):
 
 
 def owner_names(
-    *, records: NDArray[Any] | None, owners: NDArray[Any] | None
+    *, names_of_records: NDArray[Any] | None, names_of_owners: NDArray[Any] | None
 ) -> dict[str, OwnerNames]:
     """Returns the distinct names of records by the key "id", and those of their owners by "group".
 
     A key is left out if the source has no such names. The result is for `Dataset.owners`.
 
     Args:
-        records: names of the private records, whole numbers or texts; None if the source has none.
-        owners: names of the owners of the private records, such as persons; None if the source has none.
+        names_of_records: names of the private records, whole numbers or texts; None if the source has none.
+        names_of_owners: names of the owners of the private records, such as persons; None if the source has none.
     """
-    names_of_kind = {"id": records, "group": owners}
+    names_of_kind = {"id": names_of_records, "group": names_of_owners}
     return {
         kind: OwnerNames(distinct(names))
         for kind, names in names_of_kind.items()

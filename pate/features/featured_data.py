@@ -225,7 +225,7 @@ def _features_of_split(
         stage=stage,
     )
     # The array is copied on write: whoever changes its features leaves the file unchanged.
-    features: Float32Array = file.mapped("c")
+    features: Float32Array = file.mapped(mode="c")
     return features
 
 

@@ -69,7 +69,7 @@ def net_of(name: str) -> Net:
     if name == IN_A_PACKAGE:
         network = _package("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
         return _without_head(name, module=network, mean=_LITE_MEAN, std=_LITE_STD)
-    models = torchvision_models("features=backbone")
+    models = torchvision_models(setting="features=backbone")
     names = tuple(models.list_models(module=models))
     if name in names:
         network = models.get_model(name, weights=None)

@@ -123,10 +123,10 @@ def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFil
         yield archive
 
 
-def holds_member(path: Path | str, name: str) -> bool:
+def holds_member(path: Path | str, array_name: str) -> bool:
     """Returns True if a file is an archive with an array of this name; the array may be damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return f"{name}.npy" in archive.namelist()
+            return f"{array_name}.npy" in archive.namelist()
     except (OSError, *UNREADABLE):
         return False

@@ -245,7 +245,7 @@ class GapSelection(Parameters):
         if self.noise == "gumbel":
             # The largest of sums with Gumbel noise is k with the probabilities of a softmax (the Gumbel-max trick). One
             # uniform number for each query decides it, so no noise is added to the sums.
-            return self.select(ranking, LazyUniforms.draw((ranking.num_queries,), rng))
+            return self.select(ranking, uniforms=LazyUniforms.draw((ranking.num_queries,), rng))
         sums = self._sums(ranking)
         values = Values.scaled(sums, noise_scale=self.noise_scale)
         noise = draw_noise(noise_kind=self.noise, shape=sums.shape, rng=rng)
@@ -268,7 +268,9 @@ class GapSelection(Parameters):
         def weights_of_row(row: int) -> Weights:
             return softmax_weights(deficits[row], noise_scale=self.noise_scale)
 
-        indices = draw_index(weights, uniforms=uniforms, exact_weights_of_row=weights_of_row)
+        indices = draw_index(
+            weights=weights, uniforms=uniforms, exact_weights_of_row=weights_of_row
+        )
         return np.asarray(self.candidates[0] + indices)
 
     def probabilities(self, votes: NDArray[np.integer]) -> FloatArray:

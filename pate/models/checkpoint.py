@@ -48,7 +48,7 @@ class CheckpointStore:
           `save` leaves either all teachers of a file or none.
         * The teachers of an incomplete file count as missing, and the next run trains them again. Each file is signed
           by HMAC-SHA256 with a key of 256 random bits. A file is refused if it was altered, or if it comes from another
-          run or holds other teachers. If `records` is set, a file of teachers of other records is refused, too.
+          run or holds other teachers. If `records_digest` is set, a file of teachers of other records is refused, too.
         * The key is accepted only if it is a plain file that belongs to this user and that no other user may read or
           write. Users who can write to the folder can replace the key, but cannot make it belong to this user. If this
           user copies a whole folder, with its key, from somebody else, the store does not notice.
@@ -60,12 +60,12 @@ class CheckpointStore:
     Attributes:
         folder: the folder of the files. The first `save` makes it, in a folder that must exist. The key is a file
             beside it with the name of the folder and the suffix `.key`.
-        records: a text that identifies the records of each teacher, such as the digest of a partition; it is signed
-            with every file.
+        records_digest: a text that identifies the records of each teacher, such as the digest of a partition; it is
+            signed with every file.
     """
 
     folder: Path | str
-    records: str = ""
+    records_digest: str = ""
 
     @property
     def key(self) -> Path:
@@ -231,7 +231,7 @@ class CheckpointStore:
         return states
 
     def _signature(self, path: Path, *, arrays: State) -> str:
-        """Returns the signature of the arrays in a file, in hexadecimal; its name and `records` are signed, too.
+        """Returns the signature of the arrays in a file, in hexadecimal; its name and `records_digest` are signed, too.
 
         Raises:
             InvalidValue: the key is missing, damaged, or not only this user's.
@@ -240,7 +240,7 @@ class CheckpointStore:
         text = read_secret(self.key, remedy=remedy)
         if _KEY.fullmatch(text) is None:
             raise InvalidValue("secret", self.key, rule=f"64 hexadecimal digits; {remedy}")
-        name = f"{path.stem} of {self.records}" if self.records else path.stem
+        name = f"{path.stem} of {self.records_digest}" if self.records_digest else path.stem
         signature = hmac.new(
             key=bytes.fromhex(text.strip()), msg=repr(name).encode(), digestmod=sha256
         )
@@ -294,7 +294,7 @@ def cast_votes(
             stored = read_arrays(path, forms={"confidences": form}, remedy=_ASK_AGAIN)
             yield first, stored["confidences"]
             continue
-        with one_thread(), device_memory(advice):
+        with one_thread(), device_memory(advice=advice):
             confidences = teacher.predict_many(states, inputs=inputs)
         _require_confidences(
             confidences,

@@ -61,7 +61,7 @@ class GpuSums(RoundSums):
         Raises:
             DeviceFull: the memory of the GPU is too small.
         """
-        with device_memory(_ADVICE), torch.inference_mode():
+        with device_memory(advice=_ADVICE), torch.inference_mode():
             half_weights = self._tensor(PublicStudent.from_weights(question.weights).half_weights)
             total = torch.zeros_like(half_weights, dtype=torch.int64)
             for teacher_block in self._blocks(vote_size=question.weights.size):

@@ -145,7 +145,9 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         loss_curves: list[Float32Array] = []
         with (
             one_thread(),
-            device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"),
+            device_memory(
+                advice="CUDA_VISIBLE_DEVICES= before the command trains it on the processor"
+            ),
         ):
             for fold in range(fold_of.max() + 1):
                 in_training = fold_of != fold

@@ -54,7 +54,7 @@ class ChunkTask:
     def __call__(self) -> dict[int, State]:
         """Trains the teachers with one thread, and returns their states by the index of the teacher."""
         advice = "a smaller engine.chunk_size or teacher.batch_size takes less"
-        with one_thread(), device_memory(advice):
+        with one_thread(), device_memory(advice=advice):
             states = self.teacher.fit_many(self.shards, seeds=self.seeds)
         return dict(zip(self.teacher_indices, states, strict=True))
 

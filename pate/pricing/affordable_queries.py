@@ -106,9 +106,11 @@ def largest_num_queries(
         budget_by_renyi = replace(budget, accountant=RdpAccountant)
         is_affordable_by_renyi = partial(is_affordable, query_budget=budget_by_renyi)
         with suppress(InvalidValue):  # the Renyi accountant does not know every event
-            first_guess = largest_count(is_affordable_by_renyi, guess=first_guess, maximum=maximum)
+            first_guess = largest_count(
+                holds=is_affordable_by_renyi, guess=first_guess, maximum=maximum
+            )
     is_affordable_by_budget = partial(is_affordable, query_budget=budget)
-    num_queries = largest_count(is_affordable_by_budget, guess=first_guess, maximum=maximum)
+    num_queries = largest_count(holds=is_affordable_by_budget, guess=first_guess, maximum=maximum)
     if num_queries == 0:
         require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)
         # The accountant raises where the failure probabilities alone use up delta.

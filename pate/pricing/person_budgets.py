@@ -103,13 +103,13 @@ def named_budgets(budgets: Any) -> dict[str, float]:
     if isinstance(budgets, Mapping):
         epsilons = budgets
     elif isinstance(budgets, (list, tuple)):
-        epsilons = {_normalized_class_name(epsilon): epsilon for epsilon in budgets}
+        epsilons = {_normalized_class_name(class_name=epsilon): epsilon for epsilon in budgets}
     else:
         raise InvalidValue("budgets", budgets, rule=_BUDGETS_RULE)
     rule = f"1 to {_MAX_CLASSES} classes, {_BUDGETS_RULE}"
     require(0 < len(epsilons) <= _MAX_CLASSES, "budgets", len(epsilons), rule)
     return {
-        _normalized_class_name(name): require_positive(f"budgets.{name}", epsilon)
+        _normalized_class_name(class_name=name): require_positive(f"budgets.{name}", epsilon)
         for name, epsilon in epsilons.items()
     }
 
@@ -130,7 +130,7 @@ def budgets_of(class_names: Iterable[str], budgets: Any = None) -> dict[str, flo
     epsilon_of_class = named_budgets(budgets)
     epsilons: dict[str, float] = {}
     for name in distinct_names:
-        normalized_name = _normalized_class_name(name)
+        normalized_name = _normalized_class_name(class_name=name)
         if normalized_name not in epsilon_of_class:
             suggestion = nearest(name, choices=tuple(epsilon_of_class))
             rule = f"a class of budgets={{{', '.join(epsilon_of_class)}}}{suggestion}"

@@ -135,7 +135,7 @@ class Quote:
             rows.append(("attacks", self.attacks.sentence))
         rows += [(f"solved for: {name}", str(value)) for name, value in self.solved_for.items()]
         rows += [("doubt", doubt) for doubt in self.doubts]
-        return html_table(f"Quote of {self.aggregator['name']}", rows)
+        return html_table(title=f"Quote of {self.aggregator['name']}", rows=rows)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the fields, with those of `gaps` and `extras` among them, as values for JSON.

@@ -193,7 +193,7 @@ class PrivacyStatement:
 
     def _repr_html_(self) -> str:
         """Returns the terms as a table for notebooks."""
-        return html_table(f"Privacy of a release of {self.data}", self.terms)
+        return html_table(title=f"Privacy of a release of {self.data}", rows=self.terms)
 
     def write(self, folder: Path | str) -> None:
         """Writes `privacy.json` into the folder of a bundle."""

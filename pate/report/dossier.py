@@ -328,7 +328,7 @@ class Dossier:
         Each row has the share of false alarms, and the largest share of units of the test records that an attack finds.
         """
         return [
-            (percent(alpha), percent(self.max_share_found_in_scores(alpha)))
+            (percent(alpha), percent(self.max_share_found_in_scores(false_alarm_rate=alpha)))
             for alpha in map(float, _ALPHAS)
         ]
 
@@ -342,7 +342,7 @@ class Dossier:
         normal = NormalDist()
         quantiles = np.linspace(-3.5, 3.5, _NUM_POINTS)
         alphas = [0.0, *(normal.cdf(float(quantile)) for quantile in quantiles)]
-        points = [(alpha, self.max_share_found(alpha)) for alpha in alphas]
+        points = [(alpha, self.max_share_found(false_alarm_rate=alpha)) for alpha in alphas]
         return [*points, (1.0, 1.0)]
 
     @property

@@ -267,7 +267,7 @@ class Report:
                 rows.append((f"student: {name.replace('_', ' ')}", f"{score:.3f}"))
         rows.append(("verdict", self.verdict.text))
         rows.append(("scores", "no epsilon covers them: do not publish them"))
-        return html_table(f"Report of {self.name} on {self.data.name}", rows)
+        return html_table(title=f"Report of {self.name} on {self.data.name}", rows=rows)
 
     def reason_without(self, model: str) -> str:
         """Returns the reason why a model has no scores; "" if it has scores, and for reports of earlier versions.

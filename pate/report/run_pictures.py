@@ -47,14 +47,14 @@ class _Mark:
         model: the key of the model in report.json.
         color: the color of the mark.
         marker: the shape of the mark, as matplotlib names it.
-        words: the shape of the mark in the caption.
+        shape_words: the shape of the mark in the caption.
         is_filled: False for a hollow mark.
     """
 
     model: str
     color: str
     marker: str
-    words: str
+    shape_words: str
     is_filled: bool
 
 
@@ -64,11 +64,17 @@ _MARKS = (
         model="majority_vote_student",
         color=SECOND_COLOR,
         marker="D",
-        words="diamond",
+        shape_words="diamond",
         is_filled=False,
     ),
-    _Mark(model="all_records_model", color=THIRD_COLOR, marker="s", words="square", is_filled=True),
-    _Mark(model="student", color=ACCENT_COLOR, marker="o", words="round dot", is_filled=True),
+    _Mark(
+        model="all_records_model",
+        color=THIRD_COLOR,
+        marker="s",
+        shape_words="square",
+        is_filled=True,
+    ),
+    _Mark(model="student", color=ACCENT_COLOR, marker="o", shape_words="round dot", is_filled=True),
 )
 # The distance in points from bar to bar, and from label to label: a line of text.
 _PITCH = 14.0
@@ -268,7 +274,7 @@ def _sentence_on_marks(drawn_models: Container[str]) -> str:
         drawn_models: the keys in report.json of the models that the picture of labels shows.
     """
     mark_texts = {
-        mark.model: f"the {mark.words} ({MODEL_NAMES[mark.model]})"
+        mark.model: f"the {mark.shape_words} ({MODEL_NAMES[mark.model]})"
         for mark in _MARKS
         if mark.model in drawn_models
     }

@@ -442,10 +442,10 @@ class RunCharge:
         """
         terms = CountedTerms.of_release(self._terms)
         yield from other_ledger_lines(
-            self._path, counted_terms=terms, other_ledgers=self._other_ledgers
+            ledger_file=self._path, counted_terms=terms, other_ledgers=self._other_ledgers
         )
         yield from shared_noise_lines(
-            self._path,
+            ledger_file=self._path,
             account=self.account,
             event=self.priced.event,
             run_key=self.keys.run_key,
@@ -454,7 +454,7 @@ class RunCharge:
         )
         if self._terms.new_account:
             yield from shared_owner_lines(
-                self._path,
+                ledger_file=self._path,
                 shared_ledger=self._ledger,
                 account=self.account,
                 event=self.priced.event,
@@ -594,7 +594,7 @@ def _open_ledger(path: Path | None, *, terms: ReleaseTerms, priced: PricedReleas
     """
     store_or_path: Store | Path | None
     if path is not None and os.path.lexists(path):
-        store_or_path = Store(path, settings=None)
+        store_or_path = Store(path, settings_if_new=None)
         stored = store_or_path.settings.get("accountant")
         name = stored.get("name") if isinstance(stored, dict) else None
         # An accountant that the user has written cannot be made from its name, so the run has to bring it.

@@ -368,7 +368,7 @@ class Ensemble:
     @property
     def _checkpoints(self) -> CheckpointStore:
         """The store of the files of trained teachers; it reads only files of teachers of this partition."""
-        return CheckpointStore(self.folder.teachers, records=self.partition.digest)
+        return CheckpointStore(self.folder.teachers, records_digest=self.partition.digest)
 
     def _trained_teacher(self) -> Teacher:
         """Returns the recipe of the teachers, as that of teachers which are trained and can be asked again.
@@ -423,7 +423,7 @@ def training_progress(teacher: Voter, *, partition: Partition, folder: EnsembleF
         return ""
     if os.path.lexists(folder.votes):
         return f"the votes of all {num_teachers} teachers are there"
-    store = CheckpointStore(folder.teachers, records=partition.digest)
+    store = CheckpointStore(folder.teachers, records_digest=partition.digest)
     done = num_teachers - len(store.missing(num_teachers))
     return f"{done} of {num_teachers} teachers are there" if done else ""
 

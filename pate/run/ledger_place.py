@@ -48,7 +48,7 @@ class CountedTerms:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Reads the terms that a ledger was made with from its file."""
-        settings = Store(path, settings=None).settings
+        settings = Store(path, settings_if_new=None).settings
         return cls(adjacency=settings["adjacency"], target_delta=settings["target_delta"])
 
     @classmethod
@@ -113,7 +113,7 @@ class LedgerPlace:
 
     def is_of(self, path: Path) -> bool:
         """Returns True if the file at the given path is the ledger with this identity, for example after a move."""
-        return path.exists() and Store(path, settings=None).identity == self.identity
+        return path.exists() and Store(path, settings_if_new=None).identity == self.identity
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class OtherLedger:
             path: the file of the ledger.
             data_digest: the digest of the run's private records, which is the name of their account.
         """
-        store = Store(path, settings=None)
+        store = Store(path, settings_if_new=None)
         charges = [line for line in store.lines if not line.charge_key]
         num_charges = sum(line.data in ("", data_digest) for line in charges)
         notes = [json.loads(line.about) for line in charges]
@@ -162,7 +162,7 @@ class OtherLedger:
             owners: the ids and groups of private records, by kind.
             except_account: the name of the account that is left out.
         """
-        return Store(self.path, settings=None).num_shared_owners(
+        return Store(self.path, settings_if_new=None).num_shared_owners(
             owners, except_account=except_account
         )
 
@@ -251,7 +251,7 @@ def _usual_path(run_folder: RunFolder, *, terms: ReleaseTerms | None) -> Path:
     if CountedTerms.read(usual) == run_terms:
         return usual
     # A cap is for all releases together, so no release may be counted elsewhere: `Ledger` refuses the other terms.
-    has_cap = Store(usual, settings=None).settings.get("max_epsilon") is not None
+    has_cap = Store(usual, settings_if_new=None).settings.get("max_epsilon") is not None
     if has_cap or terms.max_total_epsilon is not None:
         return usual
     return path_of_terms

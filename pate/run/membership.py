@@ -53,7 +53,7 @@ def attack_membership(
     if not (has_records and dataset.kind == "features" and _has_references(public_records)):
         return Membership.from_losses(private_losses, test_losses=test_losses)
     deviations = _deviations(
-        np.concatenate(predictions),
+        student_probabilities=np.concatenate(predictions),
         splits=splits,
         references=_reference_models(public_records, seed=seed),
     )

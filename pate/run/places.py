@@ -135,7 +135,7 @@ class Places:
         if num_draws > 1:
             event = SelfComposedEvent(event, count=num_draws)
         num_at_holder = self.teachers_each
-        price_of_holder = _price_of_group(num_at_holder, event=event, budget=budget)
+        price_of_holder = _price_of_group(group_size=num_at_holder, event=event, budget=budget)
         is_replaced = release.adjacency is Adjacency.REPLACE_ONE
         unit = "one teacher added or removed"
         if is_replaced:
@@ -164,7 +164,7 @@ class Places:
                 f"A holder that comes or goes is covered at group size {num_at_holder}: {price_of_holder}."
             )
         num_changed = _NUM_HOLDERS_OF_PERSON if is_replaced else 2 * _NUM_HOLDERS_OF_PERSON
-        price_of_person = _price_of_group(num_changed, event=event, budget=budget)
+        price_of_person = _price_of_group(group_size=num_changed, event=event, budget=budget)
         lines.append(
             "Whoever has records at m holders changes a teacher at each of them. For m = 2 that is "
             f"group size {num_changed}: {price_of_person}. "

@@ -193,7 +193,7 @@ class Plan(ReleaseTerms, RunSettings):
         if self.redraw:
             rule = "false beside data.budget, whose classes would pay again"
             raise InvalidValue("redraw", "true", rule=rule)
-        classes = budgets_of(np.unique(dataset.budgets).tolist(), self.budgets)
+        classes = budgets_of(class_names=np.unique(dataset.budgets).tolist(), budgets=self.budgets)
         public_settings = partial(self.public_settings, target_epsilon=max(classes.values()))
         return replace(self, classes=classes, public_settings=public_settings)
 

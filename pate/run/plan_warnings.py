@@ -67,7 +67,10 @@ def plan_warnings(
     parts = " and ".join(linear_parts)
     if linear_parts and dataset.kind == "features":
         yield from map(
-            str, uneven_inputs_doubts(parts, public_inputs=dataset.public.inputs[:_MAX_ROWS])
+            str,
+            uneven_inputs_doubts(
+                linear_parts=parts, public_inputs=dataset.public.inputs[:_MAX_ROWS]
+            ),
         )
     if linear_parts and dataset.kind == "images":
         yield f"data: the inputs are raw pixels, and linear: {parts}; features=patches helps, or {_LOOKS_AT_PICTURES}"
@@ -131,14 +134,14 @@ def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
         yield f"data.group: {largest}; all are with one teacher, which has one vote like the others"
 
 
-def uneven_inputs_doubts(parts: str, public_inputs: ArrayLike) -> Iterator[Doubt]:
+def uneven_inputs_doubts(linear_parts: str, public_inputs: ArrayLike) -> Iterator[Doubt]:
     """Yields a doubt if linear models learn from columns of which one is far wider than the others.
 
     The widest column is far wider if its standard deviation is over 20 times the median one of all columns that vary.
     Only public inputs are examined.
 
     Args:
-        parts: the parts of the run that are linear, such as `teacher and student`.
+        linear_parts: the parts of the run that are linear, such as `teacher and student`.
         public_inputs: the inputs of public samples, `[num_samples, num_features]`.
     """
     rows = np.asarray(public_inputs, dtype=np.float64)
@@ -149,7 +152,7 @@ def uneven_inputs_doubts(parts: str, public_inputs: ArrayLike) -> Iterator[Doubt
     widths = widths[widths > 0]
     if len(widths) > 1 and widths.max() > _MAX_WIDTH_RATIO * np.median(widths):
         times = f"{widths.max() / np.median(widths):.0f} times as wide as the middle one"
-        text = f"the widest column of the public inputs is {times}, and linear: {parts}; scale the columns"
+        text = f"the widest column of the public inputs is {times}, and linear: {linear_parts}; scale the columns"
         yield Doubt(name="data", value=NOT_SHOWN, text=text)
 
 

@@ -77,7 +77,7 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
     tuned = release_charge.tuned
     num_teachers = priced.shape.num_teachers
     test = aggregator.stability_test(num_teachers=num_teachers)
-    published = published_fields(type(aggregator), vars(aggregator))
+    published = published_fields(type(aggregator), values=vars(aggregator))
     # The price of a session is shown beside that of the same queries under plain composition.
     plain_event = None
     if session is not None:

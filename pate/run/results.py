@@ -222,7 +222,7 @@ class Results:
             label_names=data.label_names,
             answered=self.release.answered,
             labels=self.release.labels,
-            epsilon_after_query=self._epsilon_after_query(report.privacy.epsilon),
+            epsilon_after_query=self._epsilon_after_query(total=report.privacy.epsilon),
             gaps=None if histogram is None else _largest_gaps(histogram, num_teachers),
             gap_name="largest gap",
             histogram=histogram,

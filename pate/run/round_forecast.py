@@ -145,14 +145,14 @@ class RoundForecast:
     @property
     def memory_bytes(self) -> int:
         """The memory of the process in bytes: what it held before, and what the private records need in rounds."""
-        size = self.storage.size_of(self.num_rows, self.num_features)
+        size = self.storage.size_of(num_rows=self.num_rows, width=self.num_features)
         row_bytes = self.num_labels + _INDEX_BYTES
         return self.held_bytes + size.memory_bytes + self.num_rows * row_bytes
 
     @property
     def disk_bytes(self) -> int:
         """The size in bytes of the scratch file of features between rounds; 0 if there is none."""
-        return self.storage.size_of(self.num_rows, self.num_features).disk_bytes
+        return self.storage.size_of(num_rows=self.num_rows, width=self.num_features).disk_bytes
 
     @property
     def line(self) -> str:

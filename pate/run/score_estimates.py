@@ -72,7 +72,7 @@ class ScoreEstimates:
         """Returns micro-F1 on the test records of each subgroup: for each column a list with a score per value."""
         if not self.score_design.num_values:
             return []
-        sums = np.maximum(self._noisy_block("subgroups").reshape(-1, 2), 0)
+        sums = np.maximum(self._noisy_block(block_name="subgroups").reshape(-1, 2), 0)
         scores = []
         stop = 0
         for num_values in self.score_design.num_values:
@@ -89,26 +89,31 @@ class ScoreEstimates:
 
     # What the scores are computed from
 
-    def _noisy_block(self, name: str) -> FloatArray:
-        """Returns the noisy sums of the block `name`, converted from steps, `[size of the block]`."""
-        return np.asarray(self.sums[name] * (self.score_design.clips[name] / STEPS_PER_CLIP))
+    def _noisy_block(self, block_name: str) -> FloatArray:
+        """Returns the noisy sums of the block `block_name`, converted from steps, `[size of the block]`."""
+        return np.asarray(
+            self.sums[block_name] * (self.score_design.clips[block_name] / STEPS_PER_CLIP)
+        )
 
-    def _noise_std(self, name: str) -> float:
-        """Returns the standard deviation of the noise in each sum of the block `name`, converted from steps."""
+    def _noise_std(self, block_name: str) -> float:
+        """Returns the standard deviation of the noise in each sum of the block `block_name`, converted from steps."""
         stds = self.score_design.noise_stds(self.noise_multiplier)
-        return stds[name] * self.score_design.clips[name] / STEPS_PER_CLIP
+        return stds[block_name] * self.score_design.clips[block_name] / STEPS_PER_CLIP
 
-    def _clipping_bias(self, name: str) -> float:
-        """Returns the length that the clip of the block `name` takes off all groups of test records together.
+    def _clipping_bias(self, block_name: str) -> float:
+        """Returns the length that the clip of the block `block_name` takes off all groups of test records together.
 
         The length is an estimate: the mean over groups of public records, times the number of test groups.
         """
-        return self.score_design.clip_losses[name] * self.num_groups
+        return self.score_design.clip_losses[block_name] * self.num_groups
 
     @property
     def _variance_of_totals(self) -> float:
         """The variance of each total, hits and errors alike: that of the noise, plus the squared clipping bias."""
-        return self._noise_std("totals") ** 2 + self._clipping_bias("totals") ** 2
+        return (
+            self._noise_std(block_name="totals") ** 2
+            + self._clipping_bias(block_name="totals") ** 2
+        )
 
     @cached_property
     def _num_known(self) -> float:
@@ -122,7 +127,9 @@ class ScoreEstimates:
             return float(self.num_groups)
         return float(
             np.clip(
-                self._noisy_block("sizes")[1], 1.0, self.num_groups * self.score_design.most_records
+                self._noisy_block(block_name="sizes")[1],
+                1.0,
+                self.num_groups * self.score_design.most_records,
             )
         )
 
@@ -134,7 +141,7 @@ class ScoreEstimates:
     @cached_property
     def _totals(self) -> FloatArray:
         """The noisy numbers of hits and of errors over all test records and labels, at least 0, `[2]`."""
-        return np.maximum(self._noisy_block("totals"), 0.0)
+        return np.maximum(self._noisy_block(block_name="totals"), 0.0)
 
     @cached_property
     def _sampling_covariance(self) -> FloatArray:
@@ -143,8 +150,8 @@ class ScoreEstimates:
         It is the noisy sum over groups of the products of their counts. No squares of means are subtracted, and the
         noise's standard deviation is added to both variances, so it is rather too large. It has no negative eigenvalue.
         """
-        squares = self._noisy_block("squares")
-        noise = self._noise_std("squares")
+        squares = self._noisy_block(block_name="squares")
+        noise = self._noise_std(block_name="squares")
         cross = squares[1] / math.sqrt(2)
         matrix = np.array([[squares[0] + noise, cross], [cross, squares[2] + noise]])
         values, vectors = np.linalg.eigh(matrix)
@@ -187,7 +194,7 @@ class ScoreEstimates:
     @cached_property
     def _calibration_differences(self) -> FloatArray:
         """The noisy sum of label (0 or 1) - probability in each bin of probability, `[CALIBRATION_BINS]`."""
-        sums = self._noisy_block("calibration").reshape(2, CALIBRATION_BINS)
+        sums = self._noisy_block(block_name="calibration").reshape(2, CALIBRATION_BINS)
         return np.asarray(sums[0] - sums[1])
 
     @cached_property
@@ -198,8 +205,8 @@ class ScoreEstimates:
         """
         of_record = self.score_design.model.variances(CALIBRATION_BINS)
         sampling = of_record * self._num_known * self._variance_inflation
-        clipping = self._clipping_bias("calibration") ** 2 / CALIBRATION_BINS
-        return np.asarray(2 * self._noise_std("calibration") ** 2 + clipping + sampling)
+        clipping = self._clipping_bias(block_name="calibration") ** 2 / CALIBRATION_BINS
+        return np.asarray(2 * self._noise_std(block_name="calibration") ** 2 + clipping + sampling)
 
     @cached_property
     def _models(self) -> list[ScoreModel]:
@@ -240,7 +247,7 @@ class ScoreEstimates:
         drawn_errors = errors + rng.standard_normal(_NUM_DRAWS) * math.sqrt(noise + sampling)
         drawn_num_labels = np.full(_NUM_DRAWS, num_labels)
         if "sizes" in self.sums:
-            std = self._noise_std("sizes") * self.score_design.num_labels
+            std = self._noise_std(block_name="sizes") * self.score_design.num_labels
             normal = rng.standard_normal(_NUM_DRAWS)
             # the floor keeps a denominator that noise made tiny from dividing
             drawn_num_labels = np.maximum(num_labels + normal * std, num_labels / 10)
@@ -258,7 +265,7 @@ class ScoreEstimates:
         """
         index = INFLUENCE_BLOCKS.index(block_name)
         influences = self.score_design.influences
-        sums = self._noisy_block(block_name)
+        sums = self._noisy_block(block_name=block_name)
         public_value = self.score_design.model.scores[index]
         mean_influence = (sums[0] - sums[1]) / self._num_known
         # What influences, which are of first order, leave out of each model's score.
@@ -267,10 +274,10 @@ class ScoreEstimates:
             for model in self._models
         ]
         model_error = max(abs(aside - second_order) for aside in second_order_aside)
-        noise = math.sqrt(2) * self._noise_std(block_name) / self._num_known
+        noise = math.sqrt(2) * self._noise_std(block_name=block_name) / self._num_known
         mean_square = self._models[0].expected(influences, power=2)[index]
         sampling = math.sqrt(mean_square * self._variance_inflation / self._num_known)
-        clipping = self._clipping_bias(block_name) / self._num_known
+        clipping = self._clipping_bias(block_name=block_name) / self._num_known
         std = math.hypot(noise, sampling, clipping, second_order, model_error)
         value = public_value + mean_influence + second_order
         ends = value + np.array([-1, 1]) * _NORMAL_QUANTILE * std
@@ -312,8 +319,8 @@ class ScoreEstimates:
             hits_and_errors: the noisy numbers of hits and errors of the subgroup, `[2]`.
             share_of_column: the subgroup's share of the hits and errors of all values of its column together.
         """
-        clipping = self._clipping_bias("subgroups") * share_of_column
-        variance = self._noise_std("subgroups") ** 2 + clipping**2
+        clipping = self._clipping_bias(block_name="subgroups") * share_of_column
+        variance = self._noise_std(block_name="subgroups") ** 2 + clipping**2
         sampling = _independent_covariance(hits_and_errors) * self._variance_inflation
         return self._micro_f1(hits_and_errors, covariance=np.eye(2) * variance + sampling)
 

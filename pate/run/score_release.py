@@ -76,7 +76,7 @@ class ScorePrice:
             rule = "records that have one owner each: scores of others have no price"
             raise InvalidValue("score_epsilon", plan.score_epsilon, rule=rule)
         noise_multiplier = calibrate(
-            ScoresEvent,
+            event_for=ScoresEvent,
             target_epsilon=plan.score_epsilon,
             target_delta=plan.target_delta,
         )

@@ -477,7 +477,7 @@ def noisy_sums(
         rng: the source of the noise.
     """
     return {
-        name: sums[name] + RoundedGaussian(std).sample(sums[name].shape, rng=rng)
+        name: sums[name] + RoundedGaussian(std=std).sample(sums[name].shape, rng=rng)
         for name, std in score_design.noise_stds(noise_multiplier).items()
     }
 

@@ -84,7 +84,7 @@ class Total:
     """The total price of several releases of the same records, under one adjacency and for one unit of privacy.
 
     Attributes:
-        count: the number of releases.
+        num_releases: the number of releases.
         adjacency: the adjacency that all prices are for.
         unit: the unit of privacy.
         epsilon: the total at `delta`.
@@ -93,7 +93,7 @@ class Total:
             it counts no others, or if the releases are in several ledgers.
     """
 
-    count: int
+    num_releases: int
     adjacency: Adjacency
     unit: PrivacyUnit
     epsilon: float
@@ -103,7 +103,7 @@ class Total:
     @property
     def words(self) -> str:
         """The adjacency and the unit of the total in words."""
-        return f"{self.adjacency}, for {self.unit.protected_under(self.adjacency, num_releases=self.count)}"
+        return f"{self.adjacency}, for {self.unit.protected_under(self.adjacency, num_releases=self.num_releases)}"
 
 
 def releases_of(folder: Path) -> list[PaidRelease]:
@@ -193,7 +193,7 @@ def _total_of(releases: Sequence[PaidRelease], *, unit: PrivacyUnit) -> Total:
         epsilon = min(epsilon, in_ledger.epsilon)
     counts_others = in_ledger is not None and in_ledger.num_releases > len(releases)
     return Total(
-        count=len(releases),
+        num_releases=len(releases),
         adjacency=releases[0].adjacency,
         unit=unit,
         epsilon=epsilon,

@@ -29,7 +29,9 @@ class TunedRuns:
     @property
     def event(self) -> Event:
         """The price of publishing the best run, for the people in the private records, whatever the number of runs."""
-        return tuning_event(self.base_event, score=self.score_event, distribution=self.distribution)
+        return tuning_event(
+            base=self.base_event, score=self.score_event, distribution=self.distribution
+        )
 
     def statement(self, budget: Budget) -> Tuning:
         """Returns the published statement of the tuning.

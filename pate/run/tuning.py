@@ -181,10 +181,10 @@ def _price(
         """Returns the price of publishing the best run, if the noise of one run makes that run cost `run_epsilon`."""
         plan = replace(first, allow_useless=True)
         priced = _priced_at(run_epsilon, plan=plan, dataset=dataset)
-        return tuning_event(priced.event, score=NoOpEvent(), distribution=distribution)
+        return tuning_event(base=priced.event, score=NoOpEvent(), distribution=distribution)
 
     with monitor.stage("pricing the release"):
-        run_epsilon = epsilon_of_one_run(event_of_best, budget=budget)
+        run_epsilon = epsilon_of_one_run(price_of_best=event_of_best, budget=budget)
         run_events = [
             _priced_at(run_epsilon, plan=plan, dataset=dataset_of_plan).event
             for plan, dataset_of_plan in zip(plans, datasets, strict=True)
@@ -228,7 +228,7 @@ def _price(
         priced=replace(priced_run, event=tuned.event, epsilon=epsilon, won_by=None),
         score_price=score_price,
         score_event=tuning_event(
-            NoOpEvent(), score=ScoresEvent(score_noise), distribution=distribution
+            base=NoOpEvent(), score=ScoresEvent(score_noise), distribution=distribution
         ),
         distribution=distribution,
     )
@@ -271,10 +271,12 @@ def _score_noise(
 
     def event_of_scores(noise_multiplier: float) -> Event:
         return tuning_event(
-            NoOpEvent(), score=ScoresEvent(noise_multiplier), distribution=distribution
+            base=NoOpEvent(), score=ScoresEvent(noise_multiplier), distribution=distribution
         )
 
-    return calibrate(event_of_scores, target_epsilon=score_epsilon, target_delta=target_delta)
+    return calibrate(
+        event_for=event_of_scores, target_epsilon=score_epsilon, target_delta=target_delta
+    )
 
 
 def _total_epsilon(plans: Sequence[Plan]) -> float:

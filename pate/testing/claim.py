@@ -79,7 +79,7 @@ class Claim:
         if isinstance(event, Claim):
             return event
         require_kind("event", event, kind=Event, rule="an event of pate.accounting, or a Claim")
-        all_releases = SelfComposedEvent(event, count)
+        all_releases = SelfComposedEvent(event, count=count)
         failure_prob = failure_probability(all_releases)
         price = accountant().compose(all_releases)
         delta_points = [(float(epsilon), price.get_delta(epsilon)) for epsilon in epsilons]

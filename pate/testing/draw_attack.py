@@ -133,8 +133,8 @@ def _bounds(
     # The number of draws below each threshold, `[2, T]`.
     num_below = np.stack([np.searchsorted(np.sort(side), thresholds) for side in scores])
     hits = np.stack([num_draws - num_below, num_below], axis=1)  # [side, direction, T]
-    low = lowest_share(hits, num_draws, error_prob=error_prob)
-    high = highest_share(hits[::-1], num_draws, error_prob=error_prob)
+    low = lowest_share(num_hits=hits, num_trials=num_draws, error_prob=error_prob)
+    high = highest_share(num_hits=hits[::-1], num_trials=num_draws, error_prob=error_prob)
     excess = np.maximum(low - delta, 0.0)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(excess) - np.log(high))

@@ -27,4 +27,6 @@ def highest_share(num_hits: IntArray | int, num_trials: int, *, error_prob: floa
 
     The arguments are those of `lowest_share`.
     """
-    return 1 - lowest_share(num_trials - np.asarray(num_hits), num_trials, error_prob=error_prob)
+    return 1 - lowest_share(
+        num_hits=num_trials - np.asarray(num_hits), num_trials=num_trials, error_prob=error_prob
+    )

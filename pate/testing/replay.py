@@ -106,7 +106,7 @@ class ReleaseTape:
         else:
             recorded = self._recorded[name]
             self.leaks += differences(
-                _form_of(recorded), _form_of(drawn), place=f"form of part {name}"
+                first=_form_of(recorded), second=_form_of(drawn), place=f"form of part {name}"
             )
             drawn = recorded
         self._received[name] = drawn
@@ -253,15 +253,17 @@ def replay(
     release_tape.freeze()
     second = _run_once(run, data=neighbor, release_tape=release_tape)
     leaks = [*release_tape.leaks, *release_tape.missing_parts()]
-    leaks += differences(first.refusal, second.refusal, place="refusal")
+    leaks += differences(first=first.refusal, second=second.refusal, place="refusal")
     if not first.refusal and not second.refusal:
-        leaks += differences(first.returned, second.returned, place="returned")
+        leaks += differences(first=first.returned, second=second.returned, place="returned")
     for stream in ("stdout", "stderr", "warned"):
         first_lines = _visible_lines(getattr(first, stream), hidden=hidden)
         second_lines = _visible_lines(getattr(second, stream), hidden=hidden)
         lines = zip_longest(first_lines, second_lines, fillvalue="")
         for number, (first_line, second_line) in enumerate(lines, start=1):
-            leaks += differences(first_line, second_line, place=f"{stream}, line {number}")
+            leaks += differences(
+                first=first_line, second=second_line, place=f"{stream}, line {number}"
+            )
     return Replay(leaks=tuple(leaks), parts=release_tape.names, first=first, second=second)
 
 
@@ -356,16 +358,20 @@ def differences(first: Any, second: Any, place: str) -> Iterator[Leak]:
         for name in [*first, *further_names]:
             first_entry = first.get(name, _ABSENT)
             second_entry = second.get(name, _ABSENT)
-            yield from differences(first_entry, second_entry, place=f"{place}.{name}")
+            yield from differences(first=first_entry, second=second_entry, place=f"{place}.{name}")
     elif isinstance(first, (list, tuple)):
         entries = zip_longest(first, second, fillvalue=_ABSENT)
         for index, (first_entry, second_entry) in enumerate(entries):
-            yield from differences(first_entry, second_entry, place=f"{place}[{index}]")
+            yield from differences(
+                first=first_entry, second=second_entry, place=f"{place}[{index}]"
+            )
     elif is_dataclass(first):
         for field in fields(first):
             first_value = getattr(first, field.name)
             second_value = getattr(second, field.name)
-            yield from differences(first_value, second_value, place=f"{place}.{field.name}")
+            yield from differences(
+                first=first_value, second=second_value, place=f"{place}.{field.name}"
+            )
     else:
         are_both_nan = first != first and second != second
         if first != second and not are_both_nan:

@@ -168,8 +168,8 @@ def _choose_candidates(
             is_in_set = first_shares > factor * second_shares
             p = (first_shares * is_in_set).sum(axis=1)
             q = (second_shares * is_in_set).sum(axis=1)
-            variance = _share_variance(p, num_draws=half_size)
-            variance = variance + factor**2 * _share_variance(q, num_draws=half_size)
+            variance = _share_variance(shares=p, num_draws=half_size)
+            variance = variance + factor**2 * _share_variance(shares=q, num_draws=half_size)
             scores[block, point] = (p - factor * q - delta) / np.sqrt(variance)
     best = np.argsort(-scores, axis=None)[:_NUM_CANDIDATES]
     return [(int(index) // num_points, claim.deltas[index % num_points]) for index in best]
@@ -217,8 +217,12 @@ def _test_pair(
     is_in_set = frequencies[0, first_row] > factor * frequencies[0, second_row]
     first_hits = round(float(frequencies[1, first_row, is_in_set].sum()) * half_size)
     second_hits = round(float(frequencies[1, second_row, is_in_set].sum()) * half_size)
-    first_bound = float(lowest_share(first_hits, half_size, error_prob=error_prob))
-    second_bound = float(highest_share(second_hits, half_size, error_prob=error_prob))
+    first_bound = float(
+        lowest_share(num_hits=first_hits, num_trials=half_size, error_prob=error_prob)
+    )
+    second_bound = float(
+        highest_share(num_hits=second_hits, num_trials=half_size, error_prob=error_prob)
+    )
     return WorstPair(
         measure=DELTA,
         at=epsilon,

@@ -104,12 +104,12 @@ class Verdict:
     @property
     def renyi(self) -> WorstPair | None:
         """The pair with the worst Renyi divergence; None if the claim has no bound on a Renyi divergence."""
-        return self._worst_of(RENYI)
+        return self._worst_of(measure=RENYI)
 
     @property
     def delta(self) -> WorstPair | None:
         """The pair with the worst delta; None if the claim has no bound on a delta."""
-        return self._worst_of(DELTA)
+        return self._worst_of(measure=DELTA)
 
     @property
     def ratio(self) -> float:

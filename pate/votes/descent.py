@@ -215,7 +215,7 @@ class Descent:
         weight_variances = (signal / self.feature_mean_squares)[:, None] * learned_shares**2
         noise_std = np.sqrt(noise_variance)
         posterior = noise_std * posterior_rows(
-            feature_weights / noise_std,
+            noisy_matrix=feature_weights / noise_std,
             row_variances=(weight_variances / noise_variance).mean(axis=1),
         )
         mean_learned_share = signal @ learned_shares / signal.sum()

@@ -185,7 +185,7 @@ def _read_arrays(path: Path, *, name: str) -> NDArray[Any]:
         if is_array_file(first_bytes):
             file.seek(0)
             file_size = path.stat().st_size
-            return read_array(file, file_size)
+            return read_array(file, num_bytes=file_size)
     with zipfile.ZipFile(path) as archive:
         check_members(archive, max_unpacked_bytes=_MAX_BYTES)
         member_names = [member.removesuffix(".npy") for member in archive.namelist()]
@@ -200,7 +200,7 @@ def _read_arrays(path: Path, *, name: str) -> NDArray[Any]:
         require(bool(candidates), name, f"{path} [{shown_names}]", rule)
         info = archive.getinfo(f"{candidates[0]}.npy")
         with archive.open(info) as content:
-            return read_array(content, info.file_size)
+            return read_array(content, num_bytes=info.file_size)
 
 
 def _unpack(store: VoteStore, *, name: str) -> BoolArray:

@@ -127,7 +127,7 @@ class MomentStudent:
             power_change = signal / np.sqrt(self.feature_variances)
             weight_variances = public_start.variances * power_change[:, None]
         posterior = noise_std * posterior_rows(
-            remainder / learned_shares / noise_std,
+            noisy_matrix=remainder / learned_shares / noise_std,
             row_variances=(weight_variances / noise_variances).mean(axis=1),
         )
         if public_start is not None:

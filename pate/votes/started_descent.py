@@ -150,7 +150,7 @@ class StartedDescent:
         expected_squares = variances * power_change[:, None] * learned_shares**2
         noise_std = np.sqrt(self._noise_variances)
         posterior = noise_std * posterior_rows(
-            remainder / noise_std,
+            noisy_matrix=remainder / noise_std,
             row_variances=(expected_squares / self._noise_variances).mean(axis=1),
         )
         signals = variances * descent.feature_mean_squares[:, None]

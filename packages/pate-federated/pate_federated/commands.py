@@ -11,7 +11,7 @@ from pate_federated.settings import HoldersReleaseSettings, StudentSettings, Vot
 _FOLDER = Path(__file__).parent / "conf"
 
 RELEASE = PackageCommand(
-    settings=HoldersReleaseSettings,
+    settings_class=HoldersReleaseSettings,
     folder=_FOLDER,
     task="pate_federated.cli.release:release",
     spelling=RELEASE_SPELLING,
@@ -19,12 +19,12 @@ RELEASE = PackageCommand(
 """`pate-release`, which reads vote files of holders as well, adds them up, and asks holders round after round."""
 
 STUDENT = PackageCommand(
-    settings=StudentSettings, folder=_FOLDER, task="pate_federated.cli.student:train_student"
+    settings_class=StudentSettings, folder=_FOLDER, task="pate_federated.cli.student:train_student"
 )
 """`pate-student`, which trains a student on a release."""
 
 VOTE = PackageCommand(
-    settings=VoteSettings,
+    settings_class=VoteSettings,
     folder=_FOLDER,
     task="pate_federated.cli.vote:vote",
     spelling=TRAIN_SPELLING,

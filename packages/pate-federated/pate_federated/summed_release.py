@@ -538,7 +538,7 @@ class SummedRelease:
     def sum_in_inbox(self, make_sum: Callable[[], Summed]) -> Summed:
         """Returns the sum in the inbox, with the names of its holders; if there is none, makes and writes it first."""
         sum_file = _read_or_make_sum(
-            self.inbox / "sum.npz",
+            path=self.inbox / "sum.npz",
             shape=(None, None),
             make_sum=make_sum,
             remedy=_REMEDY,
@@ -831,7 +831,7 @@ class AskedVotes(VotesInRounds, ShareSums):
         """
         path = self.folder / "opening.json"
         if not os.path.lexists(path):
-            answers = self._exchange_if_enough(opening)
+            answers = self._exchange_if_enough(question=opening)
             heads = {name: head.to_text() for name, head in answers.heads.items()}
             opened = Opened(name=secrets.token_hex(nbytes=16), asked=opening.asked, heads=heads)
             write_text(path, text=to_json(opened) + "\n")
@@ -875,10 +875,12 @@ class AskedVotes(VotesInRounds, ShareSums):
 
         def make_sum() -> Summed:
             self._log_question(file_name=path.name)
-            answers = self._exchange_if_enough(question)
+            answers = self._exchange_if_enough(question=question)
             return answers.total, answers.holders
 
-        sum_file = _read_or_make_sum(path, shape=question.shape, make_sum=make_sum, remedy=_LATER)
+        sum_file = _read_or_make_sum(
+            path=path, shape=question.shape, make_sum=make_sum, remedy=_LATER
+        )
         return sum_file["total"].astype(np.int64)
 
     def _log_question(self, *, file_name: str) -> None:

@@ -579,12 +579,12 @@ def teachers_with_label(
 
 def is_vote_file(path: Path | str) -> bool:
     """Returns True for a file with a manifest of `pate-vote`, even if the file is damaged."""
-    return holds_member(path, name="manifest")
+    return holds_member(path, array_name="manifest")
 
 
 def is_sum_file(path: Path | str) -> bool:
     """Returns True for a file with sums of `pate-release`, even if the file is damaged."""
-    return holds_member(path, name="sum_heads")
+    return holds_member(path, array_name="sum_heads")
 
 
 def is_whole_archive(path: Path) -> bool:

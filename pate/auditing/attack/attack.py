@@ -321,7 +321,7 @@ class Attack:
         """
         if self.run_count is None:
             return run_event
-        return tuning_event(run_event, NoOpEvent(), distribution=self.run_count)
+        return tuning_event(base=run_event, score=NoOpEvent(), distribution=self.run_count)
 
     def _surest_estimate(
         self, guesser: RecordAttack, *, coins: Signs, rng: np.random.Generator

@@ -129,13 +129,13 @@ class Guesses:
             price_curve = PriceCurve(epsilons=np.array([epsilon]), deltas=np.array([delta]))
             return self.refute(price_curve, confidence=confidence)
 
-        if not is_refuted(0.0):
+        if not is_refuted(epsilon=0.0):
             return 0.0
         low_epsilon = 0.0
         high_epsilon = _MAX_EPSILON
         for _ in range(_NUM_EPSILON_HALVINGS):
             middle_epsilon = (low_epsilon + high_epsilon) / 2
-            if is_refuted(middle_epsilon):
+            if is_refuted(epsilon=middle_epsilon):
                 low_epsilon = middle_epsilon
             else:
                 high_epsilon = middle_epsilon
@@ -170,17 +170,17 @@ class Guesses:
         epsilon_of_any_mechanism = self.least_epsilon(target_delta, confidence=confidence)
         # The prices of much noise are refuted, and those of little noise are not. The search encloses the border.
         high_factor = 1.0
-        while not is_refuted(high_factor):
+        while not is_refuted(noise_factor=high_factor):
             high_factor *= 2
             if high_factor > _MAX_NOISE_FACTOR:
                 return epsilon_of_any_mechanism
         low_factor = high_factor / 2
-        while low_factor >= 1 / _MAX_NOISE_FACTOR and is_refuted(low_factor):
+        while low_factor >= 1 / _MAX_NOISE_FACTOR and is_refuted(noise_factor=low_factor):
             high_factor = low_factor
             low_factor = low_factor / 2
         for _ in range(_NUM_FACTOR_HALVINGS):
             middle_factor = float(np.sqrt(low_factor * high_factor))
-            if is_refuted(middle_factor):
+            if is_refuted(noise_factor=middle_factor):
                 high_factor = middle_factor
             else:
                 low_factor = middle_factor

@@ -152,7 +152,7 @@ class RecordAttack:
         """
         noise_seed = int(rng.integers(2**63))
         votes, rounds = self._draw_release(
-            canaries.records_with_canaries(self.dataset, coins=coins), noise_seed=noise_seed
+            private=canaries.records_with_canaries(self.dataset, coins=coins), noise_seed=noise_seed
         )
         if self.sabotage == "seed":
             return [
@@ -203,7 +203,8 @@ class RecordAttack:
         """
         coins_of_one = np.ones(len(canaries.rows), dtype=np.int8)
         _, known_rounds = self._draw_release(
-            canaries.records_with_canaries(self.dataset, coins=coins_of_one), noise_seed=noise_seed
+            private=canaries.records_with_canaries(self.dataset, coins=coins_of_one),
+            noise_seed=noise_seed,
         )
         features, residuals = votes.moved(
             canaries.inputs, labels=canaries.labels, question=first_round.question

@@ -206,7 +206,7 @@ class Alternative(Method):
             target = budget.required_epsilon()
             parameters = {
                 "noise_multiplier": calibrate(
-                    event_for,
+                    event_for=event_for,
                     target_epsilon=target,
                     target_delta=budget.delta,
                     accountant=budget.accountant,

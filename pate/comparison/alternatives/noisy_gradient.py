@@ -66,5 +66,5 @@ class NoisyGradient:
         """
         step = self.grid_step(gradient_sum.size)
         noise_std = self.noise_multiplier * self.sensitivity_in_steps(gradient_sum.size)
-        noise = RoundedGaussian(noise_std).sample(gradient_sum.shape, rng=rng)
+        noise = RoundedGaussian(std=noise_std).sample(gradient_sum.shape, rng=rng)
         return np.asarray((np.rint(gradient_sum / step) + noise) * step)

@@ -214,7 +214,7 @@ class WrittenDate:
         microseconds = (self.parts["fraction"] or "0").ljust(6, "0")[:6]
         try:
             return datetime(
-                year=_full_year(year, first_year),
+                year=_full_year(digits=year, first_year=first_year),
                 month=month,
                 day=day,
                 hour=self._hour(),

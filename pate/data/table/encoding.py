@@ -44,19 +44,19 @@ class MixedLines:
     """Counts of the lines of a file that have bytes beyond ASCII.
 
     Attributes:
-        utf_8: the number of these lines that are valid UTF-8.
-        other: the number of these lines that are not valid UTF-8.
+        num_utf_8: the number of these lines that are valid UTF-8.
+        num_other: the number of these lines that are not valid UTF-8.
         first_other: the number of the first line that is not valid UTF-8, from 1; 0 if there is none.
     """
 
-    utf_8: int
-    other: int
+    num_utf_8: int
+    num_other: int
     first_other: int
 
     @property
     def mostly_utf_8(self) -> bool:
         """Whether at least half of the lines with bytes beyond ASCII are valid UTF-8."""
-        return self.utf_8 > 0 and self.utf_8 >= self.other
+        return self.num_utf_8 > 0 and self.num_utf_8 >= self.num_other
 
 
 def require_encoding(name: str, encoding: object) -> None:
@@ -110,7 +110,7 @@ def mixed_lines(path: Path, encoding: str) -> MixedLines:
     except UnicodeDecodeError:
         ends_as_ascii = False
     if not ends_as_ascii:
-        return MixedLines(utf_8=0, other=0, first_other=0)
+        return MixedLines(num_utf_8=0, num_other=0, first_other=0)
     num_utf_8 = 0
     num_other = 0
     first_other = 0
@@ -124,7 +124,7 @@ def mixed_lines(path: Path, encoding: str) -> MixedLines:
             except UnicodeDecodeError:
                 num_other += 1
                 first_other = first_other or number
-    return MixedLines(utf_8=num_utf_8, other=num_other, first_other=first_other)
+    return MixedLines(num_utf_8=num_utf_8, num_other=num_other, first_other=first_other)
 
 
 def lines_of_another_page(path: Path, encoding: str) -> int:

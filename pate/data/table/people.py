@@ -145,7 +145,7 @@ class People:
         person_of_word = coded.indices.to_numpy().astype(np.int64)
         numbers = person_of_word[codes_among(words, categories=distinct_words)]
         return cls(
-            person_of_row=_parts(numbers, columns),
+            person_of_row=_parts(owner_numbers=numbers, name_columns=columns),
             lowercase_codes=_codes(_in_lower_case(coded.dictionary)),
             look_codes=_codes(looks_of(coded.dictionary)),
         )
@@ -164,7 +164,7 @@ class People:
         person_of_name[order] = np.arange(len(order))
         sizes = np.abs(names[order])
         return cls(
-            person_of_row=_parts(person_of_name[name_of_row], columns),
+            person_of_row=_parts(owner_numbers=person_of_name[name_of_row], name_columns=columns),
             lowercase_codes=np.arange(len(names)),
             look_codes=np.unique(sizes, return_inverse=True)[1].astype(np.int64),
         )
@@ -189,7 +189,7 @@ class People:
             person_of_row=np.concatenate(self.person_of_row), code_of_person=self.look_codes
         )
         _, groups = np.unique(merged, return_inverse=True)
-        return list(_parts(groups.astype(np.int64), self.person_of_row))
+        return list(_parts(owner_numbers=groups.astype(np.int64), name_columns=self.person_of_row))
 
     def remarks(self, setting: str) -> Iterator[str]:
         """Yields remarks for the owner of the records on persons with similar names. Remarks have counts, but no name.

@@ -111,8 +111,8 @@ class SourceFile:
             return None if self.encoding == UTF_8 else f"{self.name}: read in UTF-8, which it is in"
         remark = f"{self.name}: read in {self.read_in}, as it is not in UTF-8"
         lines = mixed_lines(self.path, encoding=self.read_in)
-        if lines.utf_8:
-            remark += f"; {lines.utf_8} of its lines beyond ASCII could be UTF-8, too"
+        if lines.num_utf_8:
+            remark += f"; {lines.num_utf_8} of its lines beyond ASCII could be UTF-8, too"
         if num_odd := lines_of_another_page(self.path, encoding=self.read_in):
             remark += (
                 f"; {num_odd} of its lines have signs within words, as text in mac-roman or cp850 has "
@@ -136,9 +136,9 @@ class SourceFile:
         """
         lines = mixed_lines(self.path, encoding=self.encoding)
         if lines.mostly_utf_8:
-            num_lines = lines.utf_8 + lines.other
+            num_lines = lines.num_utf_8 + lines.num_other
             return self.refusal(
-                f"text in one encoding, {lines.utf_8} of {num_lines} lines beyond ASCII are UTF-8 and "
+                f"text in one encoding, {lines.num_utf_8} of {num_lines} lines beyond ASCII are UTF-8 and "
                 f"line {lines.first_other} is the first that is not: mend these lines in the file"
             )
         encoding = self._likely_utf_16
@@ -171,7 +171,7 @@ class SourceFile:
 
     def setting_name(self, name: str) -> str:
         """Returns the full name of a setting of this file: `data.NAME` in pate-train, `NAME` in other commands."""
-        return setting_beside(self.name, name)
+        return setting_beside(file_setting=self.name, name=name)
 
 
 def setting_beside(file_setting: str, name: str) -> str:

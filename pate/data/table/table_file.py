@@ -70,7 +70,7 @@ class TableFile:
 
     def setting_name(self, name: str) -> str:
         """Returns the full name of a setting of this table: `data.NAME` in pate-train, `NAME` in other commands."""
-        return setting_beside(self.setting, name)
+        return setting_beside(file_setting=self.setting, name=name)
 
     @cached_property
     def files(self) -> tuple[SourceFile, ...]:

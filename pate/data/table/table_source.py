@@ -183,7 +183,7 @@ class TableSource:
             table=table.select([name for name in features if name not in settings.text]),
             schema=schema,
             code_columns=settings.category,
-            group=self.owner_columns,
+            owner_columns=self.owner_columns,
         )
         return PublicReading(schema=schema, remarks=tuple(remarks))
 

@@ -107,7 +107,9 @@ class BoundaryWrapper:
             return boundary_weights(self._exact_weights(histograms[row]))
 
         uniforms = LazyUniforms.draw((len(distributions),), rng)
-        indices = draw_index(distributions, uniforms=uniforms, exact_weights_of_row=weights_of_row)
+        indices = draw_index(
+            weights=distributions, uniforms=uniforms, exact_weights_of_row=weights_of_row
+        )
         if distribution.ndim == 1:
             indices = np.asarray(indices[0])
         is_boundary = np.asarray(indices == distributions.shape[1] - 1)

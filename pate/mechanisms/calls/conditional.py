@@ -91,7 +91,7 @@ class ConditionalRelease(HeldBudget):
             InvalidValue: the session has halted or its target does not cover such a call; nothing is drawn.
         """
         require_generator(rng)
-        target = target_charging.not_prior(epsilon)
+        target = target_charging.not_prior(call_epsilon=epsilon)
         with self._locked():
             self.session.require_open(target, failure_prob=failure_prob)
             key = self._num_outcomes

@@ -58,4 +58,4 @@ class NoisyWhole(Parameters):
 
         Its rate is the largest multiple of 2**-32 at which a noisy number costs at most `epsilon`.
         """
-        return DiscreteLaplace.at_most(Fraction(float(self.epsilon)) / self.sensitivity)
+        return DiscreteLaplace.at_most(rate=Fraction(float(self.epsilon)) / self.sensitivity)

@@ -53,7 +53,7 @@ class SparseVector(NoisyWhole):
     @property
     def target(self) -> QTarget:
         """The target set of target charging, for an item whose bit is 1: all outcomes in which a sum is released."""
-        return target_charging.not_prior(float(self.noise.rate))
+        return target_charging.not_prior(call_epsilon=float(self.noise.rate))
 
     @property
     def target_hits(self) -> int:

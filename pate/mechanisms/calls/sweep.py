@@ -57,7 +57,7 @@ class SweepTopK(NoisyWhole):
     @property
     def target(self) -> QTarget:
         """The target set of target charging: a noisy count that equals the threshold. Each sweep has k hits."""
-        return target_charging.revise(float(self.noise.rate))
+        return target_charging.revise(call_epsilon=float(self.noise.rate))
 
     @property
     def event(self) -> Event:

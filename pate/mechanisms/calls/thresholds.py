@@ -96,7 +96,7 @@ class AboveThreshold(ThresholdCall):
     @property
     def target(self) -> QTarget:
         """The target set of target charging: all outcomes in which a number is released."""
-        return target_charging.not_prior(self.call_epsilon)
+        return target_charging.not_prior(call_epsilon=self.call_epsilon)
 
     def __call__(self, values: Any, *, rng: np.random.Generator) -> ReleasedValues:
         """Adds fresh noise to one whole number `[]`, or to each of a batch `[Q]`, and releases sums >= threshold."""

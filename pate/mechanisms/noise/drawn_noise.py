@@ -152,19 +152,21 @@ class DrawnNoise:
             exact_at=exact_at,
         )
 
-    def with_replaced_columns(self, new_noise: Self, columns: IntArray) -> Self:
+    def with_replaced_columns(self, new_noise: Self, column_of_row: IntArray) -> Self:
         """Returns the noise in which one value of each row is replaced.
 
         Args:
             new_noise: the new values, `[Q, 1]`.
-            columns: the column whose value is replaced in each row, `[Q]`.
+            column_of_row: the column whose value is replaced in each row, `[Q]`.
         """
         values = self.values.copy()
-        np.put_along_axis(values, columns[:, None], new_noise.values, axis=1)
+        np.put_along_axis(values, column_of_row[:, None], new_noise.values, axis=1)
 
         def exact_at(row: int, column: int) -> Number:
             return (
-                new_noise.exact_at(row, 0) if column == columns[row] else self.exact_at(row, column)
+                new_noise.exact_at(row, 0)
+                if column == column_of_row[row]
+                else self.exact_at(row, column)
             )
 
         return type(self)(

@@ -124,9 +124,11 @@ def _first_weights(deficits: IntArray, noise_scale: float) -> Weights:
         none_high = unit
         intervals = []
         for low, high in coin_weights(digits):
-            intervals.append((none_low * low // unit, _divide_up(none_high * high, unit)))
+            intervals.append(
+                (none_low * low // unit, _divide_up(numerator=none_high * high, denominator=unit))
+            )
             none_low = none_low * max(unit - high, 0) // unit
-            none_high = _divide_up(none_high * (unit - low), unit)
+            none_high = _divide_up(numerator=none_high * (unit - low), denominator=unit)
         return [*intervals, (none_low, none_high)]
 
     return weights
@@ -230,7 +232,7 @@ def draw_thinned_places(num_places: int, num_halvings: int, rng: np.random.Gener
     if num_places <= _FEW_PLACES:
         return np.flatnonzero(rng.integers(0, 2**num_halvings, size=num_places) == 0)
     # One random bit for each place halves the subset. The bits of 8 places are one byte.
-    num_bytes = _divide_up(num_places, denominator=8)
+    num_bytes = _divide_up(numerator=num_places, denominator=8)
     num_at_once = min(num_halvings, _MAX_HALVINGS_AT_ONCE)
     bits = np.frombuffer(rng.bytes(num_bytes), dtype=np.uint8).copy()
     for _ in range(num_at_once - 1):

@@ -49,7 +49,7 @@ class CanonicalClasses:
     @lru_cache(maxsize=32)
     def all(cls, num_ranks: int, k: int) -> Self:
         """Returns the class of the set of ranks 1..k, then one for each pair of a first missing and a last rank."""
-        return cls.runs(-np.arange(num_ranks), k=k, gamma=0.5)
+        return cls.runs(falling_counts=-np.arange(num_ranks), k=k, gamma=0.5)
 
     @classmethod
     @lru_cache(maxsize=32)
@@ -112,7 +112,7 @@ class CanonicalClasses:
         num_blocks = int(np.count_nonzero(tail_log_weights >= -LOG_NEGLIGIBLE))
         num_negligible_ranks = int(np.count_nonzero(head_log_weights < -LOG_NEGLIGIBLE))
         return cls.runs(
-            falling_counts,
+            falling_counts=falling_counts,
             k=k,
             gamma=gamma,
             smallest_missing_rank=1 + num_negligible_ranks,

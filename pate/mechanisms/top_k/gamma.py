@@ -49,7 +49,9 @@ class GammaTopK(PureTopK):
         radius = draw_noise(
             noise_kind="exponential", shape=(len(counts), counts.shape[1] + 1), rng=rng
         ).summed()
-        noise = draw_noise(noise_kind="uniform", shape=counts.shape, rng=rng).times(radius)
+        noise = draw_noise(noise_kind="uniform", shape=counts.shape, rng=rng).times(
+            row_factors=radius
+        )
         return largest_noisy(Values.scaled(counts, self.noise_scale), noise, k=self.k)
 
     def distribution_of(self, counts: IntArray) -> Distribution:

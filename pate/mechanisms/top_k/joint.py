@@ -173,7 +173,9 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         classes = JointClasses.from_counts(falling_counts, self.k, splits_ties=True)
 
         def weights_of_row(row: int) -> Weights:
-            return self._exact_weights(classes.losses[row], class_sizes=list(classes.sizes(row)))
+            return self._exact_weights(
+                classes.losses[row], class_sizes=list(classes.sizes(row=row))
+            )
 
         class_indices = draw_class(
             log_weights=classes.log_sizes - self.loss_weight * classes.losses,
@@ -198,13 +200,13 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         def weights_of_all() -> Weights:
             all_classes = JointClasses.from_counts(falling_counts, self.k)
             reordered, places = all_classes.with_window_first(window_classes)
-            sizes = list(all_classes.sizes(0))
+            sizes = list(all_classes.sizes(row=0))
             reordered_sizes = [sizes[place] for place in places.tolist()]
             return self._exact_weights(reordered.losses[0], class_sizes=reordered_sizes)
 
         def weights_of_row(row: int) -> Weights:
             window_weights = self._exact_weights(
-                window_classes.losses[row], class_sizes=list(window_classes.sizes(row))
+                window_classes.losses[row], class_sizes=list(window_classes.sizes(row=row))
             )
             if is_complete:
                 return window_weights
@@ -316,7 +318,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
         # memory, so few are kept.
         @lru_cache(8)
         def size_of_class(row: int, place: int) -> int:
-            return next(islice(classes.sizes(row), place, None))
+            return next(islice(classes.sizes(row=row), place, None))
 
         noise = draw_largest(
             noise_kind="exponential",

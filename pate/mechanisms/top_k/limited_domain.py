@@ -106,7 +106,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         """Returns the probability of each outcome, a tuple of k indices or -1, for one histogram `[d]`."""
         indices, heights = self._candidates(counts[None])
         ordered = peel_distribution(
-            heights[0] / self.noise_scale, k=self.k, argmax_distribution=gumbel_argmax
+            utilities=heights[0] / self.noise_scale, k=self.k, argmax_distribution=gumbel_argmax
         )
 
         def released_indices(places: tuple[int, ...]) -> list[int]:

@@ -64,7 +64,9 @@ class PeelingTopK(BoundedRangeTopK):
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         return peel_distribution(
-            utilities_of(counts, self.noise_scale), k=self.k, argmax_distribution=gumbel_argmax
+            utilities=utilities_of(counts, self.noise_scale),
+            k=self.k,
+            argmax_distribution=gumbel_argmax,
         )
 
 
@@ -105,7 +107,7 @@ class SubsetPeeling(Parameters):
     def event(self) -> Event:
         """The price of one histogram, which does not depend on the number of picks."""
         pick_range = self.adjacency.gap_sensitivity / self.noise_scale
-        return ZCdpEvent(pick_range * pick_range / 8)
+        return ZCdpEvent(rho=pick_range * pick_range / 8)
 
     def __call__(self, counts: Any, *, part: Any, size: Any, rng: np.random.Generator) -> BoolArray:
         """Picks j indices of each histogram, and returns bits in the shape of `counts`: True for a picked index.
@@ -173,7 +175,9 @@ class SubsetPeeling(Parameters):
         candidate_counts = counts[candidates]
         noise_scale = self.noise_scale * np.sqrt(max(num_picks, 1))
         utilities = (candidate_counts - candidate_counts.max(initial=0)) / noise_scale
-        ordered = peel_distribution(utilities, k=num_picks, argmax_distribution=gumbel_argmax)
+        ordered = peel_distribution(
+            utilities=utilities, k=num_picks, argmax_distribution=gumbel_argmax
+        )
 
         def picked_set(picks: tuple[int, ...]) -> list[int]:
             return sorted(candidates[list(picks)].tolist())

@@ -121,5 +121,7 @@ class PermuteAndFlipTopK(PureTopK):
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         return peel_distribution(
-            utilities_of(counts, self.noise_scale), k=self.k, argmax_distribution=exponential_argmax
+            utilities=utilities_of(counts, self.noise_scale),
+            k=self.k,
+            argmax_distribution=exponential_argmax,
         )

@@ -29,7 +29,7 @@ def draw_class(
     """
     float_weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
     return draw_index(
-        float_weights,
+        weights=float_weights,
         uniforms=LazyUniforms.draw(shape=(len(float_weights),), rng=rng),
         exact_weights_of_row=exact_weights_of_row,
         relative_error=log_rounding_error,

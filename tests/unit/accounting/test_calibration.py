@@ -83,7 +83,7 @@ def test_largest_count_finds_every_boundary() -> None:
     """
     for boundary, maximum, guess in itertools.product(range(70), (0, 11, 64), (0, 1, 10, 64, 100)):
         count = largest_count(
-            is_affordable=lambda n, boundary=boundary: n <= boundary, maximum=maximum, guess=guess
+            holds=lambda n, boundary=boundary: n <= boundary, maximum=maximum, guess=guess
         )
         assert count == min(boundary, maximum)
 

@@ -645,7 +645,7 @@ def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
         with refused_parameter("accountant", value="own"):
             kind.stored(path)
     path.unlink()
-    Store(path, settings={"ledger": 99})
+    Store(path, settings_if_new={"ledger": 99})
     for call in (partial(Ledger, path, target_delta=DELTA), partial(Ledger.stored, path)):
         with refused_parameter("ledger", value=ANY, rule_words="ledger of this"):
             call()
@@ -664,7 +664,7 @@ def write_former_zcdp_ledger(path: Path, max_epsilon: float | None) -> None:
         "max_epsilon": max_epsilon,
         "filter": None if max_epsilon is None else filter_settings,
     }
-    Store(path, settings=settings)
+    Store(path, settings_if_new=settings)
 
 
 def test_a_ledger_that_names_the_former_zcdp_accountant_has_the_renyi_total(path: Path) -> None:

@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(path: Path) -> Store:
     """Returns a new store at `path`."""
-    return Store(path, settings=SETTINGS)
+    return Store(path, settings_if_new=SETTINGS)
 
 
 def tamper_with(path: Path, *statements: str) -> None:
@@ -69,7 +69,9 @@ def test_a_key_is_committed_once_and_all_stores_read_it(store: Store, path: Path
     assert (line.number, line.event) == (1, "price")
     assert commit(store, data_digest="people", key="a", content=b"second") == b"first"
     assert (
-        commit(Store(path, settings=SETTINGS), data_digest="people", key="a", content=b"third")
+        commit(
+            Store(path, settings_if_new=SETTINGS), data_digest="people", key="a", content=b"third"
+        )
         == b"first"
     )
     assert store.lines == [line]
@@ -104,7 +106,7 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
             raise InvalidValue(name="max_epsilon", value="1", rule="a smaller number")
         return LineText(event="price")
 
-    commit(Store(path, settings=SETTINGS), data_digest="people", key="b", content=b"winner")
+    commit(Store(path, settings_if_new=SETTINGS), data_digest="people", key="b", content=b"winner")
     with refused_parameter("max_epsilon", value="1"):
         store.commit("people", key="a", content=b"loser", describe_line=describe)
     assert [line.key for line in store.lines] == ["b"]
@@ -124,7 +126,7 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
     (release_file,) = (path.parent / "ledger.db.releases").iterdir()
     assert (release_file.name, release_file.stat().st_mode & 0o777) == (line.sha256, 0o600)
     assert path.stat().st_size < LARGEST_INSIDE
-    assert Store(path, settings=None).release(line) == large_release
+    assert Store(path, settings_if_new=None).release(line) == large_release
     release_file.write_bytes(large_release[1:])
     with refused_parameter("ledger", value=ANY, rule_words="release of line 1", kind=DamagedLedger):
         commit(store, data_digest="people", key="a", content=b"again")
@@ -134,7 +136,9 @@ def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: 
     commit(store, data_digest="people", key="b", content=b"small")
     tamper_with(path, "UPDATE line SET release = x'00'")
     with refused_parameter("ledger", value=ANY, rule_words="release of line 2", kind=DamagedLedger):
-        commit(Store(path, settings=SETTINGS), data_digest="people", key="b", content=b"other")
+        commit(
+            Store(path, settings_if_new=SETTINGS), data_digest="people", key="b", content=b"other"
+        )
 
 
 @pytest.mark.parametrize(
@@ -170,7 +174,7 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
         commit(store, data_digest="people", key=f"k{number}", content=b"release")
     tamper_with(path, change)
     with pytest.raises(DamagedLedger) as caught:
-        Store(path, settings=SETTINGS)
+        Store(path, settings_if_new=SETTINGS)
     text = str(caught.value)
     assert text.startswith(f"ledger={path}: expected ")
     assert text.endswith(": restore the ledger from a backup; nothing is released until then")
@@ -185,7 +189,7 @@ def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, pat
     shutil.copy(path, older)
     commit(store, data_digest="people", key="b", content=b"b")
     for key in "abc":
-        commit(Store(other, settings=SETTINGS), data_digest="people", key=key, content=b"a")
+        commit(Store(other, settings_if_new=SETTINGS), data_digest="people", key=key, content=b"a")
     for file in (older, other):
         os.replace(file, path)
         with refused_parameter(
@@ -220,7 +224,7 @@ def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path)
                 broken[position] ^= rng.randrange(1, 256)
         path.write_bytes(broken)
         try:
-            reopened = Store(path, settings=None)
+            reopened = Store(path, settings_if_new=None)
             releases = [reopened.release(line) for line in reopened.lines]
         except (InvalidValue, OSError) as error:
             failures += 1
@@ -239,7 +243,7 @@ def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: P
 
     def require_refusal(kind: type[InvalidValue], rule: str, file: Path = path) -> None:
         with refused_parameter("ledger", value=file, rule_words=rule, kind=kind):
-            Store(file, settings=SETTINGS if file == path else None)
+            Store(file, settings_if_new=SETTINGS if file == path else None)
 
     path.touch()
     require_refusal(kind=DamagedLedger, rule="a ledger, found an empty file")
@@ -265,7 +269,7 @@ def test_a_commit_leaves_one_file_that_its_owner_alone_reads(path: Path, tmp_pat
     """
     usual_umask = os.umask(0)
     try:
-        store = Store(path, settings=SETTINGS)
+        store = Store(path, settings_if_new=SETTINGS)
         commit(store, data_digest="people", key="a", content=b"a")
     finally:
         os.umask(usual_umask)
@@ -282,13 +286,16 @@ def test_a_link_to_a_ledger_and_a_backup_are_the_ledger(
     """A charge through a symbolic link is a charge of the ledger; a backup by SQLite has the same lines."""
     (tmp_path / "link.db").symlink_to(path)
     commit(
-        Store(tmp_path / "link.db", settings=SETTINGS), data_digest="people", key="a", content=b"a"
+        Store(tmp_path / "link.db", settings_if_new=SETTINGS),
+        data_digest="people",
+        key="a",
+        content=b"a",
     )
     store.read()
     assert len(store.lines) == 1
     with sqlite3.connect(path) as db, sqlite3.connect(tmp_path / "backup.db") as copied:
         db.backup(copied)
-    assert Store(tmp_path / "backup.db", settings=SETTINGS).lines == store.lines
+    assert Store(tmp_path / "backup.db", settings_if_new=SETTINGS).lines == store.lines
 
 
 def test_charges_cannot_be_deleted_or_changed_by_accident(store: Store, path: Path) -> None:
@@ -342,7 +349,7 @@ def test_shared_owners_are_registered_where_they_are_allowed(store: Store, path:
     """With `allow_shared`, both data sets have the common id, and the file shows no id readably."""
     register_ids(store, data_digest="first", ids=ADA_AND_GRACE)
     assert register_ids(store, data_digest="second", ids=GRACE_AND_EMMY, allow_shared=True) == {}
-    other_store = Store(path, settings=None)
+    other_store = Store(path, settings_if_new=None)
     num_shared = register_ids(other_store, data_digest="fifth", ids=GRACE_AND_EMMY)
     assert num_shared == {"first": 1, "second": 2}
     assert b"lovelace" not in path.read_bytes()
@@ -432,7 +439,7 @@ def test_killed_processes_charge_one_release_for_each_key(path: Path, tmp_path: 
         for line in printed_file.read_text().splitlines()
         if len(line.split()) == 2
     }
-    store = Store(path, settings=None)
+    store = Store(path, settings_if_new=None)
     stored = {(line.key, store.release(line).hex()) for line in store.lines}
     assert kills > 0
     assert actual == stored

@@ -169,7 +169,7 @@ def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
 def test_a_foreign_key_or_other_records_are_refused(tmp_path, monkeypatch):
     """Teachers saved for some records are refused for other records, and a key of another user is refused."""
     stores = {
-        records: CheckpointStore(tmp_path / "teachers", records=records)
+        records: CheckpointStore(tmp_path / "teachers", records_digest=records)
         for records in ("one", "another", "")
     }
     stores["one"].save(states={0: {"weights": np.ones(2)}})

@@ -46,7 +46,7 @@ def test_each_unit_of_privacy_has_its_own_total() -> None:
     single_price = (
         RdpAccountant().compose(GaussianEvent(noise_multiplier=4.0)).get_epsilon(target_delta=1e-6)
     )
-    totals = {total.unit: (total.count, total.epsilon) for total in totals_of(releases)}
+    totals = {total.unit: (total.num_releases, total.epsilon) for total in totals_of(releases)}
     assert totals == {PATIENT: (2, price_of_two), VISIT: (1, single_price)}
 
 
