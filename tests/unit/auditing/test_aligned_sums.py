@@ -1,4 +1,8 @@
-"""The law of sums with canaries: its bound on mu keeps its confidence, and is close to the mu of what was drawn."""
+"""A lower bound on mu from noisy sums with canaries keeps its confidence, and is close to the mu of the drawn noise.
+
+A canary is a vector that is added to the sums, or subtracted, by a secret coin of +1 or -1; an attack guesses the
+coins.
+"""
 
 import math
 
@@ -18,9 +22,9 @@ def draw_sums_and_coins(
     move_factor: float = 1.0,
     dimension: int = 300,
 ) -> tuple[list[CanarySum], np.ndarray]:
-    """Returns the sums of one run and the coins of its canaries; the claimed noise has std 1.
+    """Returns the noisy sums of one run and the coins of its canaries; the claimed noise has standard deviation 1.
 
-    In each round, a canary adds a vector of length 1/2 times its coin; `move_factor` lengthens the vectors.
+    In each round, a canary adds a vector of length 1/2 times its coin; `move_factor` multiplies this length.
     """
     coins = rng.choice([-1.0, 1.0], NUM_CANARIES)
     sums = []
@@ -51,9 +55,10 @@ def least_mu_of_attack(
 
 @pytest.mark.slow
 def test_bound_keeps_its_confidence() -> None:
-    """A canary moves 1 in each of 8 rounds: mu is the root of 8.
+    """At a confidence of 80%, fewer than 20 of 100 bounds exceed mu, and their median is above 0.8 mu.
 
-    At a confidence of 80%, fewer than 20 of 100 bounds exceed mu; at 10%, over a fifth of the bounds do.
+    A canary moves the sum by 1 in each of 8 rounds, so mu is sqrt(8). At a confidence of 10%, over a fifth of 20 bounds
+    exceed mu.
     """
     bounds = np.array([least_mu_of_attack(seed=seed, confidence=0.8) for seed in range(100)])
     assert (bounds > math.sqrt(NUM_ROUNDS)).mean() < 0.2
@@ -71,7 +76,10 @@ def test_bound_keeps_its_confidence() -> None:
     ],
 )
 def test_bound_follows_noise_and_clip(noise_std: float, move_factor: float, mu: float) -> None:
-    """The bound on mu grows with less noise than claimed and larger moves of the sum, and falls with more noise."""
+    """The bound lies between 0.7 mu and mu, where mu follows from the noise and moves that were drawn.
+
+    The noise is smaller or larger than claimed, or the moves of the sum are larger.
+    """
     least_mu = least_mu_of_attack(seed=0, num_runs=4, noise_std=noise_std, move_factor=move_factor)
     assert 0.7 * mu < least_mu < mu
 
@@ -82,17 +90,17 @@ def test_release_without_noise_has_no_finite_mu() -> None:
 
 
 def test_canaries_that_take_no_part_give_no_bound() -> None:
-    """The canaries do not move the sums: the bound on mu is below 0.5."""
+    """If the canaries do not move the sums, the bound on mu is below 0.5."""
     assert least_mu_of_attack(seed=3, move_factor=0.0) < 0.5
 
 
 def test_no_sums_give_no_bound() -> None:
-    """An attack by teachers has no sums."""
+    """Without any sums, as in an attack on teachers, the bound on mu is 0."""
     assert AlignedSums().least_mu(confidence=0.95) == 0.0
 
 
 def test_canaries_that_move_the_same_are_one_direction() -> None:
-    """A Gram matrix of rank 1 leaves no degree of freedom for the noise, so there is no bound."""
+    """If the Gram matrix of the canaries has rank 1, the bound on mu is 0, as no direction is left for the noise."""
     aligned = AlignedSums()
     ones = np.ones((3, 3))
     aligned.add_run([CanarySum(gram=ones, matched=np.ones(3))], np.ones(3))
@@ -100,7 +108,7 @@ def test_canaries_that_move_the_same_are_one_direction() -> None:
 
 
 def test_linear_estimate_of_orthogonal_canaries_is_shrunk_by_its_noise() -> None:
-    """With a Gram matrix 3 I, coins are estimated as 3 / (3 + 1) of themselves."""
+    """If the Gram matrix of two canaries is 3 I, their coins are estimated as 3 / (3 + 1) of the true coins."""
     coins = np.array([1.0, -1.0])
     estimate = linear_estimate(canary_sums=[CanarySum(gram=3 * np.eye(2), matched=3 * coins)])
     assert estimate == pytest.approx(0.75 * coins)

@@ -1,4 +1,4 @@
-"""Attacks on small releases: honest ones stay below their price, and each way to break one is noticed."""
+"""Attacks on small releases: sound releases stay below their price, and each way to break a release is noticed."""
 
 import json
 from collections.abc import Callable
@@ -92,9 +92,9 @@ def attack_result(
 
 @pytest.mark.slow
 def test_attack_on_records_stays_below_a_valid_price() -> None:
-    """In each of 5 runs the canaries are 400 records of the private data; the attack guesses which of them were used.
+    """An attack that guesses which of 400 private records were used has a lower bound on epsilon of at most the price.
 
-    The lower bound on epsilon from its guesses is above 0.2 and at most the price.
+    The bound, from 5 runs with 400 such records (canaries) each, is above 0.2.
     """
     result = attack_result(num_runs=5)
     assert 0.2 < result.lower_bound <= result.epsilon <= 2.0 and not result.refuted
@@ -108,9 +108,9 @@ def test_attack_on_records_stays_below_a_valid_price() -> None:
     [("noise", 150, 2), ("clip", 150, 8), ("features", 40, 3), ("seed", 150, 1)],
 )
 def test_a_broken_release_of_records_is_refuted(sabotage: str, canaries: int, runs: int) -> None:
-    """The release has too little noise, no clip, private features, or the noise of a known seed (`sabotage`).
+    """The attack's lower bound exceeds the price of a release that is broken in the way `sabotage`.
 
-    The attack's lower bound then exceeds the price.
+    The release has too little noise, no clip, private features, or the noise of a known seed.
     """
     result = attack_result(sabotage=sabotage, num_canaries=canaries, num_runs=runs)
     assert result.refuted and result.lower_bound > result.epsilon > 1.99
@@ -118,7 +118,10 @@ def test_a_broken_release_of_records_is_refuted(sabotage: str, canaries: int, ru
 
 @pytest.mark.slow
 def test_canaries_that_differ_in_what_is_known_stay_below_a_valid_price() -> None:
-    """Two variants of a record know other labels: guesses tell them apart, by no more than the price."""
+    """Guesses between two variants of a record that differ in which labels are known give a bound of at most the price.
+
+    The lower bound on epsilon is above 0.1.
+    """
     result = attack_result(num_runs=5, has_gaps=True)
     assert 0.1 < result.lower_bound <= result.epsilon <= 2.0 and not result.refuted
 
@@ -130,16 +133,16 @@ def test_canaries_that_differ_in_what_is_known_stay_below_a_valid_price() -> Non
 def test_a_broken_release_of_labels_with_gaps_is_refuted(
     sabotage: str, canaries: int, runs: int
 ) -> None:
-    """Canaries that differ in what is known alone notice too little noise, no clip, and the noise of a known seed."""
+    """Canaries that differ only in which labels are known refute too little noise, no clip, and a known seed."""
     result = attack_result(sabotage=sabotage, num_canaries=canaries, num_runs=runs, has_gaps=True)
     assert result.refuted and result.lower_bound > result.epsilon > 1.99
 
 
 @pytest.mark.slow
 def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
-    """The release is sound, but only half of its epsilon is charged.
+    """If only half of the epsilon of a sound release is charged, the lower bound exceeds the charge.
 
-    200 canaries in each of 20 runs refute this charge. If the whole epsilon is charged, the lower bound is the same and
+    The attack has 200 canaries in each of 20 runs. If the whole epsilon is charged, the lower bound is the same and
     does not exceed it.
     """
     votes_aggregator = GaussianVotes(noise_std=50.0)
@@ -161,7 +164,7 @@ def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
 
 @pytest.mark.slow
 def test_half_a_charge_of_the_best_of_secret_runs_is_refuted() -> None:
-    """The release is the best of about two runs: half of its price is refuted, and its whole price is not."""
+    """For a release of the best of about two runs, half of its price is refuted, and its whole price is not."""
     attack = Attack(
         aggregator=VOTES_OF_RECORDS,
         budget=Budget(delta=1e-6, epsilon=8.0, accountant=AutoAccountant),
@@ -182,10 +185,9 @@ def test_half_a_charge_of_the_best_of_secret_runs_is_refuted() -> None:
 
 @pytest.mark.slow
 def test_attack_on_teachers_refutes_only_broken_releases() -> None:
-    """The canaries are teachers.
+    """An attack whose canaries are teachers has a lower bound of at most the price of a sound release.
 
-    The lower bound is at most the price for a sound release, and above it with too little noise or
-    unclipped votes.
+    The bound is above the price of a release with too little noise or unclipped votes.
     """
     honest, noisy, counted = (
         attack_result(
@@ -203,7 +205,7 @@ def test_attack_on_teachers_refutes_only_broken_releases() -> None:
 
 @pytest.mark.slow
 def test_attack_on_a_session_uses_its_hits() -> None:
-    """The guesses rest on which queries were hits; the bound is positive and at most the price."""
+    """The attack on a session, which ends after its last hit, has a bound that is positive and at most the price."""
     result = attack_result(
         aggregator=BoundaryMax(selection_scale=20.0),
         epsilon=8.0,
@@ -263,8 +265,10 @@ def test_attack_on_stable_top_k_uses_queries_at_its_thresholds() -> None:
 def test_invalid_attack_is_refused(
     attack_invalidly: Callable[[], AttackResult], refusal: Refusal
 ) -> None:
-    """An unknown or unfit sabotage, the add-remove adjacency, several runs of other aggregators than centered votes,
-    or impossible numbers of canaries or groups are refused.
+    """An attack with an impossible setting is refused.
+
+    Such settings are an unknown or unfit sabotage, the add-remove adjacency, and impossible numbers of canaries or
+    groups. Several runs are refused of other aggregators than centered votes.
     """
     with refusal:
         attack_invalidly()

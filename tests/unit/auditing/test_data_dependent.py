@@ -1,4 +1,4 @@
-"""Data-dependent costs: their type, closed forms, realized sums and smooth sensitivity."""
+"""Data-dependent costs: their type, their closed forms, their sums over given votes, and their smooth sensitivity."""
 
 import math
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def test_a_ledger_refuses_a_cost_and_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_candidate_certain_in_floats_still_costs_at_large_orders() -> None:
-    """All other candidates have a probability of e^-1000 in total: the cost is negligible at Renyi order 8.
+    """If all other candidates together have probability e^-1000, the cost is negligible at Renyi order 8.
 
     At Renyi order 1e6, which multiplies this probability by e^1e5, the cost is large.
     """
@@ -58,10 +58,11 @@ def test_a_candidate_certain_in_floats_still_costs_at_large_orders() -> None:
 
 
 def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> None:
-    """A bit is certain at counts 0 to 2 and random at counts 3 and 4; one change moves a count by 1.
+    """A query whose bit is certain costs infinity only if one change of the votes can make the bit random.
 
-    The cost of a query is infinite at counts 2 and 3, between which the bit becomes random. It is 0 at counts 0 and
-    1, whose neighbors have the same certain bit, and below 1 at count 4.
+    The bit is certain at counts 0 to 2 and random at counts 3 and 4; one change moves a count by 1. So the cost is
+    infinite at counts 2 and 3. It is 0 at counts 0 and 1, whose neighbors have the same certain bit, and below 1 at
+    count 4.
     """
     event = pa.OneBitEvent(logits=(-np.inf, -np.inf, -np.inf, 0.0, 1.0), reach=1)
     each = [
@@ -87,7 +88,7 @@ def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> N
 def test_nothing_takes_a_cost_for_an_event(
     use_as_event: Callable[[DataDependentCost], object],
 ) -> None:
-    """Accountants, JSON and composed events each refuse a data-dependent cost in place of an event."""
+    """Accountants, composed events and `event_to_json` refuse a data-dependent cost in place of an event."""
     assert not isinstance(COST, Event)
     with pytest.raises(InvalidValue, match=r"^events?=DataDependentCost: expected an event"):
         use_as_event(COST)

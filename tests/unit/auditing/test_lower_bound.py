@@ -1,4 +1,4 @@
-"""Lower bounds beside prices: between them lies at most a known factor, and a price below the bound is noticed."""
+"""Lower bounds on epsilon: prices are at most a known factor above them, and a price below them is noticed."""
 
 import pytest
 
@@ -67,9 +67,9 @@ def test_what_no_search_is_known_for_has_no_bound() -> None:
 
 @pytest.mark.slow
 def test_a_price_10_percent_too_small_is_refuted_and_a_looser_one_noticed() -> None:
-    """`find_faults` compares a price with its lower bound and with the recorded ratio of both.
+    """`find_faults` reports a price 10% too small, a price 10% larger than recorded, and a price without a record.
 
-    A price 10% too small, one 10% larger than recorded, and one without a record each give a fault.
+    The price is compared with its lower bound and with the recorded ratio of both. The right price gives no fault.
     """
     aggregator = FixedTopK(k=1, epsilon=0.2, mechanism="joint")
     found = lower_bound_of(aggregator, shape=SHAPE, target_delta=1e-5)

@@ -1,4 +1,4 @@
-"""Findings of an audit: sound prices by both adjacencies, the claims beside them, parameters of the release."""
+"""Findings of an audit of votes: sound prices under both adjacencies, and the claims of papers beside them."""
 
 import json
 import math
@@ -74,10 +74,7 @@ def findings_of(
 
 @pytest.mark.slow
 def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
-    """The audit knows a noise std and a clip.
-
-    Its price of clipped votes is that of an aggregator with these parameters, under either adjacency.
-    """
+    """The audit's price of clipped votes is that of an aggregator with the known noise std and clip."""
     prices = findings_of(
         votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=40.0, vote_clip=3)
     )
@@ -90,9 +87,9 @@ def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
 
 @pytest.mark.slow
 def test_the_papers_claim_and_its_true_price() -> None:
-    """The paper claims 3.66 under add/remove.
+    """For stable top-k, the paper claims epsilon 3.66; the audit's valid bounds are 7.71 and 17.78.
 
-    Valid bounds by optimal composition are 7.71, and 17.78 under replace-one.
+    The claim and the bound of 7.71 are for add-remove; the bound of 17.78 is for replace-one.
     """
     finding = findings_of(
         votes=TEACHER_VOTES,
@@ -106,9 +103,9 @@ def test_the_papers_claim_and_its_true_price() -> None:
 
 @pytest.mark.slow
 def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_private() -> None:
-    """The published epsilons of GNMax and ConfidentGNMax depend on the votes.
+    """The published epsilons of GNMax and ConfidentGNMax, which depend on the votes, are below the audit's price.
 
-    They are below the price and marked as private.
+    Their claims are marked as private.
     """
     gnmax, confident = findings_of(
         votes=CLASS_VOTES,
@@ -123,7 +120,8 @@ def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_priva
 def test_no_noise_is_infinite_whatever_is_claimed() -> None:
     """A noise std of 0 has an infinite price, although published code claims epsilon 0.
 
-    A screening std of 0 makes only aggregators with a screening infinite.
+    A screening std of 0 makes the price of confident votes infinite, and not that of Gaussian votes, which have no
+    screening.
     """
     for finding in findings_of(
         votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=0.0)
@@ -137,9 +135,9 @@ def test_no_noise_is_infinite_whatever_is_claimed() -> None:
 
 @pytest.mark.slow
 def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
-    """An audit of a known aggregator lists it first, with its own parameters and without a claim of the paper.
+    """An audit lists a given aggregator first, with its own parameters and without a claim of the paper.
 
-    It replaces the finding of the same name with assumed parameters.
+    The given aggregator replaces the finding of the same name with assumed parameters.
     """
     known_aggregator = StableTopK(selection_scale=39.0, test_std=60.0)
     first = next(
@@ -188,7 +186,7 @@ def test_invalid_audit_is_refused(refusal: Refusal, audit_invalidly: Any) -> Non
 
 @pytest.mark.slow
 def test_an_aggregator_of_one_label_takes_votes_for_several_where_its_price_does() -> None:
-    """The price of boundary max also holds for teachers who vote for several labels."""
+    """An audit of boundary max, which releases one label, accepts votes for one class and votes for several labels."""
     known_aggregator = BoundaryMax(selection_scale=20.0, target_hits=5)
     assert (
         next(iter(findings_of(votes=TEACHER_VOTES, aggregator=known_aggregator)))
@@ -253,10 +251,9 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
 
 @pytest.mark.slow
 def test_powerset_votes_are_not_priced_for_counts_of_labels() -> None:
-    """Powerset GNMax adds noise to counts of label sets, which counts of labels do not determine.
+    """Counts of labels, which do not determine the counts of label sets, have no finding for powerset GNMax.
 
-    Powerset GNMax has a finding for votes of teachers and none for histograms. As the audited aggregator, it is refused
-    for histograms.
+    Votes of single teachers have one. As the audited aggregator, powerset GNMax is refused for counts of labels.
     """
     counts = ImportedVotes(layout="histogram", counts=VOTE_COUNTS, num_teachers=800, max_votes=None)
     assert "powerset_gnmax" in findings_of(
@@ -313,9 +310,9 @@ def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
 
 
 def test_known_parameters_replace_those_of_an_aggregator() -> None:
-    """Known parameters replace the fields of an aggregator that has them.
+    """Known parameters of a release replace those fields of an aggregator that have their names.
 
-    Others stay, and unknown ones are listed as assumed.
+    Other fields stay, and unknown parameters are listed as assumed.
     """
     parameters = ReleaseParameters(noise_std=40.0, vote_clip=3, max_size=4)
     known_release = parameters.applied(CLIPPED)
@@ -337,7 +334,7 @@ def test_known_noise_takes_the_names_of_a_stable_aggregator() -> None:
 
 
 def test_a_release_is_noiseless_where_a_noise_of_its_own_is_zero() -> None:
-    """A screening std of 0 makes stable top-k, which has a test, noiseless, and leaves clipped votes as they are."""
+    """A screening std of 0 makes stable top-k noiseless, as its test has this noise, and leaves clipped votes noisy."""
     no_screening = ReleaseParameters(screening_std=0.0)
     assert no_screening.applied(StableTopK(selection_scale=1.0, test_std=2.0)).is_noiseless
     assert not no_screening.applied(CLIPPED).is_noiseless

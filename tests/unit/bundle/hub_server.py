@@ -115,12 +115,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def _parts(self) -> list[str]:
-        """The parts of the requested path."""
+        """Returns the parts of the requested path."""
         return self.path.split("?")[0].strip("/").split("/")
 
     @property
     def _address(self) -> str:
-        """The address of this server, as the request names it."""
+        """Returns the address of this server, as the request names it."""
         return f"http://{self.headers['Host']}"
 
     def _send_json(self, value: Any) -> None:

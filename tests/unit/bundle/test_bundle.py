@@ -1,4 +1,4 @@
-"""The bundle that a run publishes: it predicts as the trained model, refuses altered files, and is uploaded."""
+"""The bundle that a run publishes: it predicts as the trained model, refuses altered files, and can be uploaded."""
 
 import csv
 import hashlib
@@ -102,7 +102,7 @@ def test_every_student_predicts_the_same_after_it_is_read(tmp_path: Path, studen
 def test_tables_arrays_and_frames_give_the_same(release_folder: Path) -> None:
     """A model predicts the same from a dict, a DataFrame in any order, an Arrow table, an array and a CSV file.
 
-    A file with commas as decimals is read with its encoding.
+    A CSV file in another encoding, with decimal commas, is read if both are passed.
     """
     pandas = pytest.importorskip("pandas")
     bundle = pate.load(release_folder)
@@ -163,7 +163,7 @@ def test_frames_with_the_arrow_capsule_are_read(text_type: Any, release_folder: 
 
 @pytest.mark.parametrize("text_type", [pa.string(), *TEXT_VIEWS], ids=str)
 def test_categories_with_the_arrow_capsule_are_words(text_type: Any, release_folder: Path) -> None:
-    """A column of categories behind the PyCapsule interface is read as words, also with views as categories.
+    """A column of categories behind the PyCapsule interface is read as words, for each Arrow type of text.
 
     Polars exports categories as dictionaries of text views.
     """
@@ -230,7 +230,7 @@ def test_a_bundle_shows_its_labels_and_stated_price(release_folder: Path) -> Non
 def test_a_notebook_shows_the_same_escaped_and_without_assets(release_folder: Path) -> None:
     """The HTML of a bundle shows labels and price as escaped text, and has neither scripts nor links.
 
-    A bundle with seeded noise and an infinite epsilon says both.
+    For a bundle with seeded noise and an infinite epsilon, the HTML states both.
     """
     shown = replace(pate.load(release_folder), privacy=STATEMENT)._repr_html_()
     for text in (
@@ -303,7 +303,7 @@ def test_records_unlike_the_public_file_are_reported(release_folder: Path, capsy
 
 
 def test_mistakes_in_predictions_are_refused_in_one_line(release_folder: Path) -> None:
-    """Missing columns, wrong types, shapes and files are refused with the name of the column."""
+    """Missing columns, wrong types, wrong shapes and missing files are refused by the column, shape or path."""
     bundle = pate.load(release_folder)
     for records, refusal in (
         ({"age": [1]}, refused_parameter("data", rule_words="also the column sex")),
@@ -360,7 +360,7 @@ def test_files_that_were_altered_are_not_used(release_folder: Path, tmp_path: Pa
 
 
 def test_a_schema_of_another_model_is_one_line(release_folder: Path) -> None:
-    """Loading a bundle refuses a schema.json of which one field does not suit the model."""
+    """Loading a bundle refuses a schema.json if one field does not suit the model."""
     schema = json.loads((release_folder / SCHEMA).read_text())
     column = {"kind": "category", "categories": [], "missing": True}
     for key, value in (

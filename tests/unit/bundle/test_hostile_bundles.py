@@ -1,4 +1,4 @@
-"""Forged bundles: whatever their JSON holds, loading predicts or refuses in one line, with little memory and time."""
+"""Forged bundles: whatever their JSON holds, the model predicts or is refused in one line, with little memory."""
 
 import json
 import re
@@ -161,9 +161,10 @@ def paths_of_values(json_value: Any, path: tuple[Any, ...] = ()) -> Iterator[tup
 
 
 def changed_copies(json_value: Any) -> Iterator[Any]:
-    """Yields copies of a JSON value that differ at one path each: by another value, or by one value more or less.
+    """Yields changed copies of a JSON value.
 
-    Other values in place of the whole JSON, and copies with larger sizes, follow.
+    At each path, copies have another value, or one value more or fewer. Then other values stand in place of the whole
+    JSON. In the last copies, sizes are larger.
     """
     for turn, path in enumerate(paths_of_values(json_value)):
         for other in (*(FORGED_VALUES[turn % _STRIDE :: _STRIDE] if path else ()), OTHER_LENGTH):

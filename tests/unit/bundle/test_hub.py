@@ -1,4 +1,4 @@
-"""Upload of a model to the Hugging Face Hub, and loading by name, with a server on this machine as the hub."""
+"""A model is uploaded to the Hugging Face Hub and loaded by name; a server on this machine stands in for it."""
 
 import os
 import pickle
@@ -134,7 +134,7 @@ def test_a_mistyped_path_is_not_sent_to_the_hub(
 def test_without_the_package_of_the_hub_the_error_also_names_the_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Loading by name without `huggingface_hub` is refused, and the rule also mentions the folder of a release."""
+    """Loading by name without the package `huggingface_hub` is refused; the error also mentions a folder."""
 
     def refuse(name: str, extra: str, value: object) -> None:
         raise MissingPackage(name, value, rule=f"the package of {extra}")

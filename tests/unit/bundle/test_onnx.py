@@ -1,4 +1,4 @@
-"""Every student predicts the same from its ONNX graph, after it was trained, saved and read."""
+"""The ONNX graph of every student predicts the same as the student after it was trained, saved and read."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -133,9 +133,9 @@ def test_the_graph_predicts_the_same(tmp_path: Path, name: str, num_rows: int) -
 def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(
     tmp_path: Path, name: str
 ) -> None:
-    """The graph of a released model predicts as the model does, also for a record in the middle.
+    """The graph of a released model predicts as the model does, also for a record at the center of the features.
 
-    Such a record is at the center of the features, so its centered features have length 0.
+    The centered features of such a record have length 0.
     """
     model, inputs = trained_student_and_inputs(name=name)
     assert model.kind == name

@@ -1,4 +1,4 @@
-"""The names of classes of a fit: where they come from, and what `publish` asks for."""
+"""The names of the classes of a fit: they are read from labels or passed, and published by a statement of the owner."""
 
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def test_names_that_are_read_from_labels_are_published_by_statement_alone(
 
 
 def test_classes_that_the_owner_passed_are_published_as_a_statement(tmp_path: Path) -> None:
-    """A fit with `classes` is published, and the cards say that the epsilon does not cover the names."""
+    """A fit with `classes` is published, and the cards say that the epsilon does not cover the names of the classes."""
     model = fitted_classifier(labels=CLASS_NAMES, classes=["healthy", "ill", "unknown"])
     bundle = model.publish(tmp_path / "release")
     assert bundle.privacy == model.report()
@@ -83,7 +83,7 @@ def test_bits_are_published_without_a_statement(labels: Any, tmp_path: Path) -> 
     ids=["integers", "floats", "objects"],
 )
 def test_whole_numbers_have_one_name_whatever_their_type(labels: np.ndarray) -> None:
-    """Classes 0, 1 and 2 are named as integers, if y has integers, floats, or one float among integers."""
+    """Classes 0, 1 and 2 are named as integers if y has integers, floats, or one float among integers."""
     task, bits = task_of(labels, classes=None)
     assert task.label_names == ("0", "1", "2")
     assert bits.tolist() == np.eye(3, dtype=bool).tolist()

@@ -1,4 +1,4 @@
-"""PATEClassifier: what it releases and costs, and that it behaves as scikit-learn's tools expect."""
+"""PATEClassifier: its release and price, its refusals, and its use with scikit-learn's tools."""
 
 import pickle
 import re
@@ -476,7 +476,7 @@ def test_clone_and_pickle_keep_everything(data_with_labels: LabeledData) -> None
 
 @pytest.mark.slow
 def test_a_fitted_classifier_holds_no_private_record(data_with_labels: LabeledData) -> None:
-    """The pickle keeps its size within 500 bytes if half of the records are left out and teachers are doubled."""
+    """A fit to half of the records with twice the teachers changes the size of the pickle by less than 500 bytes."""
     inputs, bits, public_inputs = data_with_labels
     model = fitted_classifier(labeled_data=data_with_labels, estimator=GaussianNB(), n_teachers=20)
     half_of_data = LabeledData(inputs=inputs[:600], labels=bits[:600], public_inputs=public_inputs)
@@ -491,10 +491,10 @@ def test_a_fitted_classifier_holds_no_private_record(data_with_labels: LabeledDa
 def test_a_search_warns_and_its_ledger_adds_up_the_prices(
     data_with_labels: LabeledData, tmp_path: Path
 ) -> None:
-    """The five fits of a grid search over two epsilons with two folds are added up by a warning or by the ledger.
+    """The prices of the five fits of a grid search are added up by a warning or by a ledger.
 
-    Without a ledger, the last warning adds up the prices of all fits on the same records. With a ledger, five entries
-    are stored, and their total is above the price of the best fit.
+    The search has two epsilons and two folds. Without a ledger, the last warning adds up the prices of all fits on the
+    same records. With a ledger, five entries are stored, and their total is above the price of the best fit.
     """
     inputs, bits, public_inputs = data_with_labels
     param_grid = {"epsilon": [2.0, 4.0]}
@@ -536,9 +536,9 @@ def test_a_search_warns_and_its_ledger_adds_up_the_prices(
 def test_a_seeded_search_has_no_finite_total_price(
     data_with_labels: LabeledData, tmp_path: Path
 ) -> None:
-    """Cross-validation with a seed warns that no total price exists; with a ledger the second fit is refused.
+    """Cross-validation with a seed warns that no total price exists; with a ledger its second fit is refused.
 
-    Equal votes give equal bits in two fits with the same noise, so that one changed record can show.
+    Two fits with the same noise differ only by their votes, so one changed record can show.
     """
     inputs, bits, public_inputs = data_with_labels
     model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True, random_state=1)
@@ -561,7 +561,10 @@ def test_a_seeded_search_has_no_finite_total_price(
 
 
 def test_groups_reach_the_classifier_by_metadata_routing(data_with_labels: LabeledData) -> None:
-    """With metadata routing a search passes the groups, so that a fold of 30 of 60 groups refuses 50 teachers."""
+    """With metadata routing, a search passes the groups to its fits.
+
+    A fold with 30 of the 60 groups refuses 50 teachers.
+    """
     inputs, bits, public_inputs = data_with_labels
     groups = np.repeat(np.arange(60), repeats=20)
     with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
@@ -679,7 +682,10 @@ def test_a_ledger_distinguishes_groups_of_different_columns(
 
 @pytest.mark.slow
 def test_cross_validation_and_a_clone_without_groups_warn(data_with_labels: LabeledData) -> None:
-    """Fits of clones and of cross-validation without groups warn; fits with groups and fits by the user do not."""
+    """Fits by tools of scikit-learn, of clones and folds, warn if they have no groups.
+
+    Fits with groups, and fits that the user calls, do not warn.
+    """
     inputs, bits, public_inputs = data_with_labels
     model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
     with collected_messages(UngroupedFit) as messages_of_folds:
@@ -871,7 +877,7 @@ RARE_LABEL = np.tile([True, *[False] * 19], 60)
 def test_a_teacher_that_cannot_be_fitted_charges_nothing_and_names_the_label(
     tmp_path: Path,
 ) -> None:
-    """An estimator that cannot be fitted to teachers without a rare label is refused, and nothing is charged."""
+    """An estimator that cannot be fitted to a teacher without a rare label is refused, and nothing is charged."""
     inputs = np.random.default_rng(0).standard_normal((1300, 3))
     targets = (inputs[:1200] > 0).astype(int)
     targets[:, 2] = RARE_LABEL

@@ -1,4 +1,4 @@
-"""The types of a DataFrame's columns, which estimators read: they follow from public rows alone."""
+"""The types of a DataFrame's columns that estimators read follow from public rows alone."""
 
 from typing import Any
 
@@ -38,9 +38,10 @@ def frame_of_columns(**columns: Any) -> pd.DataFrame:
 def test_one_private_cell_changes_no_other_row(
     public_cells: Any, private_cells: Any, odd_cell: Any
 ) -> None:
-    """If one private cell changes, the records are refused, or all other rows are read with the types as before.
+    """If one private cell changes, the records are refused, or the other rows and their types stay as they were.
 
-    By the changed cell, pandas would give the private column another type. It gets the type of the public column.
+    The changed cell would give the private column another type in pandas. The column gets the type of the public
+    column.
     """
     public_rows = with_own_types(
         public_rows=frame_of_columns(x=public_cells), is_cut_from_records=False
@@ -78,7 +79,7 @@ def test_whole_numbers_refuse_a_fraction() -> None:
 
 
 def test_public_rows_drop_categories_of_other_rows() -> None:
-    """Public rows that are a slice of a column of categories lose a category that only private rows have."""
+    """Public rows that are a slice of a column of categories lose the categories that only the other rows have."""
     categories = pd.Series(pd.Categorical(["a", "b", "secret"]))
     public_rows = with_own_types(
         public_rows=frame_of_columns(x=categories[:2]), is_cut_from_records=True
@@ -88,7 +89,7 @@ def test_public_rows_drop_categories_of_other_rows() -> None:
 
 @pytest.mark.parametrize("private_cell", [5, None, "n/a", 0.5])
 def test_the_type_of_public_rows_does_not_depend_on_a_cut_cell(private_cell: Any) -> None:
-    """Public rows that were cut from a column with one private cell are floats, whatever the private cell is."""
+    """Public rows that were cut from a column of numbers are floats, whatever the column's private cell is."""
     public_rows = with_own_types(
         public_rows=frame_of_columns(x=[1, 2, private_cell])[:2], is_cut_from_records=True
     )

@@ -1,4 +1,4 @@
-"""Teachers of a fit that are estimators: they hold whole groups, vote in a form for each aggregator, and may fail."""
+"""Teachers of a fit that are estimators: their groups, the forms of their votes, and their failures."""
 
 from pathlib import Path
 from typing import Any
@@ -126,9 +126,9 @@ def test_a_teacher_with_one_class_votes_for_that_class() -> None:
 def test_votes_have_the_form_that_the_aggregator_reads(
     aggregator: GaussianVotes | PowersetGNMax,
 ) -> None:
-    """With almost no noise, an aggregator of counts and one of single teachers' votes release clear majorities.
+    """With almost no noise, an aggregator of counts and one of single teachers' votes release the clear majorities.
 
-    A query is clear if at least eight of the ten votes agree on each label. Each release is charged once.
+    A majority is clear if at least eight of the ten votes agree on each label. Each release is charged once.
     """
     counts = votes_of_teachers(task=MANY_LABELS, label_bits=LABEL_BITS).sum(axis=0)
     ledger = Ledger(target_delta=1e-6)
@@ -182,7 +182,7 @@ SINGULAR = r"label 2, which 1 of \d+ records have; LinAlgError: Singular matrix\
 def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
     failure: str, error_pattern: str, num_jobs: int | None
 ) -> None:
-    """The refusal of an estimator that fails on a teacher's records names the estimator, the label and the error.
+    """An estimator that fails on a teacher's records is refused with its name and the error that it raised.
 
     Label 2 is rare among the records of the teacher. The estimator may also fail in another process.
     """

@@ -1,4 +1,4 @@
-"""Fits of `PATEClassifier` that fail: before the charge nothing changes, after the charge the price is kept."""
+"""Fits of `PATEClassifier` that fail: before the charge the model stays as it was, later it keeps the price."""
 
 import pickle
 import warnings
@@ -62,7 +62,7 @@ def epsilon_of_release(model: PATEClassifier) -> float:
 def test_a_failed_student_leaves_the_price_of_the_new_release(
     error_class: type[Exception], tmp_path: Path
 ) -> None:
-    """If the student of a second fit fails, price and release are those of the second fit, and predictions stay.
+    """If the student of a second fit fails, the classifier has the second price and release, and predicts as before.
 
     The first fit has epsilon 0.5, and the second one 30. The classifier cannot be published.
     """
@@ -104,7 +104,7 @@ def test_the_first_fit_whose_student_fails_reports_its_price() -> None:
 def test_a_failed_student_of_released_weights_is_named_by_its_recipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The error of a failed student names the recipe of released weights, as the user passed no estimator."""
+    """If a student fails for which the user passed no estimator, the error names the package's `LowRankStudent`."""
 
     def raise_value_error(*args: Any, **kwargs: Any) -> None:
         raise ValueError("no")
@@ -165,7 +165,7 @@ def test_a_fit_that_spends_nothing_leaves_the_model_whole() -> None:
 def test_a_fit_that_is_stopped_before_its_charge_is_no_release(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A fit that Ctrl-C stopped during the votes does not count: the next fit is the first release of its records."""
+    """A fit that Ctrl-C stopped before its charge does not count: the next fit is the first release of its records."""
     inputs = INPUTS + 1e-3  # records of no other test
     with monkeypatch.context() as patch:
 

@@ -80,7 +80,7 @@ def fitted_classifier(
 def test_a_column_transformer_finds_its_columns_and_a_boosted_tree_categories() -> None:
     """Teachers that are column transformers find columns by name, and boosted trees find columns of categories.
 
-    Both read missing cells, and are right for over 80% and 75% of unseen rows.
+    Both read missing cells. Their students are right for over 80% and over 75% of unseen rows.
     """
     frame, survived = table_of_passengers()
     held_out_rows = slice(NUM_PRIVATE + NUM_PUBLIC, None)
@@ -136,7 +136,7 @@ def test_an_estimator_without_support_for_words_is_refused_before_the_charge(
 
 
 def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
-    """Private and public inputs of different types, columns or orders, repeated columns and infinity are refused."""
+    """Private and public inputs of different types or columns are refused, and so are repeated columns and infinity."""
     frame, survived = table_of_passengers(num_rows=60)
     model = PATEClassifier(estimator=mixed_types_pipeline(), n_teachers=2, allow_useless=True)
     with refused_parameter("X_public", value="ndarray"):

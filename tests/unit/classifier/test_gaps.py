@@ -1,4 +1,4 @@
-"""Fits to labels of which some are missing, in all forms in which they may be missing."""
+"""Fits to labels of which some are missing, in all forms that mark a missing label."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def test_a_masked_array_without_masked_entries_has_a_mask() -> None:
     "ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease"
 )
 def test_a_fit_leaves_missing_labels_out() -> None:
-    """A fit to 30% of the labels is over 85% right, and at least 5% better than with 0 for missing labels."""
+    """A fit to the known 30% of the labels is right for over 85% of unseen labels.
+
+    This is at least 5 points more than for a fit with 0 in place of missing labels.
+    """
     private_rows = slice(0, 2000)
 
     def accuracy_of_fit(training_labels: Any) -> float:
@@ -81,7 +84,7 @@ def test_a_fit_leaves_missing_labels_out() -> None:
     "ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease"
 )
 def test_estimators_are_fitted_to_known_labels() -> None:
-    """An ensemble of trees, of which each learns a label from the records that know it, is over 85% right."""
+    """A fit with trees as teachers, to labels of which 30% are known, is right for over 85% of unseen labels."""
     model = PATEClassifier(
         estimator=DecisionTreeClassifier(max_depth=3), n_teachers=20, epsilon=50.0, random_state=0
     )
@@ -92,7 +95,7 @@ def test_estimators_are_fitted_to_known_labels() -> None:
 
 
 def test_a_missing_class_is_refused() -> None:
-    """A missing class among one class for each record is refused, as the record would teach nothing."""
+    """A missing class is refused if each record has one class, as the record would teach nothing."""
     classes = np.where(KNOWN[:, 0], LABELS[:, 0].astype(object), None)
     with refused_parameter("y[1]", value=ANY, rule_words="none missing"):
         PATEClassifier(epsilon=3.0).fit(INPUTS[:2000], classes[:2000], X_public=INPUTS[2000:])
@@ -118,9 +121,9 @@ def test_cards_of_a_fit_say_that_labels_may_be_missing(tmp_path: Path, has_gaps:
     "ignore::pate.classifier.SeededNoise", "ignore::pate.classifier.RepeatedRelease"
 )
 def test_gaps_that_are_read_from_records_are_a_warning() -> None:
-    """A fit to labels with one NaN warns that a private cell decides how the release is made; a masked array does not.
+    """A fit to labels with one NaN warns that a private cell decides how the release is made.
 
-    Both fits predict the same.
+    A fit to a masked array does not warn. Both fits predict the same.
     """
     labels = LABELS[:1000].astype(float)
     labels[0, 0] = np.nan

@@ -1,4 +1,4 @@
-"""PATEClassifier without estimators, whose teachers are private groups, for arrays and for DataFrames."""
+"""PATEClassifier without estimators: each private group is a teacher; inputs are arrays or DataFrames."""
 
 import pickle
 from pathlib import Path
@@ -120,7 +120,7 @@ def test_one_epsilon_pays_for_votes_of_all_groups() -> None:
     ids=["estimator", "aggregator", "student"],
 )
 def test_a_part_of_an_ensemble_means_teachers_that_are_estimators(model: PATEClassifier) -> None:
-    """With an estimator, an aggregator or a student, a fit trains estimators as teachers."""
+    """A fit with an estimator, an aggregator or a student trains estimators as teachers."""
     inputs, labels = inputs_and_labels()
     model.set_params(epsilon=30.0, n_queries=20, allow_useless=True)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
@@ -130,7 +130,7 @@ def test_a_part_of_an_ensemble_means_teachers_that_are_estimators(model: PATECla
 
 @pytest.mark.slow
 def test_the_number_of_teachers_may_be_smaller_than_that_of_groups() -> None:
-    """400 teachers share 2,000 records, each a group of its own, and the classifier has over 80% of labels right.
+    """A fit with 400 teachers for 2,000 records, each a group of its own, has over 80% of labels right.
 
     More teachers than groups are refused.
     """
@@ -235,9 +235,9 @@ def test_one_class_per_sample_is_the_most_probable_class() -> None:
 
 @pytest.mark.slow
 def test_only_classes_that_are_read_from_private_labels_warn() -> None:
-    """Without `classes=`, labels as a vector or as sets of words warn that their set is read from private labels.
+    """A fit without `classes=` warns if it reads the set of classes or words from private labels.
 
-    If `classes` is passed, or if labels are booleans or bits, there is no warning.
+    There is no warning if `classes` is passed, or if labels are booleans or bits.
     """
     inputs, labels = inputs_and_labels()
     one_label = labels[:2000, 0]
@@ -414,9 +414,9 @@ def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Path) -
     ("column", "cell"), [("empty", None), ("price", "3,5"), ("day", "04.03.2024")]
 )
 def test_a_public_column_that_cannot_be_read_is_refused(column: str, cell: str | None) -> None:
-    """A column is refused under its name if it is empty, or if all its cells are the same odd number or date.
+    """A public column is refused under its name if it is empty, or if all its cells are "3,5" or "04.03.2024".
 
-    The number has a comma, and the date has points.
+    So a number with a comma, and a date with points, are not guessed.
     """
     frame, labels = table_of_patients()
     frame[column] = pd.Series([cell] * len(frame), dtype=object)
@@ -438,7 +438,7 @@ def test_a_model_of_a_table_predicts_tables_alone() -> None:
 
 @pytest.mark.slow
 def test_new_words_in_a_table_warn() -> None:
-    """A prediction for rows with a word that no public row has gives one warning with the column and the number."""
+    """A prediction for three rows with a word that no public row has warns with the column and the number of cells."""
     model, frame, _ = fitted_to_patients()
     with pytest.warns(UnlikePublic, match=r"^X\.ward: 3 cells, 3 with a word") as caught:
         model.predict(frame[:3].assign(ward="z"))
@@ -447,7 +447,7 @@ def test_new_words_in_a_table_warn() -> None:
 
 @pytest.mark.slow
 def test_a_private_column_that_public_rows_do_not_explain_warns() -> None:
-    """A fit warns of a private column that has only words which no public row has."""
+    """A fit warns of a private column all of whose words are in no public row."""
     frame, labels = table_of_patients()
     private_rows = frame[:NUM_PRIVATE].assign(ward="z")
     with pytest.warns(DoubtfulPlan, match=r"^X\.ward: every cell is missing, or no word"):

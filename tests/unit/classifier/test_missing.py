@@ -1,4 +1,4 @@
-"""Missing cells and labels, as pandas' nullable columns and other containers have them."""
+"""Missing cells and missing labels, in pandas' nullable columns and in other containers."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ LABELS_WITH_GAP = {
 
 @pytest.mark.parametrize("container", LABELS_WITH_GAP)
 def test_a_missing_label_is_refused_with_its_position(container: str) -> None:
-    """A missing third label is refused as `y[2]`, in whatever container and by whatever value it is missing."""
+    """A missing third label is refused as `y[2]`, for every container and every value that marks a missing label."""
     with refused_parameter("y[2]", rule_words="a label for"):
         require_labels(LABELS_WITH_GAP[container])
 
 
 def test_a_missing_label_of_several_is_refused_with_its_position() -> None:
-    """One missing bit of several labels is refused by its row and column, and complete labels of all forms pass."""
+    """A missing label of several is refused by its row and column, and complete labels of all forms pass."""
     labels_of_frame = LABELS.astype("Int64")
     require_labels(labels_of_frame)
     labels_of_frame.iloc[3, 1] = pd.NA

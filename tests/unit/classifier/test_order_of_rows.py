@@ -1,4 +1,4 @@
-"""Labels and groups in another order than the records, ids that floats round, and caps of a first fit."""
+"""Labels and groups in another order than the records, ids that floats round, and the cap that a first fit sets."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def test_float_ids_that_are_rounded_are_refused() -> None:
 
 @pytest.mark.slow
 def test_one_column_of_labels_is_one_label() -> None:
-    """Labels as a DataFrame of one column are read as the column, with the same release and classes."""
+    """Labels as a DataFrame of one column give the same release and classes as the column alone."""
     inputs_as_array = RECORDS.to_numpy()
     models = [
         PATEClassifier(epsilon=8.0, random_state=0).fit(inputs, labels, X_public=public_inputs)
@@ -90,7 +90,7 @@ def test_one_column_of_labels_is_one_label() -> None:
 
 @pytest.mark.slow
 def test_a_refused_first_fit_leaves_no_cap(tmp_path: Path) -> None:
-    """A first fit that is refused under a cap of 1 leaves no file, so that the next fit sets a cap of 10."""
+    """A first fit that is refused under a cap of 1 leaves no file, so that the next fit may set a cap of 10."""
     ledger_path = tmp_path / "ledger"
     model = PATEClassifier(epsilon=8.0, ledger=ledger_path, max_total_epsilon=1.0)
     with refused_parameter("max_epsilon", value=1.0, rule_words="nothing is spent"):
@@ -105,7 +105,7 @@ def test_a_refused_first_fit_leaves_no_cap(tmp_path: Path) -> None:
 
 
 def test_the_cap_of_an_empty_ledger_names_the_way_out(tmp_path: Path) -> None:
-    """A ledger with a cap of 1 and no charge refuses a fit under a cap of 10, and says what would help."""
+    """A ledger with a cap of 1 and no charge refuses a fit under a cap of 10; the error says that it is empty."""
     Ledger(tmp_path / "ledger", target_delta=1e-6, max_epsilon=1.0)
     model = PATEClassifier(epsilon=8.0, ledger=tmp_path / "ledger", max_total_epsilon=10.0)
     with refused_parameter("max_epsilon", value=10.0, rule_words="the ledger has no charge"):

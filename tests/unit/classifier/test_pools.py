@@ -46,7 +46,7 @@ def test_the_last_rows_are_declared_public(public_fraction: float, num_public: i
     ids=["numbers and texts", "letters", "letters of both cases", "blanks and dashes"],
 )
 def test_groups_of_any_type_are_numbered(groups: Any, group_numbers: list[int]) -> None:
-    """Groups of any type get numbers in sorted order, and names that differ in case, blanks or dashes one number."""
+    """Groups of any type are numbered in sorted order; names that differ in case, blanks or dashes are one group."""
     pools = Pools.cut(
         inputs=INPUTS, targets=TARGETS, groups=groups, public_inputs=None, public_fraction=0.2
     )
@@ -132,9 +132,9 @@ def test_pools_that_cannot_be_cut_are_refused(
 
 
 def pools_with_private_person(num_rows: int) -> Pools:
-    """Returns the pools of 100 people with 10 rows each, except the private person 8, who has `num_rows` rows.
+    """Returns the private and public records of 100 people; person 8, who is private, has `num_rows` rows.
 
-    The input of a row is the number of its person.
+    Everybody else has 10 rows. The input of a row is the number of its person.
     """
     rows_of_person = np.full(100, 10)
     rows_of_person[8] = num_rows
@@ -171,7 +171,7 @@ def test_all_rows_of_a_public_group_are_public() -> None:
 
 
 def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
-    """A warning counts the public groups that have no row in the last rows of the public fraction."""
+    """A warning counts the public groups that have no row among the last rows of the data."""
     message = (
         r"public_fraction=0\.5: it counts groups, and 2 of 4 groups are public; "
         r"1 of them have no row in the last 50%"

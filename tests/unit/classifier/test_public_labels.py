@@ -1,4 +1,4 @@
-"""PATEClassifier with labels of some public samples, at which the student begins: their use and their refusals."""
+"""PATEClassifier with labels of some public samples, from which the student starts: benefit and refusals."""
 
 from pathlib import Path
 from typing import Any
@@ -107,7 +107,7 @@ def test_public_labels_of_another_form_are_refused(
 
 
 def test_public_words_need_the_names_of_all_classes() -> None:
-    """Public words are refused without `classes`, as the refusal of an unknown word would tell of private labels."""
+    """Public words are refused without `classes`, as the refusal of an unknown word would reveal private labels."""
     with refused_parameter("y_public", value="given", rule_words="classes="):
         read_public_labels(
             [("a",)], task=LabelSets(words=["a"]), num_public=5, classes_are_stated=False
@@ -115,7 +115,7 @@ def test_public_words_need_the_names_of_all_classes() -> None:
 
 
 def test_public_labels_beside_estimators_are_refused() -> None:
-    """Public labels are refused with an estimator, as only the student of private groups can begin at labels."""
+    """Public labels are refused with an estimator, as only the student of private groups can start from labels."""
     inputs, labels = inputs_and_labels()
     model = PATEClassifier(estimator=LogisticRegression(), epsilon=1.0)
     with refused_parameter("y_public", value="given"):

@@ -1,4 +1,4 @@
-"""The memory of a process for its fits: the number and the total price of the fits that share records."""
+"""A process remembers its fits, and counts and prices the fits that share records."""
 
 import math
 
@@ -40,7 +40,7 @@ def remember_fit(
     unit: PrivacyUnit = ONE_ROW,
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> PastFits:
-    """Remembers a fit to records; returns the fits of the record whose prices have the largest sum."""
+    """Remembers a fit to records; returns the past fits of that record whose prices have the largest sum."""
     price = FitPrice(
         epsilon=epsilon,
         delta=delta,
@@ -67,16 +67,16 @@ def test_prices_of_fits_with_records_in_common_add_up() -> None:
     "row_order", [slice(None), slice(None, None, -1)], ids=["same", "reversed"]
 )
 def test_a_fold_of_many_records_is_recognized(row_order: slice) -> None:
-    """A fit on 4,000 of 5,000 rows, in any order, counts as the second fit on these records.
+    """A fit to 4,000 of 5,000 rows, in any order, counts as the second fit to these records.
 
-    Of each fit, 1,000 records are remembered; most of those of the fold are among those of all rows.
+    Of each fit, 1,000 records are remembered; most of those of the second fit are also remembered of the first.
     """
     count_and_epsilon_of_fits(records=RECORDS, epsilon=1.0)
     assert count_and_epsilon_of_fits(records=RECORDS[1000:][row_order], epsilon=1.0) == (2, 2.0)
 
 
 def test_the_sum_of_deltas_has_no_guarantee_from_one_on() -> None:
-    """The deltas of fits to the same records are added up, and from a sum of 1 on the total epsilon is infinite."""
+    """The total epsilon of fits to the same records is infinite once the sum of their deltas reaches 1."""
     records = RECORDS[300:400]
     past_fits_after_each = [
         remember_fit(records=records, epsilon=1.0, delta=delta) for delta in (1e-6, 1e-5, 1.0)
@@ -95,7 +95,7 @@ def test_a_repeated_record_in_one_fit_counts_once() -> None:
 def test_fits_with_the_same_seed_have_no_total_price() -> None:
     """Two fits with records in common and the same seed have an infinite total epsilon.
 
-    The difference of their releases has no noise. Other seeds add up.
+    The difference of their releases has no noise. Prices of fits with different seeds are added up.
     """
     assert count_and_epsilon_of_fits(records=RECORDS[:100], epsilon=2.0, seed=7) == (1, 2.0)
     assert count_and_epsilon_of_fits(records=RECORDS[200:300], epsilon=2.0, seed=7) == (1, 2.0)

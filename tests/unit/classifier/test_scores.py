@@ -1,4 +1,4 @@
-"""PATEClassifier with scores at a price: what is charged, what is published, and what is refused before a charge."""
+"""PATEClassifier with scores that are released at a price: what is charged, published or refused."""
 
 import json
 import pickle
@@ -113,7 +113,7 @@ def test_scores_are_charged_to_the_ledger_of_all_fits(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_without_a_ledger_private_people_pay_for_the_release_alone() -> None:
-    """Without a ledger, the spent epsilon is that of the release alone: test records have other people."""
+    """Without a ledger, the spent epsilon is that of the release alone, as test records have other groups."""
     model = data_with_groups().fit_model(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
     assert model.spent_epsilon_ == model.epsilon_
     assert model.scores_ is not None
@@ -124,7 +124,7 @@ def test_without_a_ledger_private_people_pay_for_the_release_alone() -> None:
 
 @pytest.mark.slow
 def test_a_fit_with_scores_holds_no_test_record() -> None:
-    """The pickle of a fitted classifier has no row of inputs or labels of the test records."""
+    """The pickle of a fitted classifier has neither the first test input nor the first test labels."""
     data = data_with_test_records()
     model = data.fit_model(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
     content = pickle.dumps(model)
@@ -134,7 +134,7 @@ def test_a_fit_with_scores_holds_no_test_record() -> None:
 
 @pytest.mark.slow
 def test_released_scores_are_published_and_reported(tmp_path: Path) -> None:
-    """The model card, the privacy card, privacy.json and `report` have the scores in `scores_`."""
+    """The model card, the privacy card, privacy.json and `report` have the same scores as `scores_`."""
     model = data_with_test_records().fit_model(PATEClassifier(epsilon=2.0, score_epsilon=4.0))
     bundle = model.publish(tmp_path / "release")
     assert bundle.privacy == model.report() == pate.load(tmp_path / "release").privacy
@@ -276,7 +276,7 @@ def table_with_gaps(labels: np.ndarray) -> pd.DataFrame:
 def test_impossible_test_records_are_refused_before_a_charge(
     tmp_path: Path, data: FitData, name: str, value: Any
 ) -> None:
-    """Missing test records, groups in two parts of the data, and labels of another form leave no ledger."""
+    """Missing test records, groups in two parts of the data, and labels of another form leave no ledger file."""
     ledger_path = tmp_path / "ledger.db"
     with refused_parameter(name, value=value):
         data.fit_model(PATEClassifier(epsilon=2.0, score_epsilon=1.0, ledger=ledger_path))
@@ -342,7 +342,7 @@ def test_a_ledger_without_room_for_scores_refuses_the_fit(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_a_second_release_of_scores_warns() -> None:
-    """A second fit in a process with the same test records warns, though its private records are others."""
+    """A second fit in a process with the same test records warns, although its private records are different."""
     data = data_with_test_records()
     data.fit_model(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
     data_of_others = replace(data, inputs=data.inputs + 1)

@@ -1,4 +1,4 @@
-"""A search for parameters at one price: charged before the first fit, and silent about the number of fits."""
+"""A search for parameters is charged as one release before its first fit, and does not reveal the number of fits."""
 
 import warnings
 from pathlib import Path
@@ -52,7 +52,7 @@ def fitted_search(
 
 @pytest.mark.slow
 def test_the_search_is_charged_as_one_tuned_release(tmp_path: Path) -> None:
-    """The ledger has one charge, and the best fit states its epsilon and how it follows."""
+    """The ledger has one charge, and the report of the best fit states its epsilon and the number of settings."""
     ledger_path = tmp_path / "ledger.db"
     search = fitted_search(ledger=ledger_path)
     [charge] = pa.Ledger.stored(ledger_path).entries
@@ -86,7 +86,7 @@ def test_the_best_fit_predicts_and_the_search_says_nothing() -> None:
 
 @pytest.mark.slow
 def test_a_search_beyond_the_cap_is_refused(tmp_path: Path) -> None:
-    """A cap below the price refuses the search before anything is fitted or charged."""
+    """If the ledger's cap is below the price, the search is refused before anything is fitted or charged."""
     ledger_path = tmp_path / "ledger.db"
     with refused_parameter("max_epsilon", value=1.0):
         fitted_search(ledger=ledger_path, max_total_epsilon=1.0)
@@ -95,7 +95,7 @@ def test_a_search_beyond_the_cap_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_classes_that_are_read_from_labels_warn_once() -> None:
-    """A search to labels whose classes are read from them warns once, in its first fit."""
+    """A search warns once, in its first fit, if its classes are read from labels."""
     inputs, labels, public_inputs = labeled_records()
     class_names = np.where(labels[:, 0], "yes", "no")
     search = PATESearch(
@@ -129,7 +129,7 @@ def test_a_grid_of_one_setting_is_refused() -> None:
 
 @pytest.mark.parametrize("changed_group", [0, 5])
 def test_one_group_moves_the_score_by_at_most_its_steps(changed_group: int) -> None:
-    """A replaced group changes the sum of scores by at most 2^20, however many records it has."""
+    """One changed group moves the sum of scores by at most 2^20, however many records the group has."""
     inputs, labels, public_inputs = labeled_records()
     model = PATEClassifier(epsilon=6.0).fit(inputs, labels, X_public=public_inputs)
     groups = np.arange(30) // 5

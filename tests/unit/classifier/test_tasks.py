@@ -69,7 +69,7 @@ def test_a_vector_of_labels_is_one_class_per_sample(labels: list[Any]) -> None:
 def test_impossible_labels_are_refused(
     labels: list[Any], classes: list[Any] | None, refusal: Refusal
 ) -> None:
-    """Labels that have one class alone, are no bits, are missing or are not among the classes are refused."""
+    """Labels are refused if they have only one class, are no bits, are missing, or are not among the classes."""
     with refusal:
         task_of(np.array(labels), classes=classes)
 
@@ -116,7 +116,10 @@ def test_labels_of_other_forms_are_no_sets_of_words(labels: Any) -> None:
 
 
 def test_a_student_of_classes_uses_answers_with_one_class_alone() -> None:
-    """A task of classes uses released answers with exactly one bit alone, and a task of labels uses all answers."""
+    """The student of a task of classes uses only released answers with exactly one bit.
+
+    For a task of labels, it uses all answers.
+    """
     answers = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=bool)
     assert OneClass(names=np.arange(2)).is_usable(answers).tolist() == [True, False, False, True]
     assert Task(num_labels=2).is_usable(answers).all()
