@@ -213,8 +213,8 @@ class GaussianEvent(LeafEvent):
 class ScoresEvent(GaussianEvent):
     """The price of scores on private test records: of all their clipped counts together, as one Gaussian release.
 
-    It is a kind of its own so that a ledger tells scores from what a model learned from (docs/proofs/scores.md). It
-    costs as much as a `GaussianEvent` with the same noise.
+    It costs as much as a `GaussianEvent` with the same noise. The class of its own lets a ledger distinguish released
+    scores from releases that a model learned from (docs/proofs/scores.md).
     """
 
 
@@ -393,7 +393,7 @@ class SampledGaussianEvent(LeafEvent):
 
 @dataclass(frozen=True, slots=True)
 class ApproximateEvent(Event):
-    """The price of a release that exceeds the price of another event only with a small failure probability.
+    """The price of a release that costs at most as much as another event, except with a small failure probability.
 
     Accountants add the failure probability to delta.
     """
@@ -474,8 +474,9 @@ class SessionEvent(LeafEvent):
     """The price of a whole session under target charging, computed from the number of its hits.
 
     A session runs epsilon-DP calls on the private data. A call whose output lies in its target set is a hit. The
-    session ends after a given number of hits, however many calls that takes. An access is one use of the private data
-    at epsilon. A call counts as an access that hits with probability q or more (`pate.accounting.q_targets`).
+    session ends after a given number of hits, however many calls that takes. A call can be seen as first deciding at
+    random whether to access the private data at all. An access is then a hit with probability q or more
+    (`pate.accounting.q_targets`).
 
     Attributes:
         epsilon: the epsilon of pure DP of one access to the data, > 0.

@@ -107,7 +107,8 @@ class ExactAccountant(LossAccountant):
           bound and not optimal.
         * A total is never above that of `RdpAccountant`. It is also at most the price of releasing all noisy counts
           where only the winner is released, and at most the price of a session by its hits.
-        * A tuned release has the bound of its privacy profile, and beside other releases that of its Renyi curve.
+        * A tuned release alone has the bound of its privacy profile. If there are other releases beside it, the total
+          is that of `RdpAccountant`.
 
     Edge cases: the bound is for releases in the order of the events. Gaussians, sampled Gaussians and noisy maxima
     count as the first releases, because that gives the adversary the most freedom later. Epsilons above 500 and deltas

@@ -160,9 +160,9 @@ class BoundaryAggregator(TargetChargedAggregator):
 class BoundaryMax(BoundaryAggregator):
     """Releases one label per query, by the exponential mechanism over the counts, inside the boundary wrapper.
 
-    The wrapper refuses to answer a query with a probability of at most 1/3, which is smaller the surer the likeliest
-    label is. Such a query is a hit. All other queries are answered and are free. After `target_hits` hits the session
-    halts, and all later queries are refused.
+    The wrapper refuses to answer a query with a probability of at most 1/3. The surer the likeliest label is, the
+    smaller is this probability. A refused query is a hit. All other queries are answered and are free. After
+    `target_hits` hits the session halts, and all later queries are refused.
 
     Formal guarantee: one change moves each count by at most 1. So the mechanism on one query is
     (2 / selection_scale)-DP under replace-one. Under add/remove all counts move in one direction, and it is

@@ -22,7 +22,7 @@ class CenteredRelease(Release):
         noise_std: standard deviation of the noise in each score.
         center: float64 `[num_queries, num_labels]`, the public or released center of the votes.
         num_directions: dimension of the public subspace that the votes lie in; None where they are not confined to one.
-        recipe: the constants of the aggregator; a student reads the scores by them.
+        recipe: the constants of the aggregator, which a student that learns from the scores uses too.
         known_shares: float64 `[num_labels]`, the released share of records for which each label is known; None if
             labels have no gaps, or their center is public.
         probabilities: float64 `[num_queries, num_labels]`, the center plus the low-rank estimate of the mean vote minus
@@ -71,12 +71,12 @@ class RoundsRelease(Release):
         scores: float64 `[num_queries, num_labels]`, the student's probabilities of the labels.
         student: float64 `[num_features, num_labels]`, the student's weights. A query's features times these weights are
             logits; the features are `PublicPCA.with_constant` of the directions of the public pool.
-        recipe: the constants of the aggregator; the features are computed again by them.
+        recipe: the constants of the aggregator, which are needed to compute the features of inputs again.
         known_shares: float64 `[num_labels]`, the released share of records for which each label is known; None if
             labels have no gaps, or their center is public.
         moments: float64 `[num_features - 1, num_labels]`, the noisy means of feature times (label minus prevalence)
-            over the records (`NoisyMoments.values`). A later release of other people goes on from them. None in
-            releases of versions that published none.
+            over the records (`NoisyMoments.values`). A later release of other people's records may start from them.
+            None in releases of earlier versions, which published no moments.
         moment_variances: float64 of the same shape, the variance of each moment.
     """
 

@@ -62,7 +62,7 @@ class NoisyPrevalence:
 
     Attributes:
         values: float64 `[num_labels]`, the prevalence of each label.
-        variance: variance of the noise in each prevalence, one number or `[num_labels]`; 0 where they are public.
+        variance: variance of the noise in each prevalence, one number or `[num_labels]`; 0 for a public prevalence.
         known_shares: the share of records for which each label is known, in (0, 1], one number or `[num_labels]`;
             public, or released with the prevalence. 1 where labels have no gaps, or nothing about gaps was released.
     """

@@ -74,8 +74,9 @@ class CenteredVotes(Aggregator):
 
     Rule for Q queries and L labels: let r = votes - center be the Q x L matrix of a teacher. The teacher adds
     min(1, clip / |r|) r to the sum, where |r| is the l2 length over all entries. Rounded Gaussian noise is added to
-    every entry of the sum. The mean has low rank behind its noise. This low-rank part is estimated, and a threshold for
-    each label turns it into labels that are as frequent as the center. Every query is answered.
+    every entry of the sum. Without noise the mean is nearly a matrix of low rank. That matrix is estimated from the
+    noisy mean, and a threshold for each label turns it into labels that are as frequent as the center. Every query is
+    answered.
 
     Formal guarantees:
         * Replacing one teacher moves the sum by at most two clips in l2, adding or removing a teacher by at most one

@@ -33,7 +33,7 @@ _HIGHEST_LOG_NOISE = 25.0
 
 
 class GapTest(ABC):
-    """A rule for whether the gap below a top-k set passes, for any number of teachers.
+    """A rule that decides whether the gap below a top-k set passes, for any number of teachers.
 
     The price and the guarantee are those of `StabilityTest`, the mechanism for one number of teachers.
     """

@@ -77,7 +77,7 @@ class NotPriorTopK(TargetChargedAggregator):
     Attributes:
         prior_scale: scale of the check's Laplace noise in votes, > 0.
         prior_margin: the margin in votes that a prior must reach; it may be negative.
-        first_queries: the number of queries that are released without a check, >= 0.
+        first_queries: the number of queries at the beginning that are answered without a check, >= 0.
         selection_scale: beta of the Gumbel noise in votes of stable top-k, > 0.
         table_order: the Renyi order for which the stability table of stable top-k is made, > 1.
         table_budget: the Renyi divergence of one stability test at that order, > 0.

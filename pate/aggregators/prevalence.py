@@ -104,26 +104,28 @@ class _SecondStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Prevalence(Parameters):
-    """Releases the mean over teachers of their label frequencies, in three steps that each refine the last.
+    """Releases the mean over teachers of their label frequencies, in three steps; a step sets the clip of the next one.
 
     Rule, where the shares of a teacher are the vector of its label frequencies:
         1. Release the most common length of the shares, sqrt(L) over a power of sqrt(2) for L labels, by noisy counts
            of teachers. Teachers without any label are not counted. Lengths too short for one label of one record are
            left out.
-        2. Release a first mean of the shares, each clipped to that length. If shares minus 1/2 are shorter, they are
-           averaged instead.
+        2. Release a first mean of the shares, each clipped to that length. If that length is larger than any length of
+           shares minus 1/2, these differences are averaged instead, and no clip is needed.
         3. Release a second mean, of the clipped differences between the shares and the first mean. A long clip needs
            much noise, and a short clip biases the mean. The clip with the least error on simulated teachers is taken.
-           Labels of their records are drawn independently by the first mean. The shares are then moved by one standard
-           deviation of its noise, up or down. If no clip has a clearly smaller error, shares minus 1/2 are averaged.
+           The labels of simulated records are drawn independently, with the first mean as their probabilities. Then the
+           noise of the first mean is imitated: each share is moved up or down by one standard deviation of that noise.
+           If no clip has a clearly smaller error, shares minus 1/2 are averaged.
 
-    The second mean is the result. If the first mean was of shares minus 1/2, so without a clip, the result is the
-    average of both means, weighted by their errors. The result is cut to [0.005, 0.995].
+    The second mean is the result. If the first mean was of shares minus 1/2, the result is the average of both means,
+    weighted by the inverse of their squared errors. The result is cut to [0.005, 0.995].
 
-    Where labels have gaps (`ShareSums.have_gaps`), a teacher's shares are the share of its records that are known to
-    have each label, and the share for which each label is known. Both are one vector, which takes the three steps. The
-    known shares are then moved towards their mean by as much as their noise explains of their differences. The result
-    is the ratio of both. What is known is covered like the labels: one change replaces both by any others.
+    If labels have gaps (`ShareSums.have_gaps`), a teacher has two shares of its records for each label: of those known
+    to have the label, and of those for which the label is known. All shares of a teacher are one vector, which takes
+    the three steps. The known shares are then moved towards their mean, by the part of their variance that noise
+    explains. The prevalence of a label is the ratio of its two shares. A change of the private data may replace both
+    kinds of shares by any others, so the price also covers which labels are known.
 
     Formal guarantee: replacing one teacher changes two counts by 1, and a clipped sum by two clips. Adding or removing
     a teacher changes one count by 1, and a clipped sum by one clip. Each step adds Gaussian noise to whole numbers, and

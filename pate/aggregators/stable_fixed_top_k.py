@@ -37,9 +37,9 @@ class StableFixedTopK(StableAggregator):
 
     Rule: `StableTopK` draws a stable set, with a regularizer that prefers sizes near k. A set of k labels is released
     unchanged. From a larger set, k labels are picked by peeling. To a smaller set, labels picked from outside are
-    added. If the test refuses the set, all k labels are picked from all labels; so they are after a set of size 0 or L
-    with `padded`. Only the k labels are released, not the stable set. `max_k` limits the stable set alone. If k is the
-    number of labels, nothing is charged.
+    added. All k labels are picked from all labels if the test refuses the set. With `padded`, the same holds for a
+    stable set of size 0 or L. Only the k labels are released, not the stable set. `max_k` limits the stable set alone.
+    If k is the number of labels, nothing is charged.
 
     Formal guarantee: each query costs as much as `StableTopK` composed with `SubsetPeeling`, for any stable set. The
     failure probabilities are those of `StableTopK`.

@@ -60,8 +60,8 @@ class GroupVotesPlan(FitPlan):
         classes_from_labels: whether the names of classes were read from private labels and may reveal one.
         classes_are_stated: whether the names of classes were passed to the classifier, as public.
         table_schema: encodes the rows of DataFrames as numbers; None if the inputs are arrays.
-        public_labels: the labels of the first public samples at which the student begins, `[num_labeled, num_labels]`,
-            bool, or int8 if they have gaps; None for none.
+        public_labels: the labels of the first public samples, from which the student starts,
+            `[num_labeled, num_labels]`, bool, or int8 if they have gaps; None for none.
         held_out_records: the private test records, with the epsilon of the student's scores on them; None for no
             scores.
     """

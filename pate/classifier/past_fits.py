@@ -25,7 +25,7 @@ _MAX_REMEMBERED = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class FitPrice:
-    """The price of one fit, and what it is for.
+    """The price of one fit, with the seed of its noise, and with the unit and adjacency that the price holds for.
 
     Attributes:
         epsilon: the epsilon of the fit.

@@ -93,7 +93,7 @@ class PublicFacts:
             0 and 1, or False and True, do not.
         classes_are_stated: whether the names of classes were passed to the classifier, as public.
         labels_have_gaps: whether labels of private records may be unknown, which is public.
-        num_public_labels: the number of public samples whose labels the student began at; None for none.
+        num_public_labels: the number of public samples from whose labels the student started; None for none.
         data_name: the name of the data, unless `publish` gets one.
         data_target: the class that reads such data in a configuration of `pate-train`, such as `pate.data.Arrays`.
         preprocessing: computes inputs from rows of a table; None if the inputs are arrays.

@@ -167,8 +167,8 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         random_state (int, default=None): a seed, or None for noise and choices from the operating system.
 
     Attributes:
-        best_estimator_ (PATEClassifier): the best fit; its `epsilon_` is the price of the search, as is what it
-            publishes.
+        best_estimator_ (PATEClassifier): the best fit. Its `epsilon_` is the price of the search, and `publish` states
+            this price.
         best_params_ (dict): the parameters of the best fit.
         epsilon_ (float): the price of the search.
         fit_epsilon_ (float): the epsilon of one fit, which its noise was solved for.

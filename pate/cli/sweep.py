@@ -145,7 +145,7 @@ class CommonCeiling:
     """The model whose score counts as 100% in the column `reached` of a sweep's table, the same for all runs.
 
     Attributes:
-        name: the name of the model, a key of `MODEL_NAMES`; None where no run has a share of anything.
+        name: the name of the model, a key of `MODEL_NAMES`; None if no run has a value in that column.
         other_names: the ceilings of other runs, whose cells stay empty.
     """
 

@@ -37,9 +37,9 @@ class GpuSums(RoundSums):
 
     In each round the votes of all teachers are summed. The vote of a teacher is clipped and cut to whole numbers by a
     rule of `ClippedMoments`: that for one record, or that for a mean over many. So a teacher moves a sum by no more
-    than the price covers. Products of matrices are products of
-    whole numbers, which doubles hold exactly, so a vote does not depend on the records of other teachers. A GPU rounds
-    a hyperbolic tangent in another way than numpy. So sums may differ from those of a processor in some steps.
+    than the price covers. Products of matrices are products of whole numbers, which doubles hold exactly. So a vote
+    does not depend on the records of other teachers. A GPU rounds a hyperbolic tangent in another way than numpy. So a
+    sum may differ by some steps from that of a processor.
 
     Args:
         records: the private records of all teachers.

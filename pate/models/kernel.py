@@ -28,7 +28,7 @@ _LARGEST_PENALTY = 1e6
 
 @dataclass(frozen=True)
 class KernelTeacher(Voter):
-    """A recipe for any number of teachers that vote in directions of the public pool, without training.
+    """A recipe for any number of teachers that vote along directions of the public pool, without training.
 
     Rule: the votes of teacher t on the Q queries, minus the prevalence p of each label, are
 
@@ -93,8 +93,8 @@ class ConvexTeacher(Voter):
     Rule: in each round, a teacher fits a linear model to the residuals of its own records, that is, to their labels
     minus the predictions of the public student. The model uses directions of the public pool. The loss is strongly
     convex, and the gradient of a private group is clipped to a greatest length, the clip. The release is the sum over
-    teachers of the model's weights times the penalty (`ConvexVotes`). Of a group, at most 16 times as many records are
-    used as expected, the first ones.
+    teachers of the model's weights times the penalty (`ConvexVotes`). Of each group only the first records are used, at
+    most 16 times as many as a group is expected to have.
 
     Formal guarantee: if one private group is replaced, the sum changes by at most two clips, for any number of groups
     and teachers. If all records of a teacher are replaced, the sum may change more.

@@ -33,9 +33,10 @@ _TIE_BREAK = 1e-9
 class LinearTeacher(Teacher):
     """A recipe for teachers that are ridge regressions with an intercept and a threshold of their own.
 
-    For each label, a teacher minimizes the sum over the records for which the label is known of the squared error on
-    the label bits, plus `penalty * s * ||weights||^2`. Here s is the mean squared distance of these records' inputs to
-    their mean. So the effect of the penalty does not depend on the unit of the inputs. The intercept is not penalized.
+    For each label, a teacher minimizes the sum of the squared errors on the label bits plus
+    `penalty * s * ||weights||^2`. The sum runs over the records for which the label is known, and s is the mean squared
+    distance of these records' inputs to their mean. So the effect of the penalty does not depend on the unit of the
+    inputs. The intercept is not penalized.
 
     The scores for a label that 2% of the records have rarely reach 0.5. So each teacher has its own threshold, one
     number for all labels out of 0.02, 0.03, …, 0.98. The threshold maximizes the micro-F1 of the teacher's

@@ -99,7 +99,7 @@ class Privacy:
         mechanism: the name of the aggregator.
         num_queries: the number of queries that were priced, refused ones included.
         paper_epsilon: epsilon by the paper's own accounting, no bound; None if the paper has no formula.
-        noise_seeded: whether the noise came from a seed, which protects nobody who knows the seed.
+        noise_seeded: whether the noise came from a seed; then whoever knows the seed can remove the noise.
         failure_prob: the share of `delta` that the mechanism itself uses up over all queries; None if it uses none.
         max_gap: the largest gap that the teachers can make; None for a mechanism without a stability test.
         gap_at_50: the smallest gap that passes the stability test with probability 0.5; None if no gap does.

@@ -90,8 +90,8 @@ class Plan(ReleaseTerms, RunSettings):
             training.
         engine: trains the teachers, in one process or in several.
         student: the recipe of the student.
-        public_labels: how many of the first public rows have labels that the student of centered votes begins at; True
-            for all rows, None or 0 for none.
+        public_labels: the number of public rows, the first ones, from whose labels the student of centered votes
+            starts; True for all rows, None or 0 for none.
         public_settings: returns the text of `release/config.yaml`. It is called with the aggregator after its noise was
             solved for, and with the changed settings by name.
         epsilon_on_votes: computes the cost of the release on its own votes, which the report shows; None leaves it out.

@@ -53,8 +53,8 @@ class ReleasedStart(StartSource):
 
     Attributes:
         model: the published student of the earlier release. It computes the features that its `moments` belong to.
-        moments: the noisy moments that the earlier release published: for each feature and label, what its teachers
-            told about the student's weight. Labels are in the order of the new data.
+        moments: the noisy moments that the earlier release published: the covariance of each feature and label over
+            its private records. Labels are in the order of the new data.
         label_order: `[num_labels]`, the place of each label of the new data among those of the model.
         earlier_price: the price of the earlier release as its folder states it, with the digest of the folder.
         public_inputs: the public pool of the new release, float32 `[num_public, ...]`.

@@ -26,7 +26,7 @@ class PricedRun:
     """A run whose release has a price and an account. All later steps share these objects.
 
     Attributes:
-        plan: the plan, with what depends on the data set filled in.
+        plan: the plan, as `Plan.for_dataset` has completed it for the data set.
         dataset: the data set. Private: everything private in a run is computed from its private records.
         priced: the aggregator with its noise, and the price.
         charge: the charge of the release in the ledger. Private: it has the ids of the owners of the records.

@@ -46,10 +46,12 @@ class Influences:
     `ScoreModel` moves both scores by 0 on average.
 
     Attributes:
-        hits: of each label that is predicted and present, on macro-F1, >= 0, `[L]`.
-        errors: of each label that is either predicted or present, on macro-F1, <= 0, `[L]`.
-        present: of each label that is present, on the mean average precision, by the cell of its probability, `[C, L]`.
-        absent: of each label that is absent, on the mean average precision, by the cell of its probability, `[C, L]`.
+        hits: the influence on macro-F1 of each label that is predicted and present, >= 0, `[L]`.
+        errors: the influence on macro-F1 of each label that is predicted or present but not both, <= 0, `[L]`.
+        present: the influence on the mean average precision of each label that is present, by the cell of its
+            probability, `[C, L]`.
+        absent: the influence on the mean average precision of each label that is absent, by the cell of its
+            probability, `[C, L]`.
     """
 
     hits: FloatArray

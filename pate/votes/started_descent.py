@@ -36,12 +36,13 @@ class StartedDescent:
     label's trust. An entry of D is Gaussian. Its variance is u - a^2 (u - v), where v is the variance that the start
     states, at most u, and u is the variance that a descent without a start expects.
 
-    Rule: to the noisy mean gradient of each round the gradient is added by which public inputs lead from the prevalence
-    to the student's probabilities. The mean of these sums is the private gradient at a student that knows the
-    prevalence alone. In linear approximation it is a G + s D + noise, where G is the gradient by which public inputs
-    lead to the start, and s the speed at which a weight is learned. `_estimate_trust` regresses it on G. If the trust
-    changes, the weights are corrected by the part of the start that they still hold. The learning time follows from the
-    variance of D. At the end D becomes its posterior mean, as in `Descent`.
+    Rule: let the distance of a student be the mean over public inputs of features times (probability minus prevalence),
+    scaled as the clip scales gradients. Each round gives a noisy mean gradient at the present student. Gradient plus
+    distance of that student estimates the private gradient at a student that predicts the prevalence alone. In linear
+    approximation, the mean of these estimates over rounds is a G + s D + noise. Here G is the distance of the start,
+    and s the speed at which a weight is learned. `_estimate_trust` regresses the mean on G. If the trust changes, the
+    weights are corrected by the part of the start that they still hold. The learning time follows from the variance of
+    D. At the end D becomes its posterior mean, as in `Descent`.
 
     Args:
         descent: the rules and numbers of a descent without a start.

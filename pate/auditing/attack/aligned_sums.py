@@ -35,7 +35,7 @@ _RANK_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class CanarySum:
-    """What one sum with noise tells about the coins of m canaries.
+    """The inner products by which one noisy sum tells about the coins of m canaries.
 
     The coin of a canary, 1 or -1, adds a known matrix to the sum or subtracts it. All inner products are divided by the
     variance of the noise that the release claims to have.

@@ -77,8 +77,9 @@ class AttackResult:
         delta: the delta of all epsilons of this result.
         adjacency: the adjacency of the price.
         lower_bound: the largest epsilon that the attack refutes, among the prices of this kind of release with more or
-            less noise. For `CenteredVotes` the sums with noise are compared with their distribution, for other
-            aggregators the guesses with the price; for the best of several runs both, and the larger bound counts.
+            less noise. For `CenteredVotes` it follows from the distribution of the noisy sums, and for other
+            aggregators from the number of correct guesses. For the best of several runs of `CenteredVotes` it is the
+            larger one of both bounds.
         lower_bound_any: the largest epsilon that the guesses refute, for any mechanism.
         confidence: the confidence of each of the two lower bounds.
         num_canaries: the number of canaries in all runs; each has one coin.

@@ -121,7 +121,7 @@ class CovarianceState:
     """The state of a training before its first gradient.
 
     Attributes:
-        shares: the released prevalence of each label, and the share of records that know it.
+        shares: the released prevalence of each label, and the share of records for which the label is known.
         ridge: the ridge of the features, see `PublicDirections.features`.
         public_features: the features of the public pool, `[m, D]`.
         groups: the private records by group.

@@ -16,7 +16,7 @@ from pate.votes.f1_threshold import expected_f1_threshold
 
 @dataclass(frozen=True, eq=False)
 class NoisyModel:
-    """A model whose log-odds are moved towards the prevalence of each label, the more the larger their noise.
+    """A model whose log-odds are moved towards the prevalence of each label: the larger their noise, the farther.
 
     A label is predicted if its probability is at least a threshold. The threshold is the same for all labels and has
     the best expected micro-F1 on the public pool.
