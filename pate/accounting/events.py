@@ -194,11 +194,10 @@ class GaussianEvent(LeafEvent):
         GaussianEvent(noise_multiplier=0.9999999999999858)
         """
         multipliers = np.asarray(noise_multipliers, dtype=np.float64)
-        rule = "one or more finite numbers >= 0"
         is_list = multipliers.ndim == 1 and multipliers.size > 0
-        require(is_list, "noise_multipliers.shape", multipliers.shape, rule)
+        require(is_list, "noise_multipliers.shape", multipliers.shape, "one or more numbers")
         is_valid = np.isfinite(multipliers) & (multipliers >= 0)
-        require_each("noise_multipliers", multipliers, holds=is_valid, rule=rule)
+        require_each("noise_multipliers", multipliers, is_valid, rule="finite numbers >= 0")
         smallest = float(multipliers.min())
         if smallest == 0:
             return cls(noise_multiplier=0.0)
@@ -446,8 +445,7 @@ class SelectThenTestEvent(ComposedEvent):
         require_count("num_candidates", self.num_candidates, minimum=2)
         match self.events:
             case (BoundedRangeEvent(), ApproximateEvent(event=OneBitEvent(logits=logits))):
-                rule = "those of the gaps 0 to T, T >= 1"
-                require(len(logits) > 1, "logits", logits, rule)
+                require(len(logits) > 1, "logits", logits, "those of the gaps 0 to T, T >= 1")
             case _:
                 kinds = ", ".join(type(event).__name__ for event in self.events)
                 rule = "a BoundedRangeEvent and an ApproximateEvent of a OneBitEvent"

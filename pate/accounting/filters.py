@@ -152,9 +152,9 @@ class PrivacyFilter(ABC):
         require_probability("target_delta", self.target_delta)
         if self.max_failure_prob is not None:
             require_non_negative("max_failure_prob", self.max_failure_prob)
-            is_below_delta = self.max_failure_prob < self.target_delta
-            rule = f"less than target_delta={self.target_delta}"
-            require(is_below_delta, "max_failure_prob", self.max_failure_prob, rule)
+            if self.max_failure_prob >= self.target_delta:
+                rule = f"less than target_delta={self.target_delta}"
+                raise InvalidValue("max_failure_prob", self.max_failure_prob, rule=rule)
 
     def for_cap(self, max_epsilon: float) -> Self:
         """Returns a filter of the same class and with the same parameters for another cap."""

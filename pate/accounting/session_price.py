@@ -29,7 +29,6 @@ from pate.accounting.rdp import RdpAccountant
 from pate.accounting.special import betaincc
 from pate.validation import (
     InvalidValue,
-    require,
     require_count,
     require_kind,
     require_non_negative,
@@ -99,8 +98,9 @@ def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> i
 
     guess = 2 * require_count("target_hits", target_hits)
     num_accesses = 1 + largest_count(holds=overruns, maximum=_LARGEST_NUM_ACCESSES, guess=guess)
-    rule = f"one that needs at most {_LARGEST_NUM_ACCESSES} accesses"
-    require(num_accesses <= _LARGEST_NUM_ACCESSES, "hit_prob", hit_prob, rule)
+    if num_accesses > _LARGEST_NUM_ACCESSES:
+        rule = f"one that needs at most {_LARGEST_NUM_ACCESSES} accesses"
+        raise InvalidValue("hit_prob", hit_prob, rule=rule)
     return num_accesses
 
 
@@ -258,8 +258,9 @@ def best_session_price(
     require_count("num_counters", num_counters)
     require_non_negative("failure_prob", failure_prob)
     delta_of_counter = target_delta / num_counters - failure_prob
-    rule = "less than target_delta / num_counters"
-    require(delta_of_counter > 0, "failure_prob", failure_prob, rule)
+    if delta_of_counter <= 0:
+        rule = "less than target_delta / num_counters"
+        raise InvalidValue("failure_prob", failure_prob, rule=rule)
     split = _best_split(target, target_hits=hits, target_delta=delta_of_counter)
     epsilon = split.epsilon
     if use_bound_by_play:

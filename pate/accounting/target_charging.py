@@ -367,9 +367,9 @@ class TargetCharging(HeldBudget):
         spent_failure_prob = require_non_negative(
             "spent_failure_prob", state.get("spent_failure_prob", -1.0)
         )
-        rule = f"at most {self.failure_prob}"
-        is_within_limit = spent_failure_prob <= self.failure_prob
-        require(is_within_limit, "spent_failure_prob", spent_failure_prob, rule)
+        if spent_failure_prob > self.failure_prob:
+            rule = f"at most {self.failure_prob}"
+            raise InvalidValue("spent_failure_prob", spent_failure_prob, rule=rule)
         with self._locked():
             if self.num_calls > 0:
                 rule = "0: only a session without calls can resume"

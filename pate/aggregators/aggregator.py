@@ -30,7 +30,6 @@ from pate.files.digests import full_text
 from pate.mechanisms.parameters import Parameters
 from pate.validation import (
     InvalidValue,
-    require,
     require_entries,
     require_generator,
     require_histogram,
@@ -161,8 +160,9 @@ class Aggregator(Parameters, ABC):
             if halves.any():
                 counts = counts.astype(np.int64) + halves
         priced_shape = (votes.num_queries, votes.num_labels)
-        rule = f"{priced_shape}, which the price is for"
-        require(counts.shape == priced_shape, "votes.shape", counts.shape, rule)
+        if counts.shape != priced_shape:
+            rule = f"{priced_shape}, which the price is for"
+            raise InvalidValue("votes.shape", counts.shape, rule=rule)
         return self.require_counts(counts, num_teachers=votes.num_teachers)
 
     @abstractmethod
@@ -451,11 +451,12 @@ class Aggregator(Parameters, ABC):
         if max_votes is not None:
             max_sum = max_votes * num_teachers
             is_possible = checked.sum(axis=1, dtype=np.int64) <= max_sum
-            rule = (
-                f"a sum of at most {max_sum}, as {num_teachers} teachers with max_votes={max_votes} cast; "
-                "GaussianVotes (aggregator=gaussian_votes) takes samples with several labels"
+            require_entries(
+                "votes",
+                is_possible,
+                rule=f"a sum of at most {max_sum}, as {num_teachers} teachers with max_votes={max_votes} cast; "
+                "GaussianVotes (aggregator=gaussian_votes) takes samples with several labels",
             )
-            require_entries("votes", is_possible, rule)
         return checked
 
     def checked_blocks(
@@ -474,9 +475,10 @@ class Aggregator(Parameters, ABC):
                 `shape`.
         """
         priced_shape = (shape.num_queries, shape.num_labels)
-        rule = f"[num_teachers_in_block, {shape.num_queries}, {shape.num_labels}], which the price is for"
         for block in vote_blocks(blocks, num_teachers=shape.num_teachers, adjacency=self.adjacency):
-            require(block.shape[1:] == priced_shape, "votes.shape", block.shape, rule)
+            if block.shape[1:] != priced_shape:
+                rule = f"[num_teachers_in_block, {shape.num_queries}, {shape.num_labels}], which the price is for"
+                raise InvalidValue("votes.shape", block.shape, rule=rule)
             yield block
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pate.accounting import Accountant, Budget, Event, NoOpEvent, calibrate
 from pate.aggregators.failures import require_delta_left, with_failure_prob_left
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 from pate.votes.shape import VoteShape
 
 if TYPE_CHECKING:
@@ -96,8 +96,9 @@ def fitted_to_ledger(
 
     require_ledger(ledger)
     adjacency = aggregator.adjacency
-    is_same = ledger.adjacency == adjacency
-    require(is_same, "ledger.adjacency", ledger.adjacency, f"{adjacency}, as the aggregator")
+    if ledger.adjacency != adjacency:
+        rule = f"{adjacency}, as the aggregator"
+        raise InvalidValue("ledger.adjacency", ledger.adjacency, rule=rule)
     target = ledger.max_epsilon if target_epsilon is None else target_epsilon
     if target is None:
         rule = "a number > 0, as the ledger has no max_epsilon"

@@ -37,7 +37,7 @@ from pate.aggregators.prevalence import Prevalence, ReleasedShares
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.descent import Descent
 from pate.votes.f1_threshold import expected_f1_threshold
@@ -181,10 +181,12 @@ class CenteredRounds:
 
         These are a `clip_factor` below 1e-80, more than 8,192 labels, and noise that is too large to be drawn exactly.
         """
-        clip_rule = f"at least {_MIN_CLIP_FACTOR:g} for votes in rounds"
-        require(self.clip_factor >= _MIN_CLIP_FACTOR, "clip_factor", self.clip_factor, clip_rule)
-        label_rule = f"at most {_MAX_LABELS} in rounds, or aggregator.rounds=1"
-        require(num_labels <= _MAX_LABELS, "num_labels", num_labels, label_rule)
+        if self.clip_factor < _MIN_CLIP_FACTOR:
+            rule = f"at least {_MIN_CLIP_FACTOR:g} for votes in rounds"
+            raise InvalidValue("clip_factor", self.clip_factor, rule=rule)
+        if num_labels > _MAX_LABELS:
+            rule = f"at most {_MAX_LABELS} in rounds, or aggregator.rounds=1"
+            raise InvalidValue("num_labels", num_labels, rule=rule)
         # A clip just below a power of 2 has the most steps, and so the largest noise in steps.
         finest_clip = ClippedMoments(
             clip=math.nextafter(2.0, 0.0), num_teachers=num_teachers, adjacency=self.adjacency

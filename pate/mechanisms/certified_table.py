@@ -121,11 +121,12 @@ class CertifiedTable(Parameters):
 
         Raises `InvalidValue` if the number of teachers or the adjacency differs from that of the table.
         """
-        is_same_number = num_teachers == self.num_teachers
-        number_rule = f"{self.num_teachers}, as in the table"
-        require(is_same_number, "num_teachers", num_teachers, number_rule)
-        is_same_adjacency = adjacency == self.adjacency
-        require(is_same_adjacency, "adjacency", adjacency, f"{self.adjacency}, as in the table")
+        if num_teachers != self.num_teachers:
+            rule = f"{self.num_teachers}, as in the table"
+            raise InvalidValue("num_teachers", num_teachers, rule=rule)
+        if adjacency != self.adjacency:
+            rule = f"{self.adjacency}, as in the table"
+            raise InvalidValue("adjacency", adjacency, rule=rule)
         return self.test
 
     def __repr__(self) -> str:

@@ -167,11 +167,13 @@ class GapSelection(Parameters):
         """Raises `InvalidValue` unless the regularizer has one number, of at most 2**50 in size, for each candidate."""
         num_values = len(self._regularizer_values)
         num_candidates = len(self.candidates)
-        is_complete = num_values == num_candidates
-        require(is_complete, "regularizer", f"({num_values},)", f"{num_candidates} numbers")
+        if num_values != num_candidates:
+            rule = f"{num_candidates} numbers"
+            raise InvalidValue("regularizer", f"({num_values},)", rule=rule)
         largest = self._largest_regularizer_value
-        size_rule = f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size"
-        require(largest <= _LARGEST_OFFSET, "regularizer", largest, size_rule)
+        if not largest <= _LARGEST_OFFSET:  # also where it is NaN
+            rule = f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size"
+            raise InvalidValue("regularizer", largest, rule=rule)
 
     @property
     def candidates(self) -> IntArray:

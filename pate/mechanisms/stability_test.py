@@ -16,6 +16,7 @@ from pate.array_types import BoolArray, FloatArray
 from pate.mechanisms.parameters import NATURAL, Parameters
 from pate.mechanisms.stability_table import StabilityTable
 from pate.validation import (
+    InvalidValue,
     normalize_field,
     require,
     require_array,
@@ -204,8 +205,9 @@ def _require_probabilities(
     require_each("pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]")
     require_rising("pass_probs", probs.tolist())
     largest_failure = probs[: adjacency.gap_sensitivity + 1].max()
-    rule = f"at most failure_prob={failure_prob} up to the sensitivity"
-    require(largest_failure <= failure_prob, "pass_probs", largest_failure, rule)
+    if not largest_failure <= failure_prob:  # also where `failure_prob` is NaN
+        rule = f"at most failure_prob={failure_prob} up to the sensitivity"
+        raise InvalidValue("pass_probs", largest_failure, rule=rule)
     return probs
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import BoolArray, FloatArray, IntArray
-from pate.validation import require, require_count, require_histogram
+from pate.validation import InvalidValue, require_count, require_histogram
 from pate.votes.blocks import checked_block, is_whole, raw_blocks
 from pate.votes.source import CountableVotes, TeacherVotes
 
@@ -48,10 +48,9 @@ class CountedVotes(CountableVotes):
         constructor got a larger limit, or none.
         """
         known_limit = self.max_votes
-        if max_votes is not None:
-            is_within = known_limit is not None and known_limit <= max_votes
+        if max_votes is not None and (known_limit is None or known_limit > max_votes):
             rule = f"at most {max_votes}, as the aggregator's price says"
-            require(is_within, "vote_clip", known_limit, rule)
+            raise InvalidValue("vote_clip", known_limit, rule=rule)
         return self._counts
 
 
@@ -108,8 +107,8 @@ class VoteBlocks(TeacherVotes):
         self.weights = weights
         blocks = raw_blocks(votes)
         first_block = next(blocks, None)
-        rule = "0, the teachers in votes"
-        require(first_block is not None, "num_teachers", num_teachers, rule)
+        if first_block is None:
+            raise InvalidValue("num_teachers", num_teachers, rule="0, the teachers in votes")
         first_block = checked_block(first_block, must_be_confidences=False)
         # An array can be read again, a stream cannot.
         is_array = is_whole(votes)

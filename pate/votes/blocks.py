@@ -14,7 +14,7 @@ import numpy as np
 
 from pate.accounting import Adjacency
 from pate.array_types import FloatArray
-from pate.validation import require, require_array, require_entries
+from pate.validation import InvalidValue, require, require_array, require_entries
 
 # The largest error of an entry of the Gram matrix of an orthonormal basis.
 _TOLERANCE = 2.0**-30
@@ -65,8 +65,9 @@ def is_whole(votes: Any) -> bool:
 def raw_blocks(votes: Any) -> Iterator[Any]:
     """Yields the blocks of votes without checks; one array of all votes is a single block."""
     blocks = [votes] if is_whole(votes) else votes
-    rule = "an array [N, Q, L] or blocks of one"
-    require(isinstance(blocks, Iterable), "votes", type(votes).__name__, rule)
+    if not isinstance(blocks, Iterable):
+        rule = "an array [N, Q, L] or blocks of one"
+        raise InvalidValue("votes", type(votes).__name__, rule=rule)
     return iter(blocks)
 
 
@@ -81,12 +82,15 @@ def checked_block(block: Any, *, must_be_confidences: bool = True) -> Any:
     if isinstance(block, LowRankVotes) and not must_be_confidences:
         return block
     block = require_array("votes", block, dtype_kinds=None)
-    rule = "[num_teachers, num_queries, num_labels]"
-    require(block.ndim == 3, "votes.shape", block.shape, rule)
-    rule = "at least one teacher, query and label"
-    require(block.size > 0, "votes.shape", block.shape, rule)
-    rule = "bool votes or confidences in [0, 1]" if must_be_confidences else "bool votes or floats"
-    require(block.dtype.kind in "bf", "votes.dtype", block.dtype, rule)
+    if block.ndim != 3:
+        rule = "[num_teachers, num_queries, num_labels]"
+        raise InvalidValue("votes.shape", block.shape, rule=rule)
+    require(block.size > 0, "votes.shape", block.shape, "at least one teacher, query and label")
+    if block.dtype.kind not in "bf":
+        rule = "bool votes or floats"
+        if must_be_confidences:
+            rule = "bool votes or confidences in [0, 1]"
+        raise InvalidValue("votes.dtype", block.dtype, rule=rule)
     if must_be_confidences and block.dtype.kind == "f":
         require_entries("votes", (block >= 0) & (block <= 1), "confidences in [0, 1]")
     return block
@@ -114,8 +118,11 @@ def vote_blocks(
     for raw_block in raw_blocks(votes):
         block = checked_block(raw_block, must_be_confidences=must_be_confidences)
         first_shape = first_shape or block.shape[1:]
-        rule = f"[num_teachers_in_block, {first_shape[0]}, {first_shape[1]}], as the first block"
-        require(block.shape[1:] == first_shape, "votes.shape", block.shape, rule)
+        if block.shape[1:] != first_shape:
+            rule = (
+                f"[num_teachers_in_block, {first_shape[0]}, {first_shape[1]}], as the first block"
+            )
+            raise InvalidValue("votes.shape", block.shape, rule=rule)
         num_read += len(block)
         if isinstance(block, LowRankVotes):
             yield block
@@ -124,5 +131,5 @@ def vote_blocks(
         for first in range(0, len(block), teachers_at_once):
             yield block[first : first + teachers_at_once]
     may_be_fewer = adjacency is Adjacency.ADD_REMOVE and 0 < num_read < num_teachers
-    rule = f"{num_read}, the teachers in votes"
-    require(num_read == num_teachers or may_be_fewer, "num_teachers", num_teachers, rule)
+    if num_read != num_teachers and not may_be_fewer:
+        raise InvalidValue("num_teachers", num_teachers, rule=f"{num_read}, the teachers in votes")

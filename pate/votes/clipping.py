@@ -27,7 +27,7 @@ import numpy as np
 
 from pate.accounting import Adjacency
 from pate.array_types import FloatArray, IntArray
-from pate.validation import require, require_count, require_positive
+from pate.validation import InvalidValue, require, require_count, require_positive
 from pate.votes.blocks import LowRankVotes, vote_blocks
 
 FLOAT_ERROR = 2.0**-20
@@ -121,8 +121,8 @@ class ClippedSum:
         is_finite = bool(np.isfinite(center_of_all).all())
         require(is_finite, "center", "NaN or infinity", "finite numbers")
         largest = num_teachers * (self.clip / self.step + 1) * max(self.shape[0], 8)
-        rule = "fewer teachers for sums of 53 bits"
-        require(largest < LARGEST_SUM, "num_teachers", num_teachers, rule)
+        is_exact = largest < LARGEST_SUM
+        require(is_exact, "num_teachers", num_teachers, "fewer teachers for sums of 53 bits")
         scales = None if weights is None else self.scales_within(weights)
         dense_sum = np.zeros(self.shape, dtype=np.int64)
         span = None
@@ -132,8 +132,9 @@ class ClippedSum:
             votes, num_teachers=num_teachers, adjacency=self.adjacency, must_be_confidences=False
         )
         for block in blocks:
-            rule = f"[num_teachers_in_block, {self.shape[0]}, {self.shape[1]}]"
-            require(block.shape[1:] == self.shape, "votes.shape", block.shape, rule)
+            if block.shape[1:] != self.shape:
+                rule = f"[num_teachers_in_block, {self.shape[0]}, {self.shape[1]}]"
+                raise InvalidValue("votes.shape", block.shape, rule=rule)
             teachers = slice(first_teacher, first_teacher + len(block))
             block_scales = None if scales is None else scales[teachers]
             first_teacher += len(block)
@@ -177,8 +178,9 @@ class ClippedSum:
         lengths = finite_lengths(vectors)
         factors = self.clip / np.maximum(lengths, self.clip) / self.step
         if scales is not None:
-            rule = "one for each teacher in votes"
-            require(len(scales) == len(vectors), "len(weights)", len(scales), rule)
+            if len(scales) != len(vectors):
+                rule = "one for each teacher in votes"
+                raise InvalidValue("len(weights)", len(scales), rule=rule)
             factors *= scales
         rounded = np.rint(vectors * factors[:, None])
         flat_total = rounded.sum(axis=0).astype(np.int64)
@@ -194,5 +196,5 @@ def finite_lengths(vectors: FloatArray) -> FloatArray:
 
 def require_finite_lengths(lengths: FloatArray) -> None:
     """Raises `InvalidValue` for the argument `votes` unless all lengths are finite."""
-    rule = "finite numbers below 1e150"
-    require(bool(np.isfinite(lengths).all()), "votes", "NaN or infinity", rule)
+    is_finite = bool(np.isfinite(lengths).all())
+    require(is_finite, "votes", "NaN or infinity", "finite numbers below 1e150")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import BoolArray, IntArray
-from pate.validation import require, require_array
+from pate.validation import InvalidValue, require, require_array
 
 Block = BoolArray | NDArray[np.floating]
 
@@ -45,8 +45,9 @@ def require_teacher_votes(name: str, teacher_votes: Any) -> BoolArray:
     """
     votes = require_array(name, teacher_votes, dtype_kinds=None)
     require(votes.dtype == np.bool_, f"{name}.dtype", votes.dtype, "bool votes")
-    rule = "[num_teachers, num_queries, num_labels]"
-    require(votes.ndim == 3, f"{name}.shape", votes.shape, rule)
+    if votes.ndim != 3:
+        rule = "[num_teachers, num_queries, num_labels]"
+        raise InvalidValue(f"{name}.shape", votes.shape, rule=rule)
     require(votes.size > 0, f"{name}.shape", votes.shape, "at least one teacher, query and label")
     return votes
 

@@ -217,8 +217,11 @@ def _require_shapes(
     """
     num_queries, num_labels = public_answers.probabilities.shape
     fits = len(shape) == 3 and shape[0] > 0 and shape[1:] == public_answers.probabilities.shape
-    rule = f"[num_experts, {num_queries}, {num_labels}], queries and labels as in public_answers"
-    require(fits, f"votes={path}, answers.shape", list(shape), rule)
+    if not fits:
+        rule = (
+            f"[num_experts, {num_queries}, {num_labels}], queries and labels as in public_answers"
+        )
+        raise InvalidValue(f"votes={path}, answers.shape", list(shape), rule=rule)
     if mask_shape not in (None, shape):
         name = f"votes={path}, answered.shape"
         raise InvalidValue(name, list(mask_shape or ()), rule=f"{list(shape)}, as answers")
@@ -235,8 +238,9 @@ def _require_groups(groups: NDArray[Any] | None, *, num_experts: int, path: Path
     if groups is None:
         return
     has_rows = groups.ndim == 2 and groups.shape[1] > 0 and len(groups) == num_experts
-    rule = f"[{num_experts}, n], the private groups in each prompt"
-    require(has_rows, f"votes={path}, groups.shape", list(groups.shape), rule)
+    if not has_rows:
+        rule = f"[{num_experts}, n], the private groups in each prompt"
+        raise InvalidValue(f"votes={path}, groups.shape", list(groups.shape), rule=rule)
 
 
 def _require_names(
@@ -256,8 +260,9 @@ def _require_names(
     for name, expected in expected_names.items():
         if name in small_arrays:
             is_equal = np.array_equal(small_arrays[name].astype(np.str_), expected.astype(np.str_))
-            rule = "those of public_answers, in their order"
-            require(is_equal, f"votes={path}, {name}", "others", rule)
+            if not is_equal:
+                rule = "those of public_answers, in their order"
+                raise InvalidValue(f"votes={path}, {name}", "others", rule=rule)
 
 
 def _require_separate_groups(answer_files: Sequence[AnswerFile]) -> None:

@@ -53,8 +53,9 @@ class ForeignVotes(TeacherVotes):
         shape = self._files[0].counts.shape
         for path, file in zip(self.paths, self._files, strict=True):
             file_shape = file.counts.shape
-            rule = f"[{shape[0]}, {shape[1]}], queries and labels as in {self.paths[0]}"
-            require(file_shape == shape, f"votes={path}, shape", list(file_shape), rule)
+            if file_shape != shape:
+                rule = f"[{shape[0]}, {shape[1]}], queries and labels as in {self.paths[0]}"
+                raise InvalidValue(f"votes={path}, shape", list(file_shape), rule=rule)
         self.num_queries, self.num_labels = shape
         self.num_teachers = sum(file.num_teachers for file in self._files)
         self.records_per_teacher = 1.0

@@ -116,9 +116,9 @@ class ImportedVotes:
             require_count("num_teachers", num_teachers)
         array = _load(Path(path))
         votes = _votes_in(array, layout=layout, num_teachers=num_teachers)
-        if num_teachers is not None:
+        if num_teachers is not None and votes.num_teachers != num_teachers:
             rule = f"{votes.num_teachers}, in votes"
-            require(votes.num_teachers == num_teachers, "num_teachers", num_teachers, rule)
+            raise InvalidValue("num_teachers", num_teachers, rule=rule)
         return votes
 
 
@@ -195,9 +195,10 @@ def _read_arrays(path: Path, *, name: str) -> NDArray[Any]:
         candidates = [array_name for array_name in array_names if array_name in member_names]
         if not candidates and len(member_names) == 1:
             candidates = member_names
-        rule = f"a file with one array, or with one called {' or '.join(array_names)}"
-        shown_names = ", ".join(member[:_MAX_SHOWN] for member in member_names[:_MAX_SHOWN])
-        require(bool(candidates), name, f"{path} [{shown_names}]", rule)
+        if not candidates:
+            shown_names = ", ".join(member[:_MAX_SHOWN] for member in member_names[:_MAX_SHOWN])
+            rule = f"a file with one array, or with one called {' or '.join(array_names)}"
+            raise InvalidValue(name, f"{path} [{shown_names}]", rule=rule)
         info = archive.getinfo(f"{candidates[0]}.npy")
         with archive.open(info) as content:
             return read_array(content, num_bytes=info.file_size)
@@ -209,8 +210,9 @@ def _unpack(store: VoteStore, *, name: str) -> BoolArray:
     Raises `InvalidValue` if they would take too much memory.
     """
     num_votes = store.num_teachers * store.num_queries * store.num_labels
-    rule = f"at most {_MAX_BYTES:,} votes in a file"
-    require(num_votes <= _MAX_BYTES, name, f"{num_votes:,} votes", rule)
+    if num_votes > _MAX_BYTES:
+        rule = f"at most {_MAX_BYTES:,} votes in a file"
+        raise InvalidValue(name, f"{num_votes:,} votes", rule=rule)
     return store.teacher_votes()
 
 
@@ -224,8 +226,9 @@ def _read_table(path: Path, *, name: str) -> NDArray[Any]:
         name: the name of the argument in the message of an error.
     """
     num_bytes = path.stat().st_size
-    rule = f"at most {_MAX_BYTES:,} in a file"
-    require(num_bytes <= _MAX_BYTES, name, f"{num_bytes:,} bytes", rule)
+    if num_bytes > _MAX_BYTES:
+        rule = f"at most {_MAX_BYTES:,} in a file"
+        raise InvalidValue(name, f"{num_bytes:,} bytes", rule=rule)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -333,9 +336,10 @@ def _read_counts(array: NDArray[Any], *, layout: str, num_teachers: int | None) 
     teachers_in_rows = num_teachers or 0
     if layout in _FORMS:
         sums = np.unique(counts.sum(axis=-1))
-        unit = "rows" if layout == "classes" else "pairs of counts"
-        rule = f"{unit} with one sum, the number of teachers"
-        require(len(sums) == 1, "votes", f"{len(sums)} different sums", rule)
+        if len(sums) != 1:
+            unit = "rows" if layout == "classes" else "pairs of counts"
+            rule = f"{unit} with one sum, the number of teachers"
+            raise InvalidValue("votes", f"{len(sums)} different sums", rule=rule)
         teachers_in_rows = require_count("num_teachers", int(sums[0]))
     if layout == "pairs":
         counts = counts[:, :, 1]

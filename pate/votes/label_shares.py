@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.pool import in_order
-from pate.validation import require, require_array, require_entries
+from pate.validation import InvalidValue, require_array, require_entries
 from pate.votes.clipping import ClippedSum
 from pate.votes.weighted import Weighted
 
@@ -138,12 +138,13 @@ class TeacherShares(BlockShares):
         num_labels = shares.shape[1]
         if known_shares is not None:
             known = _checked_shares("known_shares", known_shares)
-            rule = f"{shares.shape}, as label_shares"
-            require(known.shape == shares.shape, "known_shares.shape", known.shape, rule)
+            if known.shape != shares.shape:
+                rule = f"{shares.shape}, as label_shares"
+                raise InvalidValue("known_shares.shape", known.shape, rule=rule)
             shares = np.concatenate([shares, KNOWN_WEIGHT * known], axis=1)
-        if weights is not None:
+        if weights is not None and weights.shape != (len(shares),):
             rule = f"({len(shares)},), one for each teacher"
-            require(weights.shape == (len(shares),), "weights.shape", weights.shape, rule)
+            raise InvalidValue("weights.shape", weights.shape, rule=rule)
         self.shares = shares.astype(np.float64)
         self.num_teachers = len(self.shares)
         self.num_labels = num_labels
@@ -231,8 +232,9 @@ def _checked_shares(name: str, shares: Any) -> NDArray[Any]:
     """Returns an array of numbers in [0, 1], `[num_teachers, num_labels]`, or raises `InvalidValue`."""
     array = require_array(name, shares, dtype_kinds=None)
     is_table = array.ndim == 2 and array.size > 0 and array.dtype.kind in "biuf"
-    rule = "numbers [num_teachers, num_labels]"
-    require(is_table, f"{name}.shape", f"{array.dtype} {array.shape}", rule)
+    if not is_table:
+        rule = "numbers [num_teachers, num_labels]"
+        raise InvalidValue(f"{name}.shape", f"{array.dtype} {array.shape}", rule=rule)
     require_entries(name, (array >= 0) & (array <= 1), "numbers in [0, 1]")
     return array
 

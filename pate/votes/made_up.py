@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pate.array_types import BoolArray, FloatArray, IntArray
-from pate.validation import require, require_count
+from pate.validation import InvalidValue, require, require_count
 from pate.votes.source import TeacherVotes
 
 USUAL_LABELS = 3
@@ -59,8 +59,8 @@ class MadeUpVotes(TeacherVotes):
         self.num_labels = num_labels
         self.num_teachers = require_count("num_teachers", num_teachers)
         require(0 <= agreement <= 1, "agreement", agreement, "a number in [0, 1]")
-        rule = f"1 to {num_labels}, the labels"
-        require(1 <= num_present <= num_labels, "num_present", num_present, rule)
+        if not 1 <= num_present <= num_labels:
+            raise InvalidValue("num_present", num_present, rule=f"1 to {num_labels}, the labels")
         self.agreement = agreement
         self.num_present = num_present
         # Each query has an order of the labels, in which those that are present come first.

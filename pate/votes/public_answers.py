@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pate.array_types import FloatArray
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.files.digests import file_digest
-from pate.validation import require, require_entries
+from pate.validation import InvalidValue, require, require_entries
 
 NAME_FORMS = {
     "record_ids": ArrayForm(dtype_kinds="iuU", shape=(None,)),
@@ -62,8 +62,9 @@ class PublicAnswers:
             remedy=_REMEDY,
         )
         log_odds = arrays["answers"].astype(np.float64)
-        rule = "at least one query and one label"
-        require(log_odds.size > 0, "public_answers.shape", log_odds.shape, rule)
+        if log_odds.size == 0:
+            rule = "at least one query and one label"
+            raise InvalidValue("public_answers.shape", log_odds.shape, rule=rule)
         require_entries("public_answers", np.isfinite(log_odds), "finite log-odds")
         num_queries, num_labels = log_odds.shape
         record_ids = arrays.get("record_ids", np.arange(num_queries, dtype=np.int64))
@@ -87,9 +88,9 @@ def _require_names(name: str, *, names: NDArray[Any], num_expected: int) -> None
         num_expected: the number of queries or labels.
     """
     num_different = len(np.unique(names))
-    rule = f"{num_expected} different names, one for each in answers"
-    is_complete = len(names) == num_different == num_expected
-    require(is_complete, f"public_answers.{name}", len(names), rule)
+    if not len(names) == num_different == num_expected:
+        rule = f"{num_expected} different names, one for each in answers"
+        raise InvalidValue(f"public_answers.{name}", len(names), rule=rule)
 
 
 def logistic(log_odds: NDArray[np.floating]) -> FloatArray:

@@ -181,8 +181,9 @@ class PublicPCA:
         Raises `InvalidValue` for fewer queries than directions.
         """
         features = self.features(queries)
-        rule = f"at least {features.shape[1]}, the directions"
-        require(len(features) >= features.shape[1], "num_queries", len(features), rule)
+        if len(features) < features.shape[1]:
+            rule = f"at least {features.shape[1]}, the directions"
+            raise InvalidValue("num_queries", len(features), rule=rule)
         left, _, right = np.linalg.svd(features, full_matrices=False)
         return np.asarray(left @ right)
 

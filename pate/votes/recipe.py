@@ -422,8 +422,8 @@ def _require_within(recipe_field: Field[Any], *, value: Any) -> None:
     low = recipe_field.metadata["low"]
     high = recipe_field.metadata["high"]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    rule = f"a number from {low:g} to {high:g}"
-    require(is_number and low <= value <= high, recipe_field.name, value, rule)
+    is_within = is_number and low <= value <= high
+    require(is_within, recipe_field.name, value, f"a number from {low:g} to {high:g}")
 
 
 def _require_shares(recipe_field: Field[Any], *, shares: Any, num_shares: int) -> tuple[float, ...]:
@@ -437,13 +437,12 @@ def _require_shares(recipe_field: Field[Any], *, shares: Any, num_shares: int) -
     Raises:
         InvalidValue: a share is outside of its range, or the sum is not 1.
     """
-    rule = f"{num_shares} numbers whose sum is 1"
     is_complete = isinstance(shares, (list, tuple)) and len(shares) == num_shares
-    require(is_complete, recipe_field.name, shares, rule)
+    require(is_complete, recipe_field.name, shares, f"{num_shares} numbers whose sum is 1")
     for share in shares:
         _require_within(recipe_field, value=share)
     has_sum_1 = math.isclose(math.fsum(shares), 1.0, rel_tol=1e-12)
-    require(has_sum_1, recipe_field.name, shares, rule)
+    require(has_sum_1, recipe_field.name, shares, f"{num_shares} numbers whose sum is 1")
     return tuple(float(share) for share in shares)
 
 

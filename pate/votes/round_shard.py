@@ -24,7 +24,7 @@ import numpy as np
 
 from pate.array_types import Float32Array, FloatArray, IntArray
 from pate.pool import in_order
-from pate.validation import require
+from pate.validation import InvalidValue
 from pate.votes.clipped_moments import FEATURE_STEPS
 from pate.votes.feature_rows import (
     DEFAULT_STORAGE,
@@ -211,8 +211,9 @@ class RoundShard:
         Raises:
             InvalidValue: fewer records were added than `sizes` says.
         """
-        rule = f"{self.num_rows}, the records of the shard's teachers"
-        require(self._num_appended == self.num_rows, "num_records", self._num_appended, rule)
+        if self._num_appended != self.num_rows:
+            rule = f"{self.num_rows}, the records of the shard's teachers"
+            raise InvalidValue("num_records", self._num_appended, rule=rule)
         student = PublicStudent.from_weights(question.weights)
 
         def sum_of_chunk(chunk: EqualSizes) -> IntArray:

@@ -16,7 +16,7 @@ from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.files.archives import form_of, read_member, read_rows, reading, write_member, write_rows
 from pate.files.atomic import atomic_write
 from pate.files.reading import damaged
-from pate.validation import require, require_count, require_entries
+from pate.validation import InvalidValue, require, require_count, require_entries
 from pate.votes.blocks import vote_blocks
 from pate.votes.counts import histogram, require_teacher_votes
 from pate.votes.source import TeacherVotes
@@ -159,9 +159,9 @@ class VoteStore:
         if len(shape) != 3 or min(shape) < 1 or num_labels < 1 or shape[2] != -(-num_labels // 8):
             rule = f"packed [N, Q, ceil({num_labels} / 8)], none of them 0"
             raise damaged(path, rule, finding=f"shape {shape}", remedy=_REMEDY)
-        if num_teachers is not None:
+        if num_teachers is not None and shape[0] != num_teachers:
             rule = f"{num_teachers} teachers in {path}"
-            require(shape[0] == num_teachers, "num_teachers", shape[0], rule)
+            raise InvalidValue("num_teachers", shape[0], rule=rule)
         return cls(Path(path), num_teachers=shape[0], num_queries=shape[1], num_labels=num_labels)
 
     def blocks(self) -> Iterator[BoolArray]:

@@ -14,7 +14,14 @@ from pate.mechanisms.calls.noisy_whole import NoisyWhole
 from pate.mechanisms.calls.session_price import priced_session_event
 from pate.mechanisms.calls.thresholds import ReleasedValues, require_threshold
 from pate.mechanisms.parameters import COUNT, PROBABILITY
-from pate.validation import require, require_array, require_count, require_generator, require_kind
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_array,
+    require_count,
+    require_generator,
+    require_kind,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +143,7 @@ def _require_bits(bits: Any, *, num_axes: int) -> BoolArray:
     Raises `InvalidValue` for an array of another type, with another number of axes, or without entries.
     """
     array = require_array("bits", bits, dtype_kinds="b")
-    rule = "[num_units]" if num_axes == 1 else "[num_queries, num_units]"
-    require(array.ndim == num_axes and array.size > 0, "bits.shape", array.shape, rule)
+    if array.ndim != num_axes or array.size == 0:
+        rule = "[num_units]" if num_axes == 1 else "[num_queries, num_units]"
+        raise InvalidValue("bits.shape", array.shape, rule=rule)
     return array

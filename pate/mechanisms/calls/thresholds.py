@@ -10,7 +10,7 @@ from pate.accounting.target_charging import QTarget
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.calls.noisy_whole import LARGEST_VALUE, NoisyWhole, require_values
 from pate.mechanisms.parameters import one_of
-from pate.validation import require
+from pate.validation import InvalidValue, require
 
 
 def require_threshold(name: str, value: Any) -> int:
@@ -110,8 +110,9 @@ class AboveThreshold(ThresholdCall):
         The n outcomes are: no release, then a release of threshold, threshold + 1, …, `largest`, and last a release of
         any number above `largest`.
         """
-        rule = f"a whole number >= {self.threshold}"
-        require(largest >= self.threshold, "largest", largest, rule)
+        if largest < self.threshold:
+            rule = f"a whole number >= {self.threshold}"
+            raise InvalidValue("largest", largest, rule=rule)
         columns = require_values(values)[..., None]
         released = self.noise.mass(np.arange(self.threshold, largest + 1) - columns)
         # The noise is symmetric, so P(z < threshold - value) = P(z >= value - threshold + 1).

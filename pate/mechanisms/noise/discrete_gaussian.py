@@ -16,7 +16,7 @@ from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.weighted_index import Interval, exponential_weights, index_of
 from pate.mechanisms.parameters import COUNT, Parameters
-from pate.validation import require, require_generator
+from pate.validation import InvalidValue, require_generator
 
 # Up to this variance a table of float weights has fewer than 2**17 entries.
 LARGEST_VARIANCE = 2**24
@@ -55,8 +55,9 @@ class DiscreteGaussian(Parameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rule = f"at most 2**24 = {LARGEST_VARIANCE}"
-        require(self.variance <= LARGEST_VARIANCE, "variance", self.variance, rule)
+        if self.variance > LARGEST_VARIANCE:
+            rule = f"at most 2**24 = {LARGEST_VARIANCE}"
+            raise InvalidValue("variance", self.variance, rule=rule)
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
         """Draws an array of independent discrete Gaussian noise, exactly."""

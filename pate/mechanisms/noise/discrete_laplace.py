@@ -42,8 +42,8 @@ class DiscreteLaplace:
 
     def __post_init__(self) -> None:
         is_multiple = isinstance(self.rate, Fraction) and _RATE_STEPS % self.rate.denominator == 0
-        rule = "a multiple of 2**-32 in (0, 2**16]"
-        require(is_multiple and 0 < self.rate <= _LARGEST_RATE, "rate", self.rate, rule)
+        is_valid = is_multiple and 0 < self.rate <= _LARGEST_RATE
+        require(is_valid, "rate", self.rate, "a multiple of 2**-32 in (0, 2**16]")
 
     @classmethod
     def at_most(cls, rate: float | Fraction) -> Self:

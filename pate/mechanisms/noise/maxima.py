@@ -8,7 +8,7 @@ import numpy as np
 from pate.accounting.special import gauss_legendre, softmax
 from pate.array_types import FloatArray
 from pate.mechanisms.noise.kinds import KINDS, NoiseKind
-from pate.validation import require
+from pate.validation import InvalidValue
 
 # An integral is a sum over panels, intervals on which a Gauss-Legendre rule with so many nodes is exact to the last
 # digits.
@@ -79,8 +79,9 @@ def ordered_distribution(
     """
     spread = float(np.ptp(values_in_scales))
     largest_spread = _MAX_PANELS * noise_kind.panel_width
-    rule = f"values at most {largest_spread:g} noise scales apart, to be integrated"
-    require(spread <= largest_spread, "spread", spread, rule)
+    if not spread <= largest_spread:  # also where it is NaN
+        rule = f"values at most {largest_spread:g} noise scales apart, to be integrated"
+        raise InvalidValue("spread", spread, rule=rule)
     # Any value may be among the k largest, so the panels begin where the noise of the smallest value begins.
     density, cdf, half_widths = _on_grid(
         values_in_scales, noise_kind=noise_kind, start_value=values_in_scales.min() + noise_kind.low

@@ -93,8 +93,9 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
         Raises `InvalidValue` unless these words have 32 bytes in total.
         """
         size = np.dtype(dtype).itemsize * n_words
-        rule = f"words of {_KEY_BYTES} bytes in all, a key of ChaCha20"
-        require(size == _KEY_BYTES, "n_words", n_words, rule)
+        if size != _KEY_BYTES:
+            rule = f"words of {_KEY_BYTES} bytes in all, a key of ChaCha20"
+            raise InvalidValue("n_words", n_words, rule=rule)
         return np.frombuffer(self._key, dtype=np.dtype(dtype).newbyteorder("<")).astype(dtype)
 
     def spawn(self, n_children: int) -> list[Self]:

@@ -13,7 +13,7 @@ from pate.mechanisms.parameters import COUNT, POSITIVE
 from pate.mechanisms.top_k.mechanism import Distribution, TopKMechanism
 from pate.mechanisms.top_k.noisy_counts import largest_noisy_counts
 from pate.mechanisms.top_k.pick_distributions import relabel_outcomes, utilities_of
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 
 # The theorem for releases with a failure probability holds up to this epsilon and this failure probability.
 _LARGEST_EPSILON = 0.2
@@ -59,9 +59,9 @@ class LaplaceTopK(TopKMechanism):
         if self.epsilon > _LARGEST_EPSILON:
             rule = f"at most {_LARGEST_EPSILON} with a failure_prob"
             raise InvalidValue("epsilon", self.epsilon, rule=rule)
-        is_valid = 0 < self.failure_prob <= _LARGEST_FAILURE_PROB
-        rule = f"a number in (0, {_LARGEST_FAILURE_PROB}]"
-        require(is_valid, "failure_prob", self.failure_prob, rule)
+        if not 0 < self.failure_prob <= _LARGEST_FAILURE_PROB:
+            rule = f"a number in (0, {_LARGEST_FAILURE_PROB}]"
+            raise InvalidValue("failure_prob", self.failure_prob, rule=rule)
         if self.max_labels is not None:
             raise InvalidValue("max_labels", self.max_labels, rule="None with a failure_prob")
 

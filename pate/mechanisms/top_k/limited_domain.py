@@ -16,7 +16,7 @@ from pate.mechanisms.noise.maxima import gumbel_argmax
 from pate.mechanisms.parameters import POSITIVE, PROBABILITY
 from pate.mechanisms.top_k.mechanism import Distribution, PureTopK, TopKMechanism
 from pate.mechanisms.top_k.pick_distributions import peel_distribution, relabel_outcomes
-from pate.validation import require, require_count
+from pate.validation import InvalidValue, require_count
 
 # The height of the bottom is raised by this factor, so that rounding never lowers it below what the proof needs.
 _ROUNDING_UP = 1 + 2.0**-50
@@ -55,8 +55,9 @@ class DomainTopK(TopKMechanism):
         checked = super()._checked(counts, num_axes)
         num_counts = checked.shape[-1]
         largest_domain = num_counts - self._min_outside
-        rule = f"at most {largest_domain} of {num_counts} counts"
-        require(self.domain_size <= largest_domain, "domain_size", self.domain_size, rule)
+        if self.domain_size > largest_domain:
+            rule = f"at most {largest_domain} of {num_counts} counts"
+            raise InvalidValue("domain_size", self.domain_size, rule=rule)
         return checked
 
 

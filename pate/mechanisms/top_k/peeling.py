@@ -24,7 +24,7 @@ from pate.mechanisms.top_k.pick_distributions import (
     relabel_outcomes,
     utilities_of,
 )
-from pate.validation import require, require_generator
+from pate.validation import InvalidValue, require_generator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +127,9 @@ class SubsetPeeling(Parameters):
         candidate_masks = np.broadcast_to(np.asarray(part, dtype=np.bool_), histograms.shape)
         pick_counts = np.broadcast_to(np.asarray(size, dtype=np.int64), histograms.shape[:1])
         is_possible = (pick_counts >= 0) & (pick_counts <= candidate_masks.sum(axis=1))
-        rule = "0..the number of indices in the subset"
-        require(bool(is_possible.all()), "size", pick_counts[~is_possible][:1], rule)
+        if not is_possible.all():
+            rule = "0..the number of indices in the subset"
+            raise InvalidValue("size", pick_counts[~is_possible][:1], rule=rule)
         picked = self.draw(
             histograms, candidate_masks=candidate_masks, pick_counts=pick_counts, rng=rng
         )
