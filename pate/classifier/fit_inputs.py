@@ -201,8 +201,9 @@ class InputReader:
             is_estimator = not isinstance(estimator, type) and all(
                 hasattr(estimator, method) for method in _ESTIMATOR_METHODS
             )
-            rule = "a scikit-learn estimator, such as LogisticRegression()"
-            require(is_estimator, name, estimator, rule)
+            if not is_estimator:
+                rule = "a scikit-learn estimator, such as LogisticRegression()"
+                raise InvalidValue(name, estimator, rule=rule)
 
     def _require_classifiers(self) -> None:
         """Raises `InvalidValue` if `teacher` or `student` is a regressor, which predicts no class."""

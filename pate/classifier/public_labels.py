@@ -35,8 +35,9 @@ def read_public_labels(
         rule = "None without classes=[…]: an error about a class that no private record has would reveal that"
         raise InvalidValue("y_public", "given", rule=rule)
     labels = read_labels("y_public", y_public, task)
-    rule = f"labels of 1 to {num_public} samples, the first of X_public"
-    require(1 <= len(labels) <= num_public, "len(y_public)", len(labels), rule)
+    if not 1 <= len(labels) <= num_public:
+        rule = f"labels of 1 to {num_public} samples, the first of X_public"
+        raise InvalidValue("len(y_public)", len(labels), rule=rule)
     return labels
 
 

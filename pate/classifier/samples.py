@@ -178,8 +178,9 @@ def _group_names(name: str, groups: Any, *, num_rows: int) -> NDArray[Any]:
             raise InvalidValue(f"{name}.dtype", group_names.dtype, rule=rule)
         # A list may hold integers, which numpy rounds if the list also holds a float.
         group_names = np.array(groups, dtype=object)
-    rule = f"({num_rows},), one group for each record"
-    require(group_names.shape == (num_rows,), f"{name}.shape", group_names.shape, rule)
+    if group_names.shape != (num_rows,):
+        rule = f"({num_rows},), one group for each record"
+        raise InvalidValue(f"{name}.shape", group_names.shape, rule=rule)
     return group_names
 
 

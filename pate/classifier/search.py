@@ -210,8 +210,9 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         candidates = list(ParameterGrid(self.param_grid))
         require(len(candidates) > 1, "param_grid", len(candidates), "two or more settings")
         adjacency = Adjacency.parse(self.estimator.adjacency)
-        rule = "replace_one, under which one group is replaced"
-        require(adjacency is Adjacency.REPLACE_ONE, "adjacency", adjacency, rule)
+        if adjacency is not Adjacency.REPLACE_ONE:
+            rule = "replace_one, under which one group is replaced"
+            raise InvalidValue("adjacency", adjacency, rule=rule)
         streams = (
             RandomStreams.from_secret()
             if self.random_state is None

@@ -193,8 +193,9 @@ class Arrays:
             names = names_in_files[0]
         else:
             names = tuple(f"label_{number}" for number in range(num_labels))
-        rule = f"{num_labels} names, one for each column of labels"
-        require(len(names) == num_labels, "data.labels", len(names), rule)
+        if len(names) != num_labels:
+            rule = f"{num_labels} names, one for each column of labels"
+            raise InvalidValue("data.labels", len(names), rule=rule)
         num_lists = len(set(names_in_files))
         require(num_lists < 2, "label_names", num_lists, "the same in every file")
         return names
@@ -282,8 +283,9 @@ def _split(name: str, split_number: int, arrays: Mapping[str, NDArray[Any]]) -> 
     _require_bits(f"{name}.labels", bits=labels)
     for column in ("ids", "groups", "budgets"):
         length = len(arrays.get(column, inputs))
-        length_rule = f"{len(inputs)}, one for each record"
-        require(length == len(inputs), f"len({name}.{column})", length, length_rule)
+        if length != len(inputs):
+            rule = f"{len(inputs)}, one for each record"
+            raise InvalidValue(f"len({name}.{column})", length, rule=rule)
     rows = np.arange(len(inputs), dtype=np.int64)
     ids = rows | (split_number << 48)
     if "ids" in arrays:
@@ -325,8 +327,9 @@ def _known_mask(name: str, array: NDArray[Any], labels_shape: tuple[int, ...]) -
     Raises:
         InvalidValue: the array has another shape, or an entry that is neither 0 nor 1.
     """
-    rule = f"{list(labels_shape)}, as labels"
-    require(array.shape == labels_shape, f"{name}.known", array.shape, rule)
+    if array.shape != labels_shape:
+        rule = f"{list(labels_shape)}, as labels"
+        raise InvalidValue(f"{name}.known", array.shape, rule=rule)
     _require_bits(f"{name}.known", bits=array)
     return array.astype(np.bool_, copy=False)
 

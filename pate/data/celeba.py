@@ -4,9 +4,11 @@ Copies differ. The authors give lists as text, others pass them on as CSV; folde
 photographs are missing. The reader takes all of these forms, and refuses what could put one photograph into two splits.
 """
 
+from __future__ import annotations
+
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from pate.data.celeba_lists import (
     ATTRIBUTE_LIST,
     IDENTITY_LIST,
     SPLIT_LIST,
+    Attributes,
     find_list,
     read_attributes,
     read_numbers,
@@ -45,6 +48,26 @@ _ONE_PHOTOGRAPH = PrivacyUnit("one photograph")
 # The version of the decoding, which is part of the cache's name. It changes whenever other pixels are decoded.
 _VERSION = 2
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
+class _Lists:
+    """The lists of a copy, and the photographs that they name.
+
+    Attributes:
+        folder: the folder of the lists.
+        attributes: the attribute list.
+        identities: the number of the person on each listed photograph, int64 `[num_listed]`; None if no valid list has
+            them, and no group is a person.
+        photographs: the files of the listed photographs.
+        rows_of_split: the photographs of each split that are read, as row numbers in the attribute list.
+    """
+
+    folder: Path
+    attributes: Attributes
+    identities: IntArray | None
+    photographs: PhotographFiles
+    rows_of_split: Mapping[str, IntArray]
 
 
 @dataclass(frozen=True)
@@ -103,76 +126,102 @@ class CelebA:
             InvalidValue: a required list or photograph is missing or damaged.
             OSError: the disk is full. Photographs that were already decoded stay in the cache.
         """
-        folder = self._folder()
+        lists = self._read_lists(self._folder())
+        splits = self._read_splits(lists, stage=stage)
+        private, public, test = splits["private"], splits["public"], splits["test"]
+        form = None
+        if self.crop is None:
+            # `ImageForm` cannot describe a square of a given side.
+            form = ImageForm(channels=3, height=self.image_size, width=self.image_size, fit="crop")
+        file_names = np.array(lists.attributes.file_names)
+        private_rows = lists.rows_of_split["private"]
+        identities = lists.identities
+        return Dataset(
+            name="celeba",
+            real=not (lists.folder / MARKER).exists(),
+            kind="images",
+            label_names=lists.attributes.label_names,
+            private=private,
+            public=public,
+            test=test,
+            preprocessing=form,
+            public_ids=file_names[lists.rows_of_split["public"]],
+            notes=tuple(
+                remarks_on_copies(private_split=private, public_split=public, test_split=test)
+            ),
+            owners=owner_names(
+                names_of_records=file_names[private_rows],
+                names_of_owners=None if identities is None else identities[private_rows],
+            ),
+            group_unit=_ONE_PERSON if self.partition_by_identity else _ONE_PHOTOGRAPH,
+        )
+
+    def _read_lists(self, folder: Path) -> _Lists:
+        """Reads the lists in a folder, and finds the photographs that they name.
+
+        Raises:
+            InvalidValue: a required list is missing or damaged, or there are gaps and the field `missing` is "error".
+        """
         attributes = read_attributes(folder)
         num_listed = len(attributes.file_names)
         if attributes.num_announced != num_listed:
             rule = f"{num_listed}, the rows that follow"
             self._report_gap(f"{ATTRIBUTE_LIST} line 1", value=attributes.num_announced, rule=rule)
         split_codes = self._split_codes(folder, file_names=attributes.file_names)
-        record_ids = np.arange(1, num_listed + 1)
         identities = self._identities(folder, file_names=attributes.file_names)
-        group_ids = record_ids
-        if self.partition_by_identity and identities is not None:
-            group_ids = identities
         photographs = PhotographFiles.find(folder, listed_names=attributes.file_names)
-        rows_of_split = {
-            split: self._rows(
-                split_name=split, is_listed=split_codes == code, has_file=photographs.stamps > 0
-            )
-            for split, code in _CODE_OF_SPLIT.items()
-        }
+        return _Lists(
+            folder=folder,
+            attributes=attributes,
+            identities=identities,
+            photographs=photographs,
+            rows_of_split={
+                split: self._rows(
+                    split_name=split,
+                    is_listed=split_codes == code,
+                    has_file=photographs.file_exists,
+                )
+                for split, code in _CODE_OF_SPLIT.items()
+            },
+        )
+
+    def _read_splits(self, lists: _Lists, *, stage: StageOpener) -> dict[str, Split]:
+        """Decodes the photographs that the cache lacks, and returns the records of each split, by its name.
+
+        `stage` opens the stage that reports progress.
+        """
+        file_names = lists.attributes.file_names
+        record_ids = np.arange(1, len(file_names) + 1)
+        group_ids = record_ids
+        if self.partition_by_identity and lists.identities is not None:
+            group_ids = lists.identities
 
         def decode(row_numbers: IntArray) -> NDArray[np.uint8]:
             return decode_images(
-                image_paths=photographs.paths(row_numbers),
+                image_paths=lists.photographs.paths(row_numbers),
                 image_size=self.image_size,
                 crop_pixels=self.crop,
             )
 
-        levels = cached_pixels(
-            folder=self._cache_folder(folder, file_names=attributes.file_names),
-            shape=(num_listed, 3, self.image_size, self.image_size),
-            image_numbers=np.sort(np.concatenate([*rows_of_split.values()])),
-            stamps=photographs.stamps,
+        pixels = cached_pixels(
+            folder=self._cache_folder(lists.folder, file_names=file_names),
+            shape=(len(file_names), 3, self.image_size, self.image_size),
+            image_numbers=np.sort(np.concatenate([*lists.rows_of_split.values()])),
+            stamps=lists.photographs.stamps,
             decode=decode,
             stage_name="decoding photographs",
             stage=stage,
         )
-        private, public, test = (
-            Split.from_pictures(
-                all_pictures=levels,
-                row_numbers=rows,
-                labels=attributes.labels,
+        return {
+            split: Split.from_pictures(
+                all_pictures=pixels,
+                row_numbers=row_numbers,
+                labels=lists.attributes.labels,
                 record_ids=record_ids,
                 group_ids=group_ids,
             )
-            for rows in rows_of_split.values()
-        )
-        form = None
-        if self.crop is None:
-            form = ImageForm(channels=3, height=self.image_size, width=self.image_size, fit="crop")
-        private_rows = rows_of_split["private"]
-        files = np.array(attributes.file_names)
-        return Dataset(
-            name="celeba",
-            real=not (folder / MARKER).exists(),
-            kind="images",
-            label_names=attributes.label_names,
-            private=private,
-            public=public,
-            test=test,
-            preprocessing=form,
-            public_ids=files[rows_of_split["public"]],
-            notes=tuple(
-                remarks_on_copies(private_split=private, public_split=public, test_split=test)
-            ),
-            owners=owner_names(
-                names_of_records=files[private_rows],
-                names_of_owners=None if identities is None else identities[private_rows],
-            ),
-            group_unit=_ONE_PERSON if self.partition_by_identity else _ONE_PHOTOGRAPH,
-        )
+            for split, row_numbers in lists.rows_of_split.items()
+        }
 
     def _split_codes(self, folder: Path, file_names: Sequence[str]) -> IntArray:
         """Returns the official split of each photograph, int64 `[len(file_names)]`.
@@ -218,12 +267,13 @@ class CelebA:
             InvalidValue: `partition_by_identity` is true, and the list of persons is missing or invalid.
         """
         has_list = find_list(folder, list_name=IDENTITY_LIST) is not None
-        if not has_list and self.partition_by_identity:
+        if self.partition_by_identity and not has_list:
             rule = f"{IDENTITY_LIST}.txt or {IDENTITY_LIST}.csv in it, or data.partition_by_identity=false"
             raise InvalidValue("data.root", self.root, rule=rule)
         try:
             return read_numbers(folder, list_name=IDENTITY_LIST, file_names=file_names).numbers
         except InvalidValue:
+            # The list is missing or invalid, which matters only if persons are protected.
             if self.partition_by_identity:
                 raise
             return None
@@ -273,5 +323,6 @@ class CelebA:
         if self.missing == "error":
             rule = f"{rule}; data.missing=skip goes on with what is there"
             raise InvalidValue(name, value, rule=rule)
-        line = InvalidValue(name, value, rule=rule)
-        _log.warning("%s; going on with what is there (data.missing=error refuses)", line)
+        # The warning has the words of the error.
+        error = InvalidValue(name, value, rule=rule)
+        _log.warning("%s; going on with what is there (data.missing=error refuses)", error)

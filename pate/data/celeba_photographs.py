@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from pate.array_types import IntArray
+from pate.array_types import BoolArray, IntArray
 from pate.data.pictures import UNREADABLE, read_picture
 from pate.files.paths import file_identity
 from pate.validation import InvalidValue
@@ -68,6 +68,11 @@ class PhotographFiles:
             _refuse_repeated_file(file_names, versions=versions)
         stamps = [versions[name].stamp if name in versions else 0 for name in file_names]
         return cls(folder=folder, file_names=file_names, stamps=np.array(stamps, dtype=np.int64))
+
+    @property
+    def file_exists(self) -> BoolArray:
+        """Whether the file of each photograph exists, bool `[num_photographs]`."""
+        return np.asarray(self.stamps > 0)
 
     def paths(self, row_numbers: IntArray) -> list[Path]:
         """Returns the paths of the photographs with the given row numbers in the attribute list, from 0."""
@@ -161,7 +166,7 @@ def decode_images(
     images = np.empty((len(image_paths), 3, image_size, image_size), dtype=np.uint8)
     damaged: dict[Path, InvalidValue] = {}
 
-    def decode_images(first_index: int) -> None:
+    def decode_from(first_index: int) -> None:
         """Decodes the images from number `first_index` on, `_IMAGES_PER_TASK` of them, into their rows of `images`.
 
         Errors of damaged images are collected in `damaged`.
@@ -175,7 +180,7 @@ def decode_images(
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding releases Python's global lock
         # `list` waits for all images, and raises the error of a task that failed.
-        list(pool.map(decode_images, range(0, len(image_paths), _IMAGES_PER_TASK)))
+        list(pool.map(decode_from, range(0, len(image_paths), _IMAGES_PER_TASK)))
     if damaged:
         first_path, *other_paths = sorted(damaged)
         names = ", ".join([str(first_path), *(path.name for path in other_paths)])

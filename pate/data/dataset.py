@@ -110,8 +110,9 @@ class Dataset:
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
-        rule = "True, or False for synthetic data"
-        require(isinstance(self.real, bool), "real", type(self.real).__name__, rule)
+        if not isinstance(self.real, bool):
+            rule = "True, or False for synthetic data"
+            raise InvalidValue("real", type(self.real).__name__, rule=rule)
         require_choice("kind", self.kind, tuple(_RANK_OF_KIND))
         self._require_label_names()
         for split_name, split in self._splits():
@@ -237,16 +238,17 @@ class Dataset:
         require(len(split) > 0, f"len({split_name})", len(split), "at least one record")
         rank = _RANK_OF_KIND[self.kind]
         input_rank = split.inputs.ndim
-        rank_rule = f"{rank} for {self.kind}"
-        require(input_rank == rank, f"{split_name}.inputs.ndim", input_rank, rank_rule)
+        if input_rank != rank:
+            rule = f"{rank} for {self.kind}"
+            raise InvalidValue(f"{split_name}.inputs.ndim", input_rank, rule=rule)
         shape = split.inputs.shape[1:]
-        shape_rule = f"{self.input_shape} as in the private split"
-        require(shape == self.input_shape, f"{split_name}.inputs.shape[1:]", shape, shape_rule)
+        if shape != self.input_shape:
+            rule = f"{self.input_shape} as in the private split"
+            raise InvalidValue(f"{split_name}.inputs.shape[1:]", shape, rule=rule)
         num_labels = split.labels.shape[1]
-        labels_rule = f"{self.num_labels} label names"
-        require(
-            num_labels == self.num_labels, f"{split_name}.labels.shape[1]", num_labels, labels_rule
-        )
+        if num_labels != self.num_labels:
+            rule = f"{self.num_labels} label names"
+            raise InvalidValue(f"{split_name}.labels.shape[1]", num_labels, rule=rule)
         order = np.argsort(split.record_ids, kind="stable")
         repeated = np.flatnonzero(np.diff(split.record_ids[order]) == 0)
         if len(repeated) > 0:

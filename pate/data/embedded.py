@@ -15,7 +15,7 @@ from pate.data.table.schema import TableSchema
 from pate.data.table.text_column import TextColumn
 from pate.data.texts.vectors import TextReader
 from pate.progress import StageOpener, unwatched
-from pate.validation import require, require_count
+from pate.validation import InvalidValue, require_count
 
 ARCHIVE = Path(__file__).parent / "wordnet" / "wordnet40.npz"
 """The records of WordNet-40, which `scripts/build_wordnet.py` wrote."""
@@ -75,10 +75,12 @@ class DigitsGrid:
             require_count(name, getattr(self, name))
         require_count("pool_size", self.pool_size, minimum=_NUM_CELLS)
         require_count("seed", self.seed, minimum=0)
-        size_rule = f"at most {_NUM_PRIVATE_DIGITS}, the number of private base digits"
-        require(self.pool_size <= _NUM_PRIVATE_DIGITS, "pool_size", self.pool_size, size_rule)
-        number_rule = f"at least {self.num_pools}, one composite for each pool of base digits"
-        require(self.num_private >= self.num_pools, "num_private", self.num_private, number_rule)
+        if self.pool_size > _NUM_PRIVATE_DIGITS:
+            rule = f"at most {_NUM_PRIVATE_DIGITS}, the number of private base digits"
+            raise InvalidValue("pool_size", self.pool_size, rule=rule)
+        if self.num_private < self.num_pools:
+            rule = f"at least {self.num_pools}, one composite for each pool of base digits"
+            raise InvalidValue("num_private", self.num_private, rule=rule)
 
     @property
     def num_pools(self) -> int:

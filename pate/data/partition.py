@@ -81,8 +81,9 @@ class Partition:
         require_generator(rng)
         ids = require_array("group_ids", group_ids, dtype_kinds="iu")
         groups, group_of = np.unique(ids, return_inverse=True)  # [G], [num_private]
-        rule = f"at most {len(groups)}, the number of private groups"
-        require(num_teachers <= len(groups), "num_teachers", num_teachers, rule)
+        if num_teachers > len(groups):
+            rule = f"at most {len(groups)}, the number of private groups"
+            raise InvalidValue("num_teachers", num_teachers, rule=rule)
         teacher_of_group = rng.permutation(np.arange(len(groups), dtype=np.int64) % num_teachers)
         return cls(teacher_of=teacher_of_group[group_of], num_teachers=num_teachers)
 
@@ -103,8 +104,9 @@ class Partition:
             InvalidValue: a record or a group has two teachers, a record has no teacher, or a teacher has no record.
         """
         num_records = len(self.teacher_of)
-        rule = f"{len(split)}, one teacher a record"
-        require(num_records == len(split), "len(teacher_of)", num_records, rule)
+        if num_records != len(split):
+            rule = f"{len(split)}, one teacher a record"
+            raise InvalidValue("len(teacher_of)", num_records, rule=rule)
         self._require_one_teacher(id_kind="record", ids=split.record_ids)
         self._require_one_teacher(id_kind="group", ids=split.group_ids)
         sizes = self.sizes()

@@ -13,7 +13,7 @@ from pate.array_types import Float32Array
 from pate.data.dataset import ONE_GROUP, Dataset
 from pate.data.preprocessing import Preprocessing
 from pate.data.split import Split
-from pate.validation import require
+from pate.validation import InvalidValue
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
@@ -54,8 +54,9 @@ class PrivateRecords:
         """
         private_shape = self.records.inputs.shape[1:]
         query_shape = inputs.shape[1:]
-        rule = f"{private_shape} as in data.private"
-        require(query_shape == private_shape, "queries.inputs.shape[1:]", query_shape, rule)
+        if query_shape != private_shape:
+            rule = f"{private_shape} as in data.private"
+            raise InvalidValue("queries.inputs.shape[1:]", query_shape, rule=rule)
         largest_id = max(int(self.records.record_ids.max()), int(self.records.group_ids.max()))
         return Dataset(
             name=self.name,

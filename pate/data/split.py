@@ -184,15 +184,17 @@ class Split:
             raise InvalidValue(name, type(array).__name__, rule=rule)
         require(array.dtype == dtype, f"{name}.dtype", array.dtype, dtype)
         require(array.ndim in ranks, f"{name}.ndim", array.ndim, " or ".join(map(str, ranks)))
-        rows_rule = f"{len(self)}, one row for each input"
-        require(len(array) == len(self), f"len({name})", len(array), rows_rule)
+        if len(array) != len(self):
+            rule = f"{len(self)}, one row for each input"
+            raise InvalidValue(f"len({name})", len(array), rule=rule)
         has_values = 0 not in array.shape[1:]
         require(has_values, f"{name}.shape", array.shape, "at least one value per record")
 
     def _require_known(self, known: BoolArray) -> None:
         """Raises `InvalidValue` unless `known` has the shape of the labels, and every unknown label is False."""
         self._require_form(name="known", dtype="bool", ranks=(2,))
-        rule = f"{self.labels.shape}, one for each label of each record"
-        require(known.shape == self.labels.shape, "known.shape", known.shape, rule)
+        if known.shape != self.labels.shape:
+            rule = f"{self.labels.shape}, one for each label of each record"
+            raise InvalidValue("known.shape", known.shape, rule=rule)
         num_wrong = np.count_nonzero(self.labels & ~known)
         require(num_wrong == 0, "labels", f"{num_wrong} True", "False where a label is not known")

@@ -127,7 +127,7 @@ class ReleaseSummary:
             raise InvalidValue("release.answer_rate", self.answer_rate, rule=rule)
 
     @property
-    def hits(self) -> str:
+    def hits_in_words(self) -> str:
         """The number of hits in one line, if the mechanism is charged by hits; otherwise empty."""
         if self.num_hits is None:
             return ""
@@ -278,7 +278,7 @@ class Report:
         return self.left_out.get(model, "") if self.models[model] is None else ""
 
     @property
-    def private_count(self) -> str:
+    def private_records_in_words(self) -> str:
         """The numbers of private records and of their groups, as a phrase."""
         records = f"{self.data.num_private:,} private records"
         groups = self.data.num_groups

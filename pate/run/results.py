@@ -3,7 +3,6 @@
 All results may depend on private records, so only the owner may see them. `report_files.py` writes the published files.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,7 +39,7 @@ from pate.votes.source import CountableVotes, VoteSource
 # The packages whose versions a report lists.
 _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
 # The price so far is computed after at most this many queries, for the curve of epsilon.
-_NUM_PRICED = 24
+_MAX_PRICED_POINTS = 24
 # The accountants that may stand behind the figure of the automatic accountant, by name.
 _ACCOUNTANTS = {
     accountant.name: accountant
@@ -152,7 +151,7 @@ class Results:
                 baseline_scores=baselines,
                 num_answered=self.release.num_answered,
                 remedies=remedies_of(self.priced.aggregator, teacher=self.teacher, dataset=data),
-                better_model_remark=self._better_method(),
+                better_model_remark=self._centered_votes_remark(),
                 ceiling_records=self.sampled.get("all_records_model", "all private records"),
             ),
             intervals=intervals,
@@ -170,42 +169,6 @@ class Results:
                 name: mean_of_defined(metrics["auroc"])
                 for name, metrics in self._metrics_by_label.items()
             },
-        )
-
-    def _teacher_summary(self) -> TeacherSummary:
-        """Returns the number of teachers, their mean number of records, and their mean accuracy on the queries.
-
-        The accuracy is None if it cannot be computed (`accuracies`).
-        """
-        num_teachers = self.priced.shape.num_teachers
-        mean_accuracy = None
-        if len(self.accuracies):
-            mean_accuracy = float(self.accuracies.mean())
-        return TeacherSummary(
-            num_teachers=num_teachers,
-            mean_accuracy=mean_accuracy,
-            records_per_teacher=len(self.dataset.private) / num_teachers,
-        )
-
-    def _data_dependent_epsilon(self, epsilon_on_votes: EpsilonOnVotes) -> DataDependentEpsilon:
-        """Returns the privacy cost of the release on the votes that it was drawn from, which is no guarantee.
-
-        Raises `UnknownCost` if the votes are no bits, or if no theorem bounds the cost.
-        """
-        if not isinstance(self.votes, CountableVotes):
-            raise UnknownCost(
-                "votes",
-                rule="a bit for each label, which the theorems are about; these are numbers",
-            )
-        counts = self.votes.counts()
-        if self.priced.aggregator.counts_abstention_as_half:
-            counts = counts + self.votes.num_abstaining() // 2
-        return epsilon_on_votes(
-            aggregator=self.priced.aggregator,
-            counts=counts,
-            shape=self.priced.shape,
-            target_delta=self.charge.budget.delta,
-            answered=self.release.answered,
         )
 
     def picture_arrays(self, report: Report) -> PictureArrays:
@@ -245,7 +208,7 @@ class Results:
 
     @cached_property
     def accuracies(self) -> FloatArray:
-        """Returns the accuracy of each teacher on the queries, `[num_teachers]`.
+        """The accuracy of each teacher on the queries, `[num_teachers]`.
 
         The array is empty if the votes are not yes or no for each label, or if the queries have no true labels.
         """
@@ -253,9 +216,45 @@ class Results:
             return np.empty(0)
         return self.votes.accuracies(self.queries.labels, self.queries.known)
 
+    def _teacher_summary(self) -> TeacherSummary:
+        """Returns the number of teachers, their mean number of records, and their mean accuracy on the queries.
+
+        The accuracy is None if it cannot be computed (`accuracies`).
+        """
+        num_teachers = self.priced.shape.num_teachers
+        mean_accuracy = None
+        if len(self.accuracies):
+            mean_accuracy = float(self.accuracies.mean())
+        return TeacherSummary(
+            num_teachers=num_teachers,
+            mean_accuracy=mean_accuracy,
+            records_per_teacher=len(self.dataset.private) / num_teachers,
+        )
+
+    def _data_dependent_epsilon(self, epsilon_on_votes: EpsilonOnVotes) -> DataDependentEpsilon:
+        """Returns the privacy cost of the release on the votes that it was drawn from, which is no guarantee.
+
+        Raises `UnknownCost` if the votes are no bits, or if no theorem bounds the cost.
+        """
+        if not isinstance(self.votes, CountableVotes):
+            raise UnknownCost(
+                "votes",
+                rule="a bit for each label, which the theorems are about; these are numbers",
+            )
+        counts = self.votes.counts()
+        if self.priced.aggregator.counts_abstention_as_half:
+            counts = counts + self.votes.num_abstaining() // 2
+        return epsilon_on_votes(
+            aggregator=self.priced.aggregator,
+            counts=counts,
+            shape=self.priced.shape,
+            target_delta=self.charge.budget.delta,
+            answered=self.release.answered,
+        )
+
     @cached_property
     def _predictions(self) -> dict[str, Prediction]:
-        """Returns the predictions of all trained models and of the two constants for the test split, by model name.
+        """The predictions of all trained models and of the two constants for the test split, by model name.
 
         The constants are the prior and the best constant, which predict the same for all records.
         """
@@ -275,7 +274,7 @@ class Results:
 
     @cached_property
     def _metrics_by_label(self) -> dict[str, dict[str, FloatArray]]:
-        """Returns the metrics of each model on each label of the test split.
+        """The metrics of each model on each label of the test split.
 
         The keys are the model's name and then the metric's name (`per_label_metrics`); values are `[num_labels]`.
         """
@@ -290,7 +289,7 @@ class Results:
             for name, prediction in self._predictions.items()
         }
 
-    def _better_method(self) -> str:
+    def _centered_votes_remark(self) -> str:
         """Returns a sentence that recommends centered votes of all private groups, or "".
 
         They are recommended if the price and the number of groups show that they do far better on data of this size.
@@ -322,16 +321,18 @@ class Results:
         num_queries = self.release.num_queries
         if aggregator.pays_in_advance:
             return np.full(num_queries, total)
-        num_points = min(_NUM_PRICED, num_queries)
-        points = np.unique(np.linspace(1, num_queries, num_points).round().astype(int))
+        num_points = min(_MAX_PRICED_POINTS, num_queries)
+        query_counts = np.unique(np.linspace(1, num_queries, num_points).round().astype(int))
         accountant = _ACCOUNTANTS.get(self.priced.won_by or "", self.charge.budget.accountant)
         budget = replace(self.charge.budget, accountant=accountant)
         shapes = [
-            replace(self.priced.shape, num_queries=num_priced) for num_priced in points.tolist()
+            replace(self.priced.shape, num_queries=num_priced)
+            for num_priced in query_counts.tolist()
         ]
         values = [budget.epsilon_of(aggregator.event(shape)) for shape in shapes]
-        values[-1] = max(values[-1], total) if math.isfinite(total) else total
-        next_points = np.searchsorted(points, np.arange(1, num_queries + 1))
+        # The curve ends no lower than the price of the report, which may be larger, as that of a whole tuning is.
+        values[-1] = max(values[-1], total)
+        next_points = np.searchsorted(query_counts, np.arange(1, num_queries + 1))
         return np.array(values)[next_points]
 
 

@@ -14,7 +14,7 @@ from pate.data.table.arrow import codes_among, import_pyarrow, is_missing
 from pate.data.table.cells import as_texts
 from pate.data.table.column import MISSING, Column, Encoded
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_words
-from pate.validation import require
+from pate.validation import InvalidValue, require
 
 OTHER = "other"
 """The word in the name of the feature for all words that are no category."""
@@ -112,8 +112,9 @@ class CategoryColumn(Column):
         are_words = isinstance(categories, list) and all(
             isinstance(category, str) for category in categories
         )
-        rule = "a list of words, numbers among them in quotes"
-        require(are_words, f"{name}.categories", categories, rule)
+        if not are_words:
+            rule = "a list of words, numbers among them in quotes"
+            raise InvalidValue(f"{name}.categories", categories, rule=rule)
         return cls(name, missing=schema_entry["missing"], categories=tuple(categories))
 
 

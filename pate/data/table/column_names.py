@@ -108,11 +108,12 @@ def as_column_names(setting: str, values: Any) -> tuple[str, ...]:
     """
     words = [as_name(value) for value in values] if isinstance(values, (list, tuple)) else []
     are_names = isinstance(values, (list, tuple)) and all(isinstance(word, str) for word in words)
-    rule = (
-        f"a list of columns, each once: '{setting}=[NAME,NAME]'; other numbers that are names "
-        'stand in quotes: "1e3"'
-    )
-    require(are_names and len(set(words)) == len(words), setting, values, rule)
+    if not (are_names and len(set(words)) == len(words)):
+        rule = (
+            f"a list of columns, each once: '{setting}=[NAME,NAME]'; other numbers that are names "
+            'stand in quotes: "1e3"'
+        )
+        raise InvalidValue(setting, values, rule=rule)
     return tuple(map(column_name, words))
 
 

@@ -15,7 +15,7 @@ from pate.data.table.dates import ORDERS, days_as_text, days_of
 from pate.data.table.number_column import NumberColumn
 from pate.data.table.placeholder_dates import placeholder_dates
 from pate.data.table.spelling import USUAL, CellSpelling
-from pate.validation import require
+from pate.validation import InvalidValue, require
 
 _EXAMPLES = {None: "2025-01-31", "dmy": "31.01.2025", "mdy": "01/31/2025", "ymd": "25-01-31"}
 
@@ -86,8 +86,9 @@ class DateColumn(NumberColumn):
         is_order = order is None or order in ORDERS
         require(is_order, f"{name}.order", order, f"one of {', '.join(ORDERS)}")
         absent = schema_entry.get("absent", [])
-        rule = "a list of dates such as 2025-01-31"
-        require(isinstance(absent, list), f"{name}.absent", absent, rule)
+        if not isinstance(absent, list):
+            rule = "a list of dates such as 2025-01-31"
+            raise InvalidValue(f"{name}.absent", absent, rule=rule)
         words = tuple(map(str, absent))
         for word in words:
             days_of(date_text=word)  # raises for what is no date

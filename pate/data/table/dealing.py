@@ -24,7 +24,7 @@ from pate.data.table.csv_table import read_head
 from pate.data.table.people import People
 from pate.data.table.table_file import TableFile
 from pate.files.atomic import atomic_write
-from pate.validation import InvalidValue, require, require_count
+from pate.validation import InvalidValue, require_count
 
 # A group with at least this share of all rows is remarked on.
 _LARGE_SHARE = 0.2
@@ -81,8 +81,9 @@ class Dealing:
         """
         paths = {split: folder / f"{split}{self.table_file.ending}" for split in SPLITS}
         for part_file in paths.values():
-            rule = "a folder without such a file, which is kept as it is"
-            require(not part_file.exists(), "output", part_file, rule)
+            if part_file.exists():
+                rule = "a folder without such a file, which is kept as it is"
+                raise InvalidValue("output", part_file, rule=rule)
         part_of_row = self.part_of_row()
         # Lists of words stay lists, so that they are read as in the original file.
         table_file = replace(self.table_file, whole_lists=tuple(self.table_file.names))
@@ -131,8 +132,9 @@ class Dealing:
         num_public = max(round(self.public_share * num_groups), 1)
         num_test = max(round(self.test_share * num_groups), 1)
         num_private = num_groups - num_public - num_test
-        rule = f"more than {num_groups} groups of rows"
-        require(num_private > 0, "split", self._shares, rule)
+        if num_private <= 0:
+            rule = f"more than {num_groups} groups of rows"
+            raise InvalidValue("split", self._shares, rule=rule)
         parts = [SPLITS.index("public"), SPLITS.index("test"), SPLITS.index("private")]
         part_of_position = np.repeat(parts, [num_public, num_test, num_private])
         shuffled_groups = np.random.default_rng(self.seed).permutation(num_groups)

@@ -18,7 +18,7 @@ from pate.data.table.labels import LABEL_HINT, Labels, Truths, naming_rule
 from pate.data.table.spelling import canonical_word
 from pate.data.table.table_file import TableFile
 from pate.data.table.uncertain import UncertainLabels, label_word
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 
 
 def labels_with_columns(
@@ -54,11 +54,15 @@ def labels_with_columns(
     for name, words in words_of.items():
         if yes in words:
             other_words = words - {yes}
-            rule = f"{word_for_yes} and one other word in {name}, it has {len(other_words)} others"
-            require(len(other_words) < 2, "data.true", word_for_yes, rule)
+            if len(other_words) >= 2:
+                rule = (
+                    f"{word_for_yes} and one other word in {name}, it has {len(other_words)} others"
+                )
+                raise InvalidValue("data.true", word_for_yes, rule=rule)
             truths[name] = Truths(no=next(iter(other_words), None), yes=yes)
-    rule = "a word of some label's column, and none has it"
-    require(len(truths) > 0, "data.true", word_for_yes, rule)
+    if len(truths) <= 0:
+        rule = "a word of some label's column, and none has it"
+        raise InvalidValue("data.true", word_for_yes, rule=rule)
     return Labels(label_names, truths=truths, uncertain_labels=uncertain_labels)
 
 
@@ -139,8 +143,9 @@ def _column_naming(
                 continue
             if column_labels and column_labels <= names:
                 columns.append(column)
-    rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
-    require(len(columns) == 1, "data.labels", f"[{','.join(label_names)}]", rule)
+    if len(columns) != 1:
+        rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
+        raise InvalidValue("data.labels", f"[{','.join(label_names)}]", rule=rule)
     return columns[0]
 
 

@@ -44,7 +44,7 @@ _ROLES = ("labels", "group", "id", "budget", "split", "drop")
 # The settings that are lists of columns, those that are paths, and those that are one name or word.
 _LISTS = ("labels", "drop", "category", "text")
 _PATHS = (*SPLITS, "path", "schema")
-_WORDS = ("split", "budget", "id", "true", "label_separator")
+_SINGLE_NAMES = ("split", "budget", "id", "true", "label_separator")
 _FILES_RULE = (
     "data.private=, data.public= and data.test=, three files; or one for all, data.path=FILE "
     "data.split=COLUMN; pate-schema split=.1,.1 deals one file to three"
@@ -148,10 +148,10 @@ class Table(TextReader):
             normalize_field(self, name, as_words(getattr(self, name)))
         self.uncertain_labels.require(self.label_separator)
         self._normalize_group()
-        for name in _WORDS:
+        for name in _SINGLE_NAMES:
             normalize_field(self, name, as_name(getattr(self, name)))
-        for name in (*_PATHS, *_WORDS):
-            self._require_text(name)
+        for name in (*_PATHS, *_SINGLE_NAMES):
+            self._normalize_text(name)
         self._require_encodings()
         if self.true is not None and self.label_separator is not None:
             rule = "nothing beside data.label_separator, whose cells name labels"
@@ -165,19 +165,21 @@ class Table(TextReader):
         """
         paths = {split: getattr(self, split) for split in SPLITS}
         if self.path is not None:
-            is_only_file = not any(paths.values())
-            rule = f"data.split=COLUMN and no other file beside it: {_FILES_RULE}"
-            require(is_only_file and self.split is not None, "data.path", self.path, rule)
+            if any(paths.values()) or self.split is None:
+                rule = f"data.split=COLUMN and no other file beside it: {_FILES_RULE}"
+                raise InvalidValue("data.path", self.path, rule=rule)
         else:
             for split, path in paths.items():
-                is_whole_split = path is not None and self.split is None
-                require(is_whole_split, f"data.{split}", path, _FILES_RULE)
+                if path is None or self.split is not None:
+                    raise InvalidValue(f"data.{split}", path, rule=_FILES_RULE)
             require_files_apart({split: files_named(str(path)) for split, path in paths.items()})
         labels = self.labels or self.schema_settings.labels
         require(len(labels) > 0, "data.labels", list(labels), _LABELS_RULE)
 
     def completed(self) -> Self:
         """Returns the reader with settings from the schema's file in place of settings that are not set.
+
+        All reading goes by it: `load` and `private_records` call the reader that it returns.
 
         Only the schema's file is opened. If the file names a group, the group is adopted; set `group` to protect
         another unit.
@@ -327,8 +329,7 @@ class Table(TextReader):
     def _private_records(self) -> PrivateRecords:
         """Reads the private file and returns its records, for a reader that `completed` returned."""
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS_RULE)
-        budget_column = self.budget
-        require(budget_column is None, "data.budget", budget_column, TRAIN_ONLY_RULE)
+        require(self.budget is None, "data.budget", self.budget, TRAIN_ONLY_RULE)
         owners = self.columns_of("group")
         require(len(owners) < 2, "data.group", list(owners), TRAIN_ONLY_RULE)
         source = self._source
@@ -390,22 +391,21 @@ class Table(TextReader):
             group = owners if len(owners) > 1 else owners[0]
         normalize_field(self, "group", value=group)
         if not isinstance(group, tuple):
-            self._require_text("group")
+            self._normalize_text("group")
         elif self.budget is not None:
-            budget_column = self.budget
             rule = "one column in data.group beside it"
-            raise InvalidValue("data.budget", budget_column, rule=rule)
+            raise InvalidValue("data.budget", self.budget, rule=rule)
 
-    def _require_text(self, name: str) -> None:
-        """Raises `InvalidValue` unless the setting called `name` is None or a text that is not empty.
+    def _normalize_text(self, name: str) -> None:
+        """Checks the setting called `name`, and replaces the name of a column by the normalized name.
 
-        A setting that names a column gets the normalized name.
+        Raises `InvalidValue` unless the setting is None or a text that is not empty.
         """
         value = getattr(self, name)
         if value is None:
             return
-        is_text = isinstance(value, str) and value != ""
-        require(is_text, f"data.{name}", value, "a name")
+        if not isinstance(value, str) or value == "":
+            raise InvalidValue(f"data.{name}", value, rule="a name")
         if name in _ROLES:
             normalize_field(self, name, value=column_name(value))
 
@@ -430,9 +430,9 @@ class Table(TextReader):
         for role in (*_ROLES, "text"):
             for column in self.columns_of(role):
                 first_role = role_of.setdefault(column, role)
-                may_share = first_role == role or {first_role, role} == {"group", "id"}
-                rule = f"another column than data.{first_role}"
-                require(may_share, f"data.{role}", column, rule)
+                if first_role != role and {first_role, role} != {"group", "id"}:
+                    rule = f"another column than data.{first_role}"
+                    raise InvalidValue(f"data.{role}", column, rule=rule)
         repeated = [column for column in self.text if column in self.category]
         if repeated:
             raise InvalidValue("data.text", repeated[0], rule="another column than data.category")

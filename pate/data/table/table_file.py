@@ -25,7 +25,7 @@ from pate.data.table.source_file import BATCH_ROWS, Kind, SourceFile, setting_be
 from pate.data.table.spelling import USUAL, CellSpelling
 from pate.data.table.typed_table import common_schema, typed_batches
 from pate.files.paths import files_named, is_pattern
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 
 NumberedBatch = tuple[IntArray, Any]
 """The numbers `[n]` that rows have in their file, from 0, and a pyarrow table of these rows."""
@@ -83,8 +83,9 @@ class TableFile:
             SourceFile(path=path, name=self.setting, encoding=self.encoding)
             for path in files_named(self.path)
         )
-        rule = "a folder with a file in it, or a pattern that a file matches"
-        require(len(files) > 0, self.setting, self.path, rule)
+        if len(files) <= 0:
+            rule = "a folder with a file in it, or a pattern that a file matches"
+            raise InvalidValue(self.setting, self.path, rule=rule)
         if len(files) > 1 or files[0].path != self.path:
             for file in files:
                 kind = files[0].kind
