@@ -232,9 +232,6 @@ def _log_tails_of_product(num_releases_by_epsilon: Mapping[float, int]) -> _LogT
     """Returns the tails of the summed privacy loss of all releases, for falling thresholds.
 
     With several epsilons the losses are summed on a grid, and the first threshold is infinity.
-
-    Args:
-        num_releases_by_epsilon: the number of releases by their epsilon.
     """
     if len(num_releases_by_epsilon) == 1:
         [(epsilon, num_releases)] = num_releases_by_epsilon.items()

@@ -553,10 +553,6 @@ def _create_file(path: Path, settings_json: str) -> None:
 
     The file is written under a temporary name and then linked to `path`, so other processes never see half a file. If
     another process has created the file first, that file stays.
-
-    Args:
-        path: the file.
-        settings_json: the settings as JSON text.
     """
     partial_path = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
     try:

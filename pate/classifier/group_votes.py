@@ -265,9 +265,6 @@ class GroupVotesPlan(FitPlan):
         """Returns the private test records; a placeholder, one sample of zeros, if there are none.
 
         Without test records, no step of a fit reads the test set.
-
-        Args:
-            num_features: the number of features.
         """
         first_id = 2 * _SPLIT_ID_STEP
         test = self.held_out_records

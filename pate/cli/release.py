@@ -199,12 +199,7 @@ def plan_of(
 
 
 def _output_dir(config: DictConfig, deciding_settings: dict[str, Any]) -> Path:
-    """Returns the folder of a release: `output_dir`, or a folder named after the settings that affect the release.
-
-    Args:
-        config: the composed configuration.
-        deciding_settings: the settings that affect the release.
-    """
+    """Returns the folder of a release: `output_dir`, or a folder named after the settings that affect the release."""
     if config.output_dir:
         return Path(config.output_dir)
     name = str(config.aggregator._target_).rpartition(".")[2]

@@ -147,12 +147,7 @@ def _table(config: DictConfig, files_of_splits: Mapping[str, Path]) -> Table:
 
 
 def _settings_of(table_settings: Table, *, encoding: str) -> TableSettings:
-    """Returns the settings of a table that are stored in its schema's file.
-
-    Args:
-        table_settings: the table.
-        encoding: the encoding to store.
-    """
+    """Returns the settings of a table that are stored in its schema's file."""
     return TableSettings(
         labels=table_settings.labels,
         group=table_settings.group,

@@ -136,10 +136,6 @@ def _value(column_name: str, cell_text: str) -> Any:
     """Returns the value of a cell of comparison.csv in the type of its column; None for an empty cell that may be None.
 
     Raises `InvalidValue` for a text of another type.
-
-    Args:
-        column_name: the name of the column.
-        cell_text: the text of the cell.
     """
     column_type = _COLUMN_TYPES[column_name]
     types = get_args(column_type) or (column_type,)  # (float, NoneType) for `float | None`

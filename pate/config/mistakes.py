@@ -291,10 +291,6 @@ def _as_list(name: str, items: list[str]) -> str:
     """Returns a setting with a list as its value, in a form to paste into a shell.
 
     Numbers are quoted if the setting's values are names, such as names of columns.
-
-    Args:
-        name: the name of the setting.
-        items: the items of the list.
     """
     if NAME_SETTINGS.fullmatch(name) is None and all(map(_NUMERAL.fullmatch, items)):
         return shlex.quote(f"{name}=[{','.join(items)}]")

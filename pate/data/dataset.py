@@ -229,10 +229,6 @@ class Dataset:
 
         Inputs must be of the kind that the field `kind` names, and have the shape of the private ones. There must be
         one label for each of `label_names`. Images must have values in [0, 1].
-
-        Args:
-            split_name: the name of the split.
-            split: the records of the split.
         """
         require(isinstance(split, Split), split_name, type(split).__name__, "a pate.data.Split")
         require(len(split) > 0, f"len({split_name})", len(split), "at least one record")

@@ -237,12 +237,7 @@ class KernelVotes(FunctionVotes):
         return moments
 
     def _directions_at_once(self, noise_multiplier: float, *, recipe: Recipe) -> PublicPCA:
-        """Returns the public directions for a release in one round; there are at most as many as queries.
-
-        Args:
-            noise_multiplier: the noise of the release.
-            recipe: the constants of the method.
-        """
+        """Returns the public directions for a release in one round; there are at most as many as queries."""
         num_directions = self._num_affordable(
             noise_multiplier, noise_share=recipe.noise_share_at_once
         )

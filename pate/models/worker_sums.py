@@ -130,12 +130,7 @@ class WorkerSums(RoundSums):
 
     @abstractmethod
     def _reason(self, death: WorkerDied, *, num_deaths: int) -> str:
-        """Returns the beginning of the message of `WorkersLost`, which names the kind of worker and the cause.
-
-        Args:
-            death: the last death of a worker.
-            num_deaths: the number of all deaths of workers.
-        """
+        """Returns the beginning of the message of `WorkersLost`, which names the kind of worker and the cause."""
 
     def _sum_of_shard(self, worker_slot: _WorkerSlot, *, round_question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes of one shard's teachers, `[num_features, num_labels]`, in steps.

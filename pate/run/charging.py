@@ -406,11 +406,7 @@ class RunCharge:
             self._keys = transfer.transfer(ledger_path=path, draw_keys=self.keys)
 
     def _transfer_scores(self, score_price: ScorePrice) -> None:
-        """Copies the noisy sums of this run's scores, and their charge, from an earlier ledger into the present one.
-
-        Args:
-            score_price: the price of the scores.
-        """
+        """Copies the noisy sums of this run's scores, and their charge, from an earlier ledger into the present one."""
         score_charge = self.score_charge(score_price=score_price)
         for path in earlier_ledgers(self.run_folder, identity=self._ledger.identity):
             earlier_account = SharedLedger.stored(path).account(score_price.account_name)

@@ -193,11 +193,7 @@ class KeptModels:
 
 
 def _file_digests(folder: Path) -> dict[str, str]:
-    """Returns the SHA-256 of the two files that a trained model consists of, in hexadecimal, by file name.
-
-    Args:
-        folder: the folder of the model.
-    """
+    """Returns the SHA-256 of the two files that a trained model consists of, in hexadecimal, by file name."""
     return {file: file_digest(folder / file, rule=_RULE, remedy=_AGAIN) for file in _FILES}
 
 

@@ -234,15 +234,7 @@ def _largest_size(request: Request, *, num_teachers: int) -> int:
 def _write_valid_votes(
     vote_bytes: bytes, *, holder: str, roll: Roll, request: Request, folder: Path
 ) -> VoteFile:
-    """Writes the answer of a holder to a file and returns the file; raises `InvalidValue` if the answer is not valid.
-
-    Args:
-        vote_bytes: the bytes of the answer.
-        holder: the name of the holder.
-        roll: the expected holders.
-        request: the queries.
-        folder: the folder for the file.
-    """
+    """Writes the answer of a holder to a file and returns the file; raises `InvalidValue` if it is not valid."""
     path = folder / f"{holder}.npz"
     num_teachers = roll.holders[holder]
     # The sizes are added up before anything is unpacked, because a small archive may unpack to a full disk.

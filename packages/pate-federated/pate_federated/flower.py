@@ -209,13 +209,7 @@ def holder_app(plans: Plans) -> ClientApp:
 
 
 def _vote_bytes(plan: HolderPlan, folder: Path, request_bytes: bytes) -> bytes:
-    """Returns the bytes of the vote file that a holder sends for a request.
-
-    Args:
-        plan: the holder's plan.
-        folder: the holder's folder.
-        request_bytes: the bytes of the request.
-    """
+    """Returns the bytes of the vote file that a holder sends for a request."""
     return answer_request(plan, request=Request.from_bytes(request_bytes), folder=folder)
 
 

@@ -541,11 +541,7 @@ class SumFile(HoldersFile):
         return abstaining.astype(np.int64)
 
     def _num_teachers_with_label(self, *, heads: tuple[VoteManifest, ...]) -> IntArray:
-        """Returns the number of teachers whose holder has each label, among these holders, `[num_labels]`.
-
-        Args:
-            heads: the heads of the holders that are counted.
-        """
+        """Returns the number of teachers whose holder has each label, among these holders, `[num_labels]`."""
         label_sets = [self.labels_of(head) for head in heads]
         return teachers_with_label(self.label_names, label_sets=label_sets, heads=heads)
 

@@ -232,10 +232,6 @@ class Alternative(Method):
 
         Too little is less than 1% of the variance of labels' log-odds, even if all signal lies along the widest
         direction. Public numbers alone are read.
-
-        Args:
-            noise_multiplier: the noise multiplier of the method.
-            training: the data.
         """
         # The best case is judged: all signal lies along the widest direction, and a tenth of the records have a label.
         # A mean case would refuse too much. A model with 1% of the variance of the log-odds has a correlation of 0.1
