@@ -1,4 +1,7 @@
-"""pate-account and pate-audit on a composed configuration: sessions, files of votes, ledgers, and what is refused."""
+"""pate-account and pate-audit on a composed configuration: sessions, files of votes, ledgers, and refusals.
+
+A session answers queries until a given number of them are hits; only hits are charged.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -72,7 +75,7 @@ def votes(tmp_path: Path) -> str:
 def test_plain_composition_is_shown_only_for_a_session(
     page_of: Callable[..., str], quote_of: Any
 ) -> None:
-    """The price of a session of hits stands beside that of plain composition, and the page says which is smaller.
+    """The price of a session stands beside that of plain composition, and the page says which is smaller.
 
     For other aggregators no plain composition is shown.
     """
@@ -96,7 +99,7 @@ def test_plain_composition_is_shown_only_for_a_session(
 
 @pytest.mark.slow
 def test_plain_composition_is_unpriced_if_failures_use_up_delta(quote_of: Any) -> None:
-    """Failure probabilities of 20,000 queries that sum to more than delta are refused, with remedies that all work."""
+    """Failure probabilities of 20,000 queries that sum to more than delta are refused; each suggested remedy works."""
     assert quote_of(arguments=[*SESSION, "num_queries=5000"])["plain_epsilon"] != "inf"
     remedy_names = ("failure_prob", "num_queries")
     with refused_parameter(
@@ -112,7 +115,10 @@ def test_plain_composition_is_unpriced_if_failures_use_up_delta(quote_of: Any) -
 def test_votes_and_prior_give_the_expected_hits(
     page_of: Callable[..., str], quote_of: Any, votes: str, tmp_path: Path
 ) -> None:
-    """With a file of votes, the expected hits are those of `hit_probabilities`. With a right prior they are fewer."""
+    """With a file of votes, the expected number of hits is that of `hit_probabilities`.
+
+    With a right prior, it is smaller.
+    """
     hits = quote_of(arguments=[*SESSION, f"votes={votes}"])["hits"]
     expected = BOUNDARY.hit_probabilities(votes=np.load(votes), num_teachers=400).sum()
     assert hits["expected_hits"] == pytest.approx(expected, rel=1e-12)
@@ -130,7 +136,7 @@ def test_votes_and_prior_give_the_expected_hits(
 def test_stability_table_is_written_and_reported(
     page_of: Callable[..., str], quote_of: Any, tmp_path: Path
 ) -> None:
-    """`write_table` writes the certified table of the best order. JSON and page report its cost and digest."""
+    """`write_table` writes the certified table of the best Renyi order; JSON and page report the table."""
     path = tmp_path / "table.json"
     words = [
         "aggregator=stable_top_k_gumbel",
@@ -218,7 +224,7 @@ GAUSSIAN = [
 def test_remaining_budget_of_a_ledger_is_what_it_admits(
     quote_of: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
-    """The number and the epsilon of further releases that are stated for an account are what the account affords."""
+    """The releases that an account has left, as stated in number and epsilon, are those that the account affords."""
     shared = write_shared_ledger(path=tmp_path / "ledger.db", max_epsilon=4.0)
     quote = quote_of(arguments=[*GAUSSIAN, f"ledger={shared.path}"])
     first, second = quote["accounts"]
@@ -248,7 +254,7 @@ def test_remaining_budget_of_a_ledger_is_what_it_admits(
 
 
 def test_a_missing_ledger_names_the_one_in_outputs(tmp_path: Path) -> None:
-    """A ledger is missing, but its folder has an `outputs/ledger.db`. The error names that file."""
+    """If a ledger is missing, but its folder has a file `outputs/ledger.db`, the error names that file."""
     path = tmp_path / "outputs" / "ledger.db"
     path.parent.mkdir()
     path.touch()
@@ -262,7 +268,10 @@ def test_a_missing_ledger_names_the_one_in_outputs(tmp_path: Path) -> None:
 def test_a_ledger_gives_a_row_for_each_data_set(
     page_of: Callable[..., str], quote_of: Any, tmp_path: Path
 ) -> None:
-    """A missing ledger, another delta and another adjacency are refused. The page has a row for each account."""
+    """The page about a ledger has a row for the account of each data set.
+
+    A missing ledger, another delta and another adjacency are refused.
+    """
     with refused_parameter("ledger", value=tmp_path / "none.db", rule_words="found no file"):
         page_of(arguments=[*GAUSSIAN, f"ledger={tmp_path / 'none.db'}"])
     assert not list(tmp_path.iterdir())
@@ -375,7 +384,7 @@ def test_suggested_settings_can_be_pasted_and_priced(page_of: Callable[..., str]
 def test_stability_test_that_no_gap_passes_has_a_row(
     page_of: Callable[..., str],
 ) -> None:
-    """A test that no gap of votes can pass is refused. With `allow_useless` the page says so in a row."""
+    """A stability test that no gap of votes can pass is refused; with `allow_useless`, the page has a row about it."""
     useless = [
         "aggregator=stable_top_k_table",
         "target_epsilon=1",
@@ -409,7 +418,7 @@ def audit_of(
 
 @pytest.mark.slow
 def test_prices_and_claims_of_a_vote_file(audit_of: Callable[..., str]) -> None:
-    """`pate-audit` prices three aggregators on the votes of teachers, the named one first, under both adjacencies.
+    """`pate-audit` prices three aggregators on the votes of teachers under both adjacencies, the named one first.
 
     It states which noise was given and which assumed.
     """
@@ -441,9 +450,9 @@ def test_prices_and_claims_of_a_vote_file(audit_of: Callable[..., str]) -> None:
 def test_audit_without_noise_is_infinite_and_histogram_needs_num_teachers(
     audit_of: Callable[..., str],
 ) -> None:
-    """Without noise the epsilon is infinite.
+    """An audit without noise has an infinite epsilon.
 
-    A histogram without the number of teachers is refused, and read with it.
+    A histogram is refused without the number of teachers, and read with it.
     """
     votes = np.array([[7, 2, 1], [4, 3, 3]])
     answer = json.loads(audit_of(votes, arguments=["noise_std=0", "format=json"]))

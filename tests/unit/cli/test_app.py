@@ -24,7 +24,7 @@ AGAIN = "; the same command continues once that is mended\n"
 def ended_with(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tuple[object, str]]:
     """Returns a function that runs a command whose application raises an error or calls a function.
 
-    It returns the exit code, and what was printed to standard error.
+    The returned function gives the exit code, and what was printed to standard error.
     """
     monkeypatch.setattr(sys, "argv", ["pate-train"])
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
@@ -57,7 +57,7 @@ def ended_with(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Callable[..., tu
 def test_errors_outside_our_code_print_one_line(
     error: Exception, line: str, ended_with: Any
 ) -> None:
-    """Errors of Slurm, lost workers and a full GPU end a command with code 1 and one line. Other errors are raised."""
+    """Errors of Slurm, lost workers and a full GPU end a command with code 1 and one line; other errors are raised."""
     assert ended_with(side_effect=error) == (1, line)
     with pytest.raises(RuntimeError, match="a fault"):  # of ours, which keeps its traceback
         ended_with(side_effect=RuntimeError("a fault"))
@@ -66,11 +66,9 @@ def test_errors_outside_our_code_print_one_line(
 def test_error_of_a_job_in_another_process_sets_the_exit_code(
     ended_with: Any, tmp_path: Path
 ) -> None:
-    """Jobs of a sweep end in other processes, one with a refusal.
+    """If a job of a sweep in another process is refused, the command prints the refusal and ends with code 2.
 
-    The command prints it, and ends with code 2.
-
-    The processes share only the sweep's folder.
+    The processes share only the sweep's folder. The code is that of the first job with a refusal.
     """
     sweep = OmegaConf.create({"hydra": {"mode": RunMode.MULTIRUN, "sweep": {"dir": str(tmp_path)}}})
     notes = app.SweepEnds()
@@ -97,7 +95,7 @@ def test_error_of_a_job_in_another_process_sets_the_exit_code(
 def test_full_disk_in_the_tensorboard_thread_is_not_printed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """An `OSError` in the thread of TensorBoard's writer is not printed. An error in another thread is."""
+    """An `OSError` in the thread of TensorBoard's writer is not printed, but an error in another thread is."""
 
     class Writer(threading.Thread):
         __module__ = "tensorboard.summary.writer.event_file_writer"
@@ -111,7 +109,10 @@ def test_full_disk_in_the_tensorboard_thread_is_not_printed(
 
 
 def test_cyclic_causes_of_an_error_are_walked_once() -> None:
-    """Two errors are each other's cause. The first is raised; with an interruption as cause, the interruption is."""
+    """If two errors are each other's cause, the search for causes ends and raises the first error.
+
+    If an interruption is among the causes, the interruption is raised.
+    """
     first = ValueError("first")
     second = ValueError("second")
     first.__context__ = second
@@ -125,7 +126,7 @@ def test_cyclic_causes_of_an_error_are_walked_once() -> None:
 
 @pytest.mark.slow
 def test_options_may_stand_between_settings(tmp_path: Path) -> None:
-    """`--config-dir FOLDER` between settings is read, and the folder's aggregator is priced.
+    """The option `--config-dir FOLDER` between settings is read, so that an aggregator of that folder is priced.
 
     Hydra is cleared afterwards.
     """
@@ -149,10 +150,7 @@ def test_options_may_stand_between_settings(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_task_sees_the_arguments_as_typed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a command runs, `sys.argv` is as the user typed it.
-
-    A ledger records the command of each charge in a form that can be pasted.
-    """
+    """While a command runs, `sys.argv` is as the user typed it, so that a ledger can record it."""
     typed = ["pate-account", "num_teachers=100", "adjacency=add_remove"]
     monkeypatch.setattr(sys, "argv", typed)
     seen_arguments = []

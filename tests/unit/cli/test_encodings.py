@@ -1,4 +1,4 @@
-"""Outputs that know few letters, or that nobody reads: no command ends in a traceback."""
+"""Commands end without a traceback if their output goes to an encoding that lacks letters, or to a closed pipe."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ print("Grüße …", file=sys.stderr)
 
 @pytest.mark.process
 def test_standard_streams_replace_letters_their_encoding_lacks() -> None:
-    """A process with ASCII streams prints foreign letters. Both streams have escapes, and the exit code is 0."""
+    """A process with ASCII streams prints escapes for foreign letters to both streams, and ends with code 0."""
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, env=environment, check=False

@@ -1,4 +1,4 @@
-"""Commands end by signals soon, with a line, a code and all that they started; closed or broken streams end none."""
+"""Commands end soon after a signal, with a line and a code, and with all their processes, but not by broken streams."""
 
 import signal
 import subprocess
@@ -83,7 +83,7 @@ WORKERS = "__import__('joblib.externals.loky').externals.loky.ProcessPoolExecuto
 def test_unresponsive_computation_is_killed_with_its_descendants(child: str) -> None:
     """SIGTERM ends a process that swallows its exception, with all descendants, within a minute and with code 143.
 
-    The process has a child or workers. A loop that swallows exceptions stands for a computation outside Python.
+    The descendants are a child or workers. The process swallows exceptions as a computation outside Python would do.
     """
     # The test waits for the word "working": from there on, an exception is raised within the `try` alone.
     work_lines = (
@@ -104,7 +104,7 @@ def test_unresponsive_computation_is_killed_with_its_descendants(child: str) -> 
 
 
 def test_ignored_signal_stays_ignored() -> None:
-    """A process that ignores SIGHUP, as under nohup, goes on after one. Other handlers are restored afterwards."""
+    """A process that ignores SIGHUP, as under nohup, goes on after a SIGHUP; other handlers are restored afterwards."""
     script = """
 import os, signal
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -142,10 +142,9 @@ except Stopped as stopped:
     ],
 )
 def test_command_continues_if_a_thread_cannot_start(failing_start: str) -> None:
-    """A command that cannot start the thread for its signals works on, and ends by SIGTERM with its line and code 143.
+    """A command whose thread for signals cannot start works on, and SIGTERM ends it with its line and code 143.
 
-    Starting raises an error, or it starts no thread and raises nothing: `Thread.start` would wait for this thread
-    forever.
+    The start of the thread raises an error, or starts no thread and raises nothing.
     """
     done = result_of_script(script=WITHOUT_THREAD.format(failing_start=failing_start))
     assert done.returncode == 143
@@ -184,14 +183,14 @@ def test_shortages_while_loading_a_command_print_one_line(statement: str) -> Non
 
 
 def test_an_interrupt_while_loading_a_command_prints_one_word() -> None:
-    """An interrupt while a command is loaded prints a word, and no traceback."""
+    """An interrupt while a command is loaded prints one word and no traceback."""
     done = result_of_script(script="import pate.cli; raise KeyboardInterrupt")
     assert done.returncode != 0
     assert done.stderr == "interrupted\n"
 
 
 def test_a_fault_while_loading_a_command_prints_its_traceback() -> None:
-    """An error in our own code keeps its traceback."""
+    """An error of our own code while a command is loaded prints its traceback."""
     done = result_of_script(script="import pate.cli; raise KeyError")
     assert done.stderr.startswith("Traceback (most")
 
@@ -229,7 +228,7 @@ def test_closed_streams_are_opened_on_dev_null(closing: str, tmp_path: Path) -> 
 
 
 def test_closed_error_stream_does_not_end_a_command(tmp_path: Path) -> None:
-    """The reader of standard error has gone. The command prints to standard output, and ends with code 0."""
+    """If nobody reads standard error, a command prints to standard output and ends with code 0."""
     command = [
         sys.executable,
         "-c",

@@ -1,4 +1,4 @@
-"""`pate-release` without pate-federated: files of holders are refused, with the command that installs the package."""
+"""`pate-release` without pate-federated refuses files of data holders, with the command that installs the package."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def forget_commands() -> None:
 def test_refusal_of_a_holders_file_names_the_package(
     member: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without pate-federated, `pate-release` refuses a holder's file, with the command that installs the package."""
+    """Without pate-federated, `pate-release` refuses a data holder's file, with the command that installs it."""
     monkeypatch.setattr(package_commands, "entry_points", lambda *, group: ())
     forget_commands()
     np.savez(tmp_path / "votes.npz", **{member: np.array("{}")})

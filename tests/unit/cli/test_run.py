@@ -1,4 +1,4 @@
-"""What the commands share that run something: names and folders, stages, a sweep's table, what a comparison is of."""
+"""What commands share that train or compare: headings, folders, stages of work, tables of sweeps, and entries."""
 
 import io
 import pickle
@@ -47,9 +47,9 @@ CHOICES = {"aggregator": "stable_top_k_table", "data": "wordnet", "teacher": "li
 
 
 def test_heading_names_parts_and_overrides() -> None:
-    """The heading of a run has the names of its parts, and the settings of the command line except folders and ledger.
+    """The heading of a run has the names of its parts, and the overrides without those of folders and ledger.
 
-    `is_public` says that the aggregator's name ships with the package, so that it may be published.
+    `is_public` says that the aggregator ships with the package, so that its name may be published.
     """
     overrides = ["target_epsilon=8", "+student.penalties=[1,2]", "output_dir=/a", "ledger=/b"]
     heading = run_heading(
@@ -81,7 +81,7 @@ def test_heading_names_parts_and_overrides() -> None:
 
 
 def test_default_folder_is_stable_and_within_outputs() -> None:
-    """The default folder depends on data, aggregator and settings, not on the overrides.
+    """The default folder of a run depends on data, aggregator and settings, and not on the overrides.
 
     Slashes in names are replaced.
     """
@@ -130,7 +130,7 @@ def test_missing_data_setting_is_refused_before_torch_loads() -> None:
 
 
 def test_nested_stage_is_shown_with_its_parent() -> None:
-    """An inner stage is shown before the outer one ends, each with its seconds."""
+    """A stage of work within another is shown before the outer one ends, each with its seconds."""
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     monitor = ConsoleMonitor(console)
     with monitor.stage("outer"), monitor.stage("inner", total=3) as advance:
@@ -149,7 +149,7 @@ DIGITS = DigitsGrid(num_private=120, num_public=3, num_test=2)
 
 
 class StagedDigits:
-    """A reader of a data set that reports a stage."""
+    """A reader of a data set that reports a stage of its work."""
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
         with stage("composing digits", 1) as advance:
@@ -158,7 +158,7 @@ class StagedDigits:
 
 
 def test_stages_of_a_data_set_are_shown() -> None:
-    """A reader that reports a stage is loaded with a monitor. The stage is on the console."""
+    """The console shows the stage that a reader of a data set reports."""
     console = Console(file=io.StringIO(), width=100)
     load = make_dataset_loader(data=StagedDigits(), monitor=ConsoleMonitor(console))
     assert load().digest() == DIGITS.load().digest()
@@ -166,7 +166,7 @@ def test_stages_of_a_data_set_are_shown() -> None:
 
 
 def test_stages_are_silent_in_the_worker_of_a_comparison() -> None:
-    """The watched load of a reader is pickled for a worker. It loads the data, and prints nothing."""
+    """A loader that is pickled for a worker of a comparison loads the data and prints no stage."""
     console = Console(file=io.StringIO(), width=100)
     load = pickle.loads(
         pickle.dumps(make_dataset_loader(data=StagedDigits(), monitor=ConsoleMonitor(console)))
@@ -176,7 +176,7 @@ def test_stages_are_silent_in_the_worker_of_a_comparison() -> None:
 
 
 def test_reader_without_stages_is_loaded() -> None:
-    """A reader whose `load` takes no stage is loaded with a monitor."""
+    """A reader whose `load` takes no `stage` argument is also loaded with a monitor."""
     load = make_dataset_loader(data=DIGITS, monitor=ConsoleMonitor(Console(file=io.StringIO())))
     assert load().digest() == DIGITS.load().digest()
 
@@ -194,7 +194,7 @@ def rows_of_sweep(
     results_by_overrides: Sequence[tuple[str, dict[str, Any] | None]],
     folders_of_releases: Sequence[Path] = (),
 ) -> list[dict[str, str]]:
-    """Runs a sweep of simulated jobs, and returns the rows of its sweep.csv.
+    """Simulates the jobs of a sweep, and returns the rows of its sweep.csv.
 
     Args:
         folder: the folder of the sweep.
@@ -227,7 +227,7 @@ def job_result(score: float, epsilon: float = 8.004) -> dict[str, Any]:
 
 
 def test_sweep_table_sorts_runs_and_explains_refusals(tmp_path: Path, capsys: Any) -> None:
-    """sweep.csv has the jobs in order, with notes. The printed table is sorted by score, with refusals below."""
+    """sweep.csv has the jobs in their order, with notes; the printed table is sorted by score, with refusals below."""
     refused_row = {"note": "no [b]gap[/b]"}
     rows = rows_of_sweep(
         folder=tmp_path,
@@ -250,7 +250,7 @@ def test_sweep_table_sorts_runs_and_explains_refusals(tmp_path: Path, capsys: An
 
 
 def test_new_sweep_forgets_the_jobs_of_an_earlier_one(tmp_path: Path, capsys: Any) -> None:
-    """After a sweep of two jobs, a second sweep has its one job in the table."""
+    """The table of a second sweep has only its own job, and not the two jobs of the first sweep."""
     rows_of_sweep(
         folder=tmp_path,
         results_by_overrides=[
@@ -268,7 +268,7 @@ def test_new_sweep_forgets_the_jobs_of_an_earlier_one(tmp_path: Path, capsys: An
 
 
 def test_refusal_of_a_job_is_printed_below_its_heading(tmp_path: Path, capsys: Any) -> None:
-    """Of three jobs the second is refused. Its note stands below its heading, before the third."""
+    """The note of a refused job is printed below the heading of this job, before the next job."""
     table = SweepTable()
     for num, note in enumerate(({}, {"note": "teachers=9: expected at most 3"}, {})):
         job = JobReturn()
@@ -283,7 +283,7 @@ def test_refusal_of_a_job_is_printed_below_its_heading(tmp_path: Path, capsys: A
 
 
 def test_sweep_table_shows_names_baselines_and_cost(tmp_path: Path, capsys: Any) -> None:
-    """The table of a sweep names its runs and the baselines. Without releases it has no total."""
+    """The printed table of a sweep has the names of runs and baselines; without a release it has no total price."""
     ends = {"all-records model": {"micro_f1": 0.7}, "best constant": {"micro_f1": 0.4}}
     row = {"delta": 1e-6, "data": "cases", "beside": ends}
     words = "experiment=first", "experiment=centered_votes"
@@ -302,10 +302,10 @@ def test_sweep_table_shows_names_baselines_and_cost(tmp_path: Path, capsys: Any)
 
 
 def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, capsys: Any) -> None:
-    """Four runs have one release each, two of them under each adjacency.
+    """A sweep prints the total epsilon of its releases for each adjacency; a folder that is listed twice counts once.
 
-    The total epsilon is printed for each adjacency, and a repeated folder counts once. Two Gaussian releases of noise
-    multiplier 4 equal one of 4 / sqrt(2), whose epsilon is 1.5436 at delta 1e-6.
+    Two of four runs are under each adjacency. Two Gaussian releases of noise multiplier 4 equal one of 4 / sqrt(2),
+    whose epsilon is 1.5436 at delta 1e-6.
     """
     gaussian = GaussianEvent(noise_multiplier=4.0)
     folders = [write_paid_run(folder=tmp_path / name, event=gaussian) for name in ("a", "b")]
@@ -330,9 +330,10 @@ def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, cap
 
 
 def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any) -> None:
-    """A sweep has two releases, and their ledger counts three: both totals are printed.
+    """If a ledger counts more releases than the sweep made, the total of both numbers is printed.
 
-    Three Gaussian releases of noise multiplier 4 equal one of 4 / sqrt(3), whose epsilon is 1.9254 at delta 1e-6.
+    The sweep has two releases of three. Three Gaussian releases of noise multiplier 4 equal one of 4 / sqrt(3), whose
+    epsilon is 1.9254 at delta 1e-6.
     """
     gaussian = GaussianEvent(noise_multiplier=4.0)
     folder = write_paid_run(folder=tmp_path / "a", event=gaussian)
@@ -366,10 +367,10 @@ def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any
 def test_releases_with_one_seed_have_no_finite_total(
     seeds: tuple[int | None, int | None], are_shared: bool, tmp_path: Path, capsys: Any
 ) -> None:
-    """Two releases with the same seed have no finite total epsilon; two with different seeds or without one have one.
+    """Two releases with the same seed have no finite total epsilon, for their noise cancels in their difference.
 
-    Both are tested for equal releases, for different adjacencies and for different records. The same noise cancels in
-    the difference of two releases.
+    With different seeds, or without seeds, they have a total. Both facts hold for equal releases, for different
+    adjacencies and for different records.
     """
     terms = (("replace_one", "records"), ("add_remove", "records"), ("replace_one", "other"))
     for number, (adjacency, data_digest) in enumerate(terms):
@@ -408,7 +409,7 @@ def write_paid_run(
     data_digest: str = "records",
     adjacency: str = "replace_one",
 ) -> Path:
-    """Creates the folder of a run in which one release was paid, with its own ledger as in earlier versions.
+    """Creates the folder of a run with one paid release, and with its own ledger as in earlier versions.
 
     Args:
         folder: the folder, which is made and returned.
@@ -434,10 +435,10 @@ def write_paid_run(
 
 
 def test_shares_of_different_reference_scores_are_not_mixed(tmp_path: Path, capsys: Any) -> None:
-    """Two runs of a sweep are measured by the all-records model, one by the true-label student.
+    """The column `reached` has no shares of a different reference score than most runs of the sweep have.
 
-    The column `reached` shows the share of the first two, with a note. If the student measures all runs, the column
-    shows their shares.
+    Two runs have the all-records model as reference, and one the true-label student: only the shares of the first two
+    are shown, with a note. If all runs have the student, their shares are shown.
     """
 
     def result_of_job(share_of_reachable: float, ceiling: str) -> dict[str, Any]:
@@ -478,10 +479,7 @@ def hydra_list(entries: Sequence[Any]) -> Any:
 
 
 def test_comparison_settings_are_parsed() -> None:
-    """Names, epsilons and seeds of a comparison may be a list or a single value.
-
-    A number of seeds stands for 0, 1, ...
-    """
+    """Names, epsilons and seeds of a comparison may be a list or a single value; a number n means seeds 0 to n - 1."""
     entries = ("gaussian_votes", "gaussian_votes@2000", "centered_votes_400")
     assert _entries(hydra_list(entries=entries)) == entries
     assert _entries("peeling@7") == ("peeling@7",)
@@ -563,7 +561,7 @@ def test_seeds_that_are_no_whole_numbers_are_refused(setting_value: Any) -> None
 
 @pytest.mark.slow
 def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any]) -> None:
-    """pate-compare without arguments compares at least ten aggregators under replace_one.
+    """Without arguments, pate-compare compares at least ten aggregators under replace_one.
 
     It has seven epsilons, five seeds and 600 queries.
     """
@@ -595,9 +593,9 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
 def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
     composed: Callable[..., Any],
 ) -> None:
-    """An entrant that is an experiment has its own teachers and student.
+    """An entry of `aggregators=` that names an experiment has the teachers and the student of this experiment.
 
-    An aggregator has the teachers of the settings, and the number after @.
+    An entry that names an aggregator has the teachers of the settings, or as many as the number after @ says.
     """
     config = composed(arguments=["adjacency=add_remove"], command="compare")
     part_overrides = ["teacher.num_teachers=50", "teacher.penalty=2"]

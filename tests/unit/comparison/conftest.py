@@ -1,4 +1,4 @@
-"""A frontier of made-up runs, with floor 0.2 and ceiling 0.6, and the parts of small real comparisons."""
+"""A frontier of made-up runs, with scores of 0.2 for a constant and 0.6 for the ceiling; parts of small comparisons."""
 
 from collections.abc import Callable
 from dataclasses import replace

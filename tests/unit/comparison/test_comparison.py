@@ -1,4 +1,4 @@
-"""Whole comparisons on a small data set: their tables and pages, stops and repetitions, and refusals."""
+"""Whole comparisons on a small data set: their tables and pages, interruption and repetition, and refusals."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -156,7 +156,7 @@ def test_a_comparison_leaves_a_private_folder_with_a_page_and_a_picture(
 def test_a_comparison_scores_centered_votes_as_a_single_run_does(
     teacher: Voter, num_teachers: int | None, tmp_path: Path
 ) -> None:
-    """The run of centered votes with seed 4 has the price and scores of `train` with the same settings.
+    """In a comparison with seed 4, centered votes have the price and scores of `train` with the same settings.
 
     The votes are those of kernel teachers, or of 5 convex teachers. The run with seed 5 has other scores.
     """

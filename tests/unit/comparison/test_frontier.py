@@ -1,4 +1,4 @@
-"""Means over seeds, goals and the cheapest epsilon, against values that are computed by hand; and comparison.csv."""
+"""Means over seeds, goals, the cheapest epsilon of a goal, and the file comparison.csv, against values by hand."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_mean_and_standard_deviation_over_seeds(frontier: Frontier) -> None:
 def test_the_cheapest_epsilon_of_each_goal(frontier: Frontier) -> None:
     """`Frontier.cheapest` is the smallest epsilon at which a method reaches a goal, or None.
 
-    A goal is a share of the way from the best constant (0.2) to the ceiling (0.6).
+    A goal is a share of the way from the score of the best constant (0.2) to the ceiling (0.6).
     """
     cheapest_epsilons = {
         line.title: [frontier.cheapest(line, share=share) for share in (0.5, 0.8)]

@@ -85,8 +85,8 @@ class NoisyShares(Method):
 def test_own_method_is_compared_with_pate(tmp_path: Path) -> None:
     """A user's method that releases noisy shares of labels is compared with Gaussian votes.
 
-    The method refuses an epsilon below 1. It has a row for each other epsilon and seed, and one with a note for the
-    refusal. Its warning and its parameters are shown. A second comparison writes the same table.
+    At an epsilon that the method refuses, below 1, it has a row with a note; it has a row for each other epsilon and
+    seed. Its warning and its parameters are shown. A second comparison writes the same table.
     """
     comparison_plan = small_comparison_plan(
         methods=(pate_method(name="votes", aggregator=VOTES), NoisyShares()),

@@ -63,9 +63,9 @@ def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: 
 def test_score_above_the_floor_is_called_better_without_a_higher_ceiling(
     frontier: Frontier,
 ) -> None:
-    """The verdict calls a score of 0.450 better than a constant, although there are no goals.
+    """The verdict calls a score of 0.450 better than a constant, although the model of all records is not.
 
-    There are no goals, because the model of all records scores below the best constant.
+    There are no goals in this case.
     """
     runs = [
         replace(run, micro_f1=0.15) if run.aggregator == "all_records_model" else run

@@ -1,4 +1,4 @@
-"""A comparison in the folder of an earlier one: its pages are replaced, or kept under other names."""
+"""Pages of an earlier comparison in the same folder are replaced, or kept under other names."""
 
 from collections.abc import Sequence
 from pathlib import Path

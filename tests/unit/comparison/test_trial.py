@@ -1,4 +1,4 @@
-"""Calibrations and runs on disk: they are read back and priced again, and refused if too cheap or damaged."""
+"""Calibrations and runs in files are read back and priced again, and refused if they are too cheap or damaged."""
 
 import json
 from dataclasses import dataclass, replace
@@ -101,9 +101,9 @@ class Overshooting(GaussianVotes):
 
 @pytest.mark.slow
 def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
-    """A user's aggregator whose calibrated noise is 1% too small is refused, and refused again from the stored file.
+    """A user's aggregator whose calibrated noise is 1% too small is refused, at the first and at the second call.
 
-    The first call stores its refusal in the file of the calibration.
+    The first call stores its refusal in the file of the calibration, from which the second call reads it.
     """
     contender = calibrated_contender(
         aggregator=GaussianVotes(noise_std=1.0), calibration_path=tmp_path / "a.json"

@@ -1,4 +1,4 @@
-"""Small drawn pictures: a bar, brighter or darker than the ground, stands upright or lies, at one of two sides."""
+"""Small drawn pictures of a bar: brighter or darker than the ground, upright or lying, at one of two sides."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def drawn_pictures(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dataset(*, private_seed: int = 0, public_seed: int = 1) -> Dataset:
-    """Returns the data set of drawn pictures, with seeds for its private and its public ones."""
+    """Returns a data set of drawn pictures, with one seed for the private and one for the public pictures."""
     parts = {}
     first = 0
     for place, (name, count) in enumerate(SIZES.items()):

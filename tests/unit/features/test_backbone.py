@@ -1,4 +1,4 @@
-"""Features of a pretrained network: by name, with weights of a file or a package, and in one line what is wrong."""
+"""Features of a pretrained network, by name or by a file of weights, and one-line refusals of wrong weights."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_features_are_the_inputs_of_the_last_layer(weights_path: Path, tmp_path:
 def test_extractor_depends_on_weights_not_on_private_pictures(
     weights_path: Path, tmp_path: Path
 ) -> None:
-    """An extractor has the same digest if no private picture can be read, and another with other weights."""
+    """An extractor has the same digest if no private picture can be read, and another digest with other weights."""
     pictures = PublicPictures(dataset())
     usual = backbone_of(path=weights_path).fit(pictures, stage=unwatched).digest
     assert (
@@ -116,7 +116,7 @@ def test_extractor_depends_on_weights_not_on_private_pictures(
 def test_both_file_formats_and_gray_pictures_are_accepted(
     weights_path: Path, tmp_path: Path
 ) -> None:
-    """Weights as `.pth` and as safetensors give the same features, also of gray pictures."""
+    """Weights as `.pth` and as safetensors give the same features, also for gray pictures."""
     safetensors_path = saved_weights(folder=tmp_path, ending=".safetensors")
     images = np.random.default_rng(0).random((2, 1, 16, 16), dtype=np.float32)
     extractor = backbone_of(path=weights_path)._network(picture_shape=(1, 16, 16), origin={})
@@ -129,7 +129,7 @@ def test_both_file_formats_and_gray_pictures_are_accepted(
 
 
 def test_data_set_is_read_with_network_features(weights_path: Path, tmp_path: Path) -> None:
-    """A data set of pictures gets 20 features, and its preprocessing names the network."""
+    """A data set of pictures gets 20 features of the network, and its preprocessing names the network."""
     data = FeaturedData(
         ReaderOfDataset(dataset=dataset()), features=backbone_of(path=weights_path), cache=tmp_path
     ).load()
@@ -216,7 +216,10 @@ def test_invalid_weights_are_refused_before_the_fit(
     weights_path: Path,
     tmp_path: Path,
 ) -> None:
-    """Weights that are missing, torn or of another network are refused in one line, before the cache is made."""
+    """Weights that are missing, cut or of another network, and unfit settings, are refused before the cache is made.
+
+    The refusal is one line.
+    """
     with pytest.raises(InvalidValue, match=rf"^features\.{message}") as caught:
         FeaturedData(
             ReaderOfDataset(dataset=dataset()),
@@ -230,7 +233,7 @@ def test_invalid_weights_are_refused_before_the_fit(
 def test_unsupported_picture_size_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights_path: Path
 ) -> None:
-    """A network refuses pictures of 96 pixels. The setting `image_size` is refused."""
+    """The setting `image_size` is refused if the network refuses pictures of this size, here 96 pixels."""
 
     def refuse(*_: object) -> None:
         raise AssertionError("Wrong image height! Expected 224 but got 96!")
@@ -241,7 +244,7 @@ def test_unsupported_picture_size_is_refused(
 
 
 def test_missing_package_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default network needs a package that is not installed. It is refused."""
+    """The default network is refused if the package that it needs is not installed."""
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
     with refused_parameter("features.model", value="efficientnet_lite0"):
         Backbone()

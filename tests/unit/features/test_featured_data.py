@@ -1,4 +1,4 @@
-"""A data set with features: kept on disk block by block, the same bytes whatever ended a run."""
+"""A data set with features is kept on disk block by block, with the same bytes wherever a run was interrupted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def load_with_features(
     folder: Path, data: Dataset | None = None, *, kill_at: int | None = None
 ) -> tuple[Dataset, list[str]]:
-    """Returns the data set with features, and the names of the stages.
+    """Returns the data set with features, and the names of the stages of work that it reported.
 
     The extraction is killed after `kill_at` private pictures.
     """
@@ -62,7 +62,10 @@ def bytes_of_files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -> None:
-    """Each split has the features of its pictures, and its labels. The private digest is that of the pictures."""
+    """Each split of the data set has the features of its pictures and its labels.
+
+    The digest of the private data is that of the pictures.
+    """
     raw = dataset()
     (data, _) = load_with_features(folder=tmp_path)
     assert (data.kind, data.input_shape) == ("features", (SMALL.dimension,))
@@ -83,7 +86,7 @@ def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_cached_results_are_reused_and_readable_by_owner_only(tmp_path: Path) -> None:
-    """A second load computes nothing, and changes no file. Files have mode 0600."""
+    """A second load computes nothing and changes no file; the files have mode 0600."""
     first, stages = load_with_features(folder=tmp_path)
     before = bytes_of_files(folder=tmp_path)
     again, later = load_with_features(folder=tmp_path)
@@ -97,7 +100,7 @@ def test_cached_results_are_reused_and_readable_by_owner_only(tmp_path: Path) ->
 def test_killed_extraction_continues_to_the_same_bytes(
     tmp_path: Path,
 ) -> None:
-    """An extraction is killed after three blocks. The next load leaves the bytes of a whole one."""
+    """If an extraction is killed after three blocks, the next load leaves the bytes of an extraction without a kill."""
     load_with_features(folder=tmp_path / "whole")
     with pytest.raises(Killed):
         load_with_features(folder=tmp_path / "killed", kill_at=3 * BLOCK)
@@ -112,7 +115,7 @@ def test_killed_extraction_continues_to_the_same_bytes(
 
 @pytest.mark.slow
 def test_changed_private_pictures_keep_the_extractor(tmp_path: Path) -> None:
-    """One private picture changes: private features alone are computed anew, into a new file.
+    """If one private picture changes, only the private features are computed anew, into a new file.
 
     A process that reads the earlier file sees no change.
     """
@@ -147,7 +150,7 @@ FITTED = ["learning filters from public pictures", "projecting public pictures"]
 def test_altered_or_truncated_cache_is_recomputed(
     name: str, repeated_stages: list[str], is_cut: bool, tmp_path: Path
 ) -> None:
-    """A file of the cache is altered or cut. The stages that made it run again, and leave the same bytes."""
+    """If a file of the cache was altered or cut, the stages that made it run again and leave the same bytes."""
     load_with_features(folder=tmp_path)
     before = bytes_of_files(folder=tmp_path)
     (path,) = tmp_path.rglob(name)
@@ -163,7 +166,7 @@ def test_altered_or_truncated_cache_is_recomputed(
 def test_features_do_not_depend_on_the_number_of_cores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With another number of cores, the bytes of all files are the same."""
+    """The bytes of all files are the same for another number of cores."""
     import joblib
 
     load_with_features(folder=tmp_path / "some")
@@ -176,7 +179,10 @@ def test_features_do_not_depend_on_the_number_of_cores(
 def test_measurements_of_the_fit_are_reused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Public pictures are measured once, for fit and features. If their features are lost, they are made again."""
+    """Public pictures are measured once, and both the fit and the features use these measurements.
+
+    If the public features are lost, the next load makes the same ones.
+    """
     measure = PatchExtractor.measure
     batch_sizes = list[int]()
 
@@ -198,7 +204,7 @@ def test_measurements_of_the_fit_are_reused(
 
 @pytest.mark.slow
 def test_data_without_suitable_pictures_are_refused(tmp_path: Path) -> None:
-    """Data without pictures, patches larger than pictures, and a cache within a file are refused."""
+    """Data without pictures, patches larger than pictures, and a cache path below a file are refused."""
     data, _ = load_with_features(folder=tmp_path)
     with refused_parameter("features", value="patches"):
         FeaturedData(

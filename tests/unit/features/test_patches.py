@@ -1,4 +1,4 @@
-"""Features that public patches suggest: what decides them, and what they are worth."""
+"""Features that are fitted to patches of public pictures: what they depend on, and their benefit for a student."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def fitted_extractor(private_seed: int = 0, public_seed: int = 1) -> PatchExtrac
 
 @pytest.mark.slow
 def test_fit_is_deterministic_and_depends_on_settings() -> None:
-    """The same recipe gives the same bytes. Each changed setting gives another extractor and another identity."""
+    """One recipe gives the same bytes twice, and each changed setting gives another extractor and another identity."""
     first = fitted_extractor()
     assert first.content == fitted_extractor().content
     assert first.num_features == SMALL.dimension
@@ -61,7 +61,7 @@ def test_fit_is_deterministic_and_depends_on_settings() -> None:
 
 @pytest.mark.slow
 def test_extractor_does_not_depend_on_private_pictures() -> None:
-    """Other or unreadable private pictures give the same extractor; other public pictures do not."""
+    """The extractor is the same for other or unreadable private pictures, and another one for other public pictures."""
     usual = fitted_extractor().content
     assert fitted_extractor(private_seed=9).content == usual
     assert (
@@ -74,7 +74,7 @@ def test_extractor_does_not_depend_on_private_pictures() -> None:
 
 
 def test_fit_accepts_only_public_pictures() -> None:
-    """`PublicPictures` takes a data set, and keeps its public pictures alone. A fit takes nothing else."""
+    """A fit accepts only `PublicPictures`, which keeps the public pictures of a data set alone."""
     data = dataset()
     for wrong in (data.private, data.private.inputs, data.public):
         with refused_parameter("dataset", value=ANY, rule_words="a pate.data.Dataset"):
@@ -88,10 +88,10 @@ def test_fit_accepts_only_public_pictures() -> None:
 
 @pytest.mark.parametrize("stride", [1, 3])
 def test_features_match_a_direct_computation(stride: int) -> None:
-    """The features of one picture are those of the rule, written out filter by filter.
+    """The features of one picture are those of the rule, computed filter by filter.
 
-    Filters answer to standardized patches. Their answers above the threshold are averaged over regions, compressed and
-    projected.
+    Filters are multiplied with standardized patches. Their responses above the threshold are averaged over regions,
+    compressed and projected.
     """
     extractor = replace(SMALL, stride=stride).fit(PublicPictures(dataset()), stage=unwatched)
     levels, _ = drawn_pictures(count=1, seed=5)
@@ -126,7 +126,8 @@ def test_features_match_a_direct_computation(stride: int) -> None:
 def test_regions_cover_all_positions_equally(num_positions: int, num_regions: int) -> None:
     """The weights of all regions add up to 1 at each position, with overlap and without.
 
-    Positions counted from the other end have the same weights."""
+    Positions that are counted from the other end have the same weights.
+    """
     for overlap in (False, True):
         weights = region_weights(
             num_positions=num_positions, num_regions=num_regions, overlap=overlap
@@ -154,7 +155,7 @@ def test_linear_model_is_better_on_features_than_on_pixels() -> None:
 
 
 def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
-    """Points near three axes give directions within 0.01 of the axes.
+    """Clusters of points near three axes have directions whose cosine with an axis exceeds 0.99.
 
     Filters have mean 0; blank pictures are refused.
     """
@@ -175,7 +176,10 @@ def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
 
 
 def test_extractor_survives_a_round_trip_and_damage_is_refused(tmp_path: Path) -> None:
-    """A written extractor gives the same bytes of features. Damaged files and other pictures are refused."""
+    """An extractor that was written and read gives the same bytes of features.
+
+    Damaged files and pictures of another size are refused.
+    """
     extractor = fitted_extractor()
     path = tmp_path / "extractor.safetensors"
     (levels, _) = drawn_pictures(count=5, seed=3)

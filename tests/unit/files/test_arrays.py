@@ -1,4 +1,4 @@
-"""Archives of arrays and JSON files, whole and damaged; and rows that are moved to a file when memory is short."""
+"""Archives of arrays and JSON files, whole or damaged, and rows that are moved to a file when memory is short."""
 
 import io
 import os
@@ -45,7 +45,7 @@ def written_archive(folder: Path) -> Path:
 def test_arrays_are_read_back_equal_and_writable(tmp_path: Path) -> None:
     """Two arrays are read as they were written, and can be changed in memory.
 
-    An array in column order with another byte order is read too.
+    An array in column order and with another byte order is read too.
     """
     arrays = read_arrays(written_archive(folder=tmp_path), forms=FORMS)
     assert arrays["summary"].tolist() == np.arange(12).reshape(4, 3).tolist()
@@ -76,7 +76,7 @@ def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(
 
 @pytest.mark.slow
 def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
-    """One bit in every third byte is inverted in turn. The archive is refused, or its numbers are unchanged."""
+    """If one bit of an archive is inverted, in every third byte in turn, it is refused or its numbers are unchanged."""
     whole_content = written_archive(folder=tmp_path).read_bytes()
     whole_arrays = read_arrays(tmp_path / "summary.npz", forms=FORMS)
     path = tmp_path / "flipped.npz"
@@ -114,7 +114,7 @@ def test_a_damaged_json_file_is_refused(tmp_path: Path, damage_file: Way) -> Non
 
 
 def test_endless_json_and_broken_text_are_refused_in_one_line(tmp_path: Path) -> None:
-    """JSON that is too deep, too long or torn, and text that is no UTF-8, are refused."""
+    """JSON that is too deep, too long or cut, and text that is not UTF-8, are refused in one line."""
     for text in ("[" * 100_000, "9" * 5_000, '{"a": '):
         (tmp_path / "run.json").write_text(text)
         with refused_parameter("file", value=ANY, rule_words="JSON ", kind=DamagedFile):
@@ -127,7 +127,7 @@ def test_endless_json_and_broken_text_are_refused_in_one_line(tmp_path: Path) ->
 def test_arrays_larger_than_their_file_are_refused(
     tmp_path: Path,
 ) -> None:
-    """An array whose header promises more than the file has is refused.
+    """An array whose header promises more bytes than the file has is refused.
 
     A compressed array is refused unless its size is allowed.
     """
@@ -170,7 +170,7 @@ def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def spilled_rows(most_bytes: int, rows: np.ndarray = ROWS) -> Any:
-    """Returns rows after they were collected in blocks of 90; more than `most_bytes` go to the disk."""
+    """Collects rows in blocks of 90, and returns them; more than `most_bytes` of them go to the disk."""
     collected = Spilled(most_bytes=most_bytes)
     for first in range(0, len(rows), 90):
         collected.append(rows[first : first + 90])
@@ -181,7 +181,7 @@ def spilled_rows(most_bytes: int, rows: np.ndarray = ROWS) -> Any:
 def test_spilled_rows_equal_the_appended_rows(
     most_bytes: int, on_disk: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows within the limit stay in memory; others lie in a file without a name. They are equal."""
+    """Collected rows equal the appended rows, in memory up to the limit and beyond it in a file without a name."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     rows = spilled_rows(most_bytes=most_bytes)
@@ -210,7 +210,7 @@ def test_spilled_rows_equal_the_appended_rows(
 def test_rows_in_a_file_are_indexed_as_an_array(
     indices: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Slices, row numbers and bits give the rows of an array, whether rows are read one by one or together."""
+    """Slices, row numbers and masks select the rows of an array, whether rows are read one by one or together."""
     rows = spilled_rows(most_bytes=0)
     for close_bytes in (0, 2**12, 2**30):
         monkeypatch.setattr("pate.files.array_rows._CLOSE_BYTES", close_bytes)
@@ -221,13 +221,16 @@ def test_rows_in_a_file_are_indexed_as_an_array(
 
 @pytest.mark.parametrize("indices", [1000, [0, -1001], np.ones(3, np.bool_)], ids=str)
 def test_rows_beyond_the_file_are_an_index_error(indices: Any) -> None:
-    """A row number beyond the rows, and bits for fewer rows, are refused as by an array."""
+    """A row number beyond the rows, and a mask for fewer rows, raise an IndexError, as for an array."""
     with pytest.raises(IndexError):
         spilled_rows(most_bytes=0)[indices]
 
 
 def test_rows_in_a_file_are_a_pickled_array_and_refuse_arithmetic() -> None:
-    """A pickle holds the rows as an array. Arithmetic needs `np.asarray`, and raises an error without it."""
+    """A pickle of rows in a file holds them as an array; arithmetic with such rows raises a TypeError.
+
+    They can be reshaped if the sizes agree.
+    """
     rows = spilled_rows(most_bytes=0)
     restored = pickle.loads(pickle.dumps(rows))
     assert type(restored) is np.ndarray and np.array_equal(restored, ROWS)
@@ -242,7 +245,7 @@ def test_rows_in_a_file_are_a_pickled_array_and_refuse_arithmetic() -> None:
 
 
 def test_a_file_of_rows_is_closed_with_the_last_reader() -> None:
-    """The file stays open as long as one of two arrays reads it, and is closed then."""
+    """The file of rows stays open while one of two arrays reads it, and is closed with the last one."""
     rows = spilled_rows(most_bytes=0)
     wide = rows.reshape(-1, 1, ROWS.shape[1])
     descriptor = rows._file.descriptor
@@ -254,9 +257,9 @@ def test_a_file_of_rows_is_closed_with_the_last_reader() -> None:
 
 
 def test_taken_rows_are_a_copy_and_blocks_keep_their_order(tmp_path: Path) -> None:
-    """Rows taken from a memory map are a copy, and can be read again after the map was let go.
+    """Rows taken from a memory map are a copy, and can still be read after the map was closed.
 
-    Blocks together are the array.
+    The blocks of an array together are the array.
     """
     mapped_rows = np.memmap(tmp_path / "rows", ROWS.dtype, mode="w+", shape=ROWS.shape)
     mapped_rows[:] = ROWS
@@ -277,9 +280,9 @@ def test_taken_rows_are_a_copy_and_blocks_keep_their_order(tmp_path: Path) -> No
 
 
 def test_a_split_of_inputs_in_a_file_is_that_of_the_same_in_memory() -> None:
-    """A split whose inputs lie in a file has the digest of a split with the same inputs in memory; so have taken rows.
+    """A split whose inputs lie in a file has the digest of a split with the same inputs in memory.
 
-    An infinite input is refused with its indices.
+    This also holds for rows that were taken from it. An infinite input is refused with its indices.
     """
     labels = ROWS[:, :2] > 0
     ids = np.arange(1000)
@@ -309,7 +312,7 @@ def test_a_split_of_inputs_in_a_file_is_that_of_the_same_in_memory() -> None:
 @pytest.mark.process
 @pytest.mark.slow
 def test_many_rows_take_little_memory() -> None:
-    """A process collects 400 MB of features, checks them and takes them in parts: it grows by less than 200 MB."""
+    """A process that collects 400 MB of features, checks them and takes them in parts grows by less than 200 MB."""
     code = """
 import numpy as np, re
 from pate.data import Split
@@ -330,7 +333,7 @@ print(largest() - before)
 
 
 def older_savez(file: io.BytesIO, **arrays: object) -> None:
-    """Does what `numpy.savez` before 2.2 does with the argument `allow_pickle`: stores it as an array."""
+    """Stores the argument `allow_pickle` as an array, as `numpy.savez` before NumPy 2.2 does."""
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -340,7 +343,7 @@ def older_savez(file: io.BytesIO, **arrays: object) -> None:
 def test_an_older_numpy_stores_no_setting_among_the_arrays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `numpy.savez` of an earlier version, archives have the same bytes, without an array of its setting."""
+    """With the `numpy.savez` of an earlier NumPy, an archive has the same bytes, without an array `allow_pickle`."""
     monkeypatch.setattr(np, "savez", older_savez)
     content = npz_bytes({"labels": np.eye(3, dtype=bool), "scale": np.array(0.5)})
     write_arrays(tmp_path / "release.npz", labels=np.eye(3, dtype=bool), scale=np.array(0.5))
@@ -370,7 +373,7 @@ def test_python_objects_are_not_packed() -> None:
 
 
 def test_archives_of_an_older_numpy_are_read(tmp_path: Path) -> None:
-    """Archives of an earlier NumPy, with an array of its setting, are read without it."""
+    """Archives of an earlier NumPy that have an array `allow_pickle` are read without this array."""
     file = io.BytesIO()
     older_savez(file, allow_pickle=False, summary=np.arange(12).reshape(4, 3), scale=np.array(0.5))
     path = tmp_path / "summary.npz"

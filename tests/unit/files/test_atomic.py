@@ -1,4 +1,4 @@
-"""Files are written completely or not at all, and for their owner alone."""
+"""Files are written completely or not at all, and only their owner may read them."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ REMEDY = "do this"
 def test_a_full_disk_names_the_file_and_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the disk is full while a file is replaced, the error names the file. Its old content alone remains."""
+    """If the disk is full while a file is replaced, the error names the file, and only its old content remains."""
     path = tmp_path / "file.txt"
     write_text(path, text="old")
 
@@ -120,7 +120,7 @@ def test_no_file_is_written_through_a_link(tmp_path: Path, link_name: str) -> No
 
 
 def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
-    """The partial file of `votes.npz` alone is removed. Other files stay, and so do folders and links of such names."""
+    """`remove_partials` removes the partial file of `votes.npz` only, and no folders or links of such a name."""
     other_files = {
         ".notes.txt.12.partial",
         "film.mp4.partial",

@@ -11,7 +11,7 @@ from tests.refusals import ANY, refused_parameter
 
 
 def test_a_lock_is_exclusive(tmp_path: Path) -> None:
-    """A second lock on a locked file raises `BlockingIOError`. After the first lock ends, the file can be locked."""
+    """A second lock on a locked file raises `BlockingIOError`; after the first lock ends, the file can be locked."""
     path = tmp_path / "run.lock"
     with file_lock(path), pytest.raises(BlockingIOError), file_lock(path, wait=False):
         pass

@@ -1,4 +1,4 @@
-"""YAML of somebody else's takes little memory and time, whatever it says."""
+"""Reading YAML of unknown origin takes little memory and time, whatever the YAML contains."""
 
 import time
 from pathlib import Path

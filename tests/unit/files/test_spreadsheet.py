@@ -1,4 +1,4 @@
-"""CSV files in which no cell is a formula, whatever somebody has written into a name or a label."""
+"""CSV files have no cell that a spreadsheet would run as a formula, whatever a name or a label contains."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Strict JSON: one form for infinities, dataclasses that come back, and what is refused."""
+"""Strict JSON: one text for each infinity, dataclasses that are read back, and what is refused."""
 
 import json
 import math
@@ -70,7 +70,7 @@ def test_a_value_without_a_form_in_json_raises(value: object) -> None:
 
 @pytest.mark.parametrize("data", ["nan", "1.5", "Infinity", "", None, True, [1.0]])
 def test_data_that_are_no_number_are_refused(data: object) -> None:
-    """A text other than infinities, None, a truth value and a list are refused as a number."""
+    """A text other than those of infinities, None, a truth value and a list are each refused as a number."""
     with refused_parameter("epsilon", value=ANY, rule_words="a number"):
         read_number(data, name="epsilon")
 

@@ -1,4 +1,7 @@
-"""The boundary wrapper, running twice and conditional release: distributions, draws, prices and messages."""
+"""Wrappers of calls under target charging: the boundary wrapper, two runs of a call, and conditional release.
+
+A session of target charging makes many calls and is charged for its hits, which are outcomes in a target set.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -42,7 +45,7 @@ def selection(noise: str = "gumbel", adjacency: Adjacency = Adjacency.REPLACE_ON
 
 @pytest.mark.parametrize("noise", ["gumbel", "laplace", "exponential"])
 def test_the_boundary_takes_its_probability_from_every_outcome(noise: str) -> None:
-    """The wrapper adds the boundary, whose weight is that of all outcomes but the likeliest, or 1/2 if that is less.
+    """The boundary outcome has the weight of all outcomes but the likeliest, or 1/2 if that is less.
 
     The probabilities of one histogram and of a batch are all weights divided by their sum.
     """
@@ -58,7 +61,7 @@ def test_the_boundary_takes_its_probability_from_every_outcome(noise: str) -> No
 
 
 def test_a_tiny_boundary_probability_keeps_its_digits() -> None:
-    """The boundary outcome has probability e^-78, which is accurate to 9 digits.
+    """A boundary outcome of probability e^-78 has a probability that is accurate to 9 digits.
 
     A single histogram gives a single outcome, for the boundary wrapper and for running twice.
     """
@@ -74,9 +77,10 @@ def test_a_tiny_boundary_probability_keeps_its_digits() -> None:
     ("adjacency", "sensitivity"), [(Adjacency.REPLACE_ONE, 2), (Adjacency.ADD_REMOVE, 1)]
 )
 def test_the_price_is_that_of_the_wrapped_call(adjacency: Adjacency, sensitivity: int) -> None:
-    """A boundary wrapper and a pair of runs have the target and event of a call, of epsilon 2 `sensitivity` / scale.
+    """The targets and events of both wrappers follow from the epsilon of a call, 2 `sensitivity` / scale.
 
-    With Laplace noise, whose distribution is a numerical integral, the event also has a small failure probability.
+    The boundary wrapper has one pure-DP event. With Laplace noise, whose distribution is a numerical integral, it also
+    has a small failure probability. A pair of runs has the call's event twice.
     """
     epsilon = 2 * sensitivity / 4.0
     for noise in ("gumbel", "laplace", "exponential"):
@@ -202,9 +206,10 @@ def rng() -> np.random.Generator:
 
 
 def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
-    """A stored outcome 5 is revised with falling thresholds, and the first threshold below 5 makes the only hit.
+    """A stored outcome is charged as a hit once, when a revision publishes it.
 
-    A further revision of the published outcome, or of an unknown key, is refused without a charge.
+    The outcome 5 is revised with falling thresholds, and the first threshold below 5 publishes it. A further revision
+    of the published outcome, or of an unknown key, is refused without a charge.
     """
     releases = conditional_release()
     first = releases.release(
@@ -262,7 +267,7 @@ def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
 
 
 def test_a_session_that_covers_no_second_question_refuses_it() -> None:
-    """In a session whose target allows one question for each outcome, `revise` is refused and is no call."""
+    """If the session's target allows one question about each outcome, `revise` is refused and is no call."""
     session = TargetCharging.of_targets([not_prior(EPSILON)], target_hits=2, target_delta=1e-6)
     releases = ConditionalRelease(session)
     first = releases.release(

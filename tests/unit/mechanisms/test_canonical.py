@@ -1,4 +1,4 @@
-"""Canonical top-k: classes of sets against their definition, and the distributions of the five kinds of noise."""
+"""Canonical top-k: classes of label sets with equal loss, and the distributions of the five kinds of noise."""
 
 from collections import Counter
 from itertools import combinations, product
@@ -52,7 +52,7 @@ def four_partitions(falling_counts: np.ndarray, k: int) -> list[CanonicalClasses
 
 @pytest.mark.parametrize("num_labels", range(1, 9))
 def test_class_sizes_count_every_set_once(num_labels: int) -> None:
-    """For every k, the sizes of all classes sum to the number of sets of k labels."""
+    """For every k, the sizes of all classes of label sets sum to the number of sets of k labels."""
     rng = np.random.default_rng(num_labels)
     falling_counts = -np.sort(-rng.integers(low=0, high=4, size=num_labels))
     for k in range(1, num_labels + 1):
@@ -95,9 +95,9 @@ def test_members_are_uniform_and_all_sets_occur(partition_index: int) -> None:
 @pytest.mark.parametrize("gamma", [0.0, 0.5])
 @pytest.mark.parametrize("loss_weight", [0.05, 0.5, 5.0])
 def test_classes_that_weigh_nothing_are_left_out(loss_weight: float, gamma: float) -> None:
-    """Of 400 labels with random counts, only likely classes of sets of 8 labels are kept.
+    """Of the sets of 8 of 400 labels with random counts, only likely classes are kept.
 
-    The classes that are left out have less than e^-120 of the weight.
+    The weights of the classes that are left out sum to less than e^-120.
     """
     falling_counts = -np.sort(-np.random.default_rng(2).integers(low=0, high=3_000, size=400))
     every = CanonicalClasses.all(num_ranks=400, k=8)
@@ -165,10 +165,10 @@ def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
 def test_losses_times_their_weight_move_by_the_price_at_most(
     k: int, num_labels: int, gamma: float
 ) -> None:
-    """For all counts up to 4, weight times the range of the losses' changes by one teacher is at most 1.
+    """For all counts up to 4, the changes of the losses by one teacher, times the weight, span a range of at most 1.
 
-    The losses of all sets of k labels are compared before and after every change of a teacher. The 1 is reached, except
-    with k = 1 and gamma = 0.
+    The losses of all sets of k labels are compared before and after every change of a teacher. The range is 1 for some
+    counts, except with k = 1 and gamma = 0.
     """
     sets = list(combinations(range(num_labels), r=k))
     falling_histograms = [

@@ -108,7 +108,7 @@ def test_price_of_each_noise_and_adjacency(
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 @pytest.mark.parametrize("offset", [0.1, 1e6 + 0.3, 1e15, -(2.0**50)])
 def test_large_offsets_do_not_round_gaps(noise: str, offset: float) -> None:
-    """The same number is added to all candidates by the regularizer: the distribution stays.
+    """If a regularizer adds the same number to all candidates, the distribution stays as it is.
 
     Rounded sums would move by more than the price allows.
     """

@@ -1,4 +1,4 @@
-"""Joint selection: the classes of sequences against their definition, and the distribution of a draw."""
+"""Joint selection of k labels in order: the classes of sequences with equal loss, and the distribution of a draw."""
 
 import dataclasses
 import math
@@ -121,7 +121,7 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
 def test_losses_that_weigh_nothing_are_left_out_and_no_others(
     k: int, loss_weight: float, drops_small_losses: bool
 ) -> None:
-    """Of 300 labels with random counts, only likely losses of sequences are kept.
+    """Of the sequences of labels of 300 random counts, only those with likely losses are kept.
 
     The losses that are left out have between e^-85 and e^-61 of the weight, by exact counts. `drops_small_losses` says
     that small losses are left out too.
@@ -215,7 +215,7 @@ def test_the_widest_range_of_losses_is_the_charged_one(adjacency: str, range_of_
 def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
     """Permute-and-flip leaves unlikely sequences of labels out of the draw only if its failure probability covers them.
 
-    It draws 1,000 of a million labels. The failure probability 0 is too small at epsilon log(30,000), and 0.5 at
+    Here 1,000 of a million labels are drawn. The failure probability 0 is too small at epsilon log(30,000), and 0.5 at
     epsilon 61; 1e-12 is enough at epsilon 30, and the drawn labels all differ.
     """
     counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7

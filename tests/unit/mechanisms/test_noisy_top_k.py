@@ -1,4 +1,4 @@
-"""Top-k by noise on counts once: prices, scales, laws in closed form and of the noisy maximum, refusals."""
+"""Top-k by noise that is added to all counts once: prices, scales, exact distributions, and refusals."""
 
 import math
 from collections import Counter
@@ -46,7 +46,7 @@ def test_one_shot_gumbel_is_peeling() -> None:
 def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
     """Quantiles of each kind of noise invert its distribution function, and its density is the slope of this function.
 
-    The density is at most the probability of larger noise, so that this probability falls no faster than e^-x.
+    The density at x is at most the probability of noise above x, so that this probability falls no faster than e^-x.
     """
     kind = UNIT_NOISES[noise]
     points = np.linspace(max(kind.low, -3), 8, num=45)[1:]
@@ -128,9 +128,9 @@ TOP_STABLE = TopStableTopK(k=1, domain_size=3, epsilon=3.0, failure_prob=0.2)
 
 
 def test_nothing_outside_the_domain_is_released_and_nothing_below_the_bottom() -> None:
-    """Of 4 labels, the 3 with the largest counts are the domain, and only these are drawn.
+    """Only the 3 of 4 labels with the largest counts (the domain) are drawn, and no label follows the bottom symbol.
 
-    -1 stands for the bottom; if it comes first, no label follows.
+    The bottom symbol is -1.
     """
     equal_queries = np.tile([2, 5, 4, 1], (5_000, 1))
     labels = LIMITED_DOMAIN(equal_queries, rng=np.random.default_rng(0)).indices
@@ -140,10 +140,10 @@ def test_nothing_outside_the_domain_is_released_and_nothing_below_the_bottom() -
 
 
 def test_the_smallest_protected_gap_passes_with_the_failure_probability() -> None:
-    """If one teacher can close the gap below the third label, the top three have the failure probability.
+    """If one teacher can close the gap below the third label, the top three are released with the failure probability.
 
-    The scale of the gap's noise is 4 times the gap sensitivity over epsilon. With a failure probability of 0.9, the
-    threshold is 0.
+    The scale of the gap's noise is 4 times the gap sensitivity over epsilon, which is 3. With a failure probability of
+    0.9, the threshold is 0.
     """
     for adjacency in Adjacency:
         mechanism = replace(TOP_STABLE, k=3, failure_prob=1e-3, adjacency=adjacency)

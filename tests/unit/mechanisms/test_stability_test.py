@@ -1,4 +1,4 @@
-"""The stability test, the optimal table and a table as exact integers, against closed forms and high precision."""
+"""The stability test of a gap and the optimal table of pass probabilities, against closed forms and high precision."""
 
 import copy
 import json
@@ -65,7 +65,7 @@ class FixedGenerator(np.random.Generator):
 def test_a_draw_equal_to_the_probability_refuses() -> None:
     """A test passes if a uniform number is below the pass probability, and not if both are equal.
 
-    So it passes with exactly the probability that is priced, a multiple of 2^-53.
+    So the test passes with exactly the probability that is priced, a multiple of 2^-53.
     """
     test = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.25), failure_prob=0.1)
     rng = FixedGenerator(np.random.PCG64(0))
@@ -157,10 +157,10 @@ def worst_divergence(table: CertifiedTable) -> Any:
 def test_the_certificate_is_the_rounded_tables_cost(
     order: float, budget: float, failure_prob: float, adjacency: str
 ) -> None:
-    """Pass probabilities are rounded to multiples of 2^-53.
+    """The table's `rdp` is at least the exact divergence of its rounded probabilities, and barely more.
 
-    The table's `rdp` is at least their exact divergence, and barely more. The price of the table's event at this Renyi
-    order is the same.
+    Pass probabilities are rounded to multiples of 2^-53. The price of the table's event at this Renyi order is the
+    same.
     """
     table = optimal_table(
         order=order, rdp_budget=budget, failure_prob=failure_prob, adjacency=adjacency
@@ -172,9 +172,9 @@ def test_the_certificate_is_the_rounded_tables_cost(
 
 
 def test_certificate_covers_both_directions() -> None:
-    """The pass probability moves from nearly 1 to 0.9, so not passing becomes 10^8 times as likely.
+    """`rdp` covers both directions: if not passing becomes 10^8 times as likely, the divergence includes that.
 
-    `rdp` includes that direction.
+    The pass probability moves from nearly 1 to 0.9.
     """
     test = StabilityTest(
         pass_probs=(0.2, 0.2, 0.5, 0.9, 1 - 1e-9), failure_prob=0.2, adjacency="add_remove"

@@ -54,8 +54,8 @@ def test_noise_grows_with_what_one_change_moves(
 ) -> None:
     """The rate of the noise is epsilon over the sensitivity of the statistic.
 
-    One teacher moves a count by 1, and a gap by 2 under replace-one. Event and target have epsilon 0.5. The drawn rate
-    is rounded down, and the event has the epsilon of the drawn rate.
+    One teacher moves a count by 1, and a gap by 2 under replace-one. Event and target have epsilon 0.5. A rate that is
+    no exact fraction is rounded down for the draw, and the event has the epsilon of the drawn rate.
     """
     above = AboveThreshold(threshold=3, epsilon=0.5, statistic=statistic, adjacency=adjacency)
     between = BetweenThresholds(
@@ -123,9 +123,9 @@ def rng() -> np.random.Generator:
 
 
 def test_sweep_equals_conditional_releases_with_falling_thresholds() -> None:
-    """A sweep returns what a session returns that compares each noisy count with falling thresholds.
+    """A sweep returns the hits of a session that compares each noisy count with falling thresholds.
 
-    These are the labels and noisy counts of its hits. The session halts with its k-th hit.
+    The hits are the labels and noisy counts that are above a threshold. The session halts with its k-th hit.
     """
     sweep = SweepTopK(k=3, epsilon=0.3, failure_prob=1e-9)
     counts = np.array([5, 9, 9, 1, 7, 3])
@@ -192,7 +192,7 @@ def test_item_with_all_its_hits_no_longer_counts() -> None:
 
 
 def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
-    """Each item has one hit, which it loses only if its bit is in a published sum.
+    """An item loses its single hit only if its bit is in a published sum.
 
     A sum below its threshold is not published, and an item without the bit keeps its hit.
     """
@@ -206,10 +206,10 @@ def test_items_without_the_bit_and_sums_below_the_threshold_are_free() -> None:
 
 @pytest.mark.slow
 def test_draws_follow_the_distribution_of_two_queries() -> None:
-    """Two items have bit 1 in both queries and one hit each: the draws follow the exact distribution of both answers.
+    """The draws for two queries follow the exact distribution of both answers, if each of two items has one hit.
 
-    The second sum is 0 if the first sum was published, and 2 otherwise. A distribution in which the items keep their
-    hits, so that both sums are 2, is rejected by the same test.
+    Both items have bit 1 in both queries, so the second sum is 0 if the first was published, and 2 otherwise. A
+    distribution in which the items keep their hits, so that both sums are 2, is rejected by the same test.
     """
     mechanism = sparse_vector(epsilon=1.0, item_hits=1)
     query_item_bits = np.ones((2, 2), dtype=bool)
@@ -239,7 +239,7 @@ def test_draws_follow_the_distribution_of_two_queries() -> None:
 
 
 def test_an_exchange_pays_for_both_items() -> None:
-    """A session under replace-one has the hits of the old and of the new item, twice those under add-remove."""
+    """Under replace-one, a session has the hits of the old and of the new item, twice those under add-remove."""
     for adjacency, target_hits in ((Adjacency.ADD_REMOVE, 2), (Adjacency.REPLACE_ONE, 4)):
         mechanism = sparse_vector(epsilon=0.5, adjacency=adjacency)
         assert mechanism.target_hits == target_hits

@@ -1,4 +1,4 @@
-"""Schedules of learning, gradients of groups, their noise, posteriors of weights and released covariances."""
+"""Parts of private methods without teachers: schedules, gradients of groups, posteriors of weights, and covariances."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_more_noise_shortens_learning_and_raises_the_expected_error() -> None:
 def test_a_signal_in_one_direction_is_learned_better_at_large_noise() -> None:
     """At large noise, the expected gain is over twice as large if all signal is along the widest direction.
 
-    The gain is the variance of the log-odds minus the expected error. A method is refused by this best case.
+    The gain is the variance of the log-odds minus the expected error.
     """
     prevalence = np.array([0.05, 0.3])
     schedule_of_spread_signal = best_schedule(prevalence, noise_rate=1e-2)
@@ -151,9 +151,9 @@ def test_a_posterior_shrinks_by_the_known_noise() -> None:
 
 @pytest.mark.parametrize("scale", [0.25, 8.0])
 def test_the_most_likely_scale_is_that_of_the_weights(scale: float) -> None:
-    """The posterior finds the scale of the variances of the weights from weights that were observed with noise.
+    """The scale of the weights' variances is estimated right from weights that were observed with noise.
 
-    The mean of the posterior has the error that its variances state, which is smaller than the noise.
+    The error of the posterior mean agrees with the posterior variances, and is smaller than the noise.
     """
     rng = np.random.default_rng(0)
     prior_variances = np.geomspace(0.1, 10, num=200)
@@ -170,7 +170,7 @@ def test_the_most_likely_scale_is_that_of_the_weights(scale: float) -> None:
 
 
 def test_axes_of_a_noisy_covariance_have_no_variance_below_the_noise() -> None:
-    """The variances along the axes are the eigenvalues of the covariance, raised to the largest one of the noise."""
+    """The variances along axes are the eigenvalues of the covariance, but at least the largest one of the noise."""
     covariance = np.diag([0.5, 0.3, -0.1])
     exact_axes = FeatureAxes.of_covariance(covariance[:2, :2])
     assert np.sort(exact_axes.variances) == pytest.approx([0.3, 0.5])

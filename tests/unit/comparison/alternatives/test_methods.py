@@ -1,4 +1,4 @@
-"""The alternatives as methods of a comparison: their prices, calibrations, seeds and refusals."""
+"""Private methods without teachers, as methods of a comparison: their prices, calibrations, seeds and refusals."""
 
 import sys
 from dataclasses import replace
@@ -40,7 +40,7 @@ def budget_at_epsilon(epsilon: float) -> Budget:
 
 @pytest.mark.parametrize("method", [GRADIENT, COVARIANCE, SQUARES], ids=lambda method: method.name)
 def test_methods_without_samples_cost_exactly_a_gaussian(method: Alternative) -> None:
-    """The price of a method that samples no groups is one Gaussian event with the method's noise multiplier.
+    """A method that samples no groups costs one Gaussian event with the method's noise multiplier.
 
     Calibrated to epsilon 3, the method costs at least the epsilon of this Gaussian, and at most 3.
     """
@@ -200,10 +200,9 @@ def test_without_opacus_dp_sgd_alone_is_refused(monkeypatch: pytest.MonkeyPatch)
 def test_comparison_notes_methods_that_are_useless_or_diverge(
     tmp_path: Path,
 ) -> None:
-    """A comparison at epsilons 0.001 and 30 has scores only if a method is useful.
+    """In a comparison, a method that is useless at an epsilon, or that diverges, has a note in place of scores.
 
-    A method that is useless or that diverges has a note in place of scores. The model of all records has the same
-    scores as a method and as a baseline.
+    The epsilons are 0.001 and 30. The model of all records has the same scores as a method and as a baseline.
     """
     diverging_method = replace(MLP, name="wild", learning_rate=1e7)
     comparison_plan = small_comparison_plan(
@@ -235,7 +234,7 @@ def test_comparison_notes_methods_that_are_useless_or_diverge(
     "method", [GRADIENT, COVARIANCE, SQUARES, LINEAR, MLP], ids=lambda method: method.name
 )
 def test_unknown_labels_of_private_records_are_left_out(method: Alternative) -> None:
-    """Without the 70% of labels that are unknown, the mean prediction is about the true prevalence.
+    """If 70% of the private labels are unknown and left out, the mean prediction is about the true prevalence.
 
     If unknown labels counted as absent, the mean prediction would be less than 60% of the prevalence.
     """
@@ -245,7 +244,7 @@ def test_unknown_labels_of_private_records_are_left_out(method: Alternative) -> 
     labels = private.labels & known
 
     def mean_prediction(known_labels: np.ndarray | None) -> float:
-        """Returns the mean prediction divided by the prevalence; None marks all labels as known."""
+        """Returns the mean prediction divided by the prevalence; `known_labels` is None if all labels are known."""
         private_with_gaps = replace(private, labels=labels, known=known_labels)
         bench = small_bench(dataset=replace(dataset, private=private_with_gaps))
         contender = method.at(budget=budget_at_epsilon(epsilon=50.0), bench=bench)

@@ -1,4 +1,4 @@
-"""Discrete Gaussian noise: exact draws where floats do not decide, its limits, and variances that are refused."""
+"""Discrete Gaussian noise: exact draws where floats are too coarse, tails without an end, and refused variances."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,10 @@ LARGEST_WORD = 2**64 - 1
 def test_decisions_in_floats_are_the_exact_ones(
     variance: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The margin is widened so that floats decide nothing: the same random bits give the same noise."""
+    """The same random bits give the same noise if every draw is decided exactly instead of in floats.
+
+    The margin within which floats decide nothing is widened for this.
+    """
     noise = DiscreteGaussian(variance=variance)
     expected = noise.sample(shape=(60,), rng=np.random.default_rng(0))
     monkeypatch.setattr(discrete_gaussian, "_TABLE_MARGIN", 2.0)
@@ -31,9 +34,9 @@ def test_decisions_in_floats_are_the_exact_ones(
     ],
 )
 def test_noise_has_no_largest_value(reserved_words: list[int], low: int, high: int) -> None:
-    """All bits of the first word are ones, so the noise lies beyond the end of the table of floats.
+    """Noise can lie beyond the end of the table of floats: if all bits of a first word are ones, further words decide.
 
-    Further words decide how far out. The standard deviation is 10.
+    The standard deviation is 10, and the noise is between `low` and `high`.
     """
     uniforms = LazyUniforms(
         np.full(1, LARGEST_WORD, dtype=np.uint64),

@@ -1,4 +1,4 @@
-"""Discrete Laplace noise: its masses, the coins of its sampler, and rates that are refused."""
+"""Discrete Laplace noise: its probabilities, the coins of its sampler, and rates that are refused."""
 
 import math
 from collections import Counter

@@ -15,7 +15,7 @@ from tests.refusals import ANY, refused_parameter
 
 @pytest.mark.parametrize("std", [0.01, 1.0, 3.7, 2.0**20 + 0.3, 2.0**44])
 def test_fast_decisions_are_the_exact_ones(std: float) -> None:
-    """150 candidates are accepted or rejected, with the same value, as an exact computation decides.
+    """150 candidate draws are accepted or rejected, with the same value, as by an exact computation.
 
     The reference decides every comparison with all digits.
     """
@@ -32,7 +32,7 @@ def test_fast_decisions_are_the_exact_ones(std: float) -> None:
 
 
 def record_exact_candidates(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """Returns a list to which the first words of each candidate are added that 64 bits do not decide."""
+    """Returns a list that collects the first words of each candidate draw that 64 bits do not decide."""
     recorded_words = list[list[int]]()
     exact_candidate = RoundedGaussian._exact_candidate
 
@@ -47,7 +47,10 @@ def record_exact_candidates(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 
 
 def test_undecided_candidates_are_drawn_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The margin is widened so that floats decide nothing: the same random bits give the same noise."""
+    """The same random bits give the same noise if every draw is decided exactly instead of by 64 bits.
+
+    The margin within which 64 bits decide nothing is widened for this.
+    """
     noise = RoundedGaussian(std=9.0)
     expected = noise.sample(shape=(40,), rng=np.random.default_rng(0))
     monkeypatch.setattr(rounded_gaussian, "_COIN_MARGIN", 2.0)
@@ -66,14 +69,14 @@ def test_a_word_on_an_edge_needs_more_bits() -> None:
 
 
 def test_the_largest_word_gives_the_number_0() -> None:
-    """A uniform number whose 64 bits are all ones is above exp(-1)."""
+    """The word whose 64 bits are all ones gives the geometric number 0."""
     largest_word = np.array([2**64 - 1], dtype=np.uint64)
     numbers, _ = rounded_gaussian._geometric_numbers(largest_word)
     assert numbers.tolist() == [0.0]
 
 
 def test_further_bits_decide_a_comparison() -> None:
-    """A number whose first 64 bits are those of a limit draws more bits until it is compared."""
+    """A random number whose first 64 bits are those of the compared limit draws more bits until they decide."""
     edge = int(rounded_gaussian._EXP_TABLE[2])
     uniform = LazyUniform(first_word=edge, rng=np.random.default_rng(0))
     limit = Fraction(edge, 2**64) + Fraction(1, 2**66)

@@ -1,4 +1,4 @@
-"""The generator of secret noise: really ChaCha20, all of the key, and children and copies that are sound."""
+"""The generator of secret noise: it is ChaCha20 with its whole key, and children and copies never repeat its stream."""
 
 import copy
 import functools
@@ -73,9 +73,9 @@ def rotate_left(words: UInt32Array, num_bits: int) -> UInt32Array:
 
 @pytest.mark.parametrize(("key", "block", "expected"), RFC_8439)
 def test_the_stream_is_that_of_the_standard(key: bytes, block: int, expected: str) -> None:
-    """At a block of 64 bytes, the generator's stream from a key has the bytes of RFC 8439 (ChaCha20).
+    """From one key and block number, the stream's block of 64 bytes is that of ChaCha20 in RFC 8439.
 
-    This test's own `chacha20_block` returns the same bytes.
+    The function `chacha20_block` of this file returns the same bytes.
     """
     stream = stream_bytes(generator=cipher_generator(key), num_bytes=64 * 3)
     assert stream[64 * block :].hex().startswith(expected)
@@ -111,9 +111,9 @@ def test_a_secret_is_new_every_time_and_is_not_shown() -> None:
 
 
 def test_children_have_keys_beyond_the_stream_each_given_once() -> None:
-    """Spawned generators take their keys from blocks that the parent's stream never reaches, each block once.
+    """Children take their keys from blocks that the parent's stream never reaches, and from a new block each.
 
-    Children spawned two and one at a time equal three spawned at once.
+    Children that are spawned two and one at a time equal three that are spawned at once.
     """
     rng = cipher_generator(KEY)
     children = [*rng.spawn(2), *rng.spawn(1), *cipher_generator(KEY).spawn(3)]
@@ -239,10 +239,9 @@ def _in_a_fork(draw: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...]:
 def test_forked_processes_draw_other_numbers_each(
     make_generator: Callable[[], np.random.Generator],
 ) -> None:
-    """A generator and its child are used in two forks, in a fork of a fork, and in the parent.
+    """A generator and its child draw different numbers in two forks, in a fork of a fork, and in the parent.
 
-    All drawn numbers differ. Children of children also draw other numbers, even if the parent drew nothing before it
-    forked again.
+    The children that are spawned in these processes also draw different numbers.
     """
     rng = make_generator()
     rng.integers(2**32, size=3, dtype=np.uint32)
@@ -258,10 +257,7 @@ def test_forked_processes_draw_other_numbers_each(
 
 @pytest.mark.process
 def test_a_fork_during_a_draw_of_a_thread_can_draw() -> None:
-    """A process is forked while a thread holds the generator's lock.
-
-    The forked process draws, and the parent's stream goes on.
-    """
+    """A process that is forked while a thread holds the generator's lock can draw, and the parent's stream goes on."""
     rng = cipher_generator(KEY)
     first_bytes = stream_bytes(generator=rng, num_bytes=8)
     is_locked = threading.Event()
@@ -294,9 +290,9 @@ _SHARED = secret_generator()
 @pytest.mark.process
 @pytest.mark.parametrize("start", multiprocessing.get_all_start_methods())
 def test_workers_that_find_the_generator_in_a_module_draw_other_numbers(start: str) -> None:
-    """The parent and four workers of two pools draw from a generator of this module.
+    """The parent and four workers of two pools draw different numbers from one generator of this module.
 
-    All five draws differ, whether workers are forked or spawned.
+    This holds whether the workers are forked or spawned.
     """
     streams = [_next_stream(0)]
     for _ in range(2):
@@ -307,10 +303,7 @@ def test_workers_that_find_the_generator_in_a_module_draw_other_numbers(start: s
 
 @pytest.mark.process
 def test_workers_are_not_sent_a_generator() -> None:
-    """joblib's worker processes take a generator as argument.
-
-    An error is raised, because a generator cannot be pickled.
-    """
+    """A generator cannot be an argument of joblib's worker processes, as it cannot be pickled."""
     with pytest.raises(Exception, match=r"neither copied nor sent elsewhere|[Pp]ickl"):
         Parallel(2, backend="multiprocessing")(
             delayed(stream_bytes)(secret_generator(), 64) for _ in range(2)
@@ -347,7 +340,7 @@ def test_a_key_of_another_form_is_refused_and_not_shown_or_cut() -> None:
 
 
 def test_another_cipher_by_the_same_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ChaCha with 8 rounds instead of 20 replaces the class of randomgen: `secret_generator` refuses it."""
+    """`secret_generator` refuses randomgen's class if it computes ChaCha with 8 rounds instead of 20."""
     from randomgen import chacha
 
     class Weak(chacha.ChaCha):
