@@ -125,7 +125,7 @@ def run_application(
 
 
 def _words_of(options: Namespace) -> list[str]:
-    """Returns those parsed options that Hydra reads itself as arguments, such as `--multirun` and `--cfg=job`."""
+    """Returns the parsed options that Hydra itself reads, as arguments such as `--multirun` and `--cfg=job`."""
     words = []
     for name, *_ in OPTIONS_WITHOUT_VALUE:
         if getattr(options, name.removeprefix("--").replace("-", "_")):

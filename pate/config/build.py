@@ -97,12 +97,12 @@ def part_maker(config: DictConfig, *, takes_public_labels: bool = False) -> Call
     """Returns a function that builds a part of the configuration by its name: `part_maker(config)("data")`.
 
     A teacher is built without `num_teachers`, which is a setting of the run and not an argument of the teacher's class.
-    Beside `features=kernel` it must be a `KernelTeacher`, and gets `nonlinear=True`. An aggregator gets the adjacency
-    of the configuration. Data are built without `public_labels`, which is a setting of the run.
+    With `features=kernel` a teacher must be a `KernelTeacher`, and gets `nonlinear=True`. An aggregator gets the
+    adjacency of the configuration. Data are built without `public_labels`, which is a setting of the run.
 
     Args:
         config: the configuration.
-        takes_public_labels: whether the command lets the student begin at labels of public rows. If not, a value of
+        takes_public_labels: whether the student of the command may start from labels of public rows. If not, a value of
             `data.public_labels` is refused.
     """
 

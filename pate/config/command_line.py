@@ -41,7 +41,7 @@ def given_settings(arguments: Iterable[str]) -> dict[str, str]:
 def allowed_modules(arguments: Iterable[str]) -> tuple[str, ...]:
     """Returns the modules in the setting `allowed_targets`, which may only be set on the command line.
 
-    Returns none if it is not set, or is no list that Hydra can parse.
+    The result is empty if the setting is missing, or is no list that Hydra can parse.
     """
     text = given_settings(arguments).get("allowed_targets", "[]")
     try:

@@ -85,8 +85,9 @@ def settings_of_parts(config: DictConfig) -> str:
 def comments_of(cls: type | None) -> dict[str, str]:
     """Returns the descriptions of a class's fields by the fields' names, from comments and `Attributes:` sections.
 
-    None has none. Base classes are included. If the docstring of a class names another class of its module, as in "of
-    `ConfidentGNMax`", the descriptions of that class are used for fields without a description of their own.
+    For None the result is empty. Base classes are included. If the docstring of a class names another class of its
+    module, as in "of `ConfidentGNMax`", the descriptions of that class are used for fields without a description of
+    their own.
     """
     if cls is None:
         return {}

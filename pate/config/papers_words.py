@@ -26,7 +26,7 @@ _CHARACTER_NAMES = {
 def settings_by_word() -> Mapping[str, Mapping[str, str | None]]:
     """Returns, for each word of the papers, the settings that it can mean.
 
-    Each setting has the name of an aggregator that has it as its value; None if it is no aggregator's setting.
+    The value of a setting is the name of an aggregator that has the setting; None if no aggregator has it.
     """
     words: Mapping[str, Mapping[str, str | None]] = read_yaml(
         _FILE.read_text(encoding="utf-8"), name=_FILE.name, rule="YAML"

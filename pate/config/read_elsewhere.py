@@ -52,8 +52,9 @@ def _texts_with_paths(
 def _is_pure(
     plain_values: Any, path: tuple[Any, ...], text: str, visited_paths: frozenset[Any]
 ) -> bool:
-    """Returns True if a text depends on nothing but the configuration: all interpolations are references to such texts.
+    """Returns True if a text depends on nothing but the configuration.
 
+    That is so if all interpolations in the text are references to texts for which the same holds.
     References that lead in a circle, or to nothing, give False.
 
     Args:

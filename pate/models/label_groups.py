@@ -26,9 +26,7 @@ class LabelGroup:
 def label_groups(known: BoolArray) -> list[LabelGroup]:
     """Returns groups of labels: two labels share a group if they are known for the same records.
 
-    The group with the most labels comes first.
-
-    A label that no record knows is in no group.
+    The group with the most labels comes first. A label that is known for no record is in no group.
 
     Args:
         known: which labels are known, bool `[num_records, num_labels]`.

@@ -284,7 +284,8 @@ class WhiteCoordinates:
         Args:
             features: the rows in white coordinates, with the constant, `[n, r + 1]`.
             labels: the labels of the rows, bool `[n, num_labels]`.
-            penalty: the loss has penalty / 2 times `penalized` times the squared weights added.
+            penalty: the factor of the penalty: penalty / 2 times `penalized` times the squared weights is added to the
+                loss.
             initial_weights: the weights at which the search begins, `[r + 1, num_labels]`.
             known: which labels are known, bool `[n, num_labels]`; the mean loss of a label is over these rows. None
                 where all are.

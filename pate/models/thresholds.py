@@ -68,8 +68,8 @@ class ThresholdedStudent(Student):
         """Returns the threshold that the field `threshold` asks for: one number, or one for each label.
 
         A number or a tuple in the field is returned as it is. A rule in the field ("micro_f1", "accuracy" or
-        "prevalence") chooses the threshold by the held-out probabilities and the released labels, for each label apart
-        with `threshold_each_label`.
+        "prevalence") chooses the threshold by the held-out probabilities and the released labels. With
+        `threshold_each_label`, each label gets a threshold of its own.
 
         The score that held-out rows reach with the threshold is not kept, as it is too optimistic: answered queries are
         easier than the other public samples.

@@ -222,7 +222,7 @@ class Ensemble:
 
     @property
     def reads_records_to_vote(self) -> bool:
-        """Whether each reading of votes reads the private records again: so it is for teachers that are not trained."""
+        """Whether each reading of votes reads the private records again, as that of untrained teachers does."""
         return not isinstance(self.teacher, Teacher)
 
     def of_rows(self, rows: IntArray) -> "Ensemble":
@@ -273,8 +273,8 @@ class Ensemble:
     def pool_answers(self, public_pca: PublicPCA, public_inputs: Float32Array) -> PoolAnswers:
         """Returns the answers of trained teachers to public samples, compared with what their own records tell.
 
-        `PoolAnswers` describes the comparison. It is private, and published only with noise. Students learn from it how
-        teachers answer on the public pool.
+        `PoolAnswers` describes the comparison. The answers are private, and only their sums with noise are published.
+        Students learn from these sums how teachers answer on the public pool.
 
         Args:
             public_pca: the principal directions of the public inputs, along which the answers are summed.
@@ -322,8 +322,8 @@ class Ensemble:
     ) -> MomentVotes:
         """Returns the votes of the teachers as moments, which an aggregator can release in rounds.
 
-        A moment is a mean over a teacher's records of what a student gets wrong in a label, times a feature: the
-        record's coordinate along a direction of the input space.
+        A moment is a mean over a teacher's records: the error of a student in a label, times a feature. A feature is
+        the record's coordinate along a direction of the input space.
 
         Args:
             directions: the principal directions of the public inputs, whose coordinates are the features.

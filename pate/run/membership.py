@@ -32,9 +32,9 @@ def attack_membership(
     """Attacks a student with membership inference, and returns the attack's success; None if it cannot be measured.
 
     The attacker compares the student's losses on private records with its losses on test records. One record of each
-    group takes part, and at most 10,000 records of each split. If the public records are at least 100 and have
-    features, and the number of features times that of labels is at most 2**15, the attacker also compares the student
-    with reference models. Anybody could train these on public records.
+    group takes part, and at most 10,000 records of each split. The attacker also compares the student with reference
+    models, which anybody could train on public records. These need at least 100 public records with features, and the
+    number of features times that of labels must be at most 2**15.
 
     Args:
         model: the student.
@@ -94,9 +94,9 @@ def _public_records(dataset: Dataset, *, training_set: TrainingSet) -> TrainingS
 
 
 def _has_references(public_records: TrainingSet) -> bool:
-    """Returns True if there are enough public records for reference models, at least 100, and these are small.
+    """Returns True if there are enough public records for reference models, and if these models are small.
 
-    A model is small if the number of features times that of labels is at most 2**15.
+    Enough are 100 records. A model is small if the number of features times that of labels is at most 2**15.
     """
     num_weights = public_records.inputs.shape[1] * public_records.labels.shape[1]
     return (

@@ -175,9 +175,9 @@ def constant_student_warnings(
 
 
 def one_label_warning(aggregator: Aggregator) -> str:
-    """Returns the warning that an aggregator names one label per query, and that any others count as absent.
+    """Returns the warning that an aggregator names one label for each query, and that all other labels count as absent.
 
-    The caller has found that the aggregator is such a one, and that records have several labels.
+    The caller has checked that the aggregator names one label, and that records have several labels.
     """
     name = type(aggregator).__name__
     return f"aggregator={name}: names one label per query; any others that it has count as absent"

@@ -138,9 +138,9 @@ def _cheapest_accountant(release_charge: Charge) -> str | None:
 
 
 def _num_public_labels(aggregator: Aggregator) -> dict[str, Scalar]:
-    """Returns the number of public rows from whose labels the student began, as a parameter of the mechanism.
+    """Returns the number of public rows from whose labels the student started, as a parameter of the mechanism.
 
-    The mapping has this number by its published name. It is empty if the student did not begin from public labels.
+    The mapping has this number by its published name. It is empty if the student did not start from public labels.
     """
     start = aggregator.start if isinstance(aggregator, CenteredVotes) else None
     return {NUM_PUBLIC_LABELS: len(start.labels)} if isinstance(start, LabeledRows) else {}

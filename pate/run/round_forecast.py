@@ -110,7 +110,7 @@ class RoundForecast:
     def of_rounds(cls, rounds: Rounds) -> RoundForecast | None:
         """Returns the forecast of a release in rounds; None for few private records, and for teachers that are trained.
 
-        None is also for votes that this process cannot compute itself, such as those of other holders.
+        The result is also None for votes that this process cannot compute itself, such as those of other holders.
         """
         from joblib import cpu_count  # which knows a container's share; loads slowly
 

@@ -159,7 +159,7 @@ class ScoreEstimates:
 
     @cached_property
     def _variance_inflation(self) -> float:
-        """The variance of micro-F1 over test sets, divided by what it were for independent labels; from 1 to 100.
+        """The variance of micro-F1 over test sets, divided by the variance for independent labels; from 1 to 100.
 
         Labels of a record, and records of a group, are right or wrong together. So all scores vary more than they would
         with independent labels, and this factor is taken for all of them. Surveys call it the design effect.

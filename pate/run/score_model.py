@@ -130,8 +130,8 @@ class ScoreModel:
     def variances(self, num_bins: int) -> FloatArray:
         """Returns for each of B bins of probability the variance of one record's calibration sum, `[B]`.
 
-        The calibration sum of a bin adds up label (0 or 1) - share over the labels of the record whose probability lies
-        in the bin.
+        The calibration sum of a bin adds up label (0 or 1) - share over those labels of the record whose probabilities
+        lie in the bin.
 
         Args:
             num_bins: B, the number of bins, which have equal widths.

@@ -93,8 +93,8 @@ def require_same_data(
 ) -> None:
     """Raises `InvalidValue` if the data differ from the data that a finished run has read.
 
-    The data are loaded and compared only if the size or time of a file has changed. If nobody knows whether one has,
-    the data are taken for the same.
+    The data are loaded and compared only if the size or time of a file has changed. If it is unknown whether one has
+    changed, no error is raised.
 
     Args:
         run_folder: the folder of the run.

@@ -66,9 +66,9 @@ class TrainedVotes(TeacherVotes):
     ) -> MomentVotes | None:
         """Returns the votes of these teachers as moments, which can be released in rounds; None if that is impossible.
 
-        A moment is a mean over a teacher's records of what a student gets wrong in a label, times a feature. Moments
-        are impossible if the recipe of the teachers does not support them, or if the inputs are images: students of
-        images are not linear.
+        A moment is a mean over a teacher's records: the error of a student in a label, times a feature. Moments are
+        impossible if the recipe of the teachers does not support them, or if the inputs are images: students of images
+        are not linear.
 
         Args:
             noise_multiplier: the noise of a round. With more noise, votes are read along fewer directions of the pool.

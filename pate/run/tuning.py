@@ -283,8 +283,8 @@ def _total_epsilon(plans: Sequence[Plan]) -> float:
     """Returns the `target_epsilon` of the plans, which is that of the whole tuning.
 
     Raises:
-        InvalidValue: the plans differ in epsilon, delta, `score_epsilon` or adjacency; or a plan draws again; or the
-            first one has no `target_epsilon`, or has a `max_epsilon`.
+        InvalidValue: the plans differ in epsilon, delta, `score_epsilon` or adjacency; or a plan has `redraw`; or the
+            first plan has no `target_epsilon`, or has a `max_epsilon`.
     """
     first = plans[0]
     for plan in plans:

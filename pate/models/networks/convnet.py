@@ -117,7 +117,7 @@ class ConvNet(Architecture, Network):
 
     @property
     def kernels(self) -> list[tuple[int, int]]:
-        """For each layer before the head, the number of output channels and the number of inputs of each."""
+        """For each layer before the head, the number of output channels, and the number of inputs of a channel."""
         patch_layer = (self.width, self.shape[0] * self.patch**2)
         taps = self.kernel_size**2
         # The first convolution reads `width` channels, the next ones twice as many.
