@@ -1,4 +1,4 @@
-"""Exact distributions of the calls of target charging for all small neighbors, written down a second time."""
+"""Exact distributions of the calls that target charging prices, on neighboring data, without code of the package."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -40,8 +40,11 @@ class CallOnNeighbors(NamedTuple):
 
 
 def laplace_mass(noise_rate: float, values: FloatArray) -> FloatArray:
-    """Returns P(z = value) for discrete Laplace noise z, from weights that are normalized by their sum over all
-    whole numbers.
+    """Returns P(z = value) for discrete Laplace noise z.
+
+    Args:
+        noise_rate: 1 / scale of the noise.
+        values: the whole numbers.
     """
     return np.asarray(
         np.exp(-noise_rate * np.abs(values))
@@ -69,9 +72,9 @@ def smallest_hit_prob(calls: Iterable[CallOnNeighbors], epsilon: float) -> float
 
 
 def threshold_calls(test: AboveThreshold | BetweenThresholds) -> Iterator[CallOnNeighbors]:
-    """Yields threshold calls on two neighboring numbers, near the thresholds and far from them.
+    """Yields calls of a threshold test on the numbers of two neighbors, near the thresholds and far from them.
 
-    All releases beyond both numbers are one outcome.
+    Released numbers above both numbers of a pair are merged to one outcome.
     """
     above = isinstance(test, AboveThreshold)
     rate = float(test.noise.rate)
@@ -103,7 +106,7 @@ def threshold_calls(test: AboveThreshold | BetweenThresholds) -> Iterator[CallOn
 
 
 def run_call_twice(laws: Pair) -> CallOnNeighbors:
-    """Returns two independent runs of a call, whose hits are the outcomes in which the runs differ.
+    """Returns two independent runs of a call as one call, whose hits are the outcomes in which the runs differ.
 
     Args:
         laws: the distributions of one run on two neighbors, `[num_outcomes]` each.
@@ -129,7 +132,7 @@ def make_selection(noise: str, adjacency: Adjacency, noise_scale: float) -> GapS
 def distribution_pairs(mechanism: Any, adjacency: Adjacency) -> tuple[FloatArray, FloatArray]:
     """Returns the distributions of a mechanism on all neighboring histograms of 3 labels and 4 teachers.
 
-    They are two arrays, one row for each pair of neighbors; equal pairs of distributions are listed once.
+    They are two arrays with a row for each pair of neighbors. Pairs with equal distributions are listed once.
     """
     histograms = all_histograms(num_labels=3, num_teachers=4)
     law_of_histogram = dict(

@@ -1,4 +1,4 @@
-"""One thing that ships with a price and an exact distribution, as `test_shipped.py` runs it."""
+"""Cases for `test_shipped.py`: mechanisms or aggregators of the package with price and exact distribution."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Distribution = Mapping[Any, float]
 
 @dataclass(frozen=True)
 class SmallInstance:
-    """The adjacency, and the numbers of labels and teachers of the small instance on which a mechanism is verified."""
+    """The adjacency and the numbers of labels and teachers for which a mechanism is verified on all histograms."""
 
     adjacency: Adjacency
     num_labels: int
@@ -25,7 +25,7 @@ class SmallInstance:
 
 
 class Size(NamedTuple):
-    """The numbers of labels and teachers of a small instance, for both adjacencies."""
+    """The numbers of labels and teachers of a small instance."""
 
     num_labels: int
     num_teachers: int
@@ -38,7 +38,7 @@ REFUTED_AT_SIZE = Size(num_labels=3, num_teachers=4)
 def default_distribution(
     mechanism: Any, histogram: IntArray, small_instance: SmallInstance
 ) -> Distribution:
-    """Returns the distribution that the mechanism or aggregator itself computes."""
+    """Returns the distribution that the code of the mechanism or aggregator computes."""
     if isinstance(mechanism, Aggregator):
         return mechanism.distribution(histogram, num_teachers=small_instance.num_teachers)
     return _distribution_of_mechanism(mechanism, counts=tuple(histogram.tolist()))
@@ -52,7 +52,7 @@ def _distribution_of_mechanism(mechanism: Any, counts: tuple[int, ...]) -> Distr
 
 
 def default_event(mechanism: Any, small_instance: SmallInstance) -> Event:
-    """Returns the price of one release of one query."""
+    """Returns the event, that is the price, of the release of one query."""
     if isinstance(mechanism, Aggregator):
         return mechanism.event_for(
             num_queries=1,
@@ -63,23 +63,23 @@ def default_event(mechanism: Any, small_instance: SmallInstance) -> Event:
 
 
 def rename_indices(outcome: Any, label_of_rank: list[int]) -> Any:
-    """Returns a sequence of ranks as a sequence of labels; -1 stands for no label."""
+    """Returns a sequence of labels, given their ranks; -1 stands for no label."""
     return tuple(label_of_rank[rank] if rank >= 0 else -1 for rank in outcome)
 
 
 def rename_set(outcome: Any, label_of_rank: list[int]) -> Any:
-    """Returns a set of ranks as a sorted tuple of labels; None stands for no answer."""
+    """Returns a sorted tuple of labels, given the set of their ranks; None stands for no answer."""
     return None if outcome is None else tuple(sorted(label_of_rank[rank] for rank in outcome))
 
 
 def rename_short_set(outcome: Any, label_of_rank: list[int]) -> Any:
-    """Returns a set of ranks as a sorted tuple of labels, filled up with -1."""
+    """Returns a sorted tuple of labels, given the set of their ranks, filled up with -1."""
     chosen = sorted(label_of_rank[rank] for rank in outcome if rank >= 0)
     return (*chosen, *[-1] * (len(outcome) - len(chosen)))
 
 
 def rename_bits(outcome: Any, label_of_rank: list[int]) -> Any:
-    """Returns bits for each rank as bits for each label; None stands for no answer."""
+    """Returns a bit for each label, given one for each rank; None stands for no answer."""
     return (
         None
         if outcome is None
@@ -88,7 +88,7 @@ def rename_bits(outcome: Any, label_of_rank: list[int]) -> Any:
 
 
 def rename_number(outcome: Any, label_of_rank: list[int]) -> Any:
-    """Returns a number unchanged, because it depends on no label."""
+    """Returns a number unchanged, as it depends on no label."""
     return outcome
 
 
@@ -137,7 +137,7 @@ class Case:
     relabel_outcome: Callable[[Any, list[int]], Any] = rename_indices
 
     def largest_instance(self, adjacency: Adjacency) -> SmallInstance:
-        """Returns the largest instance."""
+        """Returns the largest instance on which the case is verified."""
         return SmallInstance(
             adjacency,
             num_labels=self.largest_size.num_labels,
@@ -173,8 +173,9 @@ def by_rank(
 def pairs_of_laws(
     case: Case, small_instance: SmallInstance
 ) -> tuple[FloatArray, FloatArray, list[Any]]:
-    """Returns the exact distributions of a case on one pair of neighbors of each kind, two arrays `[P, n]`, and
-    the list of the n outcomes.
+    """Returns the exact distributions of a case on one pair of neighbors of each kind.
+
+    These are two arrays `[P, n]`, for the first and the second neighbors, and the list of the n outcomes.
     """
     pairs = neighbors(
         small_instance.num_labels, small_instance.num_teachers, small_instance.adjacency

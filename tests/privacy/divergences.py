@@ -1,4 +1,4 @@
-"""Assertions of privacy tests: an exact figure against a price, each with the control that a smaller price fails."""
+"""Compares exact divergences with prices; each comparison has a control by which a smaller price fails."""
 
 from importlib import import_module
 from typing import Any
@@ -48,17 +48,16 @@ def largest_range(first_laws: FloatArray, second_laws: FloatArray) -> float:
 
 
 def _log_ratios(first: FloatArray, second: FloatArray, *, impossible_ratio: float) -> FloatArray:
-    """Returns the log-likelihood ratio of each outcome, or `impossible_ratio` if the outcome has probability 0
-    on both sides.
+    """Returns the log-likelihood ratio of each outcome.
+
+    It is `impossible_ratio` if the outcome has probability 0 on both sides.
     """
     with np.errstate(invalid="ignore"):
         return np.where((first == 0) & (second == 0), impossible_ratio, logs(first) - logs(second))
 
 
 def price_curve(event: Event, renyi_orders: FloatArray = ORDERS) -> FloatArray:
-    """Returns the price of an event at each order, a Renyi divergence that holds except with the failure
-    probability.
-    """
+    """Returns the price of an event as a Renyi divergence at each order, which holds unless the event fails."""
     return rdp_curve(count_leaves(event), renyi_orders)
 
 
@@ -93,7 +92,7 @@ def assert_delta_covered(first_laws: FloatArray, second_laws: FloatArray, event:
 
 
 def verdict_on_shift(mean_shift: float, event: Event) -> Verdict:
-    """Returns the verdict on a price for standard normal noise and the same noise moved by a shift."""
+    """Returns the verdict on a price for the pair of standard normal noise and the same noise moved by `mean_shift`."""
     return verify_densities(
         first=norm(loc=0.0).logpdf,
         second=norm(loc=mean_shift).logpdf,
@@ -114,8 +113,12 @@ def largest_move(contributions: FloatArray, adjacency: Adjacency) -> float:
 
 
 def assert_reached(contributions: ArrayLike, adjacency: Adjacency, claimed: float) -> None:
-    """Fails if one contribution, a row of an array `[n, D]`, can move a sum by more than the claimed distance,
-    or if no contribution moves the sum by 90% of this distance.
+    """Fails if one contribution can move a sum by more than the claimed distance, or if none moves it by 90% of that.
+
+    Args:
+        contributions: all that one teacher or group may add to the sum, `[n, D]`.
+        adjacency: whether a contribution is replaced by another, or added and removed.
+        claimed: the claimed l2 distance.
     """
     moved = largest_move(np.asarray(contributions, dtype=np.float64), adjacency)
     assert 0.9 * claimed < moved <= claimed
@@ -124,7 +127,7 @@ def assert_reached(contributions: ArrayLike, adjacency: Adjacency, claimed: floa
 def record_constructed(
     monkeypatch: pytest.MonkeyPatch, *, module_name: str, class_name: str
 ) -> list[Any]:
-    """Returns a list to which every object is added that a module constructs of a class from now on.
+    """Returns a list to which each object is added that a module constructs of a class from now on.
 
     Args:
         monkeypatch: replaces the class in the module during the test.

@@ -1,4 +1,4 @@
-"""All neighboring histograms of small instances, and what a top-k release can tell of them."""
+"""All neighboring histograms of small instances, and the gaps and top-k sets that a top-k release depends on."""
 
 from functools import lru_cache
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Exact distributions of selections and aggregators, written a second time: no code is shared with the package."""
+"""Exact distributions of selections and aggregators, which share no code with those that the package computes."""
 
 from collections.abc import Callable
 from functools import cache
@@ -34,8 +34,9 @@ def _gumbel(utilities: FloatArray, noise_scale: float) -> FloatArray:
 
 
 def _exponential(utilities: FloatArray, noise_scale: float) -> FloatArray:
-    """Returns the probability that each candidate wins with exponential noise, by inclusion and
-    exclusion over the product in the permute-and-flip integral.
+    """Returns the probability that each candidate wins with exponential noise.
+
+    The product in the integral of permute-and-flip is summed by inclusion and exclusion.
     """
     weights = np.exp((utilities - utilities.max(axis=1, keepdims=True)) / noise_scale)
     distribution = np.zeros_like(weights)
@@ -65,8 +66,9 @@ def _gaussian(utilities: FloatArray, noise_scale: float) -> FloatArray:
 
 
 def _laplace(utilities: FloatArray, noise_scale: float) -> FloatArray:
-    """Returns the probability that each candidate wins with Laplace noise, by Gauss-Legendre
-    quadrature between the kinks of all densities.
+    """Returns the probability that each candidate wins with Laplace noise.
+
+    It is an integral between the kinks of all densities, by Gauss-Legendre quadrature.
     """
     nodes, weights = np.polynomial.legendre.leggauss(8)
     reach = 2 * np.ceil(40 * noise_scale)
@@ -272,8 +274,9 @@ def bits_distribution(
 ) -> Distribution:
     """Returns the probability of each pattern of bits.
 
-    A bit tells whether a noisy count reaches half of the teachers. A count more than `cut_in_stds` noise stds away from
-    this threshold is moved to that distance, rounded away from the threshold to a whole vote.
+    A bit tells whether a noisy count reaches half of the teachers. A count further than `cut_in_stds` standard
+    deviations of the noise from this threshold is moved to that distance, rounded away from the threshold to a whole
+    vote.
     """
     half = num_teachers / 2
     cut = np.clip(

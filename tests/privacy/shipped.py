@@ -1,8 +1,8 @@
-"""Everything that ships with a price and an exact distribution, run by `test_shipped.py`.
+"""Lists the cases of everything that the package ships with a price and an exact distribution, for `test_shipped.py`.
 
-To add a mechanism, add a `Case`; an aggregator brings its own in `tests/cases`. A mechanism is made for an adjacency
-and the numbers of labels and teachers; `distribution` is its exact distribution for one histogram and `event` its
-price, by default `.distribution` and `.event`.
+A new mechanism needs a `Case` here; a new aggregator brings its own in `tests/cases`. `mechanism_for` makes it for an
+adjacency and for numbers of labels and teachers. Its exact distribution and price are by default those of its methods
+`distribution` and `event`.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ from tests.privacy.rival_distributions import gap_selection_distribution
 
 
 def _name_of_parameters(make_mechanism: partial[Any]) -> str:
-    """Returns the parameters of a mechanism as `name=value`, those of its noise last."""
+    """Returns the parameters of a mechanism as `name=value`, with those of its noise last."""
     parameters = sorted(
         make_mechanism.keywords.items(), key=lambda item: item[0] in ("noise", "gamma")
     )
@@ -128,9 +128,9 @@ def _cases_of_pure_dp_top_k(make_mechanism: partial[Any], tightness: float) -> l
 
 
 def _slow_distribution(mechanism: Any, histogram: IntArray, _: SmallInstance) -> Distribution:
-    """Returns the distribution of a mechanism, computed once for all histograms with the same differences.
+    """Returns the distribution of a mechanism, computed once for all histograms with the same differences of counts.
 
-    Adding a constant to all counts changes nothing.
+    A constant that is added to all counts does not change it.
     """
     return _distribution_of_differences(
         mechanism, counts=tuple((histogram - histogram.min()).tolist())
@@ -186,7 +186,7 @@ def _case_of_gap_selection(
 
 
 def _prefer_two_labels(k: int) -> float:
-    """Returns the value at k of a regularizer that prefers two labels."""
+    """Returns the value that a regularizer, which prefers two labels, adds for k labels."""
     return -1.5 * abs(k - 2)
 
 
@@ -236,7 +236,7 @@ def _case_of_stability_test(test_kind: str, *, k: int, failure_prob: float) -> C
 def _peel_distribution(
     peeling: SubsetPeeling, histogram: IntArray, small_instance: SmallInstance
 ) -> Distribution:
-    """Returns the distribution of two labels that subset peeling picks among all labels."""
+    """Returns the distribution of the two labels that subset peeling picks among all labels."""
     return peeling.distribution_of(
         histogram,
         candidate_mask=np.ones(small_instance.num_labels, dtype=bool),
@@ -245,7 +245,7 @@ def _peel_distribution(
 
 
 def _largest_count_or_gap(statistic: str, histogram: IntArray) -> Any:
-    """Returns the largest count, or the largest count less the next one."""
+    """Returns the largest count, or the gap between it and the next one."""
     falling = np.sort(histogram)[::-1]
     return falling[0] if statistic == "count" else falling[0] - falling[1]
 
@@ -282,12 +282,12 @@ def _case_of_threshold(make_mechanism: partial[Any], statistic: str) -> Case:
 def _boundary_distribution(
     wrapper: BoundaryWrapper, histogram: IntArray, _: SmallInstance
 ) -> Distribution:
-    """Returns the probabilities of the outcomes of a boundary wrapper, by their index."""
+    """Returns the probability of each outcome of a boundary wrapper, by the index of the outcome."""
     return dict(enumerate(wrapper.probabilities(histogram).tolist()))
 
 
 def _twice_distribution(twice: RunTwice, histogram: IntArray, _: SmallInstance) -> Distribution:
-    """Returns the probability of each pair of outcomes of two runs, by its index."""
+    """Returns the probability of each pair of outcomes of two runs, by the index of the pair."""
     law = twice.mechanism.probabilities(histogram)
     return dict(enumerate(np.outer(law, law).ravel().tolist()))
 

@@ -1,4 +1,4 @@
-"""The alternatives: how far one group can move a sum, and a sampled step against the worst pair."""
+"""Prices of methods without teachers: how far one group moves a sum of gradients, and what a sampled step costs."""
 
 import math
 import warnings
@@ -32,9 +32,9 @@ UNKNOWN = -1
 def hockey_sticks_in_plane(
     sampling_prob: float, first_mean: FloatArray, second_mean: FloatArray, epsilons: FloatArray
 ) -> FloatArray:
-    """Returns the hockey-stick divergences of two Gaussian mixtures in the plane, by quadrature, at given epsilons.
+    """Returns the hockey-stick divergences of two Gaussian mixtures in the plane at each epsilon, by quadrature.
 
-    With probability `sampling_prob`, the mean of a mixture is `first_mean` or `second_mean`, and else 0.
+    With probability `sampling_prob`, the mean of a mixture is `first_mean` or `second_mean`, and otherwise 0.
     """
     axis = np.linspace(-10, 10 + np.abs(first_mean).max() + np.abs(second_mean).max(), 801)
     x, y = np.meshgrid(axis, axis)
@@ -72,10 +72,10 @@ MEANS_IN_THE_PLANE = [
 def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
     sampling_prob: float, longest_mean: float
 ) -> None:
-    """Two Gaussian mixtures in the plane have at most the delta of the priced pair, at epsilons of both signs.
+    """Two Gaussian mixtures in the plane have at most the delta of the pair that is priced, at epsilons of both signs.
 
-    Their means have any angle and any lengths up to `longest_mean`. Negative control: the delta of a pair that is 2%
-    closer is exceeded. Under add-remove one of the lengths is 0.
+    Their means have any angle and any lengths up to `longest_mean`. If one of them is 0, the price for add-remove
+    holds. Negative control: the delta of a pair that is 2% closer is exceeded.
     """
     epsilons = np.linspace(-2, 3, 11)
 
@@ -112,9 +112,9 @@ def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
 def epsilon_of_releases(
     first_density: FloatArray, second_density: FloatArray, *, num_releases: int, target_delta: float
 ) -> float:
-    """Returns the epsilon of independent releases of one pair of densities, which are given on a grid.
+    """Returns the epsilon of independent releases, each of which has the same pair of densities on a grid.
 
-    Each privacy loss is rounded to the nearest of many fine steps. The losses of all releases are summed by a Fourier
+    Each privacy loss is rounded to the nearest of many fine steps. The losses of all releases are added up by a Fourier
     transform.
     """
     losses = np.log(first_density) - np.log(second_density)
@@ -150,10 +150,10 @@ EPSILONS_OF_THE_WORST_PAIR = [(0.6, 4.40), (1.0, 2.34), (1.5, 1.49), (2.0, 1.09)
 def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(
     noise_multiplier: float, expected: float
 ) -> None:
-    """For 60 sampled Gaussian steps, each accountant's epsilon is at least that of the worst pair.
+    """Each accountant's epsilon of 60 sampled Gaussian steps is at least the exact one of the worst pair.
 
-    It is at most 0.3% more, and for the Renyi accountant 10%. Negative control: 10% less than the auto accountant's
-    epsilon would lie below the pair's.
+    The Renyi accountant's is less than 10% larger, the others' less than 0.3%. Negative control: 10% less than the auto
+    accountant's epsilon would be too small.
     """
     sampling_prob = 4096 / 62115
     outcomes = np.linspace(-14, 14, 200_001)
@@ -188,11 +188,10 @@ def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(
 def test_add_remove_price_equals_that_of_dp_accounting(
     noise_multiplier: float, sampling_prob: float, num_steps: int
 ) -> None:
-    """The epsilon of sampled steps under add-remove is within 0.2% of dp-accounting's for the exact
-    accountant, and within 16% for all.
+    """The exact accountant's epsilon of sampled steps under add-remove is at most 0.2% above dp-accounting's.
 
-    Under replace-one with the same multiplier, which stands for half the shift, the epsilon is
-    smaller.
+    No accountant's is lower by more than 0.15%, or higher by more than 16%. Under replace-one, where the same
+    multiplier stands for half the shift, the epsilon is smaller.
     """
     dp_accounting_pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant")
     event = pa.SelfComposedEvent(
@@ -223,10 +222,9 @@ def test_add_remove_price_equals_that_of_dp_accounting(
 
 @pytest.mark.slow
 def test_sampled_steps_cost_the_same_in_any_order_of_composition() -> None:
-    """Sampled add-remove steps are composed before, after or between other events.
+    """Each accountant gives the same epsilon whether sampled steps come before, after or between other events.
 
-    Each accountant gives one epsilon for all orders of the events. The exact accountant stays below the Renyi
-    accountant; composition in blocks agrees with composition step by step.
+    The exact accountant's is below the Renyi accountant's. Composition in blocks agrees with composition step by step.
     """
     sampled_event = pa.SampledGaussianEvent(
         noise_multiplier=2.0, sampling_prob=0.1, adjacency=pa.Adjacency.ADD_REMOVE
@@ -283,9 +281,9 @@ def test_sampled_steps_cost_the_same_in_any_order_of_composition() -> None:
 def test_one_sampled_step_has_the_delta_of_its_privacy_profile(
     noise_multiplier: float, sampling_prob: float, adjacency: pa.Adjacency
 ) -> None:
-    """The exact accountant's delta of one sampled step is at least the event's privacy profile.
+    """The exact accountant's delta of one sampled step is at least the event's privacy profile, and at most 0.2% more.
 
-    It is at most 0.2% more, for losses up to several hundred.
+    Some events here have privacy losses of several hundred.
     """
     event = pa.SampledGaussianEvent(
         noise_multiplier=noise_multiplier
@@ -332,9 +330,9 @@ def test_sampling_every_record_costs_as_much_as_a_gaussian_event(
 
 
 def draw_adversarial_groups(rng: np.random.Generator) -> list[tuple[FloatArray, BoolArray]]:
-    """Returns the features and labels of random groups of one or many records of length 1.
+    """Returns random groups of 1 to 40 records, each with its features, of length 1, and its labels.
 
-    The labels of a group agree or not.
+    In some groups all records are equal.
     """
     groups = []
     for size in (1, 1, 2, 3, 40):
@@ -360,10 +358,9 @@ def largest_distance(vectors: list[FloatArray]) -> float:
 
 
 def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
-    """A group of any number of records is replaced by another.
+    """If one group of records is replaced by another of any size, the rounded sum moves by at most the sensitivity.
 
-    The rounded sum moves by at most the claimed sensitivity. Some exchange reaches 90% of it, so a sensitivity of one
-    clip is too small.
+    Some exchange moves it by 90% of the sensitivity, which refutes one of half this size.
     """
     rng = np.random.default_rng(0)
     fixed_features = rng.normal(size=(30, 3))
@@ -396,11 +393,10 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
 
 
 def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> None:
-    """A group of any number of records is replaced by another.
+    """If one group is replaced by another, the rounded sum of products x x^T moves by at most the sensitivity.
 
-    The rounded sum of products x x^T moves by at most the claimed sensitivity, sqrt(2) and rounding. Two opposite
-    records give the same products, and orthogonal ones reach the bound. Controls: a sensitivity that is 10% smaller is
-    refuted, and so is the bound where each record is a group of its own.
+    The sensitivity is sqrt(2), as for orthogonal records, plus rounding. Negative controls: 90% of it is exceeded, and
+    all of it is exceeded if each record of the group counts as a group.
     """
     rng = np.random.default_rng(0)
     fixed_features = rng.normal(size=(30, 3))
@@ -431,7 +427,7 @@ def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> No
 def test_the_covariance_is_released_at_the_tested_sensitivity(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The release adds noise to the tested sums at the tested clip, with its own noise multiplier."""
+    """The release of a covariance takes sums and clip of the test above, and adds noise by its own multiplier."""
     releases = []
 
     def release_without_noise(
@@ -458,9 +454,9 @@ def test_the_covariance_is_released_at_the_tested_sensitivity(
 def test_all_releases_of_a_training_add_up_to_its_price(
     method: type[CovarianceMethod], covariance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The multipliers of all noisy sums of a training and of the prevalence compose to the event that it costs.
+    """The noise multipliers of all sums of a training and of the prevalence compose to the event that it is charged.
 
-    Control: with one gradient more they would cost more.
+    Negative control: one more gradient would cost over 5% more.
     """
     multipliers = []
     release = NoisyGradient.release
@@ -488,7 +484,7 @@ def test_all_releases_of_a_training_add_up_to_its_price(
 def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
     """40 equal records of one group move the sum by at most one clip.
 
-    Negative control: as 40 groups, each clipped alone, they move it by 40 clips.
+    Negative control: if each record is a group, they move it by 40 clips.
     """
     features = np.tile([1.0, 0.0], (40, 1))
     labels = np.ones((40, 2), bool)
@@ -504,9 +500,9 @@ def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
 
 @pytest.mark.parametrize("network_step", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_group_with_gaps_moves_the_sum_by_at_most_the_sensitivity(network_step: bool) -> None:
-    """Labels and gaps of a group are replaced together, by any others: the sum moves by two clips.
+    """If the labels of a group are replaced by any others, known or unknown, the sum moves by at most two clips.
 
-    Negative control: means over the known records alone, taken after the clip, move it further.
+    Negative control: sums that are divided by the share of known labels after the clip move further.
     """
     features = np.tile([1.0, 0.0], (2, 1))
     weights = np.array([[1.0, -1.0], [0.0, 0.5]])

@@ -1,4 +1,4 @@
-"""Groups that count differently: what each class moves in all that is released, against the price of its class."""
+"""Budget classes: how far a group of each class moves all that is released, against the price of its class."""
 
 import math
 from dataclasses import replace
@@ -23,7 +23,7 @@ ADJACENCIES = tuple(Adjacency)
 
 
 def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
-    """The clipped sum with weights equals, to the last bit, the sum of each group's own clipped sum with its weight."""
+    """A weighted clipped sum equals, to the last bit, the sum of each group's own clipped sum with its weight."""
     dense_votes = np.random.default_rng(3).normal(size=(5, 4, 2))
     weights = np.array([1.0, 0.25, 0.6, 0.1, 0.9])
     clipped_sum = ClippedSum(clip=0.7, shape=(4, 2))
@@ -45,10 +45,9 @@ def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
 def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     adjacency: Adjacency, weight: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A group with the weight `weight` stands beside a group of weight 1.
+    """A group of weight w, beside one of weight 1, costs at most w / (noise multiplier) in all steps of the prevalence.
 
-    In each step of the prevalence, the furthest move of the first group is divided by the noise std of the step. The
-    root of the sum of squares over all steps is at most the weight over the noise multiplier, which is charged.
+    That cost is the root of the sum of (furthest move of the group / noise std)^2 over the steps.
     """
     noises = record_constructed(
         monkeypatch, module_name="pate.aggregators.prevalence", class_name="RoundedGaussian"
@@ -89,10 +88,10 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_each_class_pays_at_most_its_budget_for_the_densities(adjacency: Adjacency) -> None:
-    """Three classes of persons have budgets 0.5, 1 and 4.
+    """Three classes of people with budgets 0.5, 1 and 4 have epsilons that hold for the shift by their weights.
 
-    Each class's epsilon, for the shift by its weight, holds and is at most its budget. A price for 5% more noise is
-    refuted, and so is the price of the class before it.
+    Each epsilon is over 99% of the budget and at most all of it. A price for 5% more noise is refuted, and so is the
+    price of the class with the next smaller budget.
     """
     shape = VoteShape(num_queries=500, num_labels=4, num_teachers=900)
     budgets = {"cautious": 0.5, "usual": 1.0, "open": 4.0}
@@ -122,11 +121,9 @@ def test_each_class_pays_at_most_its_budget_for_the_densities(adjacency: Adjacen
 def test_price_covers_all_histograms_that_a_person_of_several_teachers_changes(
     adjacency: Adjacency, teachers_reached: int
 ) -> None:
-    """A person has records at some of five teachers, and moves the counts of two labels by up to their number.
+    """The price covers a person with records at two or three of five teachers, who moves two counts by up to that.
 
-    The exact delta is at most the claimed one.
-
-    Negative control: the price for one teacher fewer is exceeded.
+    The exact delta is at most the claimed one. Negative control: the price for one teacher fewer is exceeded.
     """
     num_teachers = 5
     noise_std = 1.5
@@ -156,10 +153,9 @@ def test_price_covers_all_histograms_that_a_person_of_several_teachers_changes(
 
 @pytest.mark.slow
 def test_a_record_is_dealt_to_as_many_teachers_as_its_budget_pays_for() -> None:
-    """Classes have epsilons 1 and 4.
+    """A record with budget 1 is dealt to one teacher, and one with budget 4 to as many as epsilon 4 pays for.
 
-    A record of the first class is dealt to one teacher, one of the second to as many teachers as epsilon 4 allows. One
-    teacher more would exceed 4.
+    With one teacher more, epsilon would exceed 4.
     """
     shape = VoteShape(num_queries=50, num_labels=4, num_teachers=40)
     budget = PersonBudgets.from_classes(classes={"cautious": 1.0, "usual": 4.0}, delta=1e-6)

@@ -1,8 +1,8 @@
-"""The reading of tables: one private cell changes the features of its own record alone.
+"""Tables are read so that one private cell changes the features of its own record alone.
 
 The price of a release covers one private record. So the features of all other records, and the published schema, must
-be equal whatever a private cell is, in each form in which pandas may hold the column: the type that pandas infers, a
-column of Python objects, and categories.
+be equal whatever a private cell is. That is tested for each form in which pandas may hold a column: the type that
+pandas infers, Python objects, and categories.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ ODD_CELLS: list[Any] = [
 
 
 def column_of_inferred_type(cells: list[Any]) -> Any:
-    """Returns a pandas Series of Python values, whose type pandas infers from all of them."""
+    """Returns a pandas Series whose type pandas infers from all cells."""
     return pd.Series(cells)
 
 
@@ -130,12 +130,12 @@ def column_of_objects(cells: list[Any]) -> Any:
 
 
 def column_of_categories(cells: list[Any]) -> Any:
-    """Returns a column of categories, which pandas learns from all cells."""
+    """Returns a column of categories, which pandas derives from all cells as Python objects."""
     return column_of_objects(cells).astype("category")
 
 
 def column_of_inferred_categories(cells: list[Any]) -> Any:
-    """Returns a column of categories of the type that pandas infers from all cells."""
+    """Returns a column of categories, which pandas derives from all cells after it has inferred their type."""
     return pd.Series(cells).astype("category")
 
 
@@ -152,14 +152,14 @@ MARKED_KINDS = [
 
 
 def draw_cells(cell_kind: str, num_rows: int, seed: int) -> list[Any]:
-    """Returns random cells of a kind."""
+    """Returns random cells of a kind, such as words or dates."""
     choices = KINDS[cell_kind]
     indices = np.random.default_rng(seed).integers(len(choices), size=num_rows)
     return [choices[index] for index in indices.tolist()]
 
 
 def make_frame(column: Any) -> Any:
-    """Returns a DataFrame of a column and of a column of numbers."""
+    """Returns a DataFrame of this column and a column of numbers."""
     return pd.DataFrame({"cell": column, "number": np.arange(float(len(column)))})
 
 
@@ -169,7 +169,7 @@ def without_changed_row(features: Any) -> Any:
 
 
 def read_cells(frame: Any) -> list[Any]:
-    """Returns the texts, numbers and days of the first column of a DataFrame, without the changed row."""
+    """Returns all cells of the first column but the changed one, read as texts, as numbers and as days."""
     cells = as_table(frame).column("cell")
     texts = np.array(as_texts(cells).to_pylist(), dtype=object)
     return [
@@ -185,9 +185,9 @@ def arrays_are_equal(first: Any, second: Any) -> bool:
 def frames_with_odd_cells(
     cell_kind: str, make_column: Callable[[list[Any]], Any]
 ) -> list[tuple[Any, Any]]:
-    """Returns DataFrames that differ in one cell, each with the cell.
+    """Returns DataFrames that differ in one cell, each together with that cell.
 
-    DataFrames that pandas refuses to build, such as categories of lists, are left out.
+    DataFrames that pandas refuses to build, such as those with categories of lists, are left out.
     """
     frames = []
     for odd_cell in (*KINDS[cell_kind][:2], *ODD_CELLS):
@@ -199,7 +199,7 @@ def frames_with_odd_cells(
 
 
 def cells_with_other_features(features_by_cell: dict[str, Any]) -> list[str]:
-    """Returns the cells under which the features of the other rows differ from those under the first cell."""
+    """Returns the cells for which the features of the other rows are not the same as for the first cell."""
     expected = next(iter(features_by_cell.values()), None)
     return [
         cell
@@ -214,7 +214,10 @@ def cells_with_other_features(features_by_cell: dict[str, Any]) -> list[str]:
 def test_texts_numbers_and_dates_of_other_cells_are_equal_in_each_form(
     kind: str, make_column: Callable[[list[Any]], Any]
 ) -> None:
-    """The texts, numbers and days of all other rows are those of a column of objects without an odd cell."""
+    """Whatever one cell is, all others read as the same texts, numbers and days, in each form of the column.
+
+    They read as in a column of Python objects without an odd cell.
+    """
     usual_cells = draw_cells(cell_kind=kind, num_rows=NUM_ROWS, seed=1)
     expected = read_cells(make_frame(column=column_of_objects(usual_cells)))
     changing_cells = [
@@ -240,7 +243,7 @@ def test_a_private_cell_leaves_the_features_of_other_records(
     make_column: Callable[[list[Any]], Any],
     make_public_column: Callable[[list[Any]], Any],
 ) -> None:
-    """The features of all other rows are equal for each odd cell, under a schema of public cells of the kind."""
+    """Whatever one private cell is, the features of all other rows are the same, under a schema of public cells."""
     if kind == "list" and make_public_column in (
         column_of_categories,
         column_of_inferred_categories,
@@ -261,7 +264,7 @@ def test_a_private_cell_leaves_the_features_of_other_records(
 def test_a_private_cell_leaves_the_published_schema(
     kind: str, make_column: Callable[[list[Any]], Any]
 ) -> None:
-    """The schema of the last rows, which are public, has equal bytes whatever a cell of the first rows is."""
+    """Whatever a private cell is, the schema that is fitted to the public rows of the same table has the same bytes."""
     schemas = {
         repr(cell): json.dumps(fit_schema(frame[NUM_ROWS // 2 :]).plain())
         for cell, frame in frames_with_odd_cells(cell_kind=kind, make_column=make_column)
@@ -271,7 +274,7 @@ def test_a_private_cell_leaves_the_published_schema(
 
 @pytest.mark.parametrize("odd_cell", ODD_CELLS, ids=range(len(ODD_CELLS)))
 def test_an_odd_cell_is_read_or_refused_as_wrong(odd_cell: object) -> None:
-    """A cell of a number's column is a number, missing, or refused with `InvalidValue`; no other error is raised."""
+    """A cell in a column of numbers is read as a number or as missing, or is refused with `InvalidValue`."""
     schema = fit_schema(make_frame(column=pd.Series(np.arange(float(NUM_ROWS)))))
     cells = [1.0] * NUM_ROWS
     cells[CHANGED_ROW] = odd_cell  # type: ignore[call-overload]
@@ -303,7 +306,10 @@ PARQUET_KINDS = {
 def test_a_cell_of_a_parquet_file_leaves_other_records(
     kind: str, public_kind: str, tmp_path: Path
 ) -> None:
-    """The features of all other rows of a typed file are equal for each odd cell and each kind of public column."""
+    """Whatever one cell of a Parquet file is, the features of all other rows are the same.
+
+    That holds for each type of the cell's column and each kind of public column.
+    """
     from pyarrow import parquet
 
     cell_type, usual_cells, odd_cells = PARQUET_KINDS[kind]

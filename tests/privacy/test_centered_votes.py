@@ -1,4 +1,4 @@
-"""Centered votes: how far one teacher can move what is summed, against the claimed sensitivity; prices by adjacency."""
+"""How far one teacher moves the sum of centered votes, against its sensitivity, and the noise that is charged."""
 
 import math
 from itertools import product
@@ -19,7 +19,7 @@ ADJACENCIES = tuple(Adjacency)
 
 
 def draw_adversarial_votes(shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
-    """Returns corners, scaled corners, tiny and huge votes, and random votes: `[n, Q, L]`."""
+    """Returns votes of one teacher, `[n, Q, L]`: corners of the cube, scaled from tiny to huge, and random ones."""
     num_votes = math.prod(shape)
     corners = (
         np.array(list(product((-1.0, 0.0, 1.0), repeat=num_votes)))
@@ -38,10 +38,9 @@ def draw_adversarial_votes(shape: tuple[int, int], rng: np.random.Generator) -> 
 def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
     shape: tuple[int, int], adjacency: Adjacency, weight: float | None
 ) -> None:
-    """One group's votes are replaced or removed, for all pairs of adversarial votes, also given as low-rank factors.
+    """A group of weight w that is replaced or removed moves the clipped sum by at most w times the sensitivity.
 
-    The clipped sum moves by at most the group's weight times the sensitivity, and some pair reaches
-    90% of it.
+    All pairs of adversarial votes are tried, also as low-rank factors, and some pair reaches 90% of the bound.
     """
     rng = np.random.default_rng(math.prod(shape))
     group_weight = None if weight is None else np.array([weight])
@@ -69,9 +68,9 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
 
 
 def test_one_teacher_of_an_ensemble_moves_the_sum_by_at_most_the_sensitivity() -> None:
-    """One of 30 teachers gets the opposite of its votes, or is removed.
+    """If one of 30 teachers is removed or votes the opposite, the sum moves by at most the sensitivity.
 
-    The sum moves by at most the sensitivity, and by at least 90% of it.
+    It moves by at least 90% of it.
     """
     votes = np.random.default_rng(0).random(size=(30, 4, 3))
     for teacher in range(30):
@@ -95,9 +94,9 @@ def test_one_teacher_of_an_ensemble_moves_the_sum_by_at_most_the_sensitivity() -
 
 
 def test_factored_votes_move_the_sum_by_at_most_the_sensitivity() -> None:
-    """Changing one teacher's weights moves the sum of votes by at most the sensitivity.
+    """If one teacher's weights are replaced, the sum of factored votes moves by at most the sensitivity.
 
-    Votes are given as public features times private weights. Some weights move the sum by 90% of the sensitivity.
+    Such votes are public features times private weights. Some weights move the sum by 90% of the sensitivity.
     """
     rng = np.random.default_rng(1)
     shape = (6, 4)
@@ -122,8 +121,9 @@ def test_factored_votes_move_the_sum_by_at_most_the_sensitivity() -> None:
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> None:
-    """The drawn noise std over the largest move of one teacher, both in steps of the grid, is the
-    charged noise multiplier.
+    """The std of the drawn noise over the largest move of one teacher is at least the charged multiplier.
+
+    It is at most 0.1% more. Both are counted in steps of the grid.
     """
     shape = (5, 3)
     num_teachers = 10
@@ -145,7 +145,7 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> Non
 def test_prevalence_and_votes_add_up_to_the_price() -> None:
     """The events of prevalence and votes compose to the event of the aggregator.
 
-    Their squared inverse multipliers sum to its own.
+    Their inverse squared noise multipliers add up to that of the aggregator.
     """
     aggregator = CenteredVotes(noise_multiplier=5.0, prevalence_share=0.1)
     events = [
@@ -170,8 +170,9 @@ def test_prevalence_and_votes_add_up_to_the_price() -> None:
 def test_the_steps_of_the_prevalence_use_the_noise_that_is_charged(
     adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The noise of each of three steps of the prevalence over the furthest move of one teacher,
-    composed, is the charged noise multiplier.
+    """The noise of the three steps of a prevalence composes to the charged multiplier.
+
+    The multiplier of a step is its noise std over the furthest move of one teacher.
     """
     noises = record_constructed(
         monkeypatch, module_name="pate.aggregators.prevalence", class_name="RoundedGaussian"

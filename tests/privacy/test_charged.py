@@ -1,4 +1,4 @@
-"""Target-charged aggregators on all small neighboring histograms: calls, targets, failures, sessions."""
+"""Aggregators that are charged for hits: calls, hit probabilities, failures and sessions on neighboring counts."""
 
 import math
 from itertools import product
@@ -60,7 +60,7 @@ class TopKCalls(NamedTuple):
 def boundary_top_k_calls(
     noise: TopKNoise, adjacency: Adjacency, *, padded: bool = False, num_labels: int = 3
 ) -> TopKCalls:
-    """Returns the calls of boundary top-k on all neighbors, with distributions that are computed here from the gaps."""
+    """Returns the calls of boundary top-k on all neighbors, with distributions that are computed from the gaps here."""
     aggregator = BoundaryTopK(
         selection_scale=noise.selection_scale,
         test_std=noise.test_std,
@@ -102,11 +102,11 @@ def wrap_in_boundary(laws: FloatArray) -> FloatArray:
 
 
 def prob_of_unstable_set(wrapped_laws: FloatArray, pairs: GapPairs) -> float:
-    """Returns the largest probability, over all pairs, that a set is released that the neighbor would not release.
+    """Returns the largest probability, over all pairs, that a set is released that the neighbor cannot release.
 
     Args:
         wrapped_laws: the distributions of wrapped calls on the first histograms, `[N, n + 2]`.
-        pairs: the gaps of both histograms of each pair, and which sets of theirs agree.
+        pairs: the gaps of both histograms of each pair, and for which k their top-k sets agree.
     """
     return float(np.where(pairs.same_set, 0.0, wrapped_laws[:, :-2]).sum(axis=1).max())
 
@@ -155,10 +155,10 @@ def require_boundary_target(
 def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
     adjacency: Adjacency, noise: TopKNoise, padded: bool
 ) -> None:
-    """All neighbors of six teachers: log ratios of a call stay below its epsilon.
+    """On all neighbors of six teachers, the log ratios of a boundary top-k call stay within its epsilon.
 
-    Hits (boundary outcomes) keep the probability q of the target, and a set that only one neighbor
-    releases has at most the failure probability. The package's distribution equals this test's own.
+    The boundary outcomes, which are the hits, have the probability q that the target claims. A set that only one
+    neighbor can release has at most the failure probability. The package's distribution agrees with this test's own.
     """
     calls = boundary_top_k_calls(noise, adjacency, padded=padded)
     aggregator = calls.aggregator
@@ -185,7 +185,7 @@ def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
 def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjacency) -> None:
     """Negative control: some pair of neighbors has a log ratio above 90% of the call's epsilon.
 
-    Another releases a set that its neighbor lacks with more than 90% of the failure probability.
+    Some pair has a set that only one neighbor can release, with over 90% of the failure probability.
     """
     calls = boundary_top_k_calls(
         TopKNoise(selection_scale=20.0, test_std=1.0, failure_prob=0.05),
@@ -209,7 +209,7 @@ def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjac
 def test_a_single_label_call_keeps_its_epsilon_and_its_target(
     adjacency: Adjacency, noise_scale: float
 ) -> None:
-    """The log ratios of a call of boundary max stay within its epsilon, and hits keep the probability q.
+    """The log ratios of a call of boundary max stay within its epsilon, and hits have the claimed probability q.
 
     All neighbors of five teachers are compared. With 60 votes for one label, a log ratio reaches 90% of the epsilon.
     """
@@ -243,7 +243,7 @@ def make_prior_check(
     failure_prob: float = 1e-4,
     selection_scale: float = 3.0,
 ) -> NotPriorTopK:
-    """Returns an aggregator that checks every query against the prior."""
+    """Returns an aggregator that checks each query against the prior, a set of labels that is expected."""
     return NotPriorTopK(
         prior_scale=noise_scale,
         prior_margin=margin,
@@ -260,9 +260,9 @@ def make_prior_check(
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> None:
-    """The margin of a set is its smallest count inside minus the largest outside.
+    """One teacher moves the margin of a set of labels by at most the gap sensitivity, which some teacher reaches.
 
-    One teacher moves it by at most the gap sensitivity, and by that much.
+    The margin is the smallest count in the set less the largest one outside.
     """
     first_counts, second_counts = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     largest_move = 0
@@ -278,10 +278,9 @@ def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> 
 def test_a_check_against_the_prior_keeps_its_target_probability(
     adjacency: Adjacency, noise_scale: float
 ) -> None:
-    """A check is one bit, which says whether the prior set keeps its margin under noise.
+    """A check of the prior, a hit if the prior's margin fails under noise, keeps its epsilon and its hit probability q.
 
-    A hit is a prior that does not. Log ratios stay within the epsilon, hits keep the probability q, and 1.05 q would be
-    refuted.
+    Log ratios on neighbors stay within the epsilon. Negative control: 1.05 q is refuted.
     """
     sensitivity = adjacency.gap_sensitivity
     aggregator = make_prior_check(adjacency, noise_scale)
@@ -344,10 +343,9 @@ def session_delta(
 def test_a_whole_session_with_its_release_is_covered(
     adjacency: Adjacency, prices_accesses: bool
 ) -> None:
-    """The session has 40 queries with the same votes and ends with one hit, whose release follows.
+    """A session of 40 equal queries, which ends with the first hit and a release, has at most the claimed delta.
 
-    Its exact delta, a sum over all transcripts, is at most the claimed delta, priced by hits or by
-    accesses.
+    The exact delta is a sum over all transcripts. The price is computed by hits, and by accesses.
     """
     aggregator = make_prior_check(adjacency, noise_scale=6.0)
     num_queries = 40
@@ -389,9 +387,9 @@ def test_a_whole_session_with_its_release_is_covered(
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
-    """Negative control: a session of one hit that is priced as a single check has an exact delta above 0.02.
+    """Negative control: a session of one hit has a delta above 0.02 at the epsilon of a single check.
 
-    The claimed delta is 0.
+    A single check has delta 0 at this epsilon.
     """
     aggregator = make_prior_check(adjacency, noise_scale=6.0, margin=-4.0)
     keep_probs = aggregator.check_probabilities(num_teachers=6)  # by margin, from -6 to 6
@@ -411,9 +409,9 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
-    """The session has 30 queries with the same votes and ends with one boundary outcome.
+    """A session of 30 equal queries, which ends with the first boundary outcome, has at most the claimed delta.
 
-    Its exact delta, a sum over how often each outcome occurred, is at most the claimed delta.
+    The exact delta is a sum over how often each outcome occurred.
     """
     num_queries = 30
     aggregator = BoundaryMax(
@@ -447,7 +445,7 @@ def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
 def boundary_session_delta(
     first_law: FloatArray, second_law: FloatArray, *, num_queries: int, epsilon: float
 ) -> float:
-    """Returns the hockey-stick divergence of a session of two labels and the boundary, which ends the session.
+    """Returns the hockey-stick divergence of a session on two labels, which ends with the boundary.
 
     Args:
         first_law: the probabilities of the first label, the second label and the boundary in one call, `[3]`.

@@ -1,4 +1,4 @@
-"""ClippedVotes on all votes of small ensembles: how far one change moves the counts, and the bits' distribution."""
+"""`ClippedVotes` on all votes of small ensembles: how far one change moves the counts, and the released bits."""
 
 from dataclasses import replace
 from itertools import product
@@ -42,8 +42,9 @@ def all_clipped_votes(num_labels: int, vote_clip: int, norm: str, query: int = 0
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_one_change_moves_counts_by_exactly_the_claimed_distance(norm: str) -> None:
-    """The largest squared move of the counts is min(2 vote_clip, L) for a replaced teacher and
-    min(vote_clip, L) for a removed one.
+    """The largest squared move of the counts is min(2 vote_clip, L) if a teacher is replaced.
+
+    It is min(vote_clip, L) if a teacher is removed.
     """
     for num_labels in range(1, 7):
         for vote_clip in range(1, num_labels + 2):
@@ -58,7 +59,7 @@ def test_one_change_moves_counts_by_exactly_the_claimed_distance(norm: str) -> N
 
 
 def test_a_teacher_never_counts_for_what_it_did_not_vote() -> None:
-    """Clipped votes of one teacher are between 0 and 1, and above 0 only for labels that it voted for."""
+    """The clipped votes of a teacher lie between 0 and 1, and are above 0 only for labels that it voted for."""
     for norm, vote_clip in product(NORMS, (1, 2, 3)):
         clipped_votes = all_clipped_votes(num_labels=4, vote_clip=vote_clip, norm=norm)
         vote_vectors = all_vote_vectors(num_labels=4)
@@ -123,7 +124,7 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
 
 
 def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
-    """The summary of all votes is the sum of the summaries of each teacher alone, in one block and in two."""
+    """The counts of all teachers are the sum of the counts of each teacher alone, in one block of votes and in two."""
     rng = np.random.default_rng(0)
     votes = rng.random(size=(5, 4, 6)) < 0.7
     blocks_of_teachers = [votes[:2], votes[2:]]
@@ -142,9 +143,9 @@ def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
 
 
 def test_a_cap_chosen_by_looking_at_others_moves_more() -> None:
-    """Negative control: each teacher keeps its vote for the most popular label only.
+    """Negative control: if each teacher keeps only its vote for the most popular label, counts move further.
 
-    A change of one teacher then also changes the votes of three others, and the squared move of the counts exceeds 2.
+    A change of one teacher can then change the votes of three others. The squared move of the counts exceeds 2.
     """
     votes = np.array([[1, 1, 0]] * 3 + [[0, 1, 0]])
     neighboring_votes = np.array([[1, 1, 0]] * 3 + [[1, 0, 0]])

@@ -1,4 +1,4 @@
-"""Convex teachers: how far one group moves a sum, that no other teacher moves with it, and a whole release."""
+"""Convex teachers: how far one group moves the sum of votes, independence of other teachers, whole releases."""
 
 import math
 from itertools import product
@@ -35,7 +35,13 @@ def votes_of(
 ) -> ConvexVotes:
     """Returns the votes of convex teachers.
 
-    `group_of` is the group of each record and `learner_of` the teacher of each group.
+    Args:
+        inputs: the inputs of all records, `[num_records, 3]`.
+        labels: the labels of all records, `[num_records, 2]`.
+        group_of: the group of each record.
+        learner_of: the teacher of each group.
+        penalty: the penalty of a teacher's weights.
+        num_directions: the number of principal directions of the public pool.
     """
     learners = np.asarray(learner_of, dtype=np.int64)
     return ConvexVotes(
@@ -55,11 +61,10 @@ def votes_of(
 def sums_with_any_first_group(
     num_others: int, *, penalty: float, clip: float
 ) -> tuple[FloatArray, ClippedMoments]:
-    """Returns all sums with a first group of one, two or five records anywhere, beside the same
-    `num_others` other groups.
+    """Returns the sums of votes of many first groups, each beside the same `num_others` other groups.
 
-    The array `[-1, 2, 4, 10]` has an axis for both signs of the student's weights. The second value
-    holds the sensitivity.
+    A first group has one, two or five records. The array `[-1, 2, 4, 10]` has an axis for both signs of the student's
+    weights and one for labels. The second value has the sensitivity.
     """
     rng = np.random.default_rng(2)
     clipped_moments = ClippedMoments(clip, num_teachers=1 + num_others)
@@ -90,7 +95,7 @@ def sums_with_any_first_group(
 def largest_move_under_one_student(vote_sums: FloatArray) -> float:
     """Returns the largest distance between two sums under the same student.
 
-    The student changes between rounds, and not between neighbors.
+    Neighbors are asked about the same student, which changes only between rounds.
 
     Args:
         vote_sums: the sums of `sums_with_any_first_group`, `[-1, 2, 4, 10]`.
@@ -109,9 +114,9 @@ def largest_move_under_one_student(vote_sums: FloatArray) -> float:
 def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
     num_others: int, penalty: float, clip: float
 ) -> None:
-    """The first of `num_others` + 1 groups that one teacher learns from is replaced by any other group.
+    """If one of `num_others` + 1 groups of a teacher is replaced, the sum moves by at most the sensitivity.
 
-    The sum moves by at most the sensitivity. For two settings some exchange reaches 80% of it.
+    For two settings some exchange reaches 80% of it.
     """
     vote_sums, clipped_moments = sums_with_any_first_group(num_others, penalty=penalty, clip=clip)
     moved = largest_move_under_one_student(vote_sums)
@@ -123,9 +128,9 @@ def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
 def test_plans_are_refused_for_too_many_groups_by_public_numbers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Limits on groups, records, weights and steps are lowered.
+    """A plan beyond a limit on groups, records, weights or steps is refused before any training.
 
-    A plan beyond a limit is refused, whatever its votes are.
+    The test lowers the limits.
     """
 
     def votes_with(penalty: float) -> ConvexVotes:
@@ -168,9 +173,9 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
 @pytest.mark.slow
 @pytest.mark.parametrize("penalty", [0.1, 10.0])
 def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(penalty: float) -> None:
-    """A group of up to 270,000 records is trained on: only 16 records count, 16 times the expected number.
+    """Of a group of up to 270,000 records only the first 16 count, 16 times the expected number.
 
-    Replacing it by another size moves the sum by at most the sensitivity.
+    Groups of different sizes move the sum by at most the sensitivity.
     """
     rng = np.random.default_rng(5)
     clipped_moments = ClippedMoments(clip=0.3, num_teachers=21)
@@ -238,9 +243,9 @@ def test_training_without_limits_moves_the_sum_further_than_the_sensitivity(
 
 
 def test_a_removed_group_moves_the_sum_by_half_of_a_replaced_one() -> None:
-    """Under add-remove, removing any one of six groups moves the sum by at most the sensitivity.
+    """Under add-remove, whose sensitivity is half that of replace-one, a removed group moves the sum by at most that.
 
-    The sensitivity is half that of replace-one. Some group moves it by more than half of this.
+    One of the six groups moves it by over half of the sensitivity.
     """
     rng = np.random.default_rng(3)
     clipped_moments = ClippedMoments(clip=0.3, num_teachers=6, adjacency=Adjacency.ADD_REMOVE)
@@ -265,7 +270,7 @@ def test_a_removed_group_moves_the_sum_by_half_of_a_replaced_one() -> None:
 
 
 def test_records_of_a_teacher_move_the_sum_by_its_own_total() -> None:
-    """The sum equals, to the last bit, the sum of the totals of each teacher's records alone."""
+    """The sum of votes equals, to the last bit, the sum of the votes of each teacher's records alone."""
     rng = np.random.default_rng(4)
     learner_of = np.array([0, 1, 1, 2, 0, 2, 2])
     group_of = np.repeat(np.arange(7), [1, 2, 1, 3, 1, 1, 4])
@@ -297,7 +302,7 @@ def test_records_of_a_teacher_move_the_sum_by_its_own_total() -> None:
 def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Drawn releases in two rounds, of one teacher with three groups, do not refute their price.
+    """Sampled releases in two rounds, of one teacher with three groups, do not refute their price.
 
     Negative control: they refute the price of four times the noise of one round.
     """
@@ -316,7 +321,7 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
 
 
 def test_extreme_penalties_and_clips_are_refused() -> None:
-    """Penalties of 0, nan, and far too small or large ones are refused; so is a clip whose square underflows to 0."""
+    """Penalties of 0 or nan and far too small or large ones are refused, and so is a clip whose square underflows."""
     for penalty in (0.0, 1e-4, 1e7, float("nan")):
         with refused_parameter("penalty", value=ANY):
             ConvexTeacher(penalty=penalty)

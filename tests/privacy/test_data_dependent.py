@@ -1,7 +1,7 @@
-"""Data-dependent costs against the exact distributions of every neighbor of every small histogram.
+"""Data-dependent costs are at least the exact divergences from every neighbor of every small histogram.
 
-The largest ratios of a divergence to its cost: 1.000 for gap selection, whose cost is by the largest probability; 1.000
-for one bit; 0.97 for GNMax (3 classes, 30 teachers).
+The largest ratios of a divergence to its cost: 1.000 for gap selection, whose cost depends on the largest probability
+alone; 1.000 for one bit; 0.97 for GNMax (3 classes, 30 teachers).
 """
 
 from typing import NamedTuple
@@ -26,9 +26,7 @@ from tests.privacy.histograms import all_histograms, gap_pairs, gaps_of, neighbo
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_gaps_and_top_sets_agree_with_the_ranking(padded: bool) -> None:
-    """`gaps_of` and `top_sets` of these tests agree with the package's `VoteRanking` on all histograms
-    of four labels and teachers.
-    """
+    """`gaps_of` and `top_sets` agree with the package's `VoteRanking` on all histograms of four labels and teachers."""
     counts = all_histograms(num_labels=4, num_teachers=4)
     ranking = VoteRanking.from_counts(counts)
     expected_sets = top_sets(counts)
@@ -88,8 +86,7 @@ def selection_costs(adjacency: Adjacency, *, noise_scale: float, padded: bool) -
 def test_gap_selection_covers_every_neighbor(
     adjacency: Adjacency, noise_scale: float, padded: bool
 ) -> None:
-    """The data-dependent cost at a histogram is at least the Renyi divergence from each of its
-    neighbors, in both directions.
+    """The cost of a gap selection at a histogram is at least the Renyi divergences from and to each neighbor.
 
     Negative control: for one setting, 90% of the cost is exceeded.
     """
@@ -102,8 +99,9 @@ def test_gap_selection_covers_every_neighbor(
 
 
 def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
-    """At largest probability 0.9, range 0.5 and Renyi order 4, the cost backward (0.081) exceeds
-    the cost forward (0.059) by over 30%.
+    """The cost of a gap selection backward exceeds the one forward by over 30%.
+
+    Here the largest probability is 0.9, the range 0.5 and the Renyi order 4; the costs are 0.081 and 0.059.
     """
     forward, backward = gap_selection_rdp(
         logit(np.array([0.9])), event=BoundedRangeEvent(epsilon=0.5), orders=[4.0]
@@ -112,7 +110,10 @@ def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
 
 
 def test_gap_selection_is_attained_by_a_distribution_with_the_same_largest_probability() -> None:
-    """Tilting the likeliest outcome of (0.9, 0.1) by the range attains the cost, at Renyi orders from 4 to 16."""
+    """The law (0.9, 0.1) and the law in which the likeliest outcome is tilted by the range attain the cost.
+
+    Renyi orders are 4 to 16.
+    """
     law = np.array([[0.9, 0.1]])
     epsilon = 0.5
     tilted_weights = [law * np.exp([0.0, sign * epsilon]) for sign in (-1, 1)]
@@ -134,9 +135,9 @@ def test_gap_selection_is_attained_by_a_distribution_with_the_same_largest_proba
 
 @pytest.mark.slow
 def test_the_likeliest_candidates_log_odds_move_by_at_most_the_range() -> None:
-    """The log odds of a gap selection's likeliest candidate move between neighbors by at most its bounded range.
+    """Between neighbors, the log odds of a gap selection's likeliest candidate move by at most the bounded range.
 
-    The odds are against all other candidates together. For some pair of neighbors they move by over half of the range.
+    The odds are against all other candidates together. For some pair they move by over half of the range.
     """
     for adjacency in Adjacency:
         pairs = gap_pairs(num_labels=4, num_teachers=6, adjacency=adjacency, padded=True)
@@ -151,7 +152,7 @@ def test_the_likeliest_candidates_log_odds_move_by_at_most_the_range() -> None:
 
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjacency) -> None:
-    """The cost of a test's bit at each gap is at least the divergences from all gaps within reach.
+    """The cost of a stability test's bit at a gap is at least the divergences to all gaps that one teacher can reach.
 
     Negative control: 90% of the cost is exceeded.
     """
@@ -190,9 +191,9 @@ def bits_distributions(counts: IntArray, *, num_teachers: int, noise_std: float)
 def bits_costs(
     num_teachers: int, num_labels: int, noise_std: float, adjacency: Adjacency
 ) -> CostsOfPairs:
-    """Returns divergences and costs of bits on all pairs of neighbors, in which one teacher may change all its votes.
+    """Returns divergences and costs of bits on all pairs of neighbors; one teacher may change all its votes.
 
-    The cost of a histogram is the same for both directions.
+    A histogram has the same cost in both directions.
     """
     first_counts, second_counts = neighbors(num_labels, num_teachers, adjacency)
     first_laws, second_laws = (
@@ -224,10 +225,10 @@ def bits_costs(
 def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
     adjacency: Adjacency, num_teachers: int, num_labels: int, noise_std: float
 ) -> None:
-    """One teacher changes its votes for all labels.
+    """The cost of all labels' bits, a sum over labels, covers a teacher who changes its votes for all of them.
 
-    The cost, summed over labels, is at least the exact divergence, in both directions. Negative control: 90% of the
-    cost, or half of it, is exceeded for one setting.
+    It is at least the exact divergences in both directions. Negative control: for one setting, 90% and 50% of it are
+    exceeded.
     """
     costs = bits_costs(num_teachers, num_labels, noise_std=noise_std, adjacency=adjacency)
     assert_covered(costs.exact_forward, renyi_price=costs.cost_forward)
@@ -241,10 +242,9 @@ def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
 
 
 def test_two_queries_at_once_cost_the_larger_sum() -> None:
-    """One teacher changes its vote on two queries.
+    """The cost of two queries covers a teacher who changes its vote on both, in both directions.
 
-    The cost of both is at least the exact divergence, in both directions, and nearly attained. It is the larger of both
-    directions' sums.
+    For some pair over 99.9% of the cost is attained.
     """
     noise_std = 1.0
     num_teachers = 3
@@ -285,8 +285,9 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
 
 
 def log_gnmax_distributions(counts: IntArray, noise_std: float) -> FloatArray:
-    """Returns the log-probability of each label to have the largest noisy count, `[N, L]`, by a trapezoid sum
-    over the largest value.
+    """Returns the log-probability of each label to have the largest noisy count, `[N, L]`.
+
+    It is an integral over the largest value, by the trapezoidal rule.
     """
     distributions = []
     for means in counts / noise_std:
@@ -302,11 +303,10 @@ def log_gnmax_distributions(counts: IntArray, noise_std: float) -> FloatArray:
 def gnmax_divergences(
     num_teachers: int, num_classes: int, noise_std: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Returns both exact Renyi divergences of every kind of pair, `[N, A]` each, and log q of the first histogram,
-    `[N]`.
+    """Returns both exact Renyi divergences of each kind of pair, `[N, A]`, and log q of the first histogram, `[N]`.
 
-    The logarithms of the moments are lowered by 1e-12, for rounding errors. q is `gnmax_log_q`'s probability of
-    another label than the likeliest.
+    The logarithms of the moments are lowered by 1e-12, for rounding errors. q is `gnmax_log_q`'s bound on the
+    probability of another label than the likeliest.
     """
     pairs = testing.neighbors(
         num_classes, num_teachers, adjacency=Adjacency.REPLACE_ONE, one_vote=True
@@ -335,11 +335,10 @@ def gnmax_divergences(
 def test_gnmax_covers_every_neighbor_both_ways_and_theorem_6_one_way(
     num_teachers: int, num_classes: int, noise_std: float
 ) -> None:
-    """The package's cost of GNMax is at least the exact divergence between the votes and every
-    neighbor, in both directions.
+    """The package's cost of GNMax is at least the exact divergences from and to every neighbor.
 
-    Theorem 6 of the paper bounds only the direction from the votes to the neighbor: the other
-    direction exceeds it by more than 100 times.
+    Theorem 6 of the paper bounds only the direction from the votes to the neighbor. The other direction exceeds that
+    bound by more than 100 times.
     """
     forward, backward, log_q = gnmax_divergences(num_teachers, num_classes, noise_std=noise_std)
     costs_at_orders = gnmax_rdp(log_q, noise_std=noise_std, orders=ORDERS)

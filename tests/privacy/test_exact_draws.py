@@ -1,6 +1,7 @@
-"""Draws have exactly the law that their price is computed for; a sampler in floats does not, and is refuted here.
+"""Draws have exactly the law that is priced, while a sampler in floats has not, and is refuted here.
 
-Words of the generator are chosen by hand: where u lies by less than a float can tell, the answer must still be right.
+The tests choose the random words of the generator. The draw must be right even where words decide by less than a float
+can resolve.
 """
 
 import math
@@ -50,7 +51,7 @@ DIGITS = 60
 
 
 class ChosenWords(np.random.Generator):
-    """A generator of 64-bit words that returns the words of a list and then zeros."""
+    """A generator whose 64-bit words are those of a list, and then zeros."""
 
     def __init__(self, words: list[int]) -> None:
         super().__init__(np.random.PCG64(0))
@@ -64,7 +65,7 @@ class ChosenWords(np.random.Generator):
 
 
 def draw_from_floats(deficits: np.ndarray, uniform: float) -> int:
-    """Draws k as earlier versions did, from a float uniform number and cumulated sums in floats."""
+    """Draws an index as earlier versions did, from a float uniform number and cumulated sums in floats."""
     cumulated = np.cumsum(np.exp(-deficits))
     return int((cumulated <= uniform * cumulated[-1]).sum())
 
@@ -80,9 +81,9 @@ def probability_intervals(weights: Weights) -> list[tuple[Fraction, Fraction]]:
 
 
 def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
-    """In floats, an outcome was drawn for 6 of 2^53 uniform numbers on one histogram and for none on its neighbor.
+    """In floats, at least 6 of 2^53 uniform numbers give an outcome on one histogram that its neighbor never gives.
 
-    The claimed log ratio was 4. The exact probabilities have a log ratio of at most 4.
+    The claimed log ratio is 4, which the exact probabilities keep.
     """
     largest_uniforms = [1 - j / 2**53 for j in range(1, 64)]
     deficits = np.array([0.0, 34.7])
@@ -103,8 +104,7 @@ def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
 
 @pytest.mark.parametrize("deficit", [36.0, 100.0, 1000.0])
 def test_an_outcome_of_any_probability_is_possible(deficit: float) -> None:
-    """An outcome of probability exp(-deficit) / (1 + exp(-deficit)) is drawn when the random words
-    begin with enough ones.
+    """An outcome whose odds are exp(-deficit) is drawn if the random words begin with enough ones.
 
     With fewer ones the other outcome is drawn.
     """
@@ -123,8 +123,9 @@ def test_an_outcome_of_any_probability_is_possible(deficit: float) -> None:
     "deficits", [[0.0, 3.0, 80.0, 80.0, 5.0], [2.0, 0.0, 0.0], [0.0, 700.0, 1.0]]
 )
 def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
-    """A uniform number just below the cumulated exact weight of an index gives this index, and one
-    just above gives the next.
+    """A uniform number just below the cumulated exact weight of an index gives that index.
+
+    One just above gives the next.
     """
     weights = softmax_weights(np.array(deficits), noise_scale=1.5)
     intervals = weights(900)
@@ -142,9 +143,9 @@ def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
 
 @pytest.mark.parametrize("noise", sorted(UNIT_NOISES))
 def test_a_count_far_behind_can_win(noise: str) -> None:
-    """A count 100 noise scales below the largest count wins with chosen random words.
+    """A count that is 100 noise scales below the largest one wins with suitable random words.
 
-    In floats, with noise up to 37 scales, it never did.
+    With noise in floats, of at most 37 scales, it never could.
     """
     mechanism = LipschitzTopK(k=1, noise=noise, epsilon=1.0, adjacency=Adjacency.ADD_REMOVE)
     counts = np.array([[100, 0]])
@@ -154,7 +155,7 @@ def test_a_count_far_behind_can_win(noise: str) -> None:
 
 
 def test_ties_in_floats_are_broken_by_further_bits() -> None:
-    """Two labels have equal counts and equal first random words: the next words decide which comes first."""
+    """If two labels have equal counts and equal first random words, the next words decide which comes first."""
     mechanism = PeelingTopK(k=2, epsilon=2.0)
     counts = np.array([[4, 4]])
     tied_first_words = [3 << 61] * 2
@@ -197,7 +198,7 @@ COUNTS = np.random.default_rng(0).integers(low=0, high=17, size=(12, 5))
 
 
 def decide_by_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the error bounds of floats so large that every comparison is decided by exact intervals."""
+    """Sets the error bounds of floats so high that exact intervals decide every comparison."""
     monkeypatch.setattr(weighted_index, "FEW_OPERATIONS", 1e9)
     monkeypatch.setattr(exponential_coins, "FEW_OPERATIONS", 1e9)
     monkeypatch.setattr(comparisons, "SMALL_ERROR", 1e9)
@@ -213,7 +214,7 @@ def require_equal_draws(draw: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_floats_decide_as_fractions_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same random words give a mechanism the same outcomes when exact intervals decide all comparisons."""
+    """A mechanism draws the same outcomes from the same random words if exact intervals decide all comparisons."""
     mechanism = MECHANISMS[name]
 
     def draw() -> Any:
@@ -226,7 +227,7 @@ def test_floats_decide_as_fractions_do(name: str, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.slow
 @pytest.mark.parametrize("case", COUNTING, ids=[case.name for case in COUNTING])
 def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With exact intervals in place of floats, an aggregator releases the same labels from the same seed."""
+    """An aggregator releases the same labels from the same seed if exact intervals replace floats."""
     counts = np.random.default_rng(0).integers(low=0, high=NUM_TEACHERS + 1, size=(40, NUM_LABELS))
 
     def draw() -> Any:
@@ -254,8 +255,7 @@ def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_exact_law_keeps_its_range_on_all_neighbors(
     adjacency: Adjacency, noise_scale: float
 ) -> None:
-    """The log ratios of the exact probabilities on all neighbors stay within the price, also inside
-    the boundary wrapper.
+    """The log ratios of exact probabilities on all neighbors stay within the price, with and without boundary wrapper.
 
     With a noise scale of 0.05 votes, most outcomes have probabilities that floats never reach.
     """
@@ -287,7 +287,7 @@ def test_the_exact_law_keeps_its_range_on_all_neighbors(
 
 @pytest.mark.parametrize("noise_scale", [5e-324, 1e-300, 1e-3, 1e300])
 def test_gap_selection_with_tiny_and_with_huge_noise(noise_scale: float) -> None:
-    """A gap of 10^9 teachers is always selected with tiny noise, and every candidate sometimes with huge noise."""
+    """With tiny noise a gap of 10^9 votes is always selected, and with huge noise each candidate sometimes."""
     votes = np.array([[10**9, 10**9, 999_999_999, 0], [7, 7, 7, 7]])
     for noise in ("gumbel", "laplace", "exponential", "gaussian"):
         selection = GapSelection(
@@ -301,11 +301,10 @@ def test_gap_selection_with_tiny_and_with_huge_noise(noise_scale: float) -> None
 
 
 def test_rare_coins_show_true_with_their_exact_probability() -> None:
-    """One uniform number decides which of two rare coins is the first to show True, or that none does.
+    """One uniform number decides which of two rare coins shows True first, or that neither does.
 
-    Their probabilities are e^-50 and e^-60. With a random word of 0 both coins show True, and with a word of 2^40 or
-    more none does. By exact weights, the first coin is the first with probability e^-50, and the second with nearly
-    e^-60.
+    Their probabilities are e^-50 and e^-60. A random word of 0 makes both True, and one of 2^40 or more neither. By
+    exact weights, the first coin is first with probability e^-50, and the second with nearly e^-60.
     """
     deficits = np.array([[50, 60]])
     for word, coins in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
@@ -320,7 +319,7 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
 def test_a_session_that_is_continued_reads_the_same_bits() -> None:
     """Random words that were drawn in advance are used before words of the generator.
 
-    The generator differs after a continuation, and both give the same index.
+    So the same index is drawn after a continuation, whose generator is another.
     """
     weights = softmax_weights(np.array([0.0, 36.0]), noise_scale=1.0)
 
@@ -340,7 +339,7 @@ def test_a_session_that_is_continued_reads_the_same_bits() -> None:
 
 
 def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone() -> None:
-    """The exact law of a selection with Laplace noise is unknown, so its boundary wrapper has a failure probability.
+    """A boundary wrapper has a failure probability if the exact law of the selection is unknown, as with Laplace noise.
 
     With Gumbel or exponential noise it has none. The exact law with exponential noise agrees with the probabilities in
     floats.
@@ -376,10 +375,9 @@ def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.Monkey
 # from a table, and where it would be longer than the counts
 @pytest.mark.parametrize("max_count", [2, 801, 100_001])
 def test_counts_are_compared_by_a_table_as_one_by_one(max_count: int, noise_std: float) -> None:
-    """4900 counts are compared with a threshold after Gaussian noise, by a table and one by one.
+    """If 4900 noisy counts are compared with a threshold, a table gives the same bits as comparing them one by one.
 
-    Both give the same bits from the same random words and leave the generator in the same state,
-    also for words next to the threshold.
+    Both use the same random words, and leave the generator in the same state.
     """
     counts = np.random.default_rng(3).integers(low=0, high=max_count + 1, size=(700, 7))
     first_rng = np.random.default_rng(4)

@@ -1,6 +1,6 @@
-"""Labels with gaps: one change may replace a teacher's votes and what it knows, and no summary moves further than paid.
+"""If teachers may abstain from labels, one teacher's change of votes and abstentions moves no sum further than is paid.
 
-Every ensemble of few teachers is tried, each of which votes for a label, against it, or not at all.
+All ensembles of few teachers are tried; each teacher votes for a label, against it, or not at all.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ UNKNOWN = -1
 
 
 class VotesWithGaps(TeacherVotes):
-    """The votes of some teachers on one query."""
+    """The votes of some teachers on one query, in which -1 stands for an abstention."""
 
     def __init__(self, votes: list[Votes], *, num_teachers: int) -> None:
         self.votes = np.array(votes, dtype=np.int64)
@@ -59,20 +59,20 @@ class VotesWithGaps(TeacherVotes):
         self.records_per_teacher = 1.0
 
     def bits(self) -> Iterator[BoolArray]:
-        """Yields one block of all bits."""
+        """Yields the votes for labels as one block of bits."""
         yield (self.votes == 1)[:, None]
 
     def label_shares(self) -> FloatArray:
-        """Returns 1 for each vote for a label."""
+        """Returns 1 for each label that a teacher votes for, `[N, L]`."""
         return (self.votes == 1).astype(np.float64)
 
     def known_shares(self) -> FloatArray:
-        """Returns 1 for each label on which a teacher votes."""
+        """Returns 1 for each label on which a teacher votes, `[N, L]`."""
         return (self.votes != UNKNOWN).astype(np.float64)
 
 
 def counts_read_by(aggregator: Aggregator, num_teachers: int) -> Summarize:
-    """Returns a function that returns the counts that an aggregator reads of an ensemble."""
+    """Returns the function from the votes of an ensemble to the counts that an aggregator reads."""
 
     def summarize(votes: list[Votes]) -> Summary:
         teacher_votes = VotesWithGaps(votes, num_teachers=num_teachers)
@@ -82,7 +82,10 @@ def counts_read_by(aggregator: Aggregator, num_teachers: int) -> Summarize:
 
 
 def shares_among_voters(num_teachers: int) -> Summarize:
-    """Returns a control: the share of votes among the teachers who vote on a label, in all teachers' votes."""
+    """Returns a function for negative controls, from an ensemble's votes to shares among those who vote on a label.
+
+    A share is scaled to the number of all teachers.
+    """
 
     def summarize(votes: list[Votes]) -> Summary:
         columns = np.array(votes).T
@@ -97,7 +100,7 @@ def shares_among_voters(num_teachers: int) -> Summarize:
 def pairs_of_changed_summaries(
     summarize: Summarize, num_labels: int, num_teachers: int, adjacency: Adjacency
 ) -> Iterator[tuple[Summary, Summary]]:
-    """Yields the two summaries of each pair of neighboring ensembles, in both orders, unless they are equal."""
+    """Yields the two different summaries of each pair of neighboring ensembles, in both orders."""
     all_votes = list(product((1, 0, UNKNOWN), repeat=num_labels))
     for other_votes in combinations_with_replacement(all_votes, num_teachers - 1):
         changed = [summarize([*other_votes, votes]) for votes in all_votes]
@@ -112,7 +115,7 @@ def pairs_of_changed_summaries(
 def neighboring_counts(
     num_labels: int, num_teachers: int, adjacency: Adjacency
 ) -> set[tuple[Summary, Summary]]:
-    """Returns all pairs of neighboring counts, on which the verifier compares laws and prices."""
+    """Returns all pairs of neighboring counts, on which prices are verified."""
     first, second = neighbors(num_labels, num_teachers, adjacency)
     return set(zip(map(tuple, first.tolist()), map(tuple, second.tolist()), strict=True))
 
@@ -133,10 +136,10 @@ def readers_of_counts() -> list[Any]:
 def test_counts_of_votes_with_gaps_are_those_that_prices_are_verified_on(
     aggregator: Aggregator, adjacency: Adjacency
 ) -> None:
-    """If one teacher changes votes and abstentions, the two counts also occur on neighbors without abstentions.
+    """If one teacher changes votes and abstentions, both counts also occur on neighbors without abstentions.
 
-    So the prices that `test_shipped.py` verifies on all such counts cover abstentions. Negative control: the shares of
-    votes among those who vote on a label make pairs that do not occur there.
+    So the prices that `test_shipped.py` verifies cover abstentions. Negative control: shares among those who vote on a
+    label have pairs that do not occur there.
     """
     for num_labels, num_teachers in SIZES:
         allowed_pairs = neighboring_counts(num_labels, num_teachers, adjacency)
@@ -154,9 +157,9 @@ def test_counts_of_votes_with_gaps_are_those_that_prices_are_verified_on(
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("noise_std", [0.5, 3.0])
 def test_the_price_of_majorities_covers_abstentions(adjacency: Adjacency, noise_std: float) -> None:
-    """The exact law of `GaussianVotes` with abstentions as halves stays within its price.
+    """The exact law of `GaussianVotes`, which counts an abstention as half a vote, stays within its price.
 
-    The law of shares among those who vote on a label exceeds it.
+    Negative control: the law of shares among those who vote on a label exceeds it.
     """
     num_labels, num_teachers = 2, 3
     aggregator = GaussianVotes(noise_std=noise_std, adjacency=adjacency)
@@ -189,7 +192,7 @@ def test_the_price_of_majorities_covers_abstentions(adjacency: Adjacency, noise_
 
 
 def test_halves_are_rounded_down_to_whole_votes() -> None:
-    """Two of five teachers abstain from the first label and one from the second: they count as 1 and 0 votes."""
+    """Two abstentions from a label count as one vote, and a single one as none."""
     votes = VotesWithGaps([(1, 1), (0, 1), (1, 0), (-1, 0), (-1, -1)], num_teachers=5)
     assert GaussianVotes(noise_std=1.0).summarize(votes).tolist() == [[2 + 1, 2]]
     assert votes.counts().tolist() == [[2, 2]]
@@ -198,9 +201,9 @@ def test_halves_are_rounded_down_to_whole_votes() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_limited_votes_with_gaps_move_as_many_counts_as_are_paid(adjacency: Adjacency) -> None:
-    """Clipped counts, counts of one label and counts of sets move by as much as without gaps.
+    """With abstentions, one teacher moves the counts of `ClippedVotes` and of `GNMax` by as many votes as are charged.
 
-    Abstentions as halves would move more of the clipped counts.
+    Negative control: abstentions as half votes would move more of the clipped counts.
     """
     num_labels, num_teachers = 3, 2
     clipped_aggregator = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=adjacency)
@@ -223,7 +226,10 @@ def test_limited_votes_with_gaps_move_as_many_counts_as_are_paid(adjacency: Adja
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_teacher_with_gaps_votes_for_one_set(adjacency: Adjacency) -> None:
-    """The counts of sets move by 1 for each teacher that changes. With a vote for each completion they would not."""
+    """A teacher with abstentions votes for one set of labels, so that a change moves the counts of sets as is charged.
+
+    Negative control: a vote for each set that its abstentions allow would move them further.
+    """
     num_labels, num_teachers = 2, 2
     aggregator = PowersetGNMax(noise_std=1.0, adjacency=adjacency)
     all_sets = list(product((0, 1), repeat=num_labels))
@@ -255,7 +261,10 @@ def test_a_teacher_with_gaps_votes_for_one_set(adjacency: Adjacency) -> None:
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_centered_votes_with_gaps_move_the_sum_by_as_much_as_is_paid(adjacency: Adjacency) -> None:
-    """The votes of one teacher at once, with any gaps, move the clipped sum by at most its sensitivity."""
+    """The votes of one teacher, with any abstentions, move the clipped sum by at most its sensitivity.
+
+    Some reach 90% of it. A teacher without any vote adds 0.
+    """
     center = np.array([0.1, 0.6, 0.5])
     aggregator = CenteredVotes(
         noise_multiplier=1.0, prevalence_share=0.0, center=center, clip=0.5, adjacency=adjacency
@@ -278,9 +287,9 @@ POOL = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
 def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
     adjacency: Adjacency, num_records: int
 ) -> None:
-    """A teacher's labels and gaps are replaced: the sum of a round moves by at most its sensitivity.
+    """If a teacher's labels are replaced, known or unknown, the sum of a round moves by at most its sensitivity.
 
-    Means over the known records alone, taken after the clip, would move it further.
+    Negative control: sums that are divided by the share of known labels after the clip would move further.
     """
     directions = PublicPCA.fit(POOL, max_directions=3)
     weights = np.random.default_rng(1).normal(size=(directions.width + 1, 2))
@@ -317,10 +326,10 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: Adjacency) -> None:
-    """A teacher's shares move their sum over teachers by at most the distance that is paid for, and by over 90% of it.
+    """A teacher's shares move the sum over teachers by at most the distance that is charged, and by over 90% of it.
 
-    The shares are one vector, clipped as a whole: for each label the share of the teacher's records that have it, and
-    the share for which it is known. If the two halves were clipped one by one, the sum would move further.
+    For each label they are the share of the teacher's records that have it, and the share for which it is known. The
+    whole vector is clipped. If its two halves were clipped one by one, the sum would move further.
     """
     center = 0.5 * np.array([1, 1, KNOWN_WEIGHT, KNOWN_WEIGHT])
     clipped_sum = ClippedSum(clip=0.4, shape=(1, 4), adjacency=adjacency)

@@ -1,4 +1,4 @@
-"""Sessions that end with their last hit: the best adaptive play on all small neighbors stays below their price."""
+"""Sessions that end with their last hit: the best adaptive adversary on all small neighbors stays below the price."""
 
 import math
 from dataclasses import replace
@@ -93,7 +93,7 @@ def largest_moments(
 
 
 def session_of(event: Event) -> SessionEvent:
-    """Returns the first event of a tree of events, which must be a boundary session."""
+    """Returns the first event of a composed event, which must be a boundary session."""
     session = next(leaf for leaf, _ in leaves(event))
     assert isinstance(session, BoundarySessionEvent)
     return session
@@ -117,10 +117,9 @@ def single_label_laws(
 def test_no_adaptive_session_of_single_labels_exceeds_the_price(
     adjacency: Adjacency, noise_scale: float, limits: SessionLimits
 ) -> None:
-    """The exact moment of the best adaptive session of boundary max is at most the Renyi price.
+    """The exact moment of the best adaptive session of boundary max is at most the Renyi price, at 25 orders.
 
-    The session has a limit on calls and one on hits. It is compared on all neighbors of six teachers at 25 Renyi
-    orders.
+    All neighbors of six teachers are tried. The session ends with its last call or its last hit.
     """
     aggregator = BoundaryMax(
         selection_scale=noise_scale, target_hits=limits.target_hits, adjacency=adjacency
@@ -138,9 +137,10 @@ def test_no_adaptive_session_of_single_labels_exceeds_the_price(
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) -> None:
-    """A session of one hit and 20,000 calls is priced by its hits, on 40 teachers and two labels.
+    """Negative control: 95% of the price of a session of one hit is exceeded, and the whole price is not.
 
-    The logarithm of its exact moment lies between 95% and 100% of the price times (Renyi order - 1).
+    The session has 20,000 calls on 40 teachers and two labels. The logarithm of its exact moment is compared with the
+    price times (Renyi order - 1).
     """
     noise_scale = 8.0 if adjacency is Adjacency.REPLACE_ONE else 4.0
     aggregator = BoundaryMax(selection_scale=noise_scale, target_hits=1, adjacency=adjacency)
@@ -163,10 +163,10 @@ def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) ->
 def test_no_adaptive_session_of_sets_exceeds_the_price(
     adjacency: Adjacency, noise: TopKNoise, limits: SessionLimits
 ) -> None:
-    """Boundary top-k sessions, with a limit on calls and one on hits, stay within the Renyi price.
+    """The exact moment of the best adaptive session of boundary top-k is at most the Renyi price.
 
-    The exact moment of the best adaptive session is compared with the price. An outcome is the size of the released
-    set, so two sets of one size are not told apart.
+    The session ends with its last call or its last hit. An outcome is the size of the released set, so that two sets of
+    one size are not told apart.
     """
     calls = boundary_top_k_calls(noise, adjacency, padded=True)
     epsilon = calls.aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
@@ -190,7 +190,7 @@ def test_no_adaptive_session_of_sets_exceeds_the_price(
 
 
 def check_laws(aggregator: NotPriorTopK) -> Laws:
-    """Returns the distributions of a check (the prior is kept or not) for all margins of neighboring histograms."""
+    """Returns the distributions of a check, whether the prior is kept, for all margins of neighboring histograms."""
     keep_probs = aggregator.check_probabilities(num_teachers=40)
     sensitivity = aggregator.adjacency.gap_sensitivity
     laws = np.stack([keep_probs, 1 - keep_probs], axis=1)
@@ -209,8 +209,8 @@ def test_no_adaptive_session_of_checks_exceeds_the_price(
 ) -> None:
     """The exact moment of a session of checks against a prior is at most the Renyi price.
 
-    The session has a limit on calls and one on hits, which are failed checks. With 300 calls and 3 hits, it exceeds 70%
-    of the price at the six largest Renyi orders.
+    The session ends with its last call or its last hit, which is a failed check. With 300 calls and 3 hits, it exceeds
+    70% of the price at the six largest Renyi orders.
     """
     aggregator = make_prior_check(adjacency, noise_scale=6.0, margin=0.0)
     target = not_prior(
@@ -242,7 +242,7 @@ def test_no_adaptive_session_of_checks_exceeds_the_price(
 def test_price_adds_the_release_that_follows_each_hit(
     adjacency: Adjacency,
 ) -> None:
-    """In `NotPriorTopK` a failed check is followed by a release, also after the last hit.
+    """In `NotPriorTopK` a release follows each failed check, also the last one, and the price covers these releases.
 
     The exact moment is at most the price. Negative control: the price without one of these releases is exceeded.
     """

@@ -1,4 +1,7 @@
-"""The joint price of selection and test against exact laws: all neighbors of small instances, and large ones found."""
+"""The joint price of a selection with its stability test, against exact laws on neighbors of small instances.
+
+One large pair, found by a search, shows how tight the price is.
+"""
 
 from dataclasses import replace
 
@@ -30,7 +33,7 @@ def event_of(aggregator: StableTopK, num_labels: int, num_teachers: int) -> pa.S
 def largest_divergence(aggregator: StableTopK, num_labels: int, num_teachers: int) -> np.ndarray:
     """Returns the largest Renyi divergence of any two neighbors at each Renyi order of `ORDERS`.
 
-    Failure outcomes are removed before.
+    Outcomes that only one neighbor has are removed before.
     """
     case = Case(
         name="stable",
@@ -45,7 +48,7 @@ def largest_divergence(aggregator: StableTopK, num_labels: int, num_teachers: in
 
 
 def aggregators(adjacency: pa.Adjacency) -> list[StableTopK]:
-    """Returns four stable top-k aggregators with little and much noise in selection and test."""
+    """Returns four stable top-k aggregators with little or much noise in selection and test."""
     return [
         StableTopK(selection_scale=1.5, test_std=1.2, adjacency=adjacency, failure_prob=0.02),
         StableTopK(selection_scale=6.0, test_std=4.0, adjacency=adjacency, failure_prob=0.02),
@@ -67,10 +70,9 @@ def aggregators(adjacency: pa.Adjacency) -> list[StableTopK]:
 def test_no_pair_of_histograms_costs_more_than_the_joint_price(
     num_labels: int, num_teachers: int, adjacency: pa.Adjacency
 ) -> None:
-    """The exact Renyi divergence of all neighbors is at most the joint price at each Renyi order.
+    """The exact Renyi divergence of all neighbors is at most the joint price of selection and test, at each order.
 
-    For some aggregators, the joint price is over 5% below the sum of the prices of selection and
-    test.
+    For some aggregators the joint price is over 5% below the sum of the two prices.
     """
     num_cheaper = 0
     for aggregator in aggregators(adjacency):
@@ -86,7 +88,7 @@ def test_no_pair_of_histograms_costs_more_than_the_joint_price(
 @pytest.mark.slow
 @adjacencies
 def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
-    """Negative control: the joint price for fewer votes or more candidates is below the divergence of some pair."""
+    """Negative control: some pair exceeds the joint price for fewer votes, and that for more candidates."""
     aggregator = StableTopK(
         selection_scale=3.0, test_std=1.2, failure_prob=0.02, adjacency=adjacency
     )
@@ -103,9 +105,9 @@ def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
 
 
 def test_price_is_close_to_the_divergence_of_one_large_pair() -> None:
-    """A pair of histograms of 800 teachers, found by a search, has over 95% of the joint price at Renyi order 3.
+    """A pair of histograms of 800 teachers, found by a search, attains over 95% of the joint price at Renyi order 3.
 
-    The sum of the prices of selection and test is over a third larger than this divergence.
+    The sum of the prices of selection and test is over a third above this divergence.
     """
     aggregator = StableTopK(
         selection_scale=49.12, test="table", table_order=4.4827, table_budget=0.00371
@@ -130,7 +132,7 @@ def test_price_is_close_to_the_divergence_of_one_large_pair() -> None:
 
 
 def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> None:
-    """Every gap passes the test: the joint price is that of the selection alone, between 2% less and 6% more."""
+    """If every gap passes the test, the joint price is that of the selection alone, between 2% less and 6% more."""
     certain = pa.ApproximateEvent(pa.OneBitEvent(logits=(36.0,) * 5001, reach=2), failure_prob=1e-9)
     event = pa.SelectThenTestEvent(
         events=(pa.BoundedRangeEvent(epsilon=0.2), certain), num_candidates=6
@@ -144,9 +146,10 @@ def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-4, 1e-6])
 def test_the_accountant_is_never_above_the_renyi_accountant(delta: float) -> None:
-    """200 queries at the paper's scales: the joint-law accountant's epsilon is over 10% below the Renyi accountant's.
+    """The joint-law accountant's epsilon of 200 queries is over 10% below the Renyi accountant's.
 
-    Its delta at this epsilon is within 5% of the target delta.
+    The noise is that of `aggregator=stable_top_k_table`. The joint-law accountant's delta at this epsilon is within 5%
+    of the target delta, and below the Renyi accountant's.
     """
     aggregator = StableTopK(
         selection_scale=49.12, test="table", table_order=4.4827, table_budget=0.00371

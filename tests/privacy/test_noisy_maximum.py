@@ -1,4 +1,4 @@
-"""The exact accountant's delta of a selection by noisy gaps, against exact distributions on all small neighbors."""
+"""The exact accountant's delta of a gap selection is at least the exact one on all small neighbors."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ ROUNDING = 1e-9  # the rounding error of exact probabilities, which are integral
 
 
 def largest_deltas(selection: GapSelection) -> np.ndarray:
-    """Returns the largest delta of any two neighbors at each of `EPSILONS`, from the exact probabilities of each k."""
+    """Returns the largest exact delta of any two neighbors at each of `EPSILONS`; an outcome is the size k."""
     first_counts, second_counts = neighbors(
         selection.num_labels, selection.num_teachers, selection.adjacency
     )

@@ -1,4 +1,4 @@
-"""Public answers: how far one expert moves the sum around them, exhaustively, and controls that move it further."""
+"""How far one expert moves the sum of answers around public ones, on all small ensembles, with negative controls."""
 
 from itertools import product
 from pathlib import Path
@@ -22,18 +22,18 @@ NUM_EXPERTS = 2
 def aggregator_around(
     public_answers: FloatArray, *, adjacency: Adjacency, clip_factor: float = 1.0
 ) -> CenteredVotes:
-    """Returns the aggregator of answers, with a clip of `clip_factor` times the usual one."""
+    """Returns the aggregator of answers that are centered on public ones, with `clip_factor` times the usual clip."""
     aggregator = CenteredVotes(noise_multiplier=1.0, adjacency=adjacency, clip_factor=clip_factor)
     return aggregator.around(public_answers)
 
 
 def all_ensembles(num_experts: int) -> list[FloatArray]:
-    """Returns every ensemble of `num_experts` experts, `[num_experts, 1, 2]` each."""
+    """Returns every ensemble of `num_experts` experts as an array `[num_experts, 1, 2]`."""
     return [np.array(answers) for answers in product(POSSIBLE_ANSWERS, repeat=num_experts)]
 
 
 def neighbors(answers: FloatArray, adjacency: Adjacency) -> list[FloatArray]:
-    """Returns every ensemble in which the first expert is replaced, or missing."""
+    """Returns every ensemble in which the first expert is replaced or, under add-remove, missing."""
     if adjacency is Adjacency.ADD_REMOVE:
         return [answers[1:]]
     return [np.concatenate([other[None], answers[1:]]) for other in POSSIBLE_ANSWERS]
@@ -78,9 +78,9 @@ def share_of_sensitivity(
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def test_no_change_of_one_expert_moves_the_sum_further_than_the_price(adjacency: Adjacency) -> None:
-    """All ensembles of two experts and all their neighbors: the sum moves by at most the sensitivity.
+    """One of two experts moves the sum by at most the sensitivity, on all ensembles and all their neighbors.
 
-    Some pair reaches 90% of it, so a smaller price would be refuted.
+    Some pair reaches 90% of it, which refutes a smaller price.
     """
     shares = [
         share_of_sensitivity(
@@ -102,7 +102,10 @@ def test_no_change_of_one_expert_moves_the_sum_further_than_the_price(adjacency:
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def test_public_answers_made_of_the_votes_break_the_price(adjacency: Adjacency) -> None:
-    """A control: the first expert's answers are taken for public, and replacing it moves all differences."""
+    """Negative control: if the first expert's answers are taken for the public ones, this expert moves the sum too far.
+
+    For then its replacement moves the differences of all experts.
+    """
     shares = [
         share_of_sensitivity(
             answers,
@@ -120,7 +123,7 @@ def test_public_answers_made_of_the_votes_break_the_price(adjacency: Adjacency) 
 
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def test_answers_that_are_not_clipped_break_the_price(adjacency: Adjacency) -> None:
-    """A control: the plain sum of differences moves further than the sensitivity of the clipped one."""
+    """Negative control: one expert moves the sum of unclipped differences by over 1.5 times the sensitivity."""
     aggregator = aggregator_around(PUBLIC_ANSWERS, adjacency=adjacency)
     clipped_sum = aggregator._matrix_mechanism.clipped_sum(votes_shape=(1, 2))
 
@@ -137,7 +140,10 @@ def test_answers_that_are_not_clipped_break_the_price(adjacency: Adjacency) -> N
 
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency, tmp_path: Path) -> None:
-    """The noise in the released scores is the multiplier times what one expert may move: one Gaussian event."""
+    """The std of the noise in a release is the charged multiplier times the furthest move of one expert.
+
+    The event is one Gaussian event of this multiplier.
+    """
     rng = np.random.default_rng(1)
     np.savez(tmp_path / "public.npz", answers=rng.normal(size=(6, 3)))
     np.savez(tmp_path / "answers.npz", answers=rng.normal(size=(20, 6, 3)))
@@ -157,7 +163,10 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency, tmp_pa
 
 
 def test_the_clip_is_a_function_of_public_values_alone() -> None:
-    """Two ensembles of other answers give one aggregator, with one text and one price."""
+    """Equal public answers give equal aggregators, and other public answers another one.
+
+    No part of the budget goes to the prevalence of labels.
+    """
     adjacency = Adjacency.REPLACE_ONE
     aggregator = aggregator_around(PUBLIC_ANSWERS, adjacency=adjacency)
     assert aggregator == aggregator_around(PUBLIC_ANSWERS.copy(), adjacency=adjacency)

@@ -1,4 +1,4 @@
-"""False claims of the literature and prices easy to get wrong, each refuted with the offending pair."""
+"""False claims of the literature, and tempting but wrong prices, are refuted, each by a pair of histograms."""
 
 import math
 from collections.abc import Mapping
@@ -64,10 +64,10 @@ def selection_verdict(
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: pa.Adjacency) -> None:
-    """Zhu & Wang 2022 price the noisy maximum of m gaps like one noisy gap, a sens^2 / (2 std^2) at Renyi order a.
+    """Zhu & Wang 2022 price the noisy maximum of m gaps like one noisy gap, which is refuted.
 
-    They leave out the term log(m) / (a - 1) of their Corollary 9. Their price is refuted: the exact divergence is
-    over 1.5 times as large, and the error names the pair.
+    Their price at Renyi order a is a sens^2 / (2 std^2), without the term log(m) / (a - 1) of their Corollary 9. The
+    exact divergence is over 1.5 times as large, and the error names the pair.
     """
     verdict = selection_verdict(
         noise="gaussian",
@@ -81,9 +81,10 @@ def test_noisy_max_is_no_gaussian_release_of_one_gap(adjacency: pa.Adjacency) ->
 
 
 def test_noisy_max_with_three_labels_names_the_pair_of_opposite_moves() -> None:
-    """A teacher who votes for the second label only moves the gaps (g1, g2) to (g1 - 1, g2 + 1).
+    """The pair that refutes the price of one noisy gap has two gaps that move by 1 in opposite directions.
 
-    The verdict names such a pair, whose divergence is 1.27 times the claimed price.
+    A teacher who votes for the second of three labels moves the gaps so. The divergence is 1.27 times the claimed
+    price.
     """
     claim = Claim(renyi=((8.0, 8 / (2 * 50.0**2)),))
     worst = selection_verdict(
@@ -98,10 +99,10 @@ def test_noisy_max_with_three_labels_names_the_pair_of_opposite_moves() -> None:
 def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
     sensitivity: int, ratio: float
 ) -> None:
-    """All 39 gaps of 40 labels are 10, and a teacher who votes for every second label is added.
+    """With 39 equal gaps, the price of one noisy gap is refuted even for twice its true sensitivity.
 
-    The claimed price is that of one Gaussian of the given `sensitivity` (the true 1, or twice as
-    much); the exact Renyi divergence is `ratio` times the claim.
+    All gaps of 40 labels are 10, and a teacher who votes for every second label is added. The exact Renyi divergence is
+    `ratio` times the price for `sensitivity`.
     """
     tied_counts = 10 * np.arange(40)[::-1] + 5
     moved_counts = tied_counts + np.arange(40) % 2
@@ -120,9 +121,9 @@ def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
 
 
 def verdict_on_noisy_count(noise_std: float, claim: Claim) -> Verdict:
-    """Returns the verdict on a claim about a count of one teacher with Gaussian noise, under add-remove.
+    """Returns the verdict on a claim about one teacher's vote with Gaussian noise, under add-remove.
 
-    An outcome is the interval, 0.05 wide, in which the noisy count lies. It is a function of the Gaussian release.
+    The noisy count is rounded to intervals of width 0.05, which is post-processing of a Gaussian release.
     """
     edges = np.concatenate([[-np.inf], np.arange(-30, 34, 0.05), [np.inf]])
 
@@ -138,9 +139,10 @@ def verdict_on_noisy_count(noise_std: float, claim: Claim) -> Verdict:
 def test_theorem_11_converts_to_less_than_a_gaussian_costs(
     rho: float, delta: float, true_delta: float
 ) -> None:
-    """Theorem 11 of Zhu & Wang 2022 claims epsilon = rho + sqrt(2 rho log(1 / delta)) for rho-zCDP.
+    """Theorem 11 of Zhu & Wang 2022 states an epsilon for rho-zCDP at which a Gaussian release has a larger delta.
 
-    A Gaussian has `true_delta` there, above `delta`. The package's conversion holds.
+    The epsilon is rho + sqrt(2 rho log(1 / delta)), and the delta there is `true_delta`. The package's conversion
+    holds.
     """
     noise_std = 1 / math.sqrt(2 * rho)
     printed_epsilon = rho + math.sqrt(2 * rho * math.log(1 / delta))
@@ -154,7 +156,7 @@ def test_theorem_11_converts_to_less_than_a_gaussian_costs(
 def verdict_on_best_label(
     pass_probs: ArrayLike, adjacency: pa.Adjacency, event: pa.Event | Claim
 ) -> Verdict:
-    """Returns the verdict on a claim about the release of the best of three labels.
+    """Returns the verdict on a claim about a test that releases the best of three labels.
 
     Args:
         pass_probs: the probability that the label is released, for each gap to the next label.
@@ -180,11 +182,10 @@ def verdict_on_best_label(
 
 
 def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() -> None:
-    """In Zhu & Wang 2022, Algorithms 4 and 5, the top sets of (5, 5, 5) and (4, 4, 6) differ
-    although the gap of the second is 2.
+    """The price of Zhu & Wang's stability test (2022, Algorithms 4 and 5) is refuted under replace-one.
 
-    So the paper's test for add-remove is refuted under replace-one; it holds under add-remove, and
-    the package refuses to build it for replace-one.
+    For (4, 4, 6) and its neighbor (5, 5, 5) have different top sets, although the first has a gap of 2. Under
+    add-remove the price holds. The package refuses to build this test for replace-one.
     """
     paper_test, our_test = (
         StabilityTest.gaussian(test_std=1.0, failure_prob=0.05, num_teachers=6, adjacency=adjacency)
@@ -210,10 +211,10 @@ def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() 
 
 
 def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
-    """The paper's test passes if gap + Laplace(1 / e) - log(1 / dt) / e > 1, for its parameters e and dt.
+    """The paper's test of a gap with Laplace noise is not (2 e, dt)-DP under replace-one, as it claims to be.
 
-    It is claimed to be (2 e, dt)-DP. At e = 1.5 and epsilon 2 e, its exact delta is 2.24 dt under replace-one, and
-    0.5 dt under add-remove.
+    It passes if gap + Laplace(1 / e) - log(1 / dt) / e > 1. At e = 1.5 and epsilon 2 e, its exact delta is 2.24 dt, and
+    under add-remove 0.5 dt.
     """
     parameter, delta = 1.5, 1e-3
     excess = parameter * (np.arange(7) - 1) - math.log(1 / delta)
@@ -230,10 +231,9 @@ def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
 
 
 def test_limited_domain_for_add_remove_under_replace_one() -> None:
-    """The claim of Durfee & Rogers 2019 holds under add-remove.
+    """The claim of Durfee & Rogers 2019 holds under add-remove, and fails under replace-one.
 
-    Under replace-one the exact delta at epsilon 2 is 233 times the claimed one, for (4, 0) and (3,
-    1).
+    There the exact delta at epsilon 2 is 233 times the claimed one, for (4, 0) and (3, 1).
     """
     mechanism = LimitedDomainTopK(
         k=1, domain_size=1, epsilon=2.0, failure_prob=1e-3, adjacency=ADD_REMOVE
@@ -261,10 +261,9 @@ def test_limited_domain_for_add_remove_under_replace_one() -> None:
 def test_smooth_sensitivity_noise_beyond_a_quarter(
     order: float, noise_std: float, beta: float, claimed: float, exact: float
 ) -> None:
-    """Theorem 23 of Papernot et al. 2018 is refuted at beta * order = 0.49.
+    """Theorem 23 of Papernot et al. 2018 is refuted at beta * order = 0.49, and the corrected formula holds.
 
-    Two statistics differ by 1 and their noises by a factor e^beta. The claimed divergence is refuted by the exact one;
-    the corrected formula holds.
+    The two Gaussians differ by 1 in mean and by a factor e^beta in standard deviation.
     """
     log_term = (order * beta - 0.5 * math.log(1 - 2 * order * beta)) / (order - 1)
     theorem_23 = order * math.exp(2 * beta) / noise_std**2 + log_term
@@ -291,10 +290,7 @@ def test_smooth_sensitivity_noise_beyond_a_quarter(
 @pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_the_range_of_one_gap_is_not_enough(adjacency: pa.Adjacency, noise: str) -> None:
-    """A selection is priced like one noisy gap, whose range is the gap sensitivity.
-
-    The price is refuted for each noise.
-    """
+    """A gap selection costs more than one noisy gap, whose range is the gap sensitivity: that price is refuted."""
     event_type = pa.BoundedRangeEvent if noise == "gumbel" else pa.PureDpEvent
     noise_scale = 1.0
     verdict = selection_verdict(
@@ -309,10 +305,9 @@ def test_the_range_of_one_gap_is_not_enough(adjacency: pa.Adjacency, noise: str)
 
 @pytest.mark.slow
 def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None:
-    """Zhu & Wang 2022 claim epsilon 3.6 for 600 queries.
+    """The epsilon 3.6 of Zhu & Wang 2022 for 600 queries is refuted by 600 releases on one pair of histograms.
 
-    600 independent releases on one pair refute 3.6 and even 6.33; 6.36 is not refuted, and not
-    proven either.
+    Even 6.33 is refuted. 6.36 is neither refuted nor proven.
     """
     paper_aggregator = StableTopK(
         selection_noise="gaussian",
@@ -352,10 +347,9 @@ STABLE_TOP_K = StableTopK(selection_scale=3.0, test_std=0.5, failure_prob=0.05)
 
 @pytest.mark.parametrize("dropped", ["test", "failure"])
 def test_dropping_the_price_of_the_test_or_its_failure_is_refuted(dropped: str) -> None:
-    """The price of stable top-k holds.
+    """The price of stable top-k holds, with its stability test and the failure probability of the test.
 
-    Negative control: the price of the selection alone, or without the failure probability of the
-    test, is exceeded.
+    Negative control: the price is exceeded without either of these two.
     """
     event = STABLE_TOP_K.event_for(num_queries=1, num_labels=3, num_teachers=6)
     selection = STABLE_TOP_K.gap_selection(num_labels=3, num_teachers=6).event

@@ -1,4 +1,7 @@
-"""Sums of scores: no two groups of test records differ by more than the price allows, and a missing clip would."""
+"""Sums from which scores are computed: no two groups of test records differ by more than the price allows.
+
+Without a clip they would.
+"""
 
 import itertools
 import math
@@ -59,7 +62,7 @@ ALL_RECORDS = [
 
 
 def all_groups() -> list[tuple[ScoredRecord, ...]]:
-    """Returns all groups of one record, and one in seven of the larger groups of up to three."""
+    """Returns groups of test records: all of one record, all of three equal ones, and some of two or three."""
     singles = [(record,) for record in ALL_RECORDS]
     larger = [
         group
@@ -72,7 +75,12 @@ def all_groups() -> list[tuple[ScoredRecord, ...]]:
 def steps_of_all_groups(
     score_design: ScoreDesign, *, is_clipped: bool = True
 ) -> dict[str, IntArray]:
-    """Returns the steps of all groups by block, each as if it were alone; without the clip if asked."""
+    """Returns what each group alone adds to each block of the sums, in steps of the grid, `[num_groups, D]` each.
+
+    Args:
+        score_design: the blocks and their clips.
+        is_clipped: whether a block of a group is clipped.
+    """
     groups = all_groups()
     records = [record for group in groups for record in group]
     group_of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
@@ -96,7 +104,7 @@ def steps_of_all_groups(
 
 
 def largest_cost(score_design: ScoreDesign, steps_by_block: dict[str, IntArray]) -> float:
-    """Returns the largest (l2 distance / noise std)^2 of all blocks of two groups, relative to the price."""
+    """Returns the largest (l2 distance / noise std)^2 of two groups, summed over blocks, relative to the price."""
     stds = score_design.noise_stds(NOISE_MULTIPLIER)
     scaled = np.concatenate(
         [steps / stds[block] for block, steps in steps_by_block.items()], axis=1
@@ -108,16 +116,17 @@ def largest_cost(score_design: ScoreDesign, steps_by_block: dict[str, IntArray])
 
 @pytest.mark.slow
 def test_no_replaced_group_moves_sums_further_than_priced() -> None:
-    """Replacing a group moves the sums by at most what is priced, and for some groups by over three quarters of it.
+    """A replaced group costs at most the price, and some exchange costs over three quarters of it.
 
-    All groups with a single record are tried, and many larger ones."""
+    Groups of one record are all tried, and many larger ones.
+    """
     cost = largest_cost(DESIGN, steps_by_block=steps_of_all_groups(DESIGN))
     assert 0.75 < cost <= 1
 
 
 @pytest.mark.slow
 def test_sums_without_a_clip_move_too_far() -> None:
-    """Without the clip the same groups cost more than the price: the control."""
+    """Negative control: without the clip, some of these groups cost over 1.5 times the price."""
     steps = steps_of_all_groups(DESIGN, is_clipped=False)
     assert largest_cost(DESIGN, steps_by_block=steps) > 1.5
 
@@ -125,7 +134,10 @@ def test_sums_without_a_clip_move_too_far() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", DESIGN.blocks)
 def test_each_block_needs_its_own_clip(block: str) -> None:
-    """A block that alone is not clipped breaks its share of the price; sizes are never longer than their clip."""
+    """What a group adds to a block is at most as long as the clip, and would be longer without it.
+
+    Only the blocks `sizes` and `squares` need no clip of their own.
+    """
     clipped_length, unclipped_length = (
         np.linalg.norm(steps_of_all_groups(DESIGN, is_clipped=is_clipped)[block], axis=1).max()
         for is_clipped in (True, False)
@@ -136,7 +148,7 @@ def test_each_block_needs_its_own_clip(block: str) -> None:
 
 
 def test_noise_of_all_blocks_is_one_gaussian_release() -> None:
-    """The multipliers of the blocks compose to the multiplier of the event, and cost its epsilon."""
+    """The noise multipliers of all blocks compose to the multiplier of the event, which costs as much."""
     stds = DESIGN.noise_stds(NOISE_MULTIPLIER)
     multipliers = [std / (math.sqrt(2) * STEPS_PER_CLIP) for std in stds.values()]
     composed = GaussianEvent.composed(multipliers)
@@ -150,7 +162,10 @@ def test_noise_of_all_blocks_is_one_gaussian_release() -> None:
 
 
 def test_the_grid_never_lengthens_a_row() -> None:
-    """Rows of any size and direction become whole numbers >= 0 whose squares are within the clip."""
+    """Rounded rows of any size and direction are whole numbers >= 0 that are not longer than the clip.
+
+    Some are nearly as long.
+    """
     rng = np.random.default_rng(0)
     score_design = replace(DESIGN, clips=dict.fromkeys(DESIGN.blocks, 1.0))
     magnitudes = np.abs(rng.standard_normal((2000, 6)))

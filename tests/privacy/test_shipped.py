@@ -1,4 +1,4 @@
-"""The verifier finds nothing on all that ships, and the list of what ships is complete."""
+"""The verifier refutes no price of the cases in `shipped.py`, and these cases are all that the package ships."""
 
 import inspect
 import math
@@ -92,7 +92,7 @@ def verdict_of(
     neighbors: Adjacency | None = None,
     claim: Claim | None = None,
 ) -> Verdict:
-    """Returns the verdict on the price of a case, or on a claim about the case.
+    """Returns the verdict on the price of a case, or on another claim about it.
 
     Args:
         case: the mechanism or aggregator.
@@ -119,7 +119,7 @@ def price_of(event: Event) -> Claim:
 
 
 def ranked_distribution(case: Case, small_instance: SmallInstance) -> Any:
-    """Returns a function from histograms to distributions, which computes each sorted histogram once."""
+    """Returns a function from histograms to distributions, which computes that of each sorted histogram once."""
     mechanism = case.mechanism_for(small_instance)
 
     def distribution(histogram: IntArray) -> Mapping[Any, float]:
@@ -134,8 +134,7 @@ def ranked_distribution(case: Case, small_instance: SmallInstance) -> Any:
 def test_price_holds_on_the_largest_instance(adjacency: Adjacency, case: Case) -> None:
     """The exact divergences of a case stay within its price on all neighbors of its largest instance.
 
-    They reach the share `tightness` of the price, so a price smaller by this factor would be
-    refuted.
+    Some divergence reaches the share `tightness` of the price.
     """
     verdict = verdict_of(case, small_instance=case.largest_instance(adjacency)).require()
     assert verdict.sound
@@ -146,7 +145,7 @@ def test_price_holds_on_the_largest_instance(adjacency: Adjacency, case: Case) -
 @for_cases([case for case in CASES if case.epsilon == 4.0])
 @every_adjacency
 def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None:
-    """Outside of failures, probabilities on neighbors differ by at most the factor exp(4), for cases of epsilon 4.
+    """For cases of epsilon 4, probabilities on neighbors differ by at most the factor exp(4), outside of failures.
 
     For cases that attain 90% of their price, the factor exp(3.2) is refuted.
     """
@@ -190,7 +189,7 @@ def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
     laws: dict[tuple[int, ...], Distribution] = {}
 
     def law_of(mechanism: Any, histogram: IntArray, small_instance: SmallInstance) -> Distribution:
-        """Returns the law of the case for a histogram, which both verdicts need, computed once."""
+        """Returns the distribution of the case on a histogram, computed once for both verdicts."""
         counts = tuple(histogram.tolist())
         if counts not in laws:
             laws[counts] = case.distribution(mechanism, histogram, small_instance)
@@ -204,10 +203,9 @@ def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
 @for_cases([case for case in CASES if case.failure_reached_at_size])
 @every_adjacency
 def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: Case) -> None:
-    """The failure probability of a case holds as a delta, and 90% of it is refuted.
+    """The failure probability of a case is a valid delta at the epsilon of the case, and 90% of it is refuted.
 
-    Outcomes that are impossible on the neighbor have together more than these 90%. The epsilon is that of the case, or
-    50 if the case has none.
+    If the case has no epsilon, this holds at epsilon 50.
     """
     assert case.failure_reached_at_size is not None
     num_labels, num_teachers = case.failure_reached_at_size
@@ -227,10 +225,9 @@ def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: C
 def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
     adjacency: Adjacency, case: Case, accountant: type[Accountant]
 ) -> None:
-    """The exact or PLD accountant's price of one release holds on all pairs.
+    """The exact and the PLD accountant's price of one release hold on all pairs, and over 80% of them are attained.
 
-    The price of three releases is not refuted by the worst pair. Over 80% of the price of one release and 60% of the
-    price of three releases are attained.
+    For three releases, only the worst pair is compared. It does not refute the price, and attains over 60% of it.
     """
     small_instance = SmallInstance(adjacency, num_labels=3, num_teachers=3)
     once, thrice = (
@@ -276,9 +273,9 @@ REWRITTEN = (gap_selection_distribution, stable_top_k_distribution, stable_fixed
 
 @for_cases([case for case in CASES if case.distribution in REWRITTEN])
 def test_distributions_of_the_package_equal_independent_ones(case: Case) -> None:
-    """The package's distribution of a case equals the one that is written a second time in `rival_distributions.py`.
+    """The package computes the same distribution of a case as `rival_distributions.py`, which shares no code with it.
 
-    Selections are compared by size, stable sets by set, and sets of fixed size after all steps.
+    Outcomes of selections are sizes. Outcomes with a stable set are the released labels.
     """
     small_instance = case.largest_instance(Adjacency.REPLACE_ONE)
     mechanism = case.mechanism_for(small_instance)
@@ -299,7 +296,7 @@ def test_distributions_of_the_package_equal_independent_ones(case: Case) -> None
 def test_two_picks_with_the_noise_of_one_are_refuted() -> None:
     """Negative control: two peeled labels with the noise of one exceed the price.
 
-    The noise scale must grow with the root of the number of picks.
+    So the noise scale must grow with the root of the number of picks.
     """
     (case,) = (
         case
@@ -319,10 +316,10 @@ def test_two_picks_with_the_noise_of_one_are_refuted() -> None:
 def test_curve_holds_without_sets_that_the_neighbor_does_not_have(
     adjacency: Adjacency, case: Case
 ) -> None:
-    """Without the sets that the neighbor cannot release, the Renyi divergence of a distribution is within the price.
+    """The Renyi divergence stays within the price once the sets that the neighbor cannot release are removed.
 
-    The probability of the removed sets is at most the failure probability. For cases with `is_curve_attained` the Renyi
-    divergence exceeds 90% of the price.
+    Their probability is at most the failure probability. For cases with `is_curve_attained`, the divergence exceeds 90%
+    of the price.
     """
     small_instance = case.largest_instance(adjacency)
     first_laws, second_laws, outcomes = pairs_of_laws(case, small_instance)
@@ -353,9 +350,9 @@ def test_a_bounded_range_is_attained_and_not_exceeded(adjacency: Adjacency, case
 def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(
     adjacency: Adjacency,
 ) -> None:
-    """The largest log ratio of limited-domain top-k is at most its epsilon of 4 if the domain has every label.
+    """Limited-domain top-k never fails and has log ratios of at most epsilon 4 if its domain has every label.
 
-    There is no failure probability. The largest log ratio is at least 93% of epsilon.
+    The largest log ratio is at least 93% of epsilon.
     """
 
     def mechanism_for(small_instance: SmallInstance) -> LimitedDomainTopK:
@@ -376,7 +373,7 @@ def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(
 
 @every_case
 def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> None:
-    """A histogram has the probabilities of its sorted counts, after ranks are renamed to labels.
+    """A histogram has the distribution of its sorted counts, once ranks are renamed to labels.
 
     `by_rank` relies on this.
     """
@@ -433,9 +430,9 @@ def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
 
 @every_adjacency
 def test_a_bit_costs_less_than_the_noisy_numbers_it_hides(adjacency: Adjacency) -> None:
-    """The Renyi curve of a test's bit is at most that of its noisy gap, a sens^2 / (2 std^2) at Renyi order a.
+    """The bit of a stability test costs at most its noisy gap, a sens^2 / (2 std^2) at each Renyi order a.
 
-    The curve of four labels' bits is at most that of four noisy counts.
+    The bits of four labels cost at most their four noisy counts.
     """
     for std in (0.1, 0.5, 1.0, 3.0):
         test = StabilityTest.gaussian(
@@ -455,7 +452,7 @@ def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
 ) -> None:
     """The table of a stability test costs its budget at its own Renyi order, and more at twice this order.
 
-    Mechanisms with a given rho cost at most rho times the Renyi order.
+    Mechanisms with a parameter rho cost at most rho times the Renyi order.
     """
     table = optimal_stability_table(order=4.0, rdp_budget=0.5, failure_prob=0.05, num_levels=7)
     price = StabilityTest.from_table(table, num_teachers=20, adjacency=adjacency).event
@@ -478,9 +475,9 @@ def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 @every_adjacency
 def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: str) -> None:
-    """A selection with a regularizer has the event of the selection without it.
+    """A selection with a regularizer has the same event as without.
 
-    The regularizer is added to the gaps on both neighbors.
+    For the same numbers are added to the gaps of both neighbors.
     """
     plain = GapSelection(
         noise=noise, noise_scale=1.0, num_labels=4, num_teachers=6, padded=True, adjacency=adjacency
@@ -500,9 +497,9 @@ def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: st
 
 
 def test_counts_that_are_not_cut_exceed_the_price_of_bits() -> None:
-    """The price of one released bit holds for counts that are cut to within 9 standard deviations of the threshold.
+    """The price of a released bit holds if counts are cut to within 9 noise stds of the threshold, as the package does.
 
-    The package cuts counts like this. If counts are left where they are, the bit exceeds the same price.
+    Negative control: if counts are not cut, the bit exceeds this price.
     """
     event = GaussianVotes(noise_std=0.1).event_for(num_queries=1, num_labels=1, num_teachers=6)
     for cut_in_stds, refuted in ((9.0, False), (1e9, True)):

@@ -1,7 +1,7 @@
-"""Targets against the exact optimum of their definition, and sessions against the best adaptive adversary.
+"""Hit probabilities q of target charging against the exact optimum of their definition, and the best adaptive sessions.
 
-Each q holds on every pair of neighboring distributions tried, and a larger one is refuted: 5% larger, as q is tight,
-but for the published q of the boundary wrapper, which is up to 8% below the worst pair.
+Each q holds on every pair of neighboring distributions that is tried. A q that is 5% larger is refuted, and for the
+published q of the boundary wrapper one that is 8% larger.
 """
 
 import math
@@ -51,9 +51,9 @@ REPLACE = Adjacency.REPLACE_ONE
 
 
 def random_pairs(epsilon: float, *, num_pairs: int = 1000) -> Iterator[Pair]:
-    """Yields pairs of distributions on 2 to 5 outcomes, epsilon apart, alternating between tilted and opposite pairs.
+    """Yields pairs of distributions on 2 to 5 outcomes with log ratios up to epsilon, some with tiny probabilities.
 
-    Some probabilities are tiny.
+    Pairs of `tilted_pair` and of `opposite_pair` alternate.
     """
     rng = np.random.default_rng(7)
     for index in range(num_pairs):
@@ -66,8 +66,9 @@ def random_pairs(epsilon: float, *, num_pairs: int = 1000) -> Iterator[Pair]:
 
 
 def opposite_pair(rng: np.random.Generator, outcome_weights: FloatArray, epsilon: float) -> Pair:
-    """Returns a pair of distributions with ratios e^epsilon at some outcomes, e^-epsilon at others,
-    and 1 at the rest.
+    """Returns a pair of distributions with ratios e^epsilon at some outcomes and e^-epsilon at others.
+
+    At the rest the ratio is 1.
     """
     size = len(outcome_weights)
     side = np.concatenate([[0, 1], rng.integers(low=0, high=3, size=size - 2)])
@@ -110,9 +111,9 @@ def not_prior_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
 
 
 def revise_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
-    """Yields questions about a stored outcome, which is known to lie outside of an earlier set.
+    """Yields questions whether a stored outcome, known to lie outside of an earlier set, lies in another set.
 
-    The set of the next question is the set of hits.
+    It is a hit if it does.
     """
     for laws in random_pairs(epsilon):
         rest = np.arange(1, len(laws[0]))
@@ -126,7 +127,7 @@ def revise_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
 
 
 def boundary_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
-    """Yields calls in the boundary wrapper, which are hits if the wrapper's extra outcome "boundary" is returned.
+    """Yields calls inside the boundary wrapper, which are hits if they return its additional outcome "boundary".
 
     Args:
         epsilon: the epsilon of the calls before they are wrapped.
@@ -139,14 +140,14 @@ def boundary_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
 
 
 def run_twice_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
-    """Yields two runs of a call, whose hits are the differing outcomes."""
+    """Yields two runs of a call, which are a hit if their outcomes differ."""
     return map(run_call_twice, random_pairs(epsilon))
 
 
 def laplace_calls(epsilon: float, *, threshold_distance: float = 2.0) -> Iterator[CallOnNeighbors]:
-    """Yields calls on values f and f + move with Laplace noise, whose hits lie between the thresholds.
+    """Yields calls that return if a number with Laplace noise is below, between or above two thresholds.
 
-    The three outcomes are below, between and above the thresholds 0 and `threshold_distance`.
+    The thresholds are 0 and `threshold_distance`. A hit lies between them. Neighbors have the numbers f and f + move.
     """
     for value in np.linspace(-10 / epsilon, 10 / epsilon, 401):
         for move in (0.3, 1.0):
@@ -180,17 +181,17 @@ def laplace_tail(threshold: float) -> float:
 
 
 def two_wide_target(epsilon: float) -> QTarget:
-    """Returns the target of a call between two thresholds that lie 2 apart."""
+    """Returns the target of a call whose two thresholds are 2 apart."""
     return between_thresholds(epsilon, width=2.0)
 
 
 class TargetCase(NamedTuple):
-    """A target with calls of it, and how much larger than q a probability is that the calls refute.
+    """A target, calls that it is for, and a factor of its q that these calls refute.
 
     Attributes:
         target_for: returns the target of calls of an epsilon.
         calls_of: yields calls of an epsilon on neighbors.
-        refuted_factor: the factor of q that exceeds the exact hit probability of some call.
+        refuted_factor: the factor by which q exceeds the exact hit probability of some call.
     """
 
     target_for: Callable[[float], QTarget]
@@ -272,10 +273,9 @@ def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
 def test_wrapped_selections_keep_their_target(
     adjacency: Adjacency, noise_scale: float, noise: str
 ) -> None:
-    """A selection inside the boundary wrapper keeps the epsilon and the hit probability q of its
-    target on all neighbors.
+    """A selection inside the boundary wrapper keeps the epsilon and the q of its target, on all neighbors.
 
-    Run twice, a Gumbel selection keeps its q as well.
+    So does a Gumbel selection that is run twice.
     """
     selection = make_selection(noise, adjacency=adjacency, noise_scale=noise_scale)
     wrapper = BoundaryWrapper(selection)
@@ -298,10 +298,9 @@ def test_wrapped_selections_keep_their_target(
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -> None:
-    """A rare outcome besides two about equally likely outcomes attains the epsilon of the boundary target.
+    """A rare outcome beside two about equally likely ones attains the epsilon of the boundary target.
 
-    A rare second outcome attains its hit probability q; two pairs of coins attain the q of two
-    runs.
+    A rare outcome beside one other attains its q. Two pairs of coins attain the q of two runs.
     """
     growth = math.exp(epsilon)
     target = tight_boundary(epsilon)
@@ -327,9 +326,9 @@ def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_second_question_about_a_noisy_count_is_covered(epsilon: float) -> None:
-    """A stored noisy count is known to lie below a threshold, and the next question has a lower threshold.
+    """A question whether a noisy count, known to be below a threshold, is above a lower one keeps its target `revise`.
 
-    Log ratios stay within twice epsilon, and hits keep the q of the target `revise`.
+    Log ratios stay within twice epsilon, and hits have at least the target's q.
     """
     target = revise(epsilon)
     noise_rate = float(DiscreteLaplace.at_most(epsilon).rate)
@@ -357,14 +356,12 @@ SPLITS = (1, 2, 8)
 def largest_session_delta(
     epsilon: float, *, target_hits: int, target_epsilon: float, num_calls: int
 ) -> float:
-    """Returns the exact delta of the best adaptive choice among six private tests and stopping, in
-    at most `num_calls` calls.
+    """Returns the exact delta of the best adaptive choice among six private tests and stopping, in `num_calls` calls.
 
-    A test hits with probability p on one data set and p e^epsilon on the other, in either role; p
-    is such that a miss has a loss of epsilon / split, so that all losses lie on a lattice.
-    `values[h]` holds, over the lattice of x = target_epsilon - loss, the best expectation of (1 -
-    e^x)_+ if h more hits are allowed. A call that is not accepted is free, so the values rise from
-    call to call; steps beyond the ends of the lattice count as the ends.
+    A test hits with probability p on one data set and p e^epsilon on the other, in either role. The p are such that a
+    miss has a loss of epsilon / split, so that all losses lie on a lattice. `values[h]` holds, over the lattice of x =
+    target_epsilon - loss, the best expectation of (1 - e^x)_+ if h more hits are allowed. A call that is not accepted
+    is free, so the values rise from call to call. Steps beyond the ends of the lattice count as the ends.
     """
     unit = epsilon / UNITS_PER_EPSILON
     reach = math.ceil((2.5 * target_epsilon + 5 * epsilon) / unit)
@@ -393,10 +390,9 @@ def largest_session_delta(
 @pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "target_hits"), [(0.1, 1), (0.1, 3), (0.5, 2), (1.0, 5)])
 def test_no_adaptive_session_costs_more_than_the_price(epsilon: float, target_hits: int) -> None:
-    """The exact delta of the best adaptive session is at most the price's delta, at the price's epsilon.
+    """The exact delta of the best adaptive session is at most the delta of its price, at the price's epsilon.
 
-    Negative controls: a price of as many accesses as hits, and one with twice the true hit
-    probability, are exceeded.
+    Negative controls: a price of as many accesses as hits is exceeded, and so is one with twice the true q.
     """
     true = not_prior(epsilon)
     price = best_session_price(true, target_hits=target_hits, target_delta=1e-3)
@@ -419,9 +415,9 @@ def test_no_adaptive_session_costs_more_than_the_price(epsilon: float, target_hi
 
 
 def test_best_session_costs_at_least_a_repeated_test() -> None:
-    """One test is repeated for up to 40 calls.
+    """A session that repeats one test for up to 40 calls has at most the delta of the best adaptive session.
 
-    Its delta, a sum over the numbers of hits and misses, is at most that of the best adaptive session.
+    Its delta is a sum over the numbers of hits and misses.
     """
     epsilon = 0.1
     target_hits = 3
@@ -432,7 +428,7 @@ def test_best_session_costs_at_least_a_repeated_test() -> None:
     delta = 0.0
 
     def excess_prob(num_hits: int, num_misses: int) -> float:
-        """Returns by how much one transcript is likelier than the target epsilon allows."""
+        """Returns by how much a transcript is likelier on the first data set than the target epsilon allows."""
         one, other = (prob**num_hits * (1 - prob) ** num_misses for prob in (often, rare))
         return max(0.0, one - math.exp(target_epsilon) * other)
 
@@ -488,10 +484,10 @@ def two_counter_distributions(
 
 @pytest.mark.parametrize("hits", [1, 2])
 def test_two_counters_lose_at_most_their_price_and_their_event(hits: int) -> None:
-    """The exact delta of a session with two counters is at most the delta of its price, and that of its event.
+    """The exact delta of a session with two counters of hits is at most that of its price, and that of its event.
 
-    The price is one epsilon with its delta; the accountant computes a delta of the event for any epsilon. Outcome 1 is
-    a hit of the first counter and outcome 2 of the second. Both are rare, and e^epsilon times as likely on the first
+    The price is one epsilon with its delta; an accountant computes a delta of the event at any epsilon. Outcome 1 is a
+    hit of the first counter and outcome 2 of the second. Both are rare, and e^epsilon times as likely on the first
     neighbor as on the second. The exact delta exceeds the price of a single access.
     """
     epsilon = 1.0

@@ -1,4 +1,4 @@
-"""Whole sessions of small tau: their exact hockey stick stays below the price, and exceeds that of tau accesses."""
+"""The exact delta of short sessions is at most that of their price, and above that of as many accesses as hits."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -44,10 +44,10 @@ def assert_priced(
     refuted_epsilon: float,
     refuted_accesses: int,
 ) -> None:
-    """Fails if the exact delta of some pair exceeds the price at some epsilon, or if a smaller price is not exceeded.
+    """Fails if the exact delta of some pair exceeds the price at some epsilon, or if no pair exceeds a smaller price.
 
-    The price is that of `num_accesses` accesses of `call_epsilon`. The smaller price is that of
-    `refuted_accesses` accesses of `refuted_epsilon`. Both have the failure probability 1e-6.
+    The price is that of `num_accesses` accesses of `call_epsilon`. The smaller price is that of `refuted_accesses`
+    accesses of `refuted_epsilon`. Both have the failure probability 1e-6.
     """
     exact = np.array(
         [
@@ -111,7 +111,7 @@ def session_delta(
 
 
 def nearly_worst_calls(calls: Iterable[CallOnNeighbors], epsilon: float) -> list[CallOnNeighbors]:
-    """Returns the two calls with the smallest exact hit probability, of those whose hits are no rarer than 0.02.
+    """Returns the two calls with the smallest q, of those whose hits have a probability of at least 0.02.
 
     A session of such calls costs nearly its full price.
     """
@@ -134,9 +134,9 @@ THRESHOLD_CALLS = (
 def test_sessions_of_threshold_calls_keep_their_price_and_not_that_of_their_hits(
     threshold_call: AboveThreshold | BetweenThresholds, hits: int
 ) -> None:
-    """Sessions of 60 threshold calls on the two worst pairs: their exact delta is at most the price's.
+    """Sessions of 60 threshold calls, on the two worst pairs, have at most the delta of their price.
 
-    Negative control: a price of as many accesses as there are hits is exceeded.
+    Negative control: the price of as many accesses as hits is exceeded.
     """
     price = TargetCharging.of_targets(
         [threshold_call.target], target_hits=hits, target_delta=1e-3
@@ -158,10 +158,9 @@ def test_sessions_of_threshold_calls_keep_their_price_and_not_that_of_their_hits
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -> None:
-    """Sessions of 40 wrapped selections, on the five pairs of neighbors with the largest ratios,
-    end with their second boundary outcome.
+    """Sessions of 40 selections inside the boundary wrapper have at most the delta of their price.
 
-    Their exact delta is at most the price's.
+    They end with their second boundary outcome. The five pairs of neighbors with the largest ratios are tried.
     """
     wrapper = BoundaryWrapper(make_selection(noise="gumbel", adjacency=adjacency, noise_scale=4.0))
     first, second = distribution_pairs(wrapper, adjacency)
@@ -184,7 +183,7 @@ def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -
 
 @pytest.mark.parametrize("hits", [1, 2])
 def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
-    """Sessions of pairs of runs, on the two pairs of coins that attain q: their exact delta is at most the price's."""
+    """Sessions of calls that are run twice have at most the delta of their price, on two pairs that attain q."""
     epsilon = 1.0
     growth = math.exp(epsilon)
     session = TargetCharging.of_targets([run_twice(epsilon)], target_hits=hits, target_delta=1e-3)
@@ -206,9 +205,9 @@ def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
 def sweep_distribution(
     counts: tuple[int, ...], k: int, noise_rate: float, *, score_reach: int
 ) -> FloatArray:
-    """Returns the distribution of (indices, scores) of a sweep for scores of at most `score_reach` in absolute value.
+    """Returns the distribution of the labels and noisy scores of a sweep, which publishes the k largest noisy counts.
 
-    Other scores have a negligible probability.
+    Scores above `score_reach` in absolute value have a negligible probability, and are left out.
     """
     scores = np.arange(-score_reach, score_reach + 1)
     noisy = [laplace_mass(noise_rate, values=scores - count) for count in counts]
@@ -239,7 +238,7 @@ def sweep_distribution(
 def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(
     adjacency: Adjacency, k: int
 ) -> None:
-    """A sweep publishes the k largest noisy counts: its exact delta on all neighbors is at most the price's.
+    """A sweep, which publishes the k largest noisy counts, has at most the delta of its price on all neighbors.
 
     Negative control: the price of k accesses is exceeded.
     """
@@ -333,7 +332,7 @@ def sparse_vector_pairs(
 def test_sparse_vector_keeps_its_price_and_not_that_of_its_hits(
     adjacency: Adjacency, item_hits: int
 ) -> None:
-    """A sparse vector answers 3 or 4 queries on all bits of one item: its exact delta is at most the price's.
+    """A sparse vector that answers 3 or 4 queries has at most the delta of its price, for all bits of one item.
 
     Negative control: the price of one access is exceeded.
     """

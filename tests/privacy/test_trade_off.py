@@ -1,4 +1,7 @@
-"""Trade-off curves are never above the exact curve of a pair of neighbors, and are close to it."""
+"""Trade-off curves, the least probability of a miss for each of a false alarm, are never above the exact ones.
+
+They are close to them, for pairs of neighbors whose exact curve is known.
+"""
 
 import math
 from collections.abc import Sequence
@@ -33,7 +36,7 @@ def exact_curve(
 
 
 def randomized_responses(epsilon: float, count: int) -> tuple[FloatArray, FloatArray]:
-    """Returns both distributions of the number of true answers among `count` randomized responses."""
+    """Returns the distributions of the number of true answers among `count` randomized responses, on two neighbors."""
     nums_true = np.arange(count + 1)
     nums_false = count - nums_true
     num_orders = np.array(
@@ -53,7 +56,7 @@ def randomized_responses(epsilon: float, count: int) -> tuple[FloatArray, FloatA
 def test_randomized_responses_have_their_exact_curve(
     accountant: type[pa.Accountant], epsilon: float, count: int
 ) -> None:
-    """The curve of pure DP is that of randomized responses, from below, with their advantage and mu."""
+    """The curve of pure DP is at most that of randomized responses and close to it, and so are its advantage and mu."""
     spent = accountant().compose(pa.PureDpEvent(epsilon), count=count)
     member_law, other_law = randomized_responses(epsilon, count)
     exact = exact_curve(member_law, other_law)
@@ -70,7 +73,7 @@ def test_randomized_responses_have_their_exact_curve(
 
 
 def test_smaller_price_has_a_curve_above_the_exact_one() -> None:
-    """Control: a price that is 10% too small has a curve above the exact one, and too small a mu."""
+    """Negative control: a price that is 10% too small has a curve above the exact one, and too small an advantage."""
     spent = pa.AutoAccountant().compose(pa.PureDpEvent(epsilon=0.9 * 0.2), count=12)
     member_law, other_law = randomized_responses(epsilon=0.2, count=12)
     curve = np.array([spent.trade_off(alpha) for alpha in ALPHAS])
@@ -79,7 +82,7 @@ def test_smaller_price_has_a_curve_above_the_exact_one() -> None:
 
 
 def test_mu_of_a_smaller_price_is_too_small() -> None:
-    """Control: the mu of a Gaussian release with 10% more noise has a curve above the true one."""
+    """Negative control: the mu of a Gaussian release with 10% more noise gives a curve above the true one."""
     mu = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=1.1)).gdp_mu()
     alpha = 0.01
     assert norm.cdf(norm.isf(alpha) - mu) > norm.cdf(norm.isf(alpha) - 1.0)
@@ -102,9 +105,9 @@ class BitPair(NamedTuple):
 
 
 def attained_mu(pair: BitPair, num_bits: int) -> float:
-    """Returns the largest mu that tests of `num_bits` equal bits show, at alphas down to the smallest one.
+    """Returns the largest mu that a test of the number of ones among `num_bits` equal bits attains at any alpha.
 
-    A test counts the ones of all bits. Its Gaussian with a smaller mu has a curve above that of the bits.
+    A Gaussian with a smaller mu has a curve above that of the bits.
     """
     num_ones = np.arange(num_bits, -1, -1)
     num_zeros = num_bits - num_ones
@@ -121,7 +124,7 @@ def attained_mu(pair: BitPair, num_bits: int) -> float:
 
 
 def threshold_pair(distance: float, *, move: float) -> BitPair:
-    """Returns the pair of a threshold bit, for a count that one change moves by `move`.
+    """Returns the pair of a bit whether a noisy count is above a threshold, if one change moves it by `move`.
 
     The count lies `distance` above the threshold. Both numbers are in standard deviations of the noise.
     """
@@ -134,7 +137,7 @@ def threshold_pair(distance: float, *, move: float) -> BitPair:
 
 
 def bit_pair(*, loss_of_one: float, loss_of_zero: float) -> BitPair:
-    """Returns the pair of a bit whose outcome 1 has the privacy loss `loss_of_one` > 0, and 0 `loss_of_zero` < 0."""
+    """Returns the pair of a bit with privacy loss `loss_of_one` > 0 if it is 1, and `loss_of_zero` < 0 if it is 0."""
     log_q = math.log(math.expm1(-loss_of_zero) / math.expm1(loss_of_one - loss_of_zero))
     log_not_q = math.log1p(-math.exp(log_q))
     return BitPair(
@@ -149,7 +152,10 @@ def bit_pair(*, loss_of_one: float, loss_of_zero: float) -> BitPair:
 @pytest.mark.parametrize("reach", [1, 2])
 @pytest.mark.parametrize("count", [1, 200])
 def test_mu_of_bits_is_attained_by_counts_far_from_the_threshold(reach: int, count: int) -> None:
-    """The mu is hardly too large, though bits at the threshold alone would have one that is a fifth smaller."""
+    """The mu of threshold bits is at most 5% above what pairs of counts attain.
+
+    Many bits at the threshold alone attain less than 85% of that.
+    """
     noise_std = 20.0
     threshold_event = pa.ThresholdEvent(noise_std, lowest=-180.0, num_values=361)
     event: pa.Event = threshold_event
@@ -173,7 +179,10 @@ def test_mu_of_bits_is_attained_by_counts_far_from_the_threshold(reach: int, cou
     ("epsilon", "count"), [(0.1, 1), (1.0, 1), (6.0, 1), (0.1, 600), (0.5, 20)]
 )
 def test_mu_of_bounded_ranges_is_attained(epsilon: float, count: int) -> None:
-    """The exact accountant's mu is within 3% of what a pair shows; that of Renyi curves is never below."""
+    """The exact accountant's mu of bounded ranges is at most 3% above what a pair attains.
+
+    The Renyi accountant's mu is not smaller. Negative control: the mu of a range that is 10% smaller is refuted.
+    """
     event = pa.BoundedRangeEvent(epsilon)
     losses_of_one = epsilon * np.linspace(0.02, 0.98, 49)
     attained = max(
@@ -193,7 +202,7 @@ def test_mu_of_bounded_ranges_is_attained(epsilon: float, count: int) -> None:
 def test_profile_of_many_responses_is_exact_where_renyi_curves_bound_nothing(
     accountant: type[pa.Accountant],
 ) -> None:
-    """600 randomized responses have the delta of a binomial at epsilon 0, where Renyi curves give 1."""
+    """At epsilon 0, 600 randomized responses have the exact delta of a binomial, where the Renyi accountant gives 1."""
     epsilon = 0.2
     event = pa.PureDpEvent(epsilon)
     member_law, other_law = randomized_responses(epsilon, count=600)
@@ -220,9 +229,9 @@ def test_profile_of_many_responses_is_exact_where_renyi_curves_bound_nothing(
 def test_release_without_noise_beside_others_has_delta_one(
     accountant: type[pa.Accountant], event: pa.Event
 ) -> None:
-    """600 releases at epsilon 0.2 and one without any protection have delta 1 at every epsilon.
+    """600 releases at epsilon 0.2 and one without any noise have delta 1 at every epsilon.
 
-    The distribution of losses leaves out the latter, so it must not be used here.
+    A distribution of privacy losses would leave out the release without noise, so it must not be used here.
     """
     spent = accountant().compose(pa.PureDpEvent(epsilon=0.2), count=600).compose(event)
     assert spent.get_delta(target_epsilon=0.0) == spent.get_delta(target_epsilon=30.0) == 1
@@ -231,7 +240,7 @@ def test_release_without_noise_beside_others_has_delta_one(
 @pytest.mark.slow
 @pytest.mark.parametrize("sampling_prob", [0.1, 0.5, 0.9])
 def test_curve_of_asymmetric_pair_is_below_both_directions(sampling_prob: float) -> None:
-    """The curve of a sampled Gaussian is the convex envelope of the curves of both directions."""
+    """The curve of a sampled Gaussian is the convex envelope of the curves of both directions, within 0.002."""
     event = pa.SampledGaussianEvent(
         noise_multiplier=0.8, sampling_prob=sampling_prob, adjacency=pa.Adjacency.ADD_REMOVE
     )
@@ -243,7 +252,7 @@ def test_curve_of_asymmetric_pair_is_below_both_directions(sampling_prob: float)
     absent = pair.second_tails(outcomes)
 
     def lower_curve(alphas: FloatArray) -> FloatArray:
-        """Returns the smaller probability of a miss of both directions at each alpha."""
+        """Returns the smaller of both directions' probabilities of a miss at each alpha."""
         upwards = np.interp(alphas, absent.above[::-1], present.below[::-1])
         downwards = np.interp(alphas, present.below, absent.above)
         return np.minimum(upwards, downwards)
@@ -262,7 +271,10 @@ def test_curve_of_asymmetric_pair_is_below_both_directions(sampling_prob: float)
 
 
 def test_failures_bound_the_curve_of_a_release_that_fails() -> None:
-    """A release that fails with probability .01 is shown by a curve below 0.99 of the curve without failures."""
+    """The curve of a release that fails with probability .01 is at most 0.99 of the curve without failures.
+
+    Its mu is infinite.
+    """
     failing = pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=1.0), failure_prob=0.01)
     spent = pa.AutoAccountant().compose(failing)
     for alpha in ALPHAS:
@@ -274,7 +286,10 @@ def test_failures_bound_the_curve_of_a_release_that_fails() -> None:
 
 @pytest.mark.slow
 def test_mixture_of_gaussian_and_ranges_is_no_better_than_its_parts() -> None:
-    """Gaussians beside bounded ranges have a mu from that of the Gaussians to the sum of the squares of all."""
+    """The mu of a Gaussian release beside bounded ranges lies above that of the Gaussian alone.
+
+    It is at most 2% above the root of the sum of the squares of both mu.
+    """
     ranges = pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.2), count=50)
     both = pa.ExactAccountant().compose(pa.GaussianEvent(noise_multiplier=1.0)).compose(ranges)
     mu_of_ranges = pa.ExactAccountant().compose(ranges).gdp_mu()

@@ -1,4 +1,7 @@
-"""The best of a secret number of runs never costs more than its price, in exact laws of small candidates."""
+"""The best of a secret random number K of runs costs at most its price, by exact laws of small candidates.
+
+A candidate is a run with one setting.
+"""
 
 import math
 from collections.abc import Callable
@@ -29,7 +32,10 @@ ProbOfNone = Callable[[FloatArray], FloatArray]
 
 
 def random_number_of_runs(distribution: RunCount) -> ProbOfNone:
-    """Returns the generating function of a number of runs at 1 - p, as Papernot & Steinke (2022) print it."""
+    """Returns the probability that no run has a property, for a random number of runs.
+
+    It is the generating function of that number at 1 - p, as Papernot & Steinke (2022) print it.
+    """
 
     def prob_of_none(probs: FloatArray) -> FloatArray:
         x = 1 - probs
@@ -48,7 +54,7 @@ def random_number_of_runs(distribution: RunCount) -> ProbOfNone:
 
 
 def fixed_number_of_runs(num_runs: int) -> ProbOfNone:
-    """Returns the generating function at 1 - p of a number of runs that is not random."""
+    """Returns the probability that no run has a property, for a number of runs that is not random."""
 
     def prob_of_none(probs: FloatArray) -> FloatArray:
         return (1 - probs) ** num_runs
@@ -57,11 +63,11 @@ def fixed_number_of_runs(num_runs: int) -> ProbOfNone:
 
 
 def law_of_best(candidate_laws: FloatArray, prob_of_none: ProbOfNone) -> FloatArray:
-    """Returns the law of the largest of K outcomes, with P(K = 0) as its last entry, `[..., num_outcomes + 1]`.
+    """Returns the law of the best outcome of K runs, with P(K = 0) as its last entry, `[..., num_outcomes + 1]`.
 
     Args:
-        candidate_laws: the laws of one candidate, outcomes from the worst to the best, `[..., num_outcomes]`.
-        prob_of_none: the generating function of K at 1 - p.
+        candidate_laws: the laws of one run, outcomes from the worst to the best, `[..., num_outcomes]`.
+        prob_of_none: the probability that none of K runs has a property.
     """
     prob_at_least = np.cumsum(candidate_laws[..., ::-1], axis=-1)[..., ::-1]
     nothing_above = np.zeros((*candidate_laws.shape[:-1], 1))
@@ -73,7 +79,7 @@ def law_of_best(candidate_laws: FloatArray, prob_of_none: ProbOfNone) -> FloatAr
 
 
 def excess_over_price(first_laws: FloatArray, second_laws: FloatArray, event: pa.Event) -> float:
-    """Returns the largest amount by which pairs of laws, in both orders, exceed the price of an event.
+    """Returns the largest amount by which pairs of laws, in both directions, exceed the price of an event.
 
     Renyi divergences exceed it at an order, or hockey sticks at an epsilon. A result above 0 refutes the price.
     """
@@ -109,7 +115,7 @@ def randomized_response(epsilon: float) -> tuple[FloatArray, FloatArray]:
 
 
 def binned_gaussians(mean_shift: float) -> tuple[FloatArray, FloatArray]:
-    """Returns the laws of two normals that lie `mean_shift` apart, cut into six intervals, in all orders of these."""
+    """Returns the laws of two normals `mean_shift` apart, cut into six intervals, in all orders of the intervals."""
     edges = np.array(
         [-np.inf, -2.5, -1.0, mean_shift / 2, 1.0 + mean_shift, 2.5 + mean_shift, np.inf]
     )
@@ -132,7 +138,7 @@ CANDIDATES: dict[str, tuple[pa.Event, tuple[FloatArray, FloatArray]]] = {
 def test_best_of_candidates_in_any_order_is_within_its_price(
     name: str, distribution: RunCount
 ) -> None:
-    """For every order of all outcomes, both divergences of the best of K are at most the price."""
+    """Whatever the order of outcomes from worst to best, the best of K runs costs at most its price."""
     base, (first, second) = CANDIDATES[name]
     best_laws = [
         law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
@@ -159,7 +165,7 @@ def test_best_of_candidates_in_any_order_is_within_its_price(
 def test_a_fixed_number_of_runs_exceeds_the_price(
     name: str, distribution: RunCount, num_runs: int
 ) -> None:
-    """Control: the best of as many runs, if their number is not random, costs more than the price."""
+    """Negative control: the best of as many runs exceeds the price if their number is not random."""
     base, (first, second) = CANDIDATES[name]
     event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
     best_of_random_number = [
@@ -195,7 +201,7 @@ def test_a_fixed_number_of_runs_exceeds_the_price(
     ids=str,
 )
 def test_price_is_close_to_the_worst_order(distribution: RunCount, share: float) -> None:
-    """Control: a candidate that is charged with a share of its epsilon exceeds the price."""
+    """Negative control: the price is exceeded if a run is charged 75% (or 70%) of its epsilon."""
     base = pa.PureDpEvent(epsilon=share * 0.5)
     first, second = randomized_response(epsilon=0.5)
     best_laws = [
@@ -214,18 +220,18 @@ NUM_RECORDS = 3
 def noisy_count_law(count: int, epsilon: float) -> FloatArray:
     """Returns the law of a count of up to three records by the exponential mechanism, `[4]`.
 
-    The utility -|outcome - count| moves by at most 1 between neighbors, so the law has a bounded range of 2 epsilon
-    and is epsilon-DP with the weight epsilon / 2.
+    The utility -|outcome - count| moves by at most 1 between neighbors. So the law, whose weights are exp(-epsilon / 2
+    |outcome - count|), is epsilon-DP.
     """
     weights = np.exp(-epsilon / 2 * np.abs(np.arange(NUM_RECORDS + 1) - count))
     return np.asarray(weights / weights.sum())
 
 
 def law_of_candidate(records: tuple[int, ...]) -> FloatArray:
-    """Returns the law of one candidate on a data set of bits, outcomes from the worst to the best, `[32]`.
+    """Returns the law of one run on a data set of bits, outcomes from the worst to the best, `[32]`.
 
-    The settings ask for the number of ones, or of zeros. The score is a noisy number of records that agree with the
-    release. Equal scores are ordered by the setting, then by the release.
+    One setting releases a noisy number of ones, the other one of zeros. The score is a noisy number of records that
+    agree with the release. Equal scores are ordered by the setting, then by the release.
     """
     law = {}
     for setting, release in product(range(2), range(NUM_RECORDS + 1)):
@@ -241,7 +247,7 @@ def law_of_candidate(records: tuple[int, ...]) -> FloatArray:
 
 
 def laws_on_neighbors(adjacency: pa.Adjacency) -> tuple[FloatArray, FloatArray]:
-    """Returns the laws of one candidate on all pairs of neighboring data sets of up to three bits."""
+    """Returns the laws of one run on all pairs of neighboring data sets of up to three bits."""
     data_sets = list(product(range(2), repeat=NUM_RECORDS))
     if adjacency is pa.Adjacency.REPLACE_ONE:
         pairs = [
@@ -268,7 +274,7 @@ every_adjacency = pytest.mark.parametrize("adjacency", list(pa.Adjacency))
 def test_best_scored_run_on_all_neighbors_is_within_its_price(
     adjacency: pa.Adjacency, distribution: RunCount
 ) -> None:
-    """On all neighbors of up to three records the best of K scored runs costs at most its price."""
+    """The best of K scored runs costs at most its price, on all neighbors of up to three records."""
     best_laws = [
         law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
         for laws in laws_on_neighbors(adjacency)
@@ -285,11 +291,11 @@ def test_best_scored_run_on_all_neighbors_is_within_its_price(
 
 @every_adjacency
 def test_a_price_without_the_score_is_too_low(adjacency: pa.Adjacency) -> None:
-    """Control: a price of the releases alone is exceeded by the best of K scored runs."""
+    """Negative control: the best of K runs exceeds its price if the scores, by which it is chosen, are not charged."""
     distribution = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
 
     def law_without_release(records: tuple[int, ...]) -> FloatArray:
-        """Returns the law of a setting that is drawn without the records, and of a score that reads them."""
+        """Returns the law of a run whose release does not read the records and whose score does."""
         law = [
             0.5 * noisy_count_law(sum(records) if setting else 0, SCORE_EPSILON)[score]
             for score in range(NUM_RECORDS + 1)
@@ -323,7 +329,7 @@ def test_a_price_without_the_score_is_too_low(adjacency: pa.Adjacency) -> None:
 
 @every_distribution
 def test_failing_runs_are_within_price_and_failure(distribution: RunCount) -> None:
-    """Runs that show the data with a small probability cost the tuned price, and the tuned failure probability."""
+    """If a run shows its data with a small probability, the best of K runs has at most the delta that is charged."""
     failure_prob = 1e-3
     base = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.5), failure_prob=failure_prob)
     first, second = randomized_response(epsilon=0.5)

@@ -1,4 +1,4 @@
-"""Rounds of centered votes: how far one teacher moves a sum, the noise of all rounds together, and a whole release."""
+"""Votes in rounds: how far one teacher moves the sum of a round, the noise of all rounds, and a whole release."""
 
 import math
 from collections.abc import Callable
@@ -42,18 +42,17 @@ def votes_of(
     pool_inputs: Float32Array = POOL,
     make_vote_sums: Callable[[RoundRecords], RoundSums] = ThreadSums,
 ) -> MomentVotes:
-    """Returns the votes of kernel teachers, or of trained teachers if there are answers on the pool.
+    """Returns the votes of kernel teachers, or of trained teachers if `pool_answers` are given.
 
-    A kernel teacher's vote is multiplied by the root of its number of records over the expected
-    number.
+    A kernel teacher's vote is multiplied by the root of its number of records over the expected number.
 
     Args:
         inputs: the inputs of all records, `[num_records, 3]`.
         labels: the labels of all records, bool `[num_records, num_labels]`.
         teacher_of: the teacher of each record, `[num_records]`.
         num_teachers: the number of teachers.
-        num_directions: the number of principal directions of the pool that features have.
-        pool_answers: the answers of trained teachers beyond their own records, `[N, D, L]`.
+        num_directions: the number of principal directions of the pool that are features.
+        pool_answers: the answers of trained teachers on the pool, beyond their own records, `[N, D, L]`.
         expected_records: the expected number of records of a teacher.
         pool_inputs: the public inputs.
         make_vote_sums: makes the object that adds up the votes of a round.
@@ -80,7 +79,7 @@ def votes_of(
 
 
 def on_pretended_gpu(records: RoundRecords) -> RoundSums:
-    """Returns sums by the code for a GPU, whose tensors lie on the processor."""
+    """Returns sums by the code for a GPU, with tensors that lie on the processor."""
     return GpuSums(records, device=torch.device("cpu"))
 
 
@@ -100,10 +99,9 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
     expected_records: float,
     weight: float,
 ) -> None:
-    """One kernel teacher with 1 to 40 records and any labels is replaced or removed.
+    """A kernel teacher that is replaced or removed moves the sum by at most its weight times the sensitivity.
 
-    The sum moves by at most the teacher's weight times the sensitivity, and some pair reaches 90%
-    of it.
+    It has 1 to 40 records with any labels. Some pair reaches 90% of the bound.
     """
     rng = np.random.default_rng(1)
     label_scale = np.array([3.0, 0.4]) * 40
@@ -136,9 +134,9 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjacency) -> None:
-    """One trained teacher with one or three records, and answers of any size, is replaced or removed.
+    """A trained teacher that is replaced or removed moves the sum by at most the sensitivity.
 
-    The sum moves by at most the sensitivity, and some pair reaches 90% of it.
+    It has one or three records, and answers of any size. Some pair reaches 90% of the sensitivity.
     """
     rng = np.random.default_rng(4)
     clipped_moments = ClippedMoments(clip=0.6, num_teachers=1, adjacency=adjacency)
@@ -176,8 +174,9 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
     make_vote_sums: Callable[[RoundRecords], RoundSums],
     group_weights: FloatArray | None,
 ) -> None:
-    """The sum equals, to the last bit, the sum of each teacher's separate votes times its weight,
-    in any order of the records.
+    """The sum equals, to the last bit, the sum of the weighted votes of each teacher alone.
+
+    The order of the records does not matter.
     """
     rng = np.random.default_rng(2)
     teacher_of = np.array([0, 1, 2, 2, 3, 3, 3, 4, 5])
@@ -205,7 +204,7 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
         return votes.total(question)
 
     def sum_of_one(teacher: int) -> IntArray:
-        """Returns the sum of the votes of one teacher, trained as if there were no other."""
+        """Returns the sum of the votes of one teacher, as if there were no other."""
         is_own = teacher_of == teacher
         votes = votes_of(
             inputs[is_own],
@@ -231,9 +230,9 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
 def test_votes_of_a_teacher_do_not_depend_on_other_teachers(
     num_directions: int, make_vote_sums: Callable[[RoundRecords], RoundSums]
 ) -> None:
-    """300 teachers' sum equals, to the last bit, the sum of each teacher's votes alone.
+    """The sum of 300 teachers equals, to the last bit, the sum of the votes of each teacher alone.
 
-    At this size a plain product of another shape would round differently.
+    At this size a plain matrix product of another shape would round differently.
     """
     rng = np.random.default_rng(8)
     num_teachers = 300
@@ -276,9 +275,9 @@ def test_votes_of_a_teacher_do_not_depend_on_other_teachers(
 def test_all_rounds_use_the_noise_that_is_charged(
     has_start: bool, num_rounds: int, adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sum of 1 / (noise multiplier)^2 over all rounds equals the charged one, with a public start too.
+    """The sum of 1 / (noise multiplier)^2 over all rounds is that of the charged event, also with a public start.
 
-    The densities of the worst pair stay within the price, and a price for 5% more noise is refuted.
+    The densities of the worst pair stay within the price, and the price for 5% more noise is refuted.
     """
     noises = record_constructed(
         monkeypatch, module_name="pate.aggregators.centered_rounds", class_name="RoundedGaussian"
@@ -317,7 +316,7 @@ def test_all_rounds_use_the_noise_that_is_charged(
 def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Drawn releases in two rounds, whose second student is a function of the first release, do not refute their price.
+    """Sampled releases in two rounds do not refute their price; the second student depends on the first release.
 
     Negative control: they refute the price of one of the two rounds.
     """
@@ -346,14 +345,14 @@ def votes_of_three(labels: BoolArray) -> MomentVotes:
 
 
 def start_with(log_odds: float) -> PublicStart:
-    """Returns a start that gives the records of `votes_of_three` these log-odds beyond its constant."""
+    """Returns a start of the student that gives the records of `votes_of_three` these log-odds."""
     features = votes_of_three(labels=np.zeros((3, 1), np.bool_)).public[:1, :-1].T
     weights = log_odds * features / np.square(features).sum()
     return PublicStart(weights=weights, variances=np.full(weights.shape, 0.1))
 
 
 def ask_first_round(labels: BoolArray, start: PublicStart) -> tuple[FloatArray, float]:
-    """Returns the sum of the first round from a start, and the sensitivity that its noise covers."""
+    """Returns the sum of the first round from a start, and the sensitivity that the noise is for."""
     votes = votes_of_three(labels)
     questions: list[RoundQuestion] = []
 
@@ -375,9 +374,7 @@ def ask_first_round(labels: BoolArray, start: PublicStart) -> tuple[FloatArray, 
 
 
 def largest_move(start_of: Callable[[BoolArray], PublicStart]) -> float:
-    """Returns how far one changed label of three moves the sum of a round at most, in sensitivities.
-
-    All labels of the three records are tried.
+    """Returns how far the sum of a round moves at most, in sensitivities, if one of three labels changes.
 
     Args:
         start_of: returns the start of the student for labels of the records, `[3, 1]`.
@@ -395,9 +392,9 @@ def largest_move(start_of: Callable[[BoolArray], PublicStart]) -> float:
 
 @pytest.mark.slow
 def test_one_record_moves_a_round_from_a_public_start_by_its_sensitivity() -> None:
-    """A start that does not depend on records changes no sensitivity, however wrong it is.
+    """From a start that does not depend on the records, one record moves the sum by at most the sensitivity.
 
-    Negative control: with a start that the private labels decide, one record moves the sum further.
+    Negative control: from a start that depends on the private labels, it moves the sum further.
     """
 
     def public_start(_labels: BoolArray) -> PublicStart:
@@ -411,9 +408,9 @@ def test_one_record_moves_a_round_from_a_public_start_by_its_sensitivity() -> No
 
 
 def test_clip_is_positive_for_a_student_with_certain_predictions() -> None:
-    """The labels are linearly separable and the noise is tiny, so the student's predictions become certain.
+    """The student's weights stay finite even where its predictions become certain.
 
-    Its weights stay finite.
+    That happens here as the labels are linearly separable and the noise is tiny.
     """
     inputs = np.random.default_rng(4).normal(size=(400, 3))
     votes = votes_of(inputs, labels=inputs[:, :2] > 0, teacher_of=np.arange(400), num_teachers=400)

@@ -1,4 +1,4 @@
-"""The price of a winner against exact distributions on all tables of small instances with one vote a teacher."""
+"""The price of the label with the largest noisy count, against exact laws on all histograms with one vote a teacher."""
 
 from itertools import combinations_with_replacement, product
 
@@ -31,8 +31,9 @@ def verdict_on_winner(
     num_labels: int = 3,
     num_teachers: int = 5,
 ) -> Verdict:
-    """Returns the verdict on a claim about the noisy winner, on all neighboring tables with one
-    vote for each teacher.
+    """Returns the verdict on a claim about the label with the largest noisy count.
+
+    It compares all neighboring histograms with one vote of each teacher.
     """
 
     def distribution(histogram: np.ndarray) -> dict[int, float]:
@@ -58,7 +59,7 @@ def verdict_on_winner(
 def test_no_pair_of_tables_costs_more(
     accountant: type[Accountant], noise_std: float, adjacency: Adjacency
 ) -> None:
-    """GNMax's price holds on all neighboring tables of five teachers.
+    """The price of GNMax holds on all neighboring histograms of five teachers.
 
     Negative control: 60% of the price is refuted, unless the noise is 0.7.
     """
@@ -80,7 +81,7 @@ def test_no_pair_of_tables_costs_more(
 def test_three_aggregators_charge_for_a_winner(adjacency: Adjacency) -> None:
     """GNMax and powerset GNMax have the same event.
 
-    ConfidentGNMax, with a screening that costs nothing, has the same epsilon.
+    ConfidentGNMax has the same epsilon if its screening costs nearly nothing.
     """
     event, powerset_event, confident_event = (
         aggregator.event_for(num_queries=1, num_labels=3, num_teachers=5)
@@ -105,7 +106,7 @@ def test_three_aggregators_charge_for_a_winner(adjacency: Adjacency) -> None:
 def test_a_winner_among_all_sets_of_two_labels_is_covered(
     adjacency: Adjacency, num_teachers: int
 ) -> None:
-    """The price of powerset GNMax on two labels, the winner among four sets, holds on all neighboring tables.
+    """The price of powerset GNMax on two labels, which have four sets, holds on all neighboring histograms of sets.
 
     Over 30% of the price is reached.
     """
@@ -119,10 +120,9 @@ def test_a_winner_among_all_sets_of_two_labels_is_covered(
 
 
 def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
-    """Negative control: the price of one moved noisy count is refuted under replace-one.
+    """Negative control: under replace-one, the price of one noisy count that moves is refuted.
 
-    The price of two moved noisy counts, which ignores that only the winner is shown, holds but is
-    not reached.
+    The price of two noisy counts that move holds, but is not reached, as only the winner is shown.
     """
     verdict_on_one_count, verdict_on_two_counts = (
         verdict_on_winner(
@@ -139,7 +139,7 @@ def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
 
 
 def test_a_histogram_of_sets_is_what_the_teachers_say() -> None:
-    """Three teachers vote for any of four sets of labels: the summary counts how many voted for each set."""
+    """The summary of powerset GNMax counts how many of three teachers voted for each of four sets of labels."""
     aggregator = PowersetGNMax(noise_std=1.0)
     all_sets = np.array(list(product((False, True), repeat=2)))
     for sets_of_teachers in combinations_with_replacement(range(4), 3):
@@ -154,7 +154,7 @@ def test_a_histogram_of_sets_is_what_the_teachers_say() -> None:
 def test_one_teacher_counts_for_one_set_and_no_label_that_it_did_not_name(
     max_size: int | None,
 ) -> None:
-    """One teacher's summary is one set, which has at most `max_size` labels, all of which it voted for."""
+    """The summary of one teacher is one set of at most `max_size` labels, all of which it voted for."""
     aggregator = PowersetGNMax(noise_std=1.0, max_size=max_size)
     for votes in product((False, True), repeat=4):
         summary = aggregator.summarize(VoteBlocks(np.array([[votes]]), num_teachers=1))

@@ -1,4 +1,4 @@
-"""Draws of both rounds of a release, and what they say of a price."""
+"""Draws releases of votes in two rounds, and compares their law with prices."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ def require_price_of_two_rounds(
     refuted_price: GaussianEvent,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Fails unless drawn releases of two rounds are consistent with their price and refute `refuted_price`.
+    """Fails unless sampled releases in two rounds are consistent with their price and refute `refuted_price`.
 
     Args:
         votes_of_labels: returns the votes of three equal records, given which of them have the label, `[3, 1]`.
@@ -36,7 +36,7 @@ def require_price_of_two_rounds(
     draws_by_num_holding: dict[int, IntArray] = {}  # one set of draws, asked about both prices
 
     def draw_sums(histogram: Any, num_draws: int, rng: np.random.Generator) -> IntArray:
-        """Returns the sums of both rounds of drawn releases, in halves of a noise std, whole numbers `[num_draws, 2]`.
+        """Returns the sums of both rounds of sampled releases in halves of a noise std, integers `[num_draws, 2]`.
 
         `histogram[0]` of the three records have the label. A sum is projected on the direction of the features.
         """
