@@ -97,7 +97,7 @@ site: $(STAMP) ## the documentation with the outputs of all notebooks, as it is 
 notebooks: $(STAMP) ## takes outputs and counts out of the notebooks, as they are kept in git
 	$(BIN)/python scripts/strip_notebooks.py
 
-wheel: $(STAMP) ## wheels and sdists in dist/, tried in an empty environment: the core, [train], pate-federated; minutes
+wheel: $(STAMP) ## wheels and sdists in dist/, tried in an empty environment: the core, [train], [table], pate-federated; minutes
 	rm -rf dist $(VENV)/wheel
 	$(BIN)/python -m build
 	$(BIN)/python -m build --outdir dist packages/pate-federated
@@ -109,6 +109,7 @@ wheel: $(STAMP) ## wheels and sdists in dist/, tried in an empty environment: th
 	$(call FROM_INDEX,$(VENV)/wheel/bin/python,torch)
 	$(VENV)/wheel/bin/python $(PIP) "$$(ls dist/pate_multilabel-*.whl)[train]"
 	cd $(VENV)/wheel && bin/pate-train experiment=quick output_dir=$$(mktemp -d)/run
+	$(VENV)/wheel/bin/python $(PIP) "$$(ls dist/pate_multilabel-*.whl)[table]"
 	cd $(VENV)/wheel && bin/python ../../examples/classifier.py
 	$(VENV)/wheel/bin/python $(PIP) dist/pate_federated-*.whl
 	cd $(VENV)/wheel && for holder in 1 2; do bin/pate-vote holder=$$holder holders=2 seed=1 teacher.num_teachers=100 \
