@@ -1,4 +1,4 @@
-"""Every golden entry computed through the package's own functions: `evaluate(name, inputs) -> value`."""
+"""Computes each golden entry, a stored value from outside the package, through the functions of the package."""
 
 import json
 import math
@@ -85,7 +85,7 @@ def _gap_select_probs(inputs: Inputs) -> list[float]:
 
 
 def _failure_prob(inputs: Inputs) -> float:
-    """Returns the failure probability of the test at the paper's threshold, which is stricter than ours."""
+    """Returns the failure probability for which our stability test has the paper's threshold, which is stricter."""
     delta_t = float(inputs["delta_t"])
     return (
         delta_t if inputs["exact_quantile"] else float(ndtr(-math.sqrt(2 * math.log(1 / delta_t))))
@@ -97,7 +97,11 @@ def _gaussian_test(
 ) -> StabilityTest:
     """Returns a Gaussian stability test with the noise std of the entry.
 
-    The adjacency is the one with the gap sensitivity `sens`.
+    Args:
+        inputs: the inputs of the entry.
+        sens: the gap sensitivity, which decides the adjacency.
+        failure_prob: the failure probability.
+        num_teachers: the number of teachers.
     """
     return StabilityTest.gaussian(
         test_std=inputs["sigma"],
@@ -116,7 +120,10 @@ def _ptr_gauss_pass_prob(inputs: Inputs) -> float:
 
 
 def _ptr_laplace_pass_prob(inputs: Inputs) -> float:
-    """Returns the probability of passing; the paper's threshold is ours for half the failure probability."""
+    """Returns the probability that a Laplace stability test passes at the entry's gap.
+
+    The paper's threshold is ours for half the failure probability.
+    """
     scale = inputs["scale"] * math.sqrt(2)
     failure = inputs["delta_t"] / 2
     test = StabilityTest.laplace(
@@ -161,7 +168,10 @@ def _stable_topk_output_dist(inputs: Inputs) -> dict[str, float]:
 
 
 def _stable_topk_eps_zcdp(inputs: Inputs) -> float:
-    """Returns epsilon of a stable top-k with both steps at their zCDP prices range**2 / 8 and sens**2 / (2 std**2)."""
+    """Returns the epsilon of stable top-k, with selection and test at their zCDP prices.
+
+    These are range**2 / 8 and sens**2 / (2 std**2).
+    """
     adjacency = _ADJACENCIES[inputs["sens"]]
     selection = (adjacency.gap_range / inputs["gumbel_beta"]) ** 2 / 8
     test = adjacency.gap_sensitivity**2 / (2 * inputs["sigma2"] ** 2)
@@ -186,7 +196,7 @@ def _stable_topk_eps_tight(inputs: Inputs) -> float:
 
 
 def _rnm_gauss_tie_renyi(inputs: Inputs) -> float:
-    """Returns the Renyi divergence of the argmax between tied gaps and gaps that differ by one."""
+    """Returns the Renyi divergence of the largest of tied noisy gaps from that of gaps which moved by one."""
     up = inputs["n_up"]
     sigma = inputs["sigma"]
     order = inputs["alpha"]
@@ -206,7 +216,7 @@ def _top_k_distribution(mechanism: TopKMechanism, inputs: Inputs) -> dict[str, f
 
 
 def _epsilon_of_selections(inputs: Inputs) -> float:
-    """Returns the epsilon of k selections at the entry's scale, for counts that move by 1 in one direction."""
+    """Returns the epsilon of k selections at the entry's noise scale, if counts move by 1 in the same direction."""
     return float(inputs["k"] / inputs["scale"])
 
 
@@ -242,7 +252,7 @@ def _oneshot_set_probs(inputs: Inputs) -> dict[str, float]:
 
 
 def _tct_q_values(inputs: Inputs) -> dict[str, float]:
-    """Returns the hit probabilities of three kinds of target at the entry's epsilon, and the boundary's epsilon."""
+    """Returns the hit probabilities q of three kinds of target at the entry's epsilon, and the boundary's epsilon."""
     wrapped = boundary(inputs["eps"])
     return {
         "notprior": not_prior(inputs["eps"]).hit_prob,
@@ -269,7 +279,7 @@ def _pnf_joint_probs(inputs: Inputs) -> dict[str, float]:
 
 
 def _joint_class_counts(inputs: Inputs) -> dict[str, int]:
-    """Returns the number of sequences of labels by their loss, which is written as a text."""
+    """Returns how many sequences of labels have each loss, by the loss as a text."""
     mechanism = JointTopK(k=inputs["k"], epsilon=1.0)
     counts = mechanism.class_counts(np.array(inputs["hist"]))
     return {str(loss): count for loss, count in counts.items()}
@@ -288,7 +298,7 @@ def _canonical_subset_probs(inputs: Inputs) -> dict[str, float]:
 
 
 def _gnmax_logq(inputs: Inputs) -> float:
-    """Returns the logarithm of the probability that GNMax does not release the likeliest label."""
+    """Returns the logarithm of the bound on the probability that GNMax does not release the likeliest label."""
     return float(gnmax_log_q(np.array([inputs["hist"]]), noise_std=inputs["sigma"])[0])
 
 
@@ -335,7 +345,10 @@ def _em_data_dependent_rdp(inputs: Inputs) -> dict[str, float]:
 
 
 def _limited_domain_probs(inputs: Inputs) -> dict[str, float]:
-    """Returns the probabilities of the outcomes; the epsilon of the entry is that of one selection."""
+    """Returns the probabilities of the outcomes of limited-domain top-k.
+
+    The epsilon of the entry is that of one of k selections.
+    """
     mechanism = LimitedDomainTopK(
         k=inputs["k"],
         domain_size=inputs["kbar"],

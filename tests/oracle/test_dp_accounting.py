@@ -1,4 +1,4 @@
-"""Prices of events that dp-accounting knows: Renyi bounds agree to 1e-9, and PLD bounds lie between its roundings."""
+"""Prices of events that dp-accounting knows agree with it: Renyi divergences to 1e-9, PLD between its two roundings."""
 
 from typing import Any
 
@@ -46,9 +46,7 @@ EVENTS_WITH_THEIRS: dict[str, tuple[pa.Event, Any]] = {
 
 @pytest.mark.parametrize("name", EVENTS_WITH_THEIRS)
 def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
-    """At the same Renyi orders, epsilon and delta of the package's and dp-accounting's Renyi
-    accountants agree within 1e-9.
-    """
+    """Epsilon and delta of both Renyi accountants agree within 1e-9, at the same orders."""
     event, dp_event = EVENTS_WITH_THEIRS[name]
     relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
     if name == "randomized response":
@@ -66,9 +64,7 @@ def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
 
 
 def test_composed_gaussians_agree_with_dp_accounting() -> None:
-    """300 Gaussians merged by `GaussianEvent.composed` cost the epsilon that dp-accounting gives
-    for their composition, and never less.
-    """
+    """300 Gaussians merged by `GaussianEvent.composed` cost the epsilon that dp-accounting gives, and not less."""
     ours = pa.RdpAccountant(orders=ORDERS).compose(pa.GaussianEvent.composed(MULTIPLIERS))
     theirs = rdp.RdpAccountant(orders=ORDERS).compose(EVENTS["different"].to_dp_event())
     assert ours.get_epsilon(target_delta=1e-6) == pytest.approx(
@@ -90,7 +86,7 @@ def test_pld_epsilon_is_between_both_roundings_of_dp_accounting(
     """The PLD accountant's epsilon lies between dp-accounting's with optimistic and with pessimistic rounding."""
 
     def their_distribution(*, pessimistic: bool) -> Any:
-        """Returns the loss distribution of all events by dp-accounting, with one of its two roundings."""
+        """Returns dp-accounting's privacy loss distribution of all events, with one of its two roundings."""
         if isinstance(event, pa.GaussianEvent):
             single = pld.from_gaussian_mechanism(
                 standard_deviation=30.0,

@@ -1,4 +1,4 @@
-"""Golden values, computed independently of the package, against what the package computes."""
+"""The package computes the golden values, which were computed outside of it."""
 
 from typing import Any
 
@@ -27,16 +27,14 @@ def assert_matches(value: Any, expected: Any, rtol: float) -> None:
     "entry", ENTRIES, ids=[f"{entry['name']}-{index}" for index, entry in enumerate(ENTRIES)]
 )
 def test_a_golden_entry_is_reproduced(entry: dict[str, Any]) -> None:
-    """The package's value for a golden entry agrees with the stored value, which was computed
-    independently, within the entry's tolerance.
-    """
+    """The package computes the stored value of a golden entry within the entry's tolerance."""
     assert_matches(
         evaluate(entry["name"], inputs=entry["inputs"]), expected=entry["value"], rtol=entry["rtol"]
     )
 
 
 def test_every_entry_is_evaluated() -> None:
-    """Each name among the golden entries has an evaluator and each evaluator an entry.
+    """`EVALUATORS` has a function for each name among the golden entries, and no other.
 
     There are at least 32 entries.
     """
@@ -51,7 +49,7 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
 
 
 def test_the_comparison_notices_a_relative_error_of_twice_the_tolerance() -> None:
-    """Each stored value is changed by twice its tolerance: the comparison fails."""
+    """The comparison fails for each stored value if it is changed by twice its tolerance."""
     for entry in ENTRIES:
         wrong = _scaled(entry["value"], factor=1 + 2 * entry["rtol"] + 1e-14)
         with pytest.raises(AssertionError):
@@ -64,8 +62,9 @@ def test_the_comparison_notices_a_relative_error_of_twice_the_tolerance() -> Non
 def test_noisy_max_bound_lies_between_the_tied_divergence_and_corollary_9(
     entry: dict[str, Any],
 ) -> None:
-    """The package's price of a noisy maximum is at least the stored divergence of tied gaps, and at
-    most Corollary 9 of Zhu & Wang 2022.
+    """The package's price of a noisy maximum is at least the stored divergence of tied gaps.
+
+    It is at most Corollary 9 of Zhu & Wang 2022.
     """
     inputs = entry["inputs"]
     order = np.array([inputs["alpha"]])

@@ -1,4 +1,4 @@
-"""Ledgers of earlier versions: their events are read unchanged and have the same price; no event is ever renamed."""
+"""Events in ledgers of earlier versions are read unchanged and keep their price, so no event may ever be renamed."""
 
 import dataclasses
 import json
@@ -42,7 +42,7 @@ ACCOUNTANTS = {
 def charged_ledger(
     name: str, path: Path | None = None, accountant: type[pa.Accountant] = pa.RdpAccountant
 ) -> pa.Ledger:
-    """Returns a ledger with all events of a stored file, under the settings of its first line."""
+    """Returns a ledger with all events of a stored file, and with the settings in the first line of that file."""
     header = json.loads((FOLDER / f"{name}.jsonl").read_text().splitlines()[0])
     ledger = pa.Ledger(
         path,
@@ -67,8 +67,9 @@ def charges(name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", TOTALS)
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_totals_of_stored_ledgers_stay_the_same(name: str, accountant: str) -> None:
-    """A stored ledger, charged anew, has the total epsilon that was recorded for an accountant, or
-    is refused as recorded.
+    """The events of a stored ledger have the total epsilon that was recorded for an accountant.
+
+    If it was recorded that the accountant refuses them, it still does.
     """
     printed = TOTALS[name][accountant]
     accountant_class = ACCOUNTANTS[accountant]
@@ -93,9 +94,9 @@ def test_totals_of_stored_ledgers_stay_the_same(name: str, accountant: str) -> N
 
 @pytest.mark.parametrize("name", TOTALS)
 def test_charges_of_stored_ledgers_are_read_back(name: str, tmp_path: Path) -> None:
-    """Stored charges, written to a new file and read back, have the stored events, keys and descriptions.
+    """Stored charges that are written to a new file and read back keep their events, keys and descriptions.
 
-    Charging one of them again returns its entry.
+    If one of them is charged again, its entry is returned.
     """
     path = tmp_path / "ledger.db"
     charged_ledger(name, path=path)
@@ -107,7 +108,10 @@ def test_charges_of_stored_ledgers_are_read_back(name: str, tmp_path: Path) -> N
 
 
 def test_the_stored_ledgers_cover_every_kind_of_event() -> None:
-    """The stored ledgers have every kind of event but those added later, infinite parameters, and both adjacencies."""
+    """The stored ledgers have each kind of event, apart from those added later.
+
+    They also have infinite parameters and both adjacencies.
+    """
     texts = {name: (FOLDER / f"{name}.jsonl").read_text() for name in TOTALS}
     assert {path.stem for path in FOLDER.glob("*.jsonl")} == set(TOTALS)
     for name in ("every_kind", "every_kind_add_remove"):
@@ -122,9 +126,9 @@ def test_the_stored_ledgers_cover_every_kind_of_event() -> None:
 
 
 def test_the_list_names_every_field_of_every_event() -> None:
-    """kinds.json lists the fields of every event in their order.
+    """kinds.json lists the fields of every event in their order, and an infinite parameter is read back.
 
-    A commit that adds an event also adds it there, because ledgers may hold it from then on.
+    A commit that adds an event must add it there, because ledgers may hold it from then on.
     """
     fields_of_kinds = {
         name: [field.name for field in dataclasses.fields(kind)]

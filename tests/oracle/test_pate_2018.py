@@ -1,4 +1,4 @@
-"""The settings of Papernot et al. 2018 on MNIST: 1,000 queries screened, at most 286 answered, delta 1e-5."""
+"""Prices for the MNIST experiment of Papernot et al. 2018: 1,000 queries screened, at most 286 answered, delta 1e-5."""
 
 import math
 
@@ -31,9 +31,9 @@ PAPER = ConfidentGNMax(screening_std=150, threshold_share=0.8, noise_std=40, max
 
 
 def test_the_cost_of_all_counts_follows_proposition_8() -> None:
-    """All noisy counts are released, two of which differ between neighbors.
+    """If all noisy counts are released, epsilon is 3.24 by Proposition 8 and 2.60 by the exact accountant.
 
-    Epsilon is 3.24 by Proposition 8 and 2.60 by the exact accountant.
+    Two counts differ between neighbors.
     """
     rho = ANSWERED / 40**2 + SCREENED / (2 * 150**2)
     assert rho + 2 * math.sqrt(rho * math.log(1 / DELTA)) == pytest.approx(3.24, abs=0.005)
@@ -55,9 +55,9 @@ def test_the_cost_of_all_counts_follows_proposition_8() -> None:
 
 @pytest.mark.slow
 def test_data_independent_price_of_winners_is_below_that_of_all_counts() -> None:
-    """Only winners are released: epsilon is 2.21 by Renyi and 2.07 by the auto accountant.
+    """If only the labels with the largest noisy counts are released, epsilon is 2.21 by Renyi and 2.07 by `auto`.
 
-    All counts cost 3.24 and 2.60, as in the test above.
+    That is less than the 3.24 and 2.60 of all counts.
     """
     event = PAPER.event_for(num_queries=SCREENED, num_labels=10, num_teachers=TEACHERS)
     prices = [
@@ -68,7 +68,7 @@ def test_data_independent_price_of_winners_is_below_that_of_all_counts() -> None
 
 
 def clear_votes(num_queries: int) -> np.ndarray:
-    """Returns votes of `num_queries` queries on which all but a few teachers agree, as on MNIST."""
+    """Returns votes on queries for which all but ten teachers agree, as on MNIST."""
     others = np.random.default_rng(0).multinomial(n=10, pvals=[1 / 9] * 9, size=num_queries)
     return np.column_stack([np.full(num_queries, TEACHERS - 10), others])
 
@@ -83,10 +83,10 @@ def clear_votes(num_queries: int) -> np.ndarray:
     ],
 )
 def test_clear_votes_cost_less_than_the_guarantee(aggregator: Aggregator) -> None:
-    """On clear votes the data-dependent cost is below the price at each Renyi order, and its
-    epsilon is marked as private.
+    """On clear votes, the data-dependent cost is at most the price at each Renyi order, and its epsilon is smaller.
 
-    The cost of all queries is at least that of the answered ones; it adds to no number.
+    This epsilon is marked as private, and cannot be added to a number. The cost of all queries is at least that of the
+    answered ones.
     """
     votes = clear_votes(num_queries=SCREENED)
     answered = np.arange(SCREENED) < ANSWERED
@@ -122,8 +122,9 @@ def test_the_costs_of_screening_and_answers_add_up() -> None:
 
 
 def test_votes_without_a_theorem_raise_unknown_cost() -> None:
-    """A teacher without a vote, another adjacency, another aggregator or persons with two teachers:
-    `cost_on` raises `UnknownCost`.
+    """`cost_on` raises `UnknownCost` where no theorem applies.
+
+    That is if a teacher has no vote, for add-remove, for other aggregators, and for people with two teachers.
     """
     votes = clear_votes(num_queries=3)
     votes[1, 0] -= 1  # a teacher that said nothing
@@ -149,9 +150,7 @@ def test_votes_without_a_theorem_raise_unknown_cost() -> None:
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
 def test_a_bits_cost_is_the_largest_divergence_to_a_neighbor(share: float) -> None:
-    """The data-dependent cost of one bit is the largest Renyi divergence to a count one larger or
-    smaller, in either direction.
-    """
+    """The data-dependent cost of one bit is the largest Renyi divergence to or from a neighboring count."""
     teachers = 9
     std = 1.5
     order = 3.0

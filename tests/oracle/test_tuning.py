@@ -1,4 +1,4 @@
-"""The price of tuning against the theorems of Papernot & Steinke (2022), and numbers of runs against their sums."""
+"""The price of tuning against the theorems of Papernot & Steinke (2022), and random numbers of runs against sums."""
 
 import math
 
@@ -15,7 +15,7 @@ SHAPES = [(0.0, 0.1), (1.0, 0.25), (-0.6, 0.05), (3.0, 0.5), (0.5, 1e-3)]
 
 
 def probabilities(eta: float, gamma: float, number: int = 4000) -> list[mpmath.mpf]:
-    """Returns P(K = 1), P(K = 2), ... of a truncated negative binomial in 40 digits, by their definition."""
+    """Returns P(K = 1), P(K = 2), ... of a truncated negative binomial by its definition, in 40 digits."""
     with mpmath.workdps(40):
         if eta == 0:
             weights = [(1 - mpmath.mpf(gamma)) ** k / k for k in range(1, number)]
@@ -30,7 +30,7 @@ def probabilities(eta: float, gamma: float, number: int = 4000) -> list[mpmath.m
 @pytest.mark.slow
 @pytest.mark.parametrize(("eta", "gamma"), SHAPES[:4])
 def test_means_and_generating_functions_are_sums_over_all_numbers(eta: float, gamma: float) -> None:
-    """The mean and the probability of any event equal sums over all numbers of runs, rounded up."""
+    """The mean, and the probability that any run has a property, are sums over all numbers of runs, rounded up."""
     probs = probabilities(eta, gamma)
     distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
     with mpmath.workdps(40):
@@ -49,7 +49,7 @@ def test_means_and_generating_functions_are_sums_over_all_numbers(eta: float, ga
 @pytest.mark.parametrize("mean", [1.5, 4.0, 30.0])
 @pytest.mark.parametrize("eta", [0.0, 1.0, -0.5])
 def test_a_distribution_of_a_mean_has_that_mean(mean: float, eta: float) -> None:
-    """A truncated negative binomial that is made for a mean has it."""
+    """A truncated negative binomial from `of_mean` has the given mean."""
     assert pa.TruncatedNegativeBinomial.of_mean(mean, eta=eta).mean == pytest.approx(mean, rel=1e-8)
 
 
@@ -63,7 +63,7 @@ def test_a_distribution_of_a_mean_has_that_mean(mean: float, eta: float) -> None
     ids=str,
 )
 def test_drawn_numbers_have_their_distribution(distribution: RunCount) -> None:
-    """Of 20,000 draws each share of a small number is within five standard errors of its probability."""
+    """In 20,000 draws, each small number of runs is as frequent as it should be, within five standard errors."""
     rng = np.random.default_rng(7)
     draws = np.array([distribution.draw(rng) for _ in range(20_000)])
     match distribution:
@@ -87,7 +87,10 @@ BASES = (
 @pytest.mark.parametrize("base", BASES, ids=lambda base: type(base).__name__)
 @pytest.mark.parametrize(("eta", "gamma"), SHAPES)
 def test_curve_is_at_most_theorem_2_as_printed(base: pa.Event, eta: float, gamma: float) -> None:
-    """The Renyi curve is at most that of Theorem 2 at its best second order, and at least that of one run."""
+    """The Renyi curve of a tuning is at most that of Theorem 2, at its best second order.
+
+    It is at least the curve of a single run.
+    """
     distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
     event = pa.TuningEvent(base, score=pa.NoOpEvent(), distribution=distribution)
     curve = pa.RdpAccountant(orders=ORDERS).compose(event).rdp
@@ -104,7 +107,10 @@ def test_curve_is_at_most_theorem_2_as_printed(base: pa.Event, eta: float, gamma
 @pytest.mark.parametrize("noise_multiplier", [1.0, 5.0])
 @pytest.mark.parametrize("mean", [2.0, 20.0])
 def test_curve_of_poisson_is_theorem_6_as_printed(noise_multiplier: float, mean: float) -> None:
-    """For Gaussian noise the curve is at most Theorem 6 at its largest epsilon, with the term of no run."""
+    """For Gaussian noise, the Renyi curve of a tuning exceeds Theorem 6 by at most 2%.
+
+    Theorem 6 is taken at its largest epsilon, with the term for no run. The curve is at least that of a single run.
+    """
     event = pa.TuningEvent(
         base=pa.GaussianEvent(noise_multiplier=noise_multiplier),
         score=pa.NoOpEvent(),
@@ -126,7 +132,7 @@ def test_curve_of_poisson_is_theorem_6_as_printed(noise_multiplier: float, mean:
 
 @pytest.mark.parametrize("eta", [0.0, 1.0, 4.0])
 def test_pure_dp_costs_two_and_eta_times_as_much(eta: float) -> None:
-    """A candidate of epsilon-DP costs (2 + eta) epsilon, whatever the number of runs (Corollary 4)."""
+    """The best of epsilon-DP runs costs at most (2 + eta) epsilon, however many runs are expected (Corollary 4)."""
     distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=1e-6)
     event = pa.TuningEvent(
         base=pa.PureDpEvent(epsilon=0.1), score=pa.NoOpEvent(), distribution=distribution
@@ -144,13 +150,13 @@ def test_pure_dp_costs_two_and_eta_times_as_much(eta: float) -> None:
 def test_nothing_costs_nothing_and_no_noise_costs_infinity(
     base: pa.Event, epsilon: float, distribution: RunCount
 ) -> None:
-    """Candidates that release nothing are free, and candidates without noise have no finite price."""
+    """A tuning of runs that release nothing is free, and one of runs without noise costs infinity."""
     event = pa.TuningEvent(base, score=pa.NoOpEvent(), distribution=distribution)
     assert pa.AutoAccountant().compose(event).get_epsilon(target_delta=1e-6) == epsilon
 
 
 def test_a_second_release_beside_a_tuned_one_adds_its_price() -> None:
-    """A tuned release and another release cost more than the tuned one, and at most both sums."""
+    """A tuned release and a plain one cost more than the tuned one, and less than two tuned ones."""
     tuned = pa.TuningEvent(
         base=pa.GaussianEvent(noise_multiplier=5.0),
         score=pa.NoOpEvent(),
@@ -168,7 +174,10 @@ def test_a_second_release_beside_a_tuned_one_adds_its_price() -> None:
 
 
 def test_failures_are_moved_out_of_the_runs() -> None:
-    """A base that may fail is refused by the event, and `tuning_event` gives the tuned failure probability."""
+    """`TuningEvent` refuses runs that may fail; `tuning_event` moves their failure probability outside of the tuning.
+
+    There it is multiplied by the mean number of runs.
+    """
     base = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.1), failure_prob=1e-6)
     distribution = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
     with refused_parameter("base.failure_prob", value=1e-6):
@@ -189,6 +198,6 @@ def test_failures_are_moved_out_of_the_runs() -> None:
     ],
 )
 def test_impossible_distributions_are_refused(eta: float, gamma: float, name: str) -> None:
-    """A shape or a gamma out of range is refused by its name."""
+    """A truncated negative binomial refuses an eta or a gamma out of range, and names it."""
     with refused_parameter(name, value={"eta": eta, "gamma": gamma}[name]):
         pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
