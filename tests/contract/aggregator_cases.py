@@ -1,4 +1,4 @@
-"""The aggregators that run the contract suite: the cases of all files in `tests/cases`."""
+"""Lists the aggregators on which the contract suite runs: the cases of all files in `tests/cases`."""
 
 from tests.cases.discovery import CASE_FILES
 from tests.contract.case import (

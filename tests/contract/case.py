@@ -1,4 +1,4 @@
-"""A case of the contract suite: one aggregator, and votes on which it answers, refuses and halts."""
+"""A case of the contract suite is an aggregator with its properties, and has helpers that release its votes."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -24,8 +24,8 @@ class Case:
         name: the name that the tests show.
         aggregator: the aggregator, under replace-one. It answers `CLEAR_COUNTS`. Its answers to `UNSURE_COUNTS` vary.
         refuses: whether it can refuse a query.
-        halts: whether it refuses every query after some hits.
-        any_real: whether votes may be any real numbers, not confidences alone.
+        halts: whether it ends after some hits, and refuses every query from then on.
+        any_real: whether votes may be any real numbers, and not only confidences in [0, 1].
         flat: whether all queries are one release, which costs the same however many they are.
         accountant: the accountant with which the calibration of the aggregator is tested.
     """
@@ -70,7 +70,7 @@ class Case:
 
 
 def record_that_charges(ledger: Ledger, aggregator: Aggregator, votes: VoteSource) -> MemoryRecord:
-    """Returns an empty record of a release of votes, which charges the ledger at the first draw."""
+    """Returns a record of a release of votes that charges the ledger at the first draw."""
     event = aggregator.event(votes.shape)
     return MemoryRecord(charge=partial(ledger.charge, event, adjacency=aggregator.adjacency))
 

@@ -1,4 +1,4 @@
-"""The contract suite as a list of promises, which can be run on a case from outside the package."""
+"""The tests of the contract suite as a list, so that other tests can run them on a case of their own."""
 
 import inspect
 import itertools

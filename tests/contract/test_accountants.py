@@ -1,4 +1,4 @@
-"""Contract of every accountant. A new accountant joins `ACCOUNTANTS`, or `test_list_is_complete` fails."""
+"""Tests that every accountant passes. A new accountant joins `ACCOUNTANTS`, or `test_list_is_complete` fails."""
 
 import inspect
 import math
@@ -168,9 +168,9 @@ def test_list_is_complete() -> None:
 
 @every_accountant
 def test_nothing_costs_nothing(accountant: AccountantKind) -> None:
-    """No event, a no-op, an empty composition, or zero repetitions have epsilon 0.
+    """An accountant without events, or with events that do nothing, has epsilon 0.
 
-    `compose` returns the accountant itself.
+    Such events are a no-op, an empty composition and zero repetitions. `compose` returns the accountant itself.
     """
     for events in (
         (),
@@ -188,9 +188,9 @@ def test_nothing_costs_nothing(accountant: AccountantKind) -> None:
 @every_price
 @pytest.mark.slow
 def test_trade_off_curve_agrees_with_its_price(accountant: AccountantKind, event: pa.Event) -> None:
-    """A trade-off curve lies above the line of any epsilon and delta, and above the curve of `gdp_mu`.
+    """A trade-off curve lies above the line of each epsilon and its delta, and above the curve of `gdp_mu`.
 
-    Its largest distance from a blind guess is at most the account's advantage.
+    Its largest distance from a blind guess is at most the advantage.
     """
     account = account_of(accountant, events=[event])
     alphas = (1e-3, 0.05, 0.3, 0.7)
@@ -211,7 +211,7 @@ def test_trade_off_curve_agrees_with_its_price(accountant: AccountantKind, event
 
 @every_accountant
 def test_no_noise_costs_infinity(accountant: AccountantKind) -> None:
-    """An event without noise, composed with a private one, has an infinite epsilon and delta 1."""
+    """An event without noise, composed with a private one, has infinite epsilon and delta 1."""
     for event in (
         pa.GaussianEvent(noise_multiplier=0.0),
         pa.PureDpEvent(epsilon=math.inf),
@@ -228,9 +228,9 @@ def test_no_noise_costs_infinity(accountant: AccountantKind) -> None:
 def test_a_price_is_positive_finite_and_adds_up(
     accountant: AccountantKind, event: pa.Event
 ) -> None:
-    """An event has a positive finite epsilon, and the same event twice has a larger one.
+    """The epsilon of an event is positive and finite, and that of the same event twice is larger.
 
-    Twice the event has a delta at least as large, and twice the failure probability.
+    Its delta does not fall, and its failure probability doubles.
     """
     once = account_of(accountant, events=[event])
     twice = account_of(accountant, events=[event] * 2)
@@ -242,7 +242,7 @@ def test_a_price_is_positive_finite_and_adds_up(
 
 @every_price
 def test_ways_to_compose_the_same_agree(accountant: AccountantKind, event: pa.Event) -> None:
-    """Three times one event have one price, composed one by one, by a count, or as a tree of events."""
+    """An event three times has one price, whether composed one by one, by a count, or as a composed event."""
     one_by_one = account_of(accountant, events=[event] * 3)
     expected_epsilon = one_by_one.get_epsilon(target_delta=DELTA)
     for account in (
@@ -261,9 +261,9 @@ def test_ways_to_compose_the_same_agree(accountant: AccountantKind, event: pa.Ev
 def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
     accountant: AccountantKind, event: pa.Event
 ) -> None:
-    """The epsilon of a composed event falls as delta grows, and its delta falls as epsilon grows.
+    """The epsilon of a composed event falls as delta grows, and the delta falls as epsilon grows.
 
-    Reading an epsilon again gives the same number.
+    The same epsilon is returned if it is asked for again.
     """
     account = account_of(accountant, events=[pa.SelfComposedEvent(event, count=2)])
     epsilons = [account.get_epsilon(target_delta=delta) for delta in (1e-5, 1e-3, 0.1)]
@@ -279,7 +279,7 @@ def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
 def test_epsilon_and_delta_are_two_readings_of_one_curve(
     accountant: AccountantKind, event: pa.Event
 ) -> None:
-    """The delta at the epsilon for a target delta is this target delta, within 2%."""
+    """The delta at the epsilon for a target delta is that target delta, within 2%."""
     account = account_of(accountant, events=[pa.SelfComposedEvent(event, count=2)])
     for delta in (1e-5, 1e-3):
         epsilon = account.get_epsilon(target_delta=delta)
@@ -309,10 +309,7 @@ def test_figures_are_upper_bounds_for_gaussians(accountant: AccountantKind) -> N
 
 @every_accountant
 def test_figures_are_upper_bounds_for_randomized_response(accountant: AccountantKind) -> None:
-    """The delta of composed pure-DP events is at least that of repeated randomized response.
-
-    Its number of truthful answers is binomial.
-    """
+    """The delta of composed pure-DP events is at least the exact one of repeated randomized response."""
     for epsilon, count in ((0.5, 1), (0.2, 10), (1.0, 4)):
         account = accountant().compose(pa.PureDpEvent(epsilon), count=count)
         for target_epsilon in (0.1, 0.7, 1.5):
@@ -373,9 +370,9 @@ EXTREME_EVENTS = (
 def test_the_smallest_and_the_largest_numbers_have_prices(
     accountant: AccountantKind, event: pa.Event
 ) -> None:
-    """Extreme parameters of an event cause no error and no NaN.
+    """An event with extreme parameters has a price without error or NaN.
 
-    Epsilon does not rise as delta grows, delta does not rise as epsilon grows, and both stay within their ranges.
+    Epsilon does not rise as delta grows, delta does not rise as epsilon grows, and both stay in their ranges.
     """
     if refuses(accountant, event):
         return
@@ -390,9 +387,9 @@ def test_the_smallest_and_the_largest_numbers_have_prices(
 
 @every_accountant
 def test_an_event_without_a_price_raises_and_adds_nothing(accountant: AccountantKind) -> None:
-    """An unknown event, alone or in a composition, is refused, and so are events without a price.
+    """An accountant refuses unknown events and events it cannot price, alone or in a composition.
 
-    The accountant is as before after the refusal.
+    A refusal does not change its epsilon.
     """
     account = account_of(accountant, events=[pa.PureDpEvent(epsilon=0.3)])
     before = account.get_epsilon(target_delta=DELTA)
@@ -419,7 +416,7 @@ def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Accountant
 def test_failure_probabilities_are_taken_from_delta(accountant: AccountantKind) -> None:
     """An event with failure probability 4e-6 costs at delta 1e-5 what it costs without failures at delta 6e-6.
 
-    At one epsilon, its delta is larger by 4e-6. Failures that reach delta are refused.
+    At a given epsilon its delta is larger by 4e-6. An epsilon is refused if the failures use up delta.
     """
     plain = account_of(accountant, events=[pa.PureDpEvent(epsilon=0.3)])
     failing_event = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=4e-6)
@@ -445,9 +442,9 @@ def test_failure_probabilities_are_taken_from_delta(accountant: AccountantKind) 
 
 @every_accountant
 def test_impossible_figures_are_refused_and_add_nothing(accountant: AccountantKind) -> None:
-    """Counts that are no whole numbers, deltas outside of (0, 1), and epsilons that are negative or NaN are refused.
+    """An accountant refuses counts that are not whole numbers >= 0, deltas outside (0, 1), and epsilons below 0 or NaN.
 
-    The accountant is as before after the refusal.
+    A refusal does not change its price.
     """
     event = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=1e-6)
     account = account_of(accountant, events=[event])

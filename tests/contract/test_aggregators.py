@@ -1,4 +1,4 @@
-"""Contract of every aggregator, which needs a file in `tests/cases`, or `test_every_aggregator_has_cases` fails."""
+"""Tests that every aggregator passes; it needs a file in `tests/cases`, or `test_every_aggregator_has_cases` fails."""
 
 import dataclasses
 import inspect
@@ -47,7 +47,7 @@ every_reading_case = pytest.mark.parametrize("case", READING, ids=[case.name for
 
 
 class Drawn(Exception):
-    """Raised when noise is drawn."""
+    """Raised by `Tripwire` when noise is drawn."""
 
 
 class Tripwire(np.random.Generator):
@@ -67,7 +67,7 @@ def tripwire() -> Tripwire:
 def event_at_scale(
     aggregator: Aggregator, *, num_queries: int = 600, num_labels: int = 40, num_teachers: int = 800
 ) -> Event:
-    """Returns the price of a release, by default of 600 queries and 40 labels by 800 teachers."""
+    """Returns the event of a release, by default of 600 queries and 40 labels by 800 teachers."""
     return aggregator.event_for(
         num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers
     )
@@ -80,8 +80,9 @@ def epsilon_at_scale(aggregator: Aggregator, *, num_queries: int = 600) -> float
 
 
 def calibrated_at_scale(aggregator: Aggregator, accountant: type[Accountant]) -> Aggregator:
-    """Returns the aggregator with noise fitted to the target epsilon and delta, for 600 queries, 40 labels and 800
-    teachers.
+    """Returns the aggregator with noise for the target epsilon and delta of this module.
+
+    The release has 600 queries and 40 labels by 800 teachers.
     """
     return aggregator.calibrated(
         target_epsilon=TARGET_EPSILON,
@@ -94,7 +95,7 @@ def calibrated_at_scale(aggregator: Aggregator, accountant: type[Accountant]) ->
 
 
 def at_scale(case: Case) -> Aggregator:
-    """Returns the aggregator for 40 labels, with a regularizer of zeros in place of one that lists three numbers."""
+    """Returns the aggregator for 40 labels: a regularizer that lists three numbers is replaced by one of 39 zeros."""
     regularizer = getattr(case.aggregator, "regularizer", None)
     if regularizer is None or callable(regularizer):
         return case.aggregator
@@ -112,9 +113,9 @@ def test_every_aggregator_has_cases() -> None:
 
 @every_case
 def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> None:
-    """Releases of clear, unsure and tied votes have one event, although they answer different numbers of queries.
+    """Releases of clear, unsure and tied votes have the same event, although they answer different numbers of queries.
 
-    50 queries cost 50 times one query, or the same for an aggregator that releases all at once.
+    50 queries cost 50 times one query, or as much as one if all queries are one release.
     """
     expected_event = case.event(num_queries=50)
     nums_answered = []
@@ -134,9 +135,9 @@ def test_price_is_independent_of_votes_generator_and_refusals(case: Case) -> Non
 
 @every_case
 def test_refused_rows_are_all_false(case: Case) -> None:
-    """In a release of clear, unsure and tied votes, a query without an answer has no released label.
+    """A query without an answer has no released label.
 
-    Some queries are answered; all are answered exactly if the aggregator cannot abstain.
+    Of clear, unsure and tied votes some are answered; all are answered exactly if the aggregator cannot refuse.
     """
     counts = np.concatenate(
         [
@@ -179,7 +180,7 @@ IMPOSSIBLE_VOTES_OF_TEACHERS = [
 
 @every_case
 def test_impossible_votes_and_seeds_are_refused_before_a_charge(case: Case) -> None:
-    """Impossible votes, generators, numbers of teachers and ledgers are refused before a draw and a charge."""
+    """Impossible votes, generators, numbers of teachers and ledgers are refused before noise is drawn or charged."""
     ledger = Ledger(target_delta=1e-4)
     aggregate = case.aggregator.aggregate
     for votes in IMPOSSIBLE_VOTES_OF_TEACHERS if case.reads_teachers else IMPOSSIBLE_COUNTS:
@@ -205,7 +206,7 @@ def test_impossible_votes_and_seeds_are_refused_before_a_charge(case: Case) -> N
 
 @every_reading_case
 def test_blocks_of_teachers_give_the_release_of_the_whole(case: Case) -> None:
-    """Under one seed, votes in three blocks of teachers have the same release as one array of them."""
+    """With the same seed, votes in three blocks of teachers give the same release as in one array."""
     clear_counts = repeat_query(CLEAR_COUNTS, num_queries=5)
     unsure_counts = repeat_query(UNSURE_COUNTS, num_queries=5)
     votes = case.votes_with(np.concatenate([clear_counts, unsure_counts]))
@@ -233,7 +234,7 @@ def test_impossible_shapes_have_no_price(case: Case) -> None:
 
 @every_case
 def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) -> None:
-    """When the generator raises at the first draw, the ledger file has one entry, the event of the release."""
+    """The ledger file has one entry, the event of the release, when noise is first drawn."""
     path = tmp_path / "ledger.db"
     with pytest.raises(Drawn):
         case.draw_release(UNSURE_COUNTS, rng=tripwire(), ledger=Ledger(path, target_delta=1e-3))
@@ -246,7 +247,7 @@ def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) 
 def test_a_release_from_a_source_charges_its_announced_price(
     case: Case, prevalence_share: float
 ) -> None:
-    """The ledger has one entry, with the event that `event` announces for the source's shape."""
+    """A release of votes from a source charges the ledger once, with the event of the aggregator for their shape."""
     aggregator = case.aggregator
     if isinstance(aggregator, CenteredVotes):
         aggregator = dataclasses.replace(aggregator, prevalence_share=prevalence_share)
@@ -276,7 +277,7 @@ def test_a_release_from_a_source_charges_its_announced_price(
 
 @every_case
 def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
-    """A full ledger, and one of another adjacency, refuse the charge before anything is drawn, and have no entry."""
+    """A ledger without room, or of another adjacency, refuses the charge before noise is drawn, and gets no entry."""
     full = Ledger(target_delta=1e-3, max_epsilon=1e-9)
     with refused_parameter("max_epsilon", value=1e-09):
         case.draw_release(UNSURE_COUNTS, rng=tripwire(), ledger=full)
@@ -289,10 +290,10 @@ def test_a_charge_that_the_ledger_refuses_releases_nothing(case: Case) -> None:
 @pytest.mark.slow
 @every_case
 def test_noise_is_fresh_for_each_query(case: Case) -> None:
-    """The outcomes of queries with equal counts and uncertain outcomes do not repeat with any tested period.
+    """The outcomes of equal uncertain queries do not repeat with any tested period.
 
-    Fewer than 95% of the queries have the outcome of the query 1, 1000 or 16,384 places before, or 1 or 100 places in
-    a session.
+    Fewer than 95% of the queries have the same outcome as the query 1, 1000 or 16,384 places before. If the aggregator
+    halts, the tested periods are 1 and 100.
     """
     release = case.draw_release(repeat_query(UNSURE_COUNTS, num_queries=2 * 16384 + 2000))
     outcomes = np.column_stack([release.labels, release.answered])
@@ -307,9 +308,9 @@ def test_noise_is_fresh_for_each_query(case: Case) -> None:
 @pytest.mark.slow
 @every_case
 def test_the_generator_decides_the_release_and_each_call_is_charged(case: Case) -> None:
-    """Equal seeds have equal releases; another seed, or a generator that was used before, has another release.
+    """Equal seeds give equal releases; another seed gives another one, and so does the same generator used again.
 
-    Each of four releases is one entry of the ledger.
+    Each of four releases is an entry in the ledger.
     """
     ledger = Ledger(target_delta=1e-3)
     counts = repeat_query(UNSURE_COUNTS, num_queries=200)
@@ -326,7 +327,7 @@ def test_the_generator_decides_the_release_and_each_call_is_charged(case: Case) 
 
 
 class Tensor:
-    """An array of another library, which numpy accepts though its type is not numpy's."""
+    """An array of another library: an object that is not a numpy array, but can be converted by `__array__`."""
 
     def __init__(self, array: Any) -> None:
         self.array = np.asarray(array)
@@ -343,9 +344,9 @@ class Tensor:
 
 @every_case
 def test_votes_of_another_library_are_read_like_an_array(case: Case) -> None:
-    """Votes in an object with `__array__`, which stands for a tensor, have the same release as a NumPy array.
+    """Votes in an object with `__array__`, such as a tensor, give the same release as a NumPy array.
 
-    The array is read-only, so a write to it would raise.
+    The array is read-only, so an aggregator that writes to it would fail.
     """
     votes = case.votes_with(UNSURE_COUNTS)
     votes.setflags(write=False)
@@ -363,7 +364,7 @@ def test_votes_of_another_library_are_read_like_an_array(case: Case) -> None:
 def test_both_adjacencies_are_priced_and_replace_one_is_never_cheaper(case: Case) -> None:
     """The epsilon under replace-one is at least that under add-remove, which is positive.
 
-    An adjacency is also taken by its name; an unknown name is refused.
+    The name of an adjacency is accepted in its place, and an unknown name is refused.
     """
     replace_one = at_scale(case)
     add_remove = dataclasses.replace(replace_one, adjacency=Adjacency.ADD_REMOVE)
@@ -375,9 +376,9 @@ def test_both_adjacencies_are_priced_and_replace_one_is_never_cheaper(case: Case
 
 @every_case
 def test_more_queries_and_less_noise_cost_more(case: Case) -> None:
-    """Half of the noise raises the epsilon, and twice the noise lowers it.
+    """Half of the noise has a larger epsilon, and twice the noise a smaller one.
 
-    Half of the queries cost less, unless the aggregator releases all at once; no queries cost 0.
+    Half of the queries cost less, unless all queries are one release. No queries cost 0.
     """
     aggregator = at_scale(case)
     assert (
@@ -395,7 +396,7 @@ def test_more_queries_and_less_noise_cost_more(case: Case) -> None:
 @every_case
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_calibration_meets_the_target_and_little_less(case: Case, adjacency: Adjacency) -> None:
-    """Noise calibrated to epsilon 8 costs between 7.92 and 8 by the same accountant; class and adjacency stay.
+    """Noise calibrated to epsilon 8 costs between 7.92 and 8 by the same accountant; class and adjacency do not change.
 
     The accountant is `case.accountant`: the Renyi accountant, and for one case the slower default accountant.
     """
@@ -412,9 +413,9 @@ def test_calibration_meets_the_target_and_little_less(case: Case, adjacency: Adj
     "kind", sorted({type(case.aggregator) for case in CASES}, key=lambda kind: kind.__name__)
 )
 def test_calibration_changes_the_fields_declared_as_noise(kind: type[Aggregator]) -> None:
-    """Over all cases of a class, `scaled` changes only fields marked `noise`.
+    """`scaled` changes only fields that are marked `noise`, over all cases of a class.
 
-    Scaling and calibration together change all fields marked `noise` or `solved`. No field has both marks.
+    Together with calibration it changes all fields marked `noise` or `solved`. No field has both marks.
     """
     scaled = set()
     solved = set()
@@ -436,9 +437,9 @@ def test_calibration_changes_the_fields_declared_as_noise(kind: type[Aggregator]
 
 @every_case
 def test_aggregators_are_frozen_values_whose_events_survive_json(case: Case) -> None:
-    """The event of an aggregator survives a round trip through JSON.
+    """The event of an aggregator is the same after it is written as JSON and read.
 
-    No field can be assigned, and a copy is equal with an equal hash.
+    No field of an aggregator can be assigned. A copy is equal and has the same hash.
     """
     event = case.event(num_queries=9)
     assert event_from_json(event_to_json(event)) == event
@@ -452,7 +453,7 @@ def test_aggregators_are_frozen_values_whose_events_survive_json(case: Case) -> 
 @every_counting_case
 @pytest.mark.parametrize("dtype", [np.int16, np.uint16, np.uint64, np.int64])
 def test_any_integer_type_gives_the_same_release(case: Case, dtype: type) -> None:
-    """Under one seed, counts of another integer type, stored by columns, have the same release."""
+    """With the same seed, counts of another integer type, stored by columns, give the same release."""
     clear_counts = repeat_query(CLEAR_COUNTS, num_queries=20)
     unsure_counts = repeat_query(UNSURE_COUNTS, num_queries=20)
     counts = np.concatenate([clear_counts, unsure_counts])
@@ -466,9 +467,9 @@ def test_any_integer_type_gives_the_same_release(case: Case, dtype: type) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("case", FIRST_OF_CLASS, ids=[case.name for case in FIRST_OF_CLASS])
 def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
-    """150,000 queries take at most 52 bytes of working memory more than 75,000 for each further query.
+    """From 75,000 to 150,000 queries, working memory grows by less than 52 bytes for each further query.
 
-    The votes and the release do not count as working memory, which holds a few blocks of queries.
+    It stays below 50 MiB. Votes and release do not count.
     """
 
     def working_memory(num_queries: int) -> int:
@@ -492,11 +493,10 @@ def test_twice_the_queries_need_no_more_memory(case: Case) -> None:
 @pytest.mark.slow
 @every_case
 def test_a_price_and_its_work_do_not_grow_with_the_teachers(case: Case) -> None:
-    """From 3000 to 10^6 teachers, the epsilon does not rise.
+    """The epsilon does not rise from 3000 teachers to 10^6.
 
-    Apart from the rounding of thresholds to whole counts, no price of these cases depends on so many teachers.
-    From 3000 to 10^18 teachers, the computation of the event takes less than 16 MiB of memory. Up to a million, it
-    takes at most twice the memory for 3000 teachers and 1 MiB.
+    The computation of an event takes less than 16 MiB of memory for up to 10^18 teachers. Up to a million, it takes at
+    most twice the memory for 3000 teachers plus 1 MiB.
     """
     aggregator = at_scale(case)
     epsilons = []
@@ -526,7 +526,7 @@ def _fields(aggregator: Aggregator) -> dict[str, Any]:
 
 
 def _with_small_failure(aggregator: Aggregator) -> Aggregator:
-    """Returns the aggregator with a failure probability so small that 600 queries do not use up delta."""
+    """Returns the aggregator with so small a failure probability that 600 queries do not use up delta."""
     if "failure_prob" not in _fields(aggregator):
         return aggregator
     return dataclasses.replace(aggregator, failure_prob=1e-9)

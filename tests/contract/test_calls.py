@@ -1,4 +1,4 @@
-"""Contract of every call of target charging. A new call joins `CALLS`, or `test_list_is_complete` fails."""
+"""Tests that every call of target charging passes. A new call joins `CALLS`, or `test_list_is_complete` fails."""
 
 import dataclasses
 import math
@@ -48,7 +48,7 @@ def selection(adjacency: Adjacency, noise: str = "gumbel") -> GapSelection:
 
 
 class SparseVectorAt9(SparseVector):
-    """A sparse vector whose queries have a fixed threshold, so that its call looks like the others."""
+    """A sparse vector with the threshold 9, so that it can be called like the other mechanisms."""
 
     def __call__(self, bits: Any, *, rng: np.random.Generator) -> Any:
         return super().__call__(bits, thresholds=9, rng=rng)
@@ -56,11 +56,11 @@ class SparseVectorAt9(SparseVector):
 
 @dataclass(frozen=True)
 class Call:
-    """A call of target charging, which is paid for by its hits: the outcomes in a target.
+    """A mechanism of target charging: a session is charged only for the calls whose outcome is a hit.
 
     Attributes:
         make_mechanism: returns the mechanism, given `adjacency`.
-        data: what the mechanism reads, one query a row: counts, a number, or bits.
+        data: what the mechanism reads, a query in each row: counts, a number, or bits.
         is_session: whether the mechanism's `event` prices a whole session, and not one call.
     """
 
@@ -114,7 +114,7 @@ every_call = pytest.mark.parametrize("call", CALLS.values(), ids=list(CALLS))
 
 
 def values_of(outcome: Any) -> list[Any]:
-    """Returns the outcome's fields, nested fields included, as plain lists."""
+    """Returns the fields of an outcome, also those of nested ones, as plain lists."""
     if dataclasses.is_dataclass(outcome):
         return [values_of(getattr(outcome, field.name)) for field in dataclasses.fields(outcome)]
     return np.asarray(outcome).tolist()
@@ -132,9 +132,10 @@ def test_list_is_complete() -> None:
 @every_call
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_a_call_has_one_price_for_all_data(call: Call, adjacency: Adjacency) -> None:
-    """A call has the same event before and after it reads data, and the event survives a round trip through JSON.
+    """The event of a call does not change when it reads data, and is the same after it is written as JSON and read.
 
-    Epsilon and target are positive and finite. Calls of equal settings are equal, and no field can be assigned.
+    Its epsilon and its target are positive and finite. Calls with equal settings are equal, and no field can be
+    assigned.
     """
     mechanism = call.make_mechanism(adjacency=adjacency)
     equal_mechanism = call.make_mechanism(adjacency=adjacency)
@@ -154,9 +155,9 @@ def test_a_call_has_one_price_for_all_data(call: Call, adjacency: Adjacency) -> 
 
 @every_call
 def test_one_call_costs_no_more_than_an_access_of_a_session(call: Call) -> None:
-    """A call alone costs at most the epsilon of its target, and less than a session of one hit.
+    """A single call costs at most the epsilon of its target, and less than a session that ends with one hit.
 
-    The event of a whole session composes accesses of the target's epsilon.
+    The event of a whole session composes accesses, each of the target's epsilon.
     """
     mechanism = call.make_mechanism(adjacency=Adjacency.REPLACE_ONE)
     if call.is_session:
@@ -186,7 +187,7 @@ def test_replacing_costs_no_less_than_adding(call: Call) -> None:
 
 @every_call
 def test_the_generator_decides_the_outcome_and_moves_on(call: Call) -> None:
-    """Equal seeds give equal outcomes, and a second call with the same generator gives another."""
+    """Equal seeds give equal outcomes, and a second call with the same generator gives another one."""
     mechanism = call.make_mechanism(adjacency=Adjacency.REPLACE_ONE)
     rng = np.random.default_rng(3)
     first = mechanism(call.data, rng=rng)
@@ -198,7 +199,7 @@ def test_the_generator_decides_the_outcome_and_moves_on(call: Call) -> None:
 
 @every_call
 def test_a_batch_has_one_outcome_a_query_and_leaves_its_data_alone(call: Call) -> None:
-    """A call on a batch has one outcome for each query, some of them hits, and does not write to its data."""
+    """A call on a batch has an outcome for each query, some of them hits, and does not write to its data."""
     mechanism = call.make_mechanism(adjacency=Adjacency.REPLACE_ONE)
     data = call.data.copy()
     outcome = mechanism(data, rng=np.random.default_rng(4))

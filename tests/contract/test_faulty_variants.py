@@ -1,4 +1,4 @@
-"""Privacy faults of public code, reproduced on purpose: each check fails the faulty variant and passes ours."""
+"""Privacy faults of public code are reproduced: each check fails for the faulty variant and passes for the package."""
 
 import math
 from collections.abc import Callable
@@ -43,7 +43,7 @@ VOTES = GaussianVotes(noise_std=50.0)
 
 
 def fault_found() -> AbstractContextManager[object]:
-    """Returns a context that fails unless a check within it raises the AssertionError of a fault."""
+    """Returns a context that fails unless a check in it raises the AssertionError of a fault."""
     return pytest.raises(AssertionError, match=r"^fault: |of its price")
 
 
@@ -107,9 +107,9 @@ def label_probabilities(aggregator: Aggregator, counts: IntArray) -> FloatArray:
 def check_label_probabilities(
     aggregator: Aggregator, probabilities_of: Callable[[Any, IntArray], FloatArray]
 ) -> None:
-    """Checks that one vote changes no label's probability of release by 0.4 or more, at epsilon 0.97 and four labels.
+    """Checks that one vote changes the probability of each label by less than 0.4, at epsilon 0.97 and four labels.
 
-    The probability after one vote has changed is also at most exp(0.97) times the one before plus 1e-6.
+    The probability after the change is also at most exp(0.97) times the one before plus 1e-6.
 
     Args:
         aggregator: the aggregator, which is calibrated to epsilon 0.97 for 800 teachers.
@@ -141,9 +141,9 @@ def check_label_probabilities(
 
 @pytest.mark.slow
 def test_1_thresholds_do_not_depend_on_the_votes() -> None:
-    """One vote changes the probabilities of Gaussian votes and stable top-k little.
+    """One vote changes the probabilities of labels in Gaussian votes and stable top-k by little.
 
-    The fault puts the threshold into the largest gap between counts, so one vote moves it far.
+    In the faulty variant the threshold lies in the largest gap between counts, so that one vote moves it far.
     """
     for aggregator in (VOTES, PLAIN):
         check_label_probabilities(aggregator, probabilities_of=label_probabilities)
@@ -172,10 +172,9 @@ def labels_of_gaussian_votes(counts: IntArray, rng: Any, noise_std: float = 3.0)
 
 
 def test_2_noise_is_fresh_for_every_query() -> None:
-    """400 equal uncertain queries have all 16 possible outcomes.
+    """Gaussian votes of 400 equal uncertain queries have all 16 possible outcomes.
 
-    The fault seeds the noise anew for every query; the package refuses a seed in place of a
-    generator.
+    The faulty variant seeds the noise anew for every query. The package refuses a seed in place of a generator.
     """
 
     def draw_seeded_labels(counts: IntArray, seed: int) -> BoolArray:
@@ -198,9 +197,9 @@ def test_2_noise_is_fresh_for_every_query() -> None:
 
 
 def test_3_a_record_that_changes_can_trade_tau_votes_for_tau_others() -> None:
-    """The price of clipped votes covers the released bits if a teacher votes for two labels in place of two others.
+    """The price of clipped votes covers a teacher who votes for two labels in place of two others.
 
-    The fault charges for two moved counts where four move.
+    The faulty variant is charged for two counts that move, where four move.
     """
     counts = np.array([2, 2, 1, 1])
     bit_probs = ndtr((counts - 1.5) / 20.0)
@@ -219,9 +218,9 @@ def test_3_a_record_that_changes_can_trade_tau_votes_for_tau_others() -> None:
 
 
 def test_3_the_size_of_the_fault_at_a_published_figure() -> None:
-    """Published code claims epsilon 3.69 at delta 1e-6 for a rho that counts half of the moved votes.
+    """Epsilon 3.69 at delta 1e-6, which published code claims, would be 5.34 if all moved votes were counted.
 
-    With twice the rho, the same conversion gives 5.34.
+    The code counts half of them. Both are the same conversion, of rho and of twice this rho.
     """
 
     def epsilon_of(rho: float) -> float:
@@ -233,9 +232,9 @@ def test_3_the_size_of_the_fault_at_a_published_figure() -> None:
 
 
 def test_5_every_label_is_charged() -> None:
-    """The price of Gaussian votes covers eight noisy bits that one teacher moves at once.
+    """The price of Gaussian votes covers eight noisy bits that one teacher changes at once.
 
-    The fault charges the eight bits as one.
+    The faulty variant is charged for one bit.
     """
     bit_probs = np.full(8, ndtr(0.0))
     moved_bit_probs = np.full(8, ndtr(-1 / 5.0))
@@ -268,16 +267,16 @@ def conjunction_ratio(num_counts: int, price: pa.Event) -> float:
 
 
 def test_4_a_conjunction_of_noisy_counts_costs_more_than_one() -> None:
-    """If 5 or 20 noisy counts must all pass, the divergence is over 1.8 or 4.3 times the price of one count."""
+    """A bit that is 1 if 5 or 20 noisy counts all exceed 0 costs over 1.8 or 4.3 times one noisy count."""
     price_of_one = pa.GaussianEvent(noise_multiplier=50.0)
     assert conjunction_ratio(num_counts=5, price=price_of_one) > 1.8
     assert conjunction_ratio(num_counts=20, price=price_of_one) > 4.3
 
 
 def test_4_screening_draws_one_noise() -> None:
-    """The price of screening 20 labels covers one noisy count, and not 20.
+    """The price of screening 20 labels covers a single noisy count, and would not cover 20.
 
-    The package adds one noise to the smallest majority.
+    The package adds noise once, to the smallest majority.
     """
     screening = ConfidentVotes(screening_std=50.0, threshold_share=0.5, noise_std=1e9).event_for(
         num_queries=1, num_labels=20, num_teachers=350
@@ -290,7 +289,7 @@ def test_4_screening_draws_one_noise() -> None:
 
 
 def epsilon_of_rdp(renyi_orders: FloatArray, rdp: FloatArray, delta: float) -> float:
-    """Returns the epsilon of given Renyi divergences as faulty code does: 0 if all divergences are 0.
+    """Returns the epsilon of Renyi divergences as faulty code does, where all divergences 0 give epsilon 0.
 
     That code writes a divergence of 0 for a release without noise.
     """
@@ -305,7 +304,7 @@ def check_no_noise(epsilon: float) -> None:
 def test_6_no_noise_costs_infinity() -> None:
     """A Gaussian event without noise has an infinite epsilon.
 
-    The fault writes a divergence of 0 where there is no noise, and so epsilon 0.
+    The faulty variant writes a divergence of 0 if there is no noise, and so gives epsilon 0.
     """
     check_no_noise(
         pa.RdpAccountant()
@@ -342,9 +341,9 @@ def renyi_at_8(aggregator: Aggregator) -> float:
 
 
 def test_7_noise_has_its_stated_std_in_votes() -> None:
-    """A count one noise std above the threshold passes with probability Phi(1), as the std is in votes.
+    """A count that is one noise std above the threshold passes with probability Phi(1).
 
-    The Renyi price at twice the std is a quarter. A faulty variant, which takes the std for a variance, is caught.
+    Twice the std has a quarter of the Renyi price. The faulty variant takes the std for a variance.
     """
     check_scale(draw_labels=labels_of_gaussian_votes)
 
@@ -377,15 +376,15 @@ def check_price_is_blind(price_of: Callable[[IntArray], float]) -> None:
 
 
 def charged_epsilon(aggregator: Aggregator, counts: IntArray) -> float:
-    """Returns the Renyi epsilon, at delta 1e-5, that an aggregator charges for a release of votes."""
+    """Returns the epsilon that an aggregator charges for a release of votes, by Renyi divergences at delta 1e-5."""
     release = aggregator.aggregate(counts, num_teachers=40, rng=np.random.default_rng(0))
     return pa.RdpAccountant().compose(release.event).get_epsilon(target_delta=1e-5)
 
 
 def test_8_an_expected_cost_is_no_price() -> None:
-    """The price of ConfidentVotes is the same for clear and for tied votes.
+    """The price of ConfidentVotes is the same for clear, nearly clear and tied votes.
 
-    The faulty price is the cost of an answer times the probability of answering.
+    The faulty price is the cost of an answer times the probability that it is given.
     """
     aggregator = ConfidentVotes(screening_std=2.0, threshold_share=0.85, noise_std=6.0)
     check_price_is_blind(price_of=partial(charged_epsilon, aggregator))
@@ -400,9 +399,10 @@ def test_8_an_expected_cost_is_no_price() -> None:
 
 
 def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
-    """The price of GNMax is the same for clear and for tied votes, and no accountant takes a data-dependent cost.
+    """The price of GNMax is the same for clear, nearly clear and tied votes.
 
-    The fault charges GNMax by Theorem 6 of Papernot et al. 2018, whose figure tells about the votes.
+    No accountant takes a data-dependent cost. The faulty variant charges Theorem 6 of Papernot et al. 2018, whose value
+    depends on the votes.
     """
 
     def theorem_6_epsilon(counts: IntArray) -> float:
@@ -425,7 +425,7 @@ def test_10_a_data_dependent_epsilon_is_no_guarantee() -> None:
 def test_9_screening_and_answer_are_charged_together() -> None:
     """The price of ConfidentVotes covers an observer who sees only whether there was an answer.
 
-    The answers have so much noise that they tell nothing. The fault charges the answer alone.
+    The noise of the answers is so large here that they tell nothing. The faulty variant charges the answer alone.
     """
     aggregator = ConfidentVotes(screening_std=1.0, threshold_share=0.75, noise_std=50.0)
     small_instance = SmallInstance(REPLACE, num_labels=2, num_teachers=4)
@@ -465,9 +465,9 @@ def check_classes_alike(sensitivity_of: Callable[[IntArray], float]) -> None:
 
 
 def test_11_smooth_sensitivity_does_not_depend_on_which_class_wins() -> None:
-    """The smooth sensitivity stays when the classes are permuted.
+    """The smooth sensitivity of GNMax is the same whichever class wins.
 
-    The fault looks sorted values up by unsorted indices. Its sensitivity is right if class 0 wins, and else 0.
+    The fault is to look sorted values up by unsorted indices, which gives 0 unless class 0 wins.
     """
 
     def sensitivity_of(counts: IntArray) -> float:
@@ -498,8 +498,7 @@ def check_one_teacher_a_person(teacher_of: IntArray, group_ids: IntArray) -> Non
 def test_12_a_person_has_one_teacher() -> None:
     """`Partition.draw` deals all records of a person to one teacher.
 
-    The fault deals records without looking at whose they are; the package's `verify` refuses that
-    partition.
+    The faulty variant deals records without regard to whose they are. `verify` refuses such a partition.
     """
     people = np.repeat(np.arange(30), 3)
     teacher_of_record = np.arange(90) % 7
@@ -533,9 +532,9 @@ def check_bad_divergences_are_refused(read_rdp: Callable[[FloatArray], object]) 
 
 
 def test_13_a_price_that_is_no_number_is_refused() -> None:
-    """NaN and negative divergences are refused by data-dependent costs and zCDP events.
+    """Data-dependent costs and zCDP events refuse NaN and negative divergences.
 
-    The fault turns them into 0.
+    The faulty variant turns them into 0.
     """
 
     def make_data_dependent_cost(rdp: FloatArray) -> object:
@@ -558,9 +557,9 @@ def test_13_a_price_that_is_no_number_is_refused() -> None:
 def queries_until_spent(
     epsilon_of: Callable[[int], float], max_epsilon: float, max_queries: int
 ) -> int:
-    """Returns the number of queries that faulty code asks: all that do not cost more than a budget.
+    """Returns how many queries faulty code asks: it stops once the next one would cost more than a budget.
 
-    NaN is not more than any budget.
+    NaN is never more than a budget.
 
     Args:
         epsilon_of: returns the epsilon of a number of queries.
@@ -582,8 +581,8 @@ def check_budget(num_queries: int) -> None:
 def test_13_no_loop_runs_on_a_price_that_is_not_a_number() -> None:
     """`largest_num_queries` affords fewer than 10,000 queries at epsilon 8.
 
-    The faulty loop gets NaN as the price of every number of queries. NaN never exceeds the budget, so the loop stops
-    only at its limit of 10,000 queries, and the check finds that.
+    In the faulty loop the price of any number of queries is NaN, which never exceeds the budget. So that loop only
+    stops at its limit of 10,000 queries.
     """
     num_affordable = largest_num_queries(
         GaussianVotes(noise_std=100.0),
@@ -606,7 +605,7 @@ def test_13_no_loop_runs_on_a_price_that_is_not_a_number() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_13_no_price_is_nan_or_negative(case: Case) -> None:
-    """Renyi divergences and epsilon are at least 0 at noise from a millionth to a million times an aggregator's own."""
+    """Renyi divergences and epsilon are at least 0 for a millionth to a million times an aggregator's own noise."""
     for noise_factor in (1e-6, 1e-3, 1.0, 1e3, 1e6):
         event = case.aggregator.scaled(noise_factor).event_for(
             num_queries=600, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
@@ -649,9 +648,9 @@ def check_two_adjacencies(
 def test_14_replace_one_costs_more_where_votes_are_traded(
     aggregator: Any, min_price_ratio: float
 ) -> None:
-    """The price under replace-one is at least twice or 3.9 times that under add-remove.
+    """The price under replace-one is at least twice that under add-remove, and for stable top-k 3.9 times.
 
-    A replaced teacher moves two counts, or a gap by 2. The fault charges add-remove's price for both.
+    For a replaced teacher moves two counts, or a gap by 2. The faulty variant charges the same for both.
     """
 
     def price_under(adjacency: pa.Adjacency) -> pa.Event:
@@ -668,7 +667,7 @@ def test_14_replace_one_costs_more_where_votes_are_traded(
 
 
 def test_14_plain_votes_cost_the_same_under_both_adjacencies() -> None:
-    """Gaussian votes have one Renyi price for both adjacencies, as the count of each label moves by 1."""
+    """Gaussian votes have the same Renyi price under both adjacencies, as the count of each label moves by 1."""
     assert renyi_at_8(VOTES) == renyi_at_8(replace(VOTES, adjacency=pa.Adjacency.ADD_REMOVE))
 
 
@@ -712,7 +711,7 @@ def check_permute_and_flip(event: pa.Event) -> None:
 def test_15_permute_and_flip_has_no_bounded_range() -> None:
     """The pure-DP price of permute-and-flip covers all neighbors of small histograms.
 
-    The fault charges it as an exponential mechanism of bounded range epsilon.
+    The faulty variant charges it like an exponential mechanism, with a bounded range of epsilon.
     """
     check_permute_and_flip(PermuteAndFlipTopK(k=1, epsilon=0.5).event)
     with fault_found():
