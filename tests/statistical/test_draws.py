@@ -1,4 +1,4 @@
-"""Draws with a fixed seed against the exact distributions, which share no code with them; a wrong scale is noticed."""
+"""Draws with a fixed seed follow exact distributions that share no code with them; other scales are rejected."""
 
 import dataclasses
 import math
@@ -68,9 +68,9 @@ def drawn_sets(aggregator: Any, draws: int = DRAWS) -> Counter[Any]:
 def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(
     noise: str, padded: bool
 ) -> None:
-    """The drawn index of the selected gap follows the exact distribution by a chi-square test.
+    """The sizes k that a gap selection draws follow its exact distribution by a chi-square test.
 
-    Distributions at a noise scale 10% smaller or larger are rejected.
+    Distributions with a noise scale 10% smaller or larger are rejected.
     """
     selection = GapSelection(
         noise_scale=3.0, noise=noise, num_labels=5, num_teachers=NUM_TEACHERS, padded=padded
@@ -93,9 +93,9 @@ def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(
 def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_scale(
     name: str,
 ) -> None:
-    """Released sets of stable top-k, one variant for each `name`, follow the exact distribution by a chi-square test.
+    """The sets that a variant of stable top-k releases follow its exact distribution by a chi-square test.
 
-    Distributions at another scale of selection or test are rejected.
+    Distributions for another noise scale or another failure probability are rejected.
     """
     aggregator = AGGREGATORS[name]
     drawn = drawn_sets(aggregator)
@@ -124,10 +124,10 @@ def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_sca
 def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_another_scale(
     k: int,
 ) -> None:
-    """Released sets of k labels follow the exact distribution by a chi-square test.
+    """Released sets of k labels follow their exact distribution by a chi-square test; four other settings are rejected.
 
-    Distributions of four other settings are rejected. The stable set most often has 3 labels, from which labels are
-    removed for smaller k; for k = 1, also an empty set is filled up.
+    Most stable sets have 3 labels here. If k is smaller, labels are removed from them; if k = 1, an empty set is filled
+    up, too.
     """
     aggregator = StableFixedTopK(
         k=k, selection_scale=3.0, test_std=1.5, failure_prob=0.05, peel_scale=8.0
@@ -152,10 +152,9 @@ def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_anot
 
 @pytest.mark.parametrize("make", [StabilityTest.gaussian, StabilityTest.laplace])
 def test_passes_follow_the_test_s_probabilities_and_not_those_of_another_std(make: Any) -> None:
-    """The frequency of passing at each gap is within 4.5 standard deviations of the pass probability.
+    """A stability test passes as often as its pass probability at each gap, within 4.5 standard deviations.
 
-    The probabilities of a test with 10% more noise are over 10 standard deviations away for some
-    gap.
+    For some gap this frequency is over 10 standard deviations from the probability with 10% more noise.
     """
     test = make(test_std=2.0, failure_prob=0.02, num_teachers=12)
     wrong = make(test_std=2.2, failure_prob=0.02, num_teachers=12)
@@ -168,7 +167,7 @@ def test_passes_follow_the_test_s_probabilities_and_not_those_of_another_std(mak
 
 
 def test_passes_of_a_table_follow_its_levels() -> None:
-    """The frequency of passing at each gap is within 4.5 standard deviations of the table's level for this gap."""
+    """A stability test by a table passes as often as the table says for each gap, within 4.5 standard deviations."""
     table = optimal_stability_table(order=3.0, rdp_budget=1.0, failure_prob=0.02, num_levels=10)
     test = StabilityTest.from_table(table, num_teachers=12)
     passes = test(np.tile(np.arange(13), (DRAWS, 1)), rng=np.random.default_rng(3)).mean(axis=0)
@@ -177,9 +176,9 @@ def test_passes_of_a_table_follow_its_levels() -> None:
 
 
 def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
-    """Three labels lie at different distances from the threshold.
+    """The released bits of three labels follow the product of their probabilities by a chi-square test.
 
-    All 8 outcomes follow the product of their bits' probabilities. A noise 10% smaller is rejected.
+    Their counts differ. 10% less noise is rejected.
     """
     votes = np.tile([8, 10, 5], (DRAWS, 1))
     release = GaussianVotes(noise_std=3.0).aggregate(
@@ -205,7 +204,7 @@ def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
 
 
 def test_outcomes_of_neighboring_queries_are_independent() -> None:
-    """Pairs of answers of consecutive queries follow the product of their distributions by a chi-square test."""
+    """Whether two consecutive queries are answered follows the product of both probabilities by a chi-square test."""
     aggregator = AGGREGATORS["gumbel"]
     release = aggregator.aggregate(
         np.tile(VOTES, (DRAWS, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(5)

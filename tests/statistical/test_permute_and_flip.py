@@ -1,4 +1,4 @@
-"""Permute-and-flip peeling by coins, with ties, against noise on every count, and the lucky coin of many."""
+"""Permute-and-flip, which draws by coins for each count in random order, follows exact distributions."""
 
 import dataclasses
 from collections import Counter
@@ -29,7 +29,7 @@ LONG = np.random.default_rng(0).permutation(np.repeat(VALUES, SIZES))
 def test_coins_follow_the_exact_distribution() -> None:
     """Draws of permute-and-flip among tied counts follow its exact distribution by a chi-square test.
 
-    The distributions of peeling and of another epsilon are rejected.
+    Those of peeling and of another epsilon are rejected.
     """
     mechanism = PermuteAndFlipTopK(k=3, epsilon=4.0)
     rng = np.random.default_rng(3)
@@ -46,8 +46,9 @@ def test_coins_follow_the_exact_distribution() -> None:
 
 
 def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int], float]:
-    """Returns the distribution over the counts of the first two picks, each the class of the largest noisy
-    count of a long row.
+    """Returns the distribution of the first two picked values among the counts `LONG`.
+
+    Each pick is the largest noisy count that is left.
     """
     distribution = {}
     for first, p in enumerate(
@@ -71,10 +72,9 @@ def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int],
 def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_class_are_equal() -> (
     None
 ):
-    """10,000 counts have four values.
+    """Of 10,000 counts with four values, the first two picked values follow their exact distribution.
 
-    The values of the first two picks follow their exact distribution, and equal counts are picked equally often.
-    Distributions at another noise scale or with Gumbel noise are rejected.
+    Equal counts are picked equally often. Distributions with another noise scale or with Gumbel noise are rejected.
     """
     # noise of scale 5
     mechanism = PermuteAndFlipTopK(k=5, epsilon=2.0)
@@ -113,10 +113,7 @@ def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_cla
 
 @pytest.mark.parametrize("epsilon", [1e-300, 1e300])
 def test_permute_and_flip_accepts_tiny_and_huge_noise(epsilon: float) -> None:
-    """At epsilon 1e300 the nine largest of 10,000 counts are picked in order.
-
-    At 1e-300 nine different ones are picked at random.
-    """
+    """At epsilon 1e300 the nine largest of 10,000 counts are picked in order, and at 1e-300 nine random ones."""
     row = np.arange(10_000)
     picks = PermuteAndFlipTopK(k=9, epsilon=epsilon)(row, rng=np.random.default_rng(2)).indices
     if epsilon > 1:
@@ -133,10 +130,9 @@ def test_permute_and_flip_accepts_tiny_and_huge_noise(epsilon: float) -> None:
 def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
     numbers: np.ndarray, scale: float
 ) -> None:
-    """One count is picked at a threshold among counts that were not picked before.
+    """Among counts that were not picked before, the value of the next pick follows its exact distribution.
 
-    Its value follows the exact distribution, and equal counts are picked equally often. The distribution at 1.4 times
-    the noise is rejected.
+    Equal counts are picked equally often. The distribution with 1.4 times the noise is rejected.
     """
     rng = np.random.default_rng(5)
     alive = np.ones(len(numbers), dtype=np.bool_)
@@ -168,9 +164,9 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
 
 @pytest.mark.parametrize("num_halvings", [1, 5, 8])
 def test_thinning_leaves_each_place_with_its_share(num_halvings: int) -> None:
-    """Thinning keeps each of 3001 places with probability 2^-num_halvings, in rising order and evenly over the row.
+    """Thinning keeps each of 3001 places with probability 2^-num_halvings.
 
-    A probability 1.3 times as large is rejected.
+    Kept places are in rising order and even over the row. A probability 1.3 times as large is rejected.
     """
     rng = np.random.default_rng(num_halvings)
     count = 3_001
@@ -190,7 +186,7 @@ def test_thinning_leaves_each_place_with_its_share(num_halvings: int) -> None:
 
 
 def test_no_place_is_thinned_at_level_0() -> None:
-    """With no halvings, all 700 places are kept."""
+    """Without halvings, all 700 places are kept."""
     assert draw_thinned_places(
         num_places=700, num_halvings=0, rng=np.random.default_rng(0)
     ).tolist() == list(range(700))

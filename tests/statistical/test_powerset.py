@@ -1,4 +1,4 @@
-"""Draws of PowersetGNMax against the distribution in which every set of labels has noise of its own."""
+"""PowersetGNMax releases sets as if every set of labels had noise of its own."""
 
 import math
 from itertools import product
@@ -22,9 +22,9 @@ VOTES = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 
 @pytest.mark.slow
 @pytest.mark.parametrize("max_size", [None, 2])
 def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: int | None) -> None:
-    """Draws of powerset GNMax pass a chi-square test against the distribution with noise on every set of labels.
+    """Sets that powerset GNMax releases follow the distribution with noise on every set, by a chi-square test.
 
-    Three sets have votes, and the other sets have none. Noise that is 10% smaller or larger is rejected.
+    Three sets have votes, the others none. 10% more or less noise is rejected.
     """
     votes = np.repeat(VOTES[:, None], DRAWS, axis=1)
     aggregator = PowersetGNMax(noise_std=1.0, max_size=max_size)
@@ -48,8 +48,8 @@ def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: i
 def test_the_largest_of_many_normals_by_its_quantile(number: int) -> None:
     """The largest of n normals is drawn with its exact distribution, for n up to 2^3000.
 
-    P(max <= x) = Phi(x)^n is uniform by a Kolmogorov-Smirnov test. For n beyond floats, n (1 - Phi(x)) is distributed
-    like -log of a uniform number. A factor of 1.2 is rejected.
+    By a Kolmogorov-Smirnov test, -n log Phi(x) is exponential, or n (1 - Phi(x)) if n is too large for floats. A factor
+    of 1.2 is rejected.
     """
     logs = np.full((1, 5000), math.log(number))
     drawn = draw_largest(
@@ -65,7 +65,7 @@ def test_the_largest_of_many_normals_by_its_quantile(number: int) -> None:
 
 
 def test_only_sets_with_votes_are_released_if_every_set_has_votes() -> None:
-    """Both sets of one label have a vote, and the noise is large: in 20 draws each of the two sets is released."""
+    """If each of the two sets of one label has a vote and the noise is large, both are released in 20 draws."""
     votes = np.array([[[True]], [[False]]])
     aggregator = PowersetGNMax(noise_std=50.0)
     draws = [

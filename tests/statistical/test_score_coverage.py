@@ -1,4 +1,4 @@
-"""Intervals of released scores hold the truth in 95% of all releases: of these test records, and of all records."""
+"""95% intervals of released scores hold the true score, both of the test records and of the whole population."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -31,9 +31,9 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class SureStudent:
-    """A student that is surer of its labels than it should be.
+    """A student that is more certain of its labels than it should be.
 
-    The log odds of a label rise `STEEPNESS` times as steeply with its input as those that the label is drawn with.
+    The log odds of a label rise `STEEPNESS` times as steeply with its input as the true ones.
     """
 
     def predict_proba(self, inputs: Array) -> Array:
@@ -41,7 +41,7 @@ class SureStudent:
         return np.asarray(expit(STEEPNESS * SLOPES * inputs + INTERCEPTS))
 
     def predict(self, inputs: Array) -> Array:
-        """Returns the labels with a probability of 0.4 and more."""
+        """Returns the labels with a probability of at least 0.4."""
         return np.asarray(self.predict_proba(inputs) >= 0.4)
 
 
@@ -49,7 +49,7 @@ STUDENT = cast(StudentModel, SureStudent())
 
 
 def drawn_split(num_records: int, rng: np.random.Generator) -> Split:
-    """Returns records whose labels are somewhat dependent, each a group of its own."""
+    """Returns random records with somewhat dependent labels; each record is a group."""
     inputs = rng.standard_normal((num_records, NUM_LABELS)) + 0.4 * rng.standard_normal(
         (num_records, 1)
     )
@@ -64,7 +64,7 @@ def drawn_split(num_records: int, rng: np.random.Generator) -> Split:
 
 
 def true_scores(test_split: Split) -> dict[str, float | None]:
-    """Returns the student's scores on records, by definitions that share no code with the estimates."""
+    """Returns the student's scores on records, by definitions that share no code with the released estimates."""
     probabilities = STUDENT.predict_proba(test_split.inputs)
     predicted = STUDENT.predict(test_split.inputs)
     scores = vars(
@@ -89,10 +89,10 @@ def values_of(split: Split) -> IntArray:
 
 
 def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]]:
-    """Returns how often each interval holds the score of its test records, and that of all records.
+    """Returns how often each interval holds the score of its test records, and that of the whole population.
 
     Args:
-        is_noise_hidden: whether the estimates are told of a tenth of the noise.
+        is_noise_hidden: whether the estimates assume only a tenth of the noise.
     """
     rng = np.random.default_rng(4)
     of_all = true_scores(drawn_split(100_000, rng))
@@ -140,7 +140,7 @@ def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]
 
 
 def subgroups_of(test_split: Split, public: Split) -> Subgroups:
-    """Returns the division of test and public records by the first input."""
+    """Returns the division of test and public records into subgroups by the first input."""
     return Subgroups(
         column_name="first input",
         value_names=SUBGROUPS,
@@ -151,14 +151,17 @@ def subgroups_of(test_split: Split, public: Split) -> Subgroups:
 
 @pytest.mark.slow
 def test_intervals_hold_the_truth_in_95_percent() -> None:
-    """Over 1,000 releases each interval holds the score of these and of all records; 2 points are for chance."""
+    """Each 95% interval holds the score of its test records, and that of the population, in 93% of 1,000 releases.
+
+    Two points are left for chance.
+    """
     for name, shares in coverages().items():
         assert min(shares) >= 0.93, name
 
 
 @pytest.mark.slow
 def test_intervals_that_ignore_the_noise_are_too_short() -> None:
-    """Estimates that know of a tenth of the noise hold micro-F1 and accuracy too rarely: the control."""
+    """Negative control: intervals that assume a tenth of the noise hold micro-F1 and accuracy in less than 90%."""
     shares = coverages(is_noise_hidden=True)
     assert max(shares["micro_f1"]) < 0.9
     assert max(shares["accuracy"]) < 0.9

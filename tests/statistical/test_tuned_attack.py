@@ -1,4 +1,4 @@
-"""An attack by draws on a tuned release: it refutes half of the price, and not the price."""
+"""An attack that draws tuned releases refutes half of their price, and not the price."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,10 +19,10 @@ RUN_COUNT = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
 def best_release(
     member: float, rng: np.random.Generator, draw_num_runs: Callable[[np.random.Generator], int]
 ) -> float:
-    """Returns the release of the best of several runs, each with a noisy sum and a noisy score of the member.
+    """Returns the release of the best of several runs, each of which releases a noisy sum and has a noisy score.
 
     Args:
-        member: 1 for a member, 0 for none.
+        member: 1 if the attacked person is in the data, 0 otherwise.
         rng: the source of all noise.
         draw_num_runs: draws the number of runs.
     """
@@ -34,7 +34,7 @@ def best_release(
 
 
 def refuted_epsilon(draw_num_runs: Callable[[np.random.Generator], int]) -> float:
-    """Returns the epsilon that an attack by draws refutes."""
+    """Returns the largest epsilon that an attack by draws refutes."""
     rng = np.random.default_rng(11)
     attack = attack_draws(
         partial(best_release, draw_num_runs=draw_num_runs),
@@ -60,6 +60,6 @@ def price() -> float:
 
 @pytest.mark.slow
 def test_an_attack_refutes_half_of_the_price_and_not_the_price(price: float) -> None:
-    """A charge of half of the price is refuted by draws of the tuned release, the whole price is not."""
+    """Draws of the tuned release refute half of its epsilon, and not the whole."""
     refuted = refuted_epsilon(draw_num_runs=RUN_COUNT.draw)
     assert price / 2 < refuted <= price

@@ -1,4 +1,4 @@
-"""Rounded and discrete Gaussian noise against their distributions."""
+"""Rounded and discrete Gaussian noise follow their exact distributions."""
 
 from collections import Counter
 from typing import Any
@@ -14,7 +14,7 @@ from tests.statistical.chi_square import chi_square_p_value
 
 
 def rounded_gaussian(std: float) -> dict[int, float]:
-    """Returns the probability of each whole number under a Gaussian that is rounded."""
+    """Returns the probability of each whole number under a rounded Gaussian."""
     values = np.arange(-round(12 * std) - 2, round(12 * std) + 3)
     return dict(
         zip(
@@ -42,7 +42,7 @@ def test_whole_numbers_have_their_mass_and_not_that_of_wider_noise(
 ) -> None:
     """60,000 draws of whole-number noise follow their exact distribution by a chi-square test.
 
-    The distribution of noise wider by the factor `wrong` is rejected.
+    The distribution of noise that is wider by the factor `wrong` is rejected.
     """
     drawn = Counter(kind(width).sample(shape=(60_000,), rng=np.random.default_rng(5)).tolist())
     assert chi_square_p_value(count_by_outcome=drawn, prob_by_outcome=law(width)) > 1e-3
@@ -67,7 +67,7 @@ def test_wide_noise_is_normal() -> None:
 
 
 def test_entries_are_independent() -> None:
-    """Entries of rounded Gaussian noise in one row and in two rows are uncorrelated within 5 standard deviations."""
+    """Entries of rounded Gaussian noise in one row and in two are uncorrelated within 5 standard deviations."""
     drawn = (
         RoundedGaussian(std=100.0).sample(shape=(2, 50_000), rng=np.random.default_rng(2)) / 100.0
     )
