@@ -68,9 +68,9 @@ class Accountant(ABC):
     def trade_off(self, alpha: float) -> float:
         """Returns the least probability of a miss of all attacks that give a false alarm with probability `alpha`.
 
-        An attack decides between two neighboring data sets by the releases, such as whether one member takes part. The
-        attack finds a member with a probability of at most 1 - `trade_off(alpha)`. The returned bound is rounded down.
-        For Gaussian releases alone it is the exact curve of Dong, Roth & Su (2022).
+        An attack reads the releases and decides between two neighboring data sets, for instance whether one member
+        takes part. The attack finds a member with a probability of at most 1 - `trade_off(alpha)`. The returned bound
+        is rounded down. For Gaussian releases alone it is the exact curve of Dong, Roth & Su (2022).
 
         Args:
             alpha: the probability of a false alarm, in (0, 1).

@@ -78,9 +78,9 @@ def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float)
 
 
 def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> int:
-    """Returns the smallest number of accesses that a session is known to exceed with at most this probability.
+    """Returns a number of accesses that a session exceeds with a probability of at most `overrun_prob`.
 
-    It is the smallest number for which `overrun_probability` is at most `overrun_prob`.
+    It is the smallest number for which the bound `overrun_probability` is at most `overrun_prob`.
 
     Args:
         target_hits: the number of hits that ends the session, >= 1.
@@ -304,7 +304,7 @@ def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Spli
     """
 
     def accesses_with_overrun(share: float) -> int:
-        """Returns the smallest number of accesses that is exceeded with at most this share of delta as probability."""
+        """Returns `min_accesses` for an overrun probability of this share of delta."""
         return min_accesses(
             target_hits=target_hits,
             hit_prob=target.hit_prob,

@@ -455,7 +455,7 @@ class _CornerPrograms:
     def _compute_values_at_growth(self, growth: float, has_chord: bool) -> FloatArray:
         """Returns the contribution of each type to the divergence at one growth, `[K]`.
 
-        It is that of a unit of the type's probability before the move.
+        The contribution is divided by the type's probability before the move.
 
         Args:
             growth: the growth of a corner, in the unit of `_Corner`.

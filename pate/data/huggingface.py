@@ -201,7 +201,7 @@ class HuggingFace(TextReader):
 
     @property
     def _uncertain(self) -> UncertainLabels:
-        """The cells that call a label uncertain, and what they are read as."""
+        """The words that call a label uncertain, and how cells with such words are read."""
         return UncertainLabels(reading=self.uncertain, words=self.uncertain_words)
 
     @cached_property

@@ -277,9 +277,9 @@ def _table_test(table: StabilityTable, *, num_teachers: int, adjacency: Adjacenc
 
 
 def _certain_excess(pass_probability: Callable[[FloatArray], FloatArray], test_std: float) -> float:
-    """Returns the smallest multiple of `test_std` that is an excess of (almost) certain passing.
+    """Returns the smallest of the excesses 0, test_std, 2 test_std, … at which the test passes almost certainly.
 
-    Almost certain is a probability of at least `LARGEST_PROB`, the largest that a test has.
+    Almost certainly means with a probability of at least `LARGEST_PROB`, the largest that a test has.
 
     Args:
         pass_probability: the probability of passing, as a function of the excess, max(gap - sens, 0).

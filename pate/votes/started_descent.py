@@ -191,10 +191,10 @@ class StartedDescent:
         return np.asarray(posterior_mean.clip(0, 1))
 
     def _gradient_from_prevalence(self, probabilities: Float32Array) -> FloatArray:
-        """Returns the gradient by which public inputs lead from the prevalence to a model's probabilities.
+        """Returns the distance of a model from the prevalence, as a gradient, `[num_features - 1, num_labels]`.
 
-        It is the mean over public rows of features x (probability - prevalence), `[num_features - 1, num_labels]`,
-        times the share of a gradient that the clip leaves.
+        It is the mean over public rows of features x (probability - prevalence), times the share of a gradient that the
+        clip leaves.
 
         Args:
             probabilities: `[num_public, num_labels]`, of the model.
@@ -209,10 +209,7 @@ class StartedDescent:
 
     @cached_property
     def _gradient_to_start(self) -> FloatArray:
-        """The gradient by which public inputs lead from the prevalence to the probabilities of the start.
-
-        Its shape is `[num_features - 1, num_labels]`.
-        """
+        """The distance of the start from the prevalence, as a gradient, `[num_features - 1, num_labels]`."""
         return self._gradient_from_prevalence(self._descent.probabilities(self.initial_weights()))
 
     @cached_property

@@ -77,7 +77,7 @@ class Labels:
         hint: the end of an error message on a cell that is no label. `read` replaces it if cells are lists.
         column_name: the column that lists all labels; None if each label has a column.
         separator: the mark between two labels in that column.
-        uncertain_labels: what cells are read as that call a label uncertain.
+        uncertain_labels: the words that call a label uncertain, and how cells with such words are read.
         num_unknown: the number of private, public and test cells that list a label which `names` lacks. Such labels are
             left out. `Rows` adds up the counts of `read`.
     """

@@ -179,10 +179,8 @@ class Table(TextReader):
     def completed(self) -> Self:
         """Returns the reader with settings from the schema's file in place of settings that are not set.
 
-        All reading goes by it: `load` and `private_records` call the reader that it returns.
-
-        Only the schema's file is opened. If the file names a group, the group is adopted; set `group` to protect
-        another unit.
+        `load` and `private_records` read the data by the reader that this method returns. Only the schema's file is
+        opened here. If the file names a group, the group is adopted; set `group` to protect another unit.
         """
         settings = self.schema_settings
         separator = self.label_separator
@@ -209,7 +207,7 @@ class Table(TextReader):
 
     @property
     def uncertain_labels(self) -> UncertainLabels:
-        """The words in columns of labels that mean uncertain, and what the settings read them as."""
+        """The words in columns of labels that mean uncertain, and how the settings read them."""
         return UncertainLabels(reading=self.uncertain, words=self.uncertain_words)
 
     @cached_property

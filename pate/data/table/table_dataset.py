@@ -136,8 +136,8 @@ def _remarks_on_content(
 ) -> list[str]:
     """Returns remarks for the owner of the data: on private texts, shared records and similar names.
 
-    The first are on words that public texts lack, the second on records of several owners, and the third on names of
-    records or owners.
+    They are about words that public texts lack, about records of several owners, and about similar names of records or
+    of owners.
     """
     private_texts = rows_of_splits["private"].texts
     remarks: list[str] = []

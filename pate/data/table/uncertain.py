@@ -37,7 +37,7 @@ def label_word(word: str) -> str:
 
 @dataclass(frozen=True)
 class UncertainLabels:
-    """The words that call a label uncertain, and what they are read as.
+    """The words that call a label uncertain, and the reading of cells with such words.
 
     Attributes:
         reading: `missing`, `positive` or `negative`; None if such cells are errors.
@@ -85,7 +85,7 @@ class UncertainLabels:
 
     @cached_property
     def codes_of_numbers(self) -> Mapping[float, int]:
-        """What each number that means uncertain is read as: `YES`, `NO` or `UNKNOWN`; empty if `reading` is None."""
+        """The code `YES`, `NO` or `UNKNOWN` of each number that means uncertain; empty if `reading` is None."""
         codes = {}
         for word, code in self.codes.items():
             with suppress(ValueError):
@@ -94,7 +94,7 @@ class UncertainLabels:
 
     @cached_property
     def codes(self) -> Mapping[str, int]:
-        """What each word that means uncertain is read as: `YES`, `NO` or `UNKNOWN`; empty if `reading` is None.
+        """The code `YES`, `NO` or `UNKNOWN` of each word that means uncertain; empty if `reading` is None.
 
         The words are in the form of `label_word`.
         """

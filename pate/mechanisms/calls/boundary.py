@@ -80,7 +80,7 @@ class BoundaryWrapper:
 
     @property
     def event(self) -> Event:
-        """The price of one call, for every answer."""
+        """The price of one call, the same for every answer."""
         pure = PureDpEvent(self.target.epsilon)
         if self.failure_prob == 0:
             return pure

@@ -43,7 +43,7 @@ class ThresholdCall(NoisyWhole):
 
     @property
     def event(self) -> Event:
-        """The price of one call, for every answer."""
+        """The price of one call, the same for every answer."""
         return PureDpEvent(self.call_epsilon)
 
     @property

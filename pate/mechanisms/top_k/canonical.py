@@ -136,7 +136,7 @@ class CanonicalTopK(BoundedRangeTopK):
     def _draw_sets(
         self, counts: IntArray, *, class_draw: ClassDraw, rng: np.random.Generator
     ) -> IntArray:
-        """Draws a set of k indices for each histogram `[q, d]`: its class, then a member of that.
+        """Draws a set of k indices for each histogram `[q, d]`: first a class of sets, and then a set of this class.
 
         Returns:
             The indices `[q, k]`, in rising order.

@@ -134,7 +134,10 @@ class JointMechanism(TopKMechanism):
     def _draw_sequences(
         self, counts: IntArray, *, class_draw: ClassDraw, rng: np.random.Generator
     ) -> IntArray:
-        """Draws a sequence of k indices for each histogram `[q, d]`: its class, then a member of that; `[q, k]`."""
+        """Draws a sequence of k indices for each histogram `[q, d]`: a class, and then a member of this class.
+
+        The result is `[q, k]`.
+        """
         ranked_indices, falling_counts = falling_order(counts)
         classes, class_indices = class_draw(falling_counts, rng)
         return np.take_along_axis(ranked_indices, classes.draw_members(class_indices, rng), axis=1)

@@ -16,7 +16,9 @@ def utilities_of(counts: IntArray, noise_scale: float) -> FloatArray:
 def peel_distribution(
     utilities: FloatArray, k: int, argmax_distribution: Callable[[FloatArray], FloatArray]
 ) -> Distribution:
-    """Returns the probability of each sequence of k picks; each pick is the index of a noisy maximum, then removed.
+    """Returns the probability of each sequence of k picks.
+
+    A pick is the index of the largest noisy value, which is then removed.
 
     Args:
         utilities: the values `[d]`, divided by the scale of the noise.
