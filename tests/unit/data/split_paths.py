@@ -1,4 +1,4 @@
-"""The paths of the three files of a data set, one for each split, and the readers of these files."""
+"""The paths of a data set's three files, one for each split, and the readers of these files."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Changes = dict[str, Any]
 
 
 def reader_of_written_files(folder: Path, private_changes: Changes | None = None) -> Arrays:
-    """Writes three .npz files, the private one with changes, and returns their reader."""
+    """Writes three .npz files, with changes in the private one, and returns their reader."""
     rng = np.random.default_rng(0)
     for split, num_rows in ROWS.items():
         arrays = {
@@ -65,7 +65,10 @@ def test_arrays_are_read_unchanged(tmp_path: Path) -> None:
 
 
 def test_arrays_without_names_and_groups_are_features_in_numbered_rows(tmp_path: Path) -> None:
-    """Labels are named label_0 and so on, ids are row numbers, and one row is the unit of privacy."""
+    """Arrays without names and groups get the labels label_0 and so on, and row numbers as ids.
+
+    One row is then the unit of privacy.
+    """
     dataset = reader_of_written_files(folder=tmp_path).load()
     assert (dataset.kind, dataset.label_names) == ("features", ("label_0", "label_1", "label_2"))
     assert dataset.published_ids.tolist() == [0, 1, 2, 3]
@@ -89,7 +92,7 @@ def test_folders_of_npy_files_give_the_same_inputs_as_archives(tmp_path: Path) -
 
 
 def test_public_records_may_lack_labels(tmp_path: Path) -> None:
-    """Public files without the array `labels`, as folder and as archive, load without public labels."""
+    """Public files without the array `labels`, as folder or as archive, are read as public records without labels."""
     files = reader_of_written_files(folder=tmp_path)
     folder_reader = folder_reader_of(files=files)
     dataset = files.load()
@@ -135,11 +138,9 @@ def test_public_records_may_lack_labels(tmp_path: Path) -> None:
 def test_folder_of_npy_files_is_checked_like_an_archive(
     name: str, array: Any, refusal: Refusal, tmp_path: Path
 ) -> None:
-    """One array of a folder has a wrong type or shape.
+    """A folder of .npy files is refused if one array has a wrong type or shape.
 
-    It is refused.
-
-    Without the check, the groups .5 and .7 would both become person 0.
+    Without the check, the groups 0.5 and 0.7 would both become person 0.
     """
     files = reader_of_written_files(folder=tmp_path)
     folder = folder_of_arrays(
@@ -241,13 +242,13 @@ def test_bytes_of_images_stay_bytes(tmp_path: Path) -> None:
 def test_invalid_arrays_are_refused_in_one_line(
     tmp_path: Path, changes: Changes, refusal: Refusal
 ) -> None:
-    """One array of the private file is missing, or has a wrong shape, type or value. It is refused."""
+    """An .npz file is refused in one line if an array is missing or has a wrong shape, type or value."""
     with refusal:
         reader_of_written_files(folder=tmp_path, private_changes=changes).load()
 
 
 def test_refusal_names_missing_files(tmp_path: Path) -> None:
-    """No file, a file that does not exist, and a folder without arrays are refused under `data.private`."""
+    """Private data are refused under `data.private` if no file is named, or if it does not exist or has no arrays."""
     with refused_parameter("data.private", value=None):
         Arrays().load()
     with refused_parameter("data.private", value="nowhere.npz"):
@@ -257,7 +258,7 @@ def test_refusal_names_missing_files(tmp_path: Path) -> None:
 
 
 def test_labels_outside_of_the_mask_are_not_read(tmp_path: Path) -> None:
-    """The array `known` becomes the mask; labels that are not known may hold any number, and are False."""
+    """The array `known` becomes the mask; a label that is not known may be any number, and is read as False."""
     labels = np.array([[1, 0, -1], [0, 1, 1], [1, -1, 0], [0, 0, 0], [1, 1, 1], [0, 1, 0]])
     known = labels >= 0
     private = (
@@ -282,6 +283,6 @@ def test_labels_outside_of_the_mask_are_not_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_mask_of_another_form_is_refused(tmp_path: Path, known: Any, refusal: Refusal) -> None:
-    """A mask has the shape of the labels, and holds 0 and 1."""
+    """A mask is refused unless it has the shape of the labels and holds only 0 and 1."""
     with refusal:
         reader_of_written_files(folder=tmp_path, private_changes={"known": known}).load()

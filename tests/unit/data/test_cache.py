@@ -63,7 +63,7 @@ class ImageCache:
     folder: Path
 
     def fill(self, rows: np.ndarray, stamps: np.ndarray, decode: Any, stage: Any) -> np.ndarray:
-        """Returns the cached images after those of `rows` were decoded where they are missing or have another stamp."""
+        """Decodes those of the images `rows` that are missing or have another stamp, and returns the cached images."""
         return cached_pixels(
             self.folder,
             shape=SHAPE,
@@ -83,9 +83,7 @@ def cache(tmp_path: Path) -> ImageCache:
 
 @pytest.mark.slow
 def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
-    """Decoding fails at image 1030.
-
-    The next call decodes only the images from 1024 on; a third call decodes none.
+    """If decoding fails at image 1030, the next call decodes only the images from 1024 on, and a third call none.
 
     The result is a read-only memory map, in a folder with mode 0700.
     """
@@ -111,7 +109,7 @@ def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
 
 
 def test_only_needed_or_changed_images_are_decoded(cache: ImageCache) -> None:
-    """Of 1,500 images, those asked for are decoded, and again if their stamp has changed."""
+    """Only the images that are asked for are decoded, and an image is decoded again if its stamp has changed."""
     decoder = Decoder()
     stamps = STAMPS.copy()
     cache.fill(np.array([3, 1400]), stamps, decode=decoder, stage=unwatched)
@@ -123,9 +121,9 @@ def test_only_needed_or_changed_images_are_decoded(cache: ImageCache) -> None:
 
 @pytest.mark.process
 def test_a_killed_fill_continues_to_the_same_bytes(cache: ImageCache, tmp_path: Path) -> None:
-    """A process is killed after 1,024 images.
+    """If a process is killed after it has filled in 1,024 images, the next fill decodes only the remaining ones.
 
-    The next fill decodes the remaining ones, and leaves the bytes of a whole fill.
+    The cache then has the bytes of a fill without a kill.
     """
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(cache.folder)], check=False, timeout=60
@@ -143,9 +141,9 @@ def test_a_killed_fill_continues_to_the_same_bytes(cache: ImageCache, tmp_path: 
 def test_images_written_before_the_disk_was_full_are_kept(
     cache: ImageCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk accepts half an image in the middle of the second chunk, then nothing.
+    """If the disk becomes full in the second chunk of images, the next fill decodes from the second chunk on.
 
-    The error names the size of the cache. The next fill decodes from the second chunk on.
+    The error names the size of the cache.
     """
     write: Callable[[int, bytes, int], int] = os.pwrite
 
@@ -173,7 +171,7 @@ def test_images_written_before_the_disk_was_full_are_kept(
 def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full cache gives its images without opening a file for writing, and changes no file.
 
-    The cache may lie in a read-only file system.
+    So the cache may lie in a read-only file system.
     """
     cache.fill(ROWS, STAMPS, decode=Decoder(), stage=unwatched)
     before = {path.name: path.stat().st_mtime_ns for path in cache.folder.iterdir()}
@@ -189,7 +187,7 @@ def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("name", ["images.u8", "stamps.i64"])
 @pytest.mark.parametrize("num_bytes", [0, 1000])
 def test_truncated_cache_file_is_recomputed(cache: ImageCache, name: str, num_bytes: int) -> None:
-    """A file of the cache is cut to 0 or 1,000 bytes. The next fill gives the same images."""
+    """If a file of the cache was cut to 0 or 1,000 bytes, the next fill gives the same images."""
     before = np.asarray(cache.fill(ROWS, STAMPS, decode=synthetic_images, stage=unwatched)).copy()
     path = cache.folder / name
     path.write_bytes(path.read_bytes()[:num_bytes])
@@ -199,7 +197,7 @@ def test_truncated_cache_file_is_recomputed(cache: ImageCache, name: str, num_by
 
 
 def test_an_unwritable_folder_is_refused(cache: ImageCache) -> None:
-    """The cache's folder would lie within a file. It is refused."""
+    """A cache is refused if its folder would lie below a file."""
     cache.folder.with_name("file").write_text("")
     within_file = ImageCache(cache.folder.with_name("file") / "cache")
     with refused_parameter("data.cache", value=ANY, rule_words="folder that"):
@@ -207,7 +205,7 @@ def test_an_unwritable_folder_is_refused(cache: ImageCache) -> None:
 
 
 def test_a_link_in_place_of_the_file_is_refused(cache: ImageCache) -> None:
-    """A file of the cache is a link to another file. It is refused, and that file stays."""
+    """A cache is refused if one of its files is a link to another file, and that file stays as it is."""
     cache.folder.mkdir()
     (cache.folder / "victim").write_text("mine")
     (cache.folder / "images.u8").symlink_to(cache.folder / "victim")

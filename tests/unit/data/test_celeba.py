@@ -1,4 +1,4 @@
-"""CelebA's copy: its lists, its photographs, its splits."""
+"""The reader of a copy of CelebA: its lists, its photographs and its splits."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_photographs_may_have_another_suffix_than_listed(copy: Path, suffix: str
 def test_links_are_followed_and_non_files_count_as_missing(text_copy: Path, tmp_path: Path) -> None:
     """A link to the folder of photographs is followed.
 
-    Folders, loose links and pipes in place of photographs count as missing photographs.
+    A folder, a broken link or a pipe in place of a photograph counts as a missing photograph.
     """
     plain = CelebA(root=text_copy, image_size=4).load()
     images = text_copy / "img_align_celeba"
@@ -178,7 +178,7 @@ def test_links_are_followed_and_non_files_count_as_missing(text_copy: Path, tmp_
 def test_paths_with_blanks_or_tilde_are_read(
     text_copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A root with blanks below `~`, and such a cache, are used."""
+    """A root whose path has blanks and begins with `~` is read, and so is such a cache."""
     text_copy = text_copy.rename(text_copy.with_name("my own copy"))
     monkeypatch.setenv("HOME", str(text_copy.parent))
     assert len(CelebA(root="~/my own copy", image_size=4, cache="~/a cache").load().private) == 4
@@ -186,7 +186,7 @@ def test_paths_with_blanks_or_tilde_are_read(
 
 
 def test_partition_by_identity_groups_photographs_by_person(text_copy: Path) -> None:
-    """Without `partition_by_identity`, each photograph is a group. With it, the photographs of a person are one group.
+    """With `partition_by_identity`, the photographs of a person are one group; without it, each photograph is a group.
 
     A group has one teacher. The owners contain the persons in both cases.
     """
@@ -210,7 +210,10 @@ def test_partition_by_identity_groups_photographs_by_person(text_copy: Path) -> 
 
 
 def test_limit_keeps_the_first_photographs_of_each_split(text_copy: Path) -> None:
-    """With `limit=1`, each split has its first photograph. A copy of drawn faces is not real."""
+    """With `limit=1`, each split has its first photograph only.
+
+    A copy with the file synth_faces.json is marked as not real.
+    """
     (text_copy / "synth_faces.json").write_text("{}")
     dataset = CelebA(root=text_copy, image_size=4, limit=1).load()
     ids = [split.record_ids.tolist() for split in (dataset.private, dataset.public, dataset.test)]
@@ -220,9 +223,9 @@ def test_limit_keeps_the_first_photographs_of_each_split(text_copy: Path) -> Non
 def test_missing_photographs_are_skipped_and_counted(
     copy: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Two of four private photographs are missing. One warning counts them, and the other two are read.
+    """Missing photographs are left out, and one warning counts them; with `missing=error`, the copy is refused.
 
-    With `missing=error`, the copy is refused.
+    Two of four private photographs are missing here.
     """
     for number in (2, 4):
         next(copy.rglob(f"00000{number}.jpg")).unlink()
@@ -244,9 +247,9 @@ def test_missing_photographs_are_skipped_and_counted(
 def test_damaged_photograph_is_named_and_decoded_after_replacement(
     text_copy: Path,
 ) -> None:
-    """A torn photograph is refused by its name. After it is mended, it is decoded.
+    """A damaged photograph is refused by its name, and is decoded after it was mended.
 
-    After one photograph is removed and another is replaced, the other photographs keep their inputs.
+    If one photograph is removed and another is replaced, the others keep their inputs.
     """
     damaged = text_copy / "img_align_celeba" / "000006.jpg"
     content = damaged.read_bytes()
@@ -268,7 +271,7 @@ def test_damaged_photograph_is_named_and_decoded_after_replacement(
 def test_photographs_are_decoded_once_for_each_size_and_crop(
     text_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three sizes and crops have three caches. A second load decodes no photograph.
+    """Each size and crop has its own cache, from which a second load reads without decoding a photograph.
 
     A cache in another folder gives the same data.
     """
@@ -317,10 +320,9 @@ def test_impossible_parameters_are_refused(
 
 
 def test_published_model_carries_the_preprocessing_of_photographs(copy: Path) -> None:
-    """The preprocessing of a loaded data set turns the file of a photograph into the input of its record.
+    """The preprocessing of a data set turns the file of a photograph into the input of its record.
 
-    A published model carries this preprocessing, as its users have photographs of any size. A data set that is read
-    with `crop` has no preprocessing.
+    A data set that is read with `crop` has no preprocessing.
     """
     dataset = CelebA(root=copy, image_size=8).load()
     assert dataset.preprocessing is not None
@@ -347,7 +349,10 @@ def test_pictures_become_bytes_with_channels_first(tmp_path: Path) -> None:
 
 
 def test_square_in_the_middle_of_a_tall_picture_is_read(tmp_path: Path) -> None:
-    """A picture of 6x2 pixels is white in the two rows in the middle. It is read as white."""
+    """Of a picture that is 6 pixels high and 2 wide, only the two rows in the middle are read.
+
+    These rows are white.
+    """
     tall = np.zeros((6, 2, 3))
     tall[2:4] = 255
     path = write_picture(path=tmp_path / "tall.png", pixels=tall)
@@ -364,7 +369,7 @@ def test_pictures_are_smoothed_when_made_smaller(tmp_path: Path) -> None:
 
 
 def test_crop_takes_the_middle_of_a_picture(tmp_path: Path) -> None:
-    """A black picture has a white square of 2x2 pixels in the middle. A crop of two pixels is white.
+    """A crop of two pixels reads only the middle square of 2x2 pixels, which is white in a black picture.
 
     A crop that is larger than the picture changes nothing.
     """
@@ -427,14 +432,14 @@ def test_csv_dialects_are_read(csv_copy: Path, old: str, new: str) -> None:
 
 
 def test_identities_are_required_only_as_groups(csv_copy: Path) -> None:
-    """Without the list of persons a copy loads, and is refused with `partition_by_identity`."""
+    """A copy without the list of persons is read, but refused with `partition_by_identity`."""
     assert len(CelebA(root=csv_copy, image_size=4).load().public) == 2
     with refused_parameter("data.root", value=ANY, rule_words="data.partition_by_identity=false"):
         CelebA(root=csv_copy, partition_by_identity=True).load()
 
 
 def test_foreign_column_of_a_csv_list_is_refused(csv_copy: Path) -> None:
-    """The list of attributes has a further column of words. The refusal names its first cell."""
+    """A CSV list of attributes with a further column of words is refused; the error has its first cell."""
     path = csv_copy / "list_attr_celeba.csv"
     head, *rows = path.read_text().splitlines()
     path.write_text("\n".join([f"{head},photographer", *(f"{row},Ann" for row in rows)]))
@@ -443,7 +448,7 @@ def test_foreign_column_of_a_csv_list_is_refused(csv_copy: Path) -> None:
 
 
 def test_overlong_field_of_a_csv_list_is_refused(csv_copy: Path) -> None:
-    """The list of attributes has a name of 200,000 letters, more than Python's reader of CSV takes."""
+    """A list of attributes with a name of 200,000 letters is refused, as Python's reader of CSV takes fewer."""
     path = csv_copy / "list_attr_celeba.csv"
     path.write_text("image_id," + "x" * 200_000 + "\n000001.jpg,1\n")
     with pytest.raises(
@@ -562,16 +567,16 @@ BROKEN_LISTS = [
 def test_invalid_list_is_refused_in_one_line(
     text_copy: Path, edit: Edit, broken: BrokenList
 ) -> None:
-    """A text in one list is replaced by an invalid one. The refusal names list, row and value."""
+    """A list with one invalid text is refused in one line, which has the list, the row and the value."""
     edit(broken.list_file, old=broken.old, new=broken.new)
     with pytest.raises(InvalidValue, match=f"^{broken.message}"):
         CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
 
 
 def test_two_names_of_one_photograph_are_refused(text_copy: Path, edit: Edit) -> None:
-    """Two rows name one photograph with two suffixes. They are refused.
+    """Two rows that name one photograph with two suffixes are refused.
 
-    Otherwise a private picture would also be public.
+    Otherwise a private picture could also be public.
     """
     edit(ATTRIBUTES, old="000005.jpg", new="000001.png")
     edit(SPLITS, old="000005.jpg", new="000001.png")
@@ -589,13 +594,13 @@ def test_list_of_attributes_without_rows_is_refused(tmp_path: Path, content: str
 
 
 def test_root_that_does_not_exist_is_refused() -> None:
-    """A root that does not exist is refused. The rule asks for the folder of the user's copy."""
+    """A root that does not exist is refused, and the error asks for the folder of the user's copy."""
     with refused_parameter("data.root", value=ANY, rule_words="folder of your"):
         CelebA(root="/nonexistent").load()
 
 
 def test_split_without_any_photograph_is_refused(text_copy: Path) -> None:
-    """Both photographs of the test split are missing. The copy is refused, and the refusal names the split."""
+    """A copy in which all photographs of a split are missing is refused, and the error names the split."""
     for row in (6, 7):
         (text_copy / "img_align_celeba" / file_name(row=row)).unlink()
     with refused_parameter("data.root", value=ANY, rule_words="photographs of the test"):
@@ -603,7 +608,7 @@ def test_split_without_any_photograph_is_refused(text_copy: Path) -> None:
 
 
 def test_copy_without_the_list_of_splits_is_refused(text_copy: Path) -> None:
-    """The list of splits is missing. The copy is refused, and the refusal names the list."""
+    """A copy without the list of splits is refused, and the error names the list."""
     (text_copy / SPLITS).unlink()
     with refused_parameter("data.root", value=ANY, rule_words="list_eval_partition.txt or"):
         CelebA(root=text_copy).load()
@@ -635,7 +640,7 @@ def test_copy_without_the_list_of_splits_is_refused(text_copy: Path) -> None:
 def test_disagreeing_lists_are_warned_of_or_refused(
     text_copy: Path, edit: Edit, caplog: pytest.LogCaptureFixture, disagreeing: BrokenList
 ) -> None:
-    """Two lists disagree on the photographs. One warning says so, and `missing=error` refuses the copy."""
+    """If two lists disagree on the photographs, one warning says so; with `missing=error` the copy is refused."""
     edit(disagreeing.list_file, old=disagreeing.old, new=disagreeing.new)
     dataset = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
     assert dataset.private.group_ids.tolist() == [5, 5, 6, 7]
@@ -648,7 +653,7 @@ def test_disagreeing_lists_are_warned_of_or_refused(
 def test_identities_of_unlisted_photographs_are_ignored(
     text_copy: Path, edit: Edit, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The list of identities has one photograph more than the other lists. It is ignored without a warning."""
+    """A photograph that only the list of identities has is ignored without a warning."""
     edit(PEOPLE, old="000001", new="999999.jpg 4\n000001")
     dataset = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
     assert dataset.private.group_ids.tolist() == [5, 5, 6, 7]
@@ -659,7 +664,7 @@ def test_identities_of_unlisted_photographs_are_ignored(
 def test_link_to_a_photograph_is_refused_as_a_second_photograph(
     text_copy: Path, link: Callable[[Path, Path], None]
 ) -> None:
-    """The public photograph 5 is a link to the private photograph 1. It is refused."""
+    """A public photograph that is a link to a private photograph is refused."""
     images = text_copy / "img_align_celeba"
     (images / file_name(row=4)).unlink()
     link(images / file_name(row=0), images / file_name(row=4))

@@ -1,4 +1,4 @@
-"""Remarks on records that are in two splits, or twice in one, if chance does not explain it; by every reader."""
+"""Every reader has remarks on records that are in two splits or twice in one, if chance does not explain it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_distinct_records_yield_no_remark() -> None:
 
 @pytest.mark.parametrize("count", [10, 60, 120])
 def test_public_records_that_are_private_ones_are_counted(count: int) -> None:
-    """Some of 120 public records are private ones, in any order. One remark counts them."""
+    """One remark counts the public records that are copies of private ones, in any order."""
     public = np.concatenate([PRIVATE[:count], PUBLIC[count:]])[RNG.permutation(120)]
     (line,) = _remarks(public=public)
     assert line.startswith(
@@ -61,7 +61,7 @@ def test_public_records_that_are_private_ones_are_counted(count: int) -> None:
 
 
 def test_test_records_that_are_private_ones_are_counted() -> None:
-    """All 60 test records are private ones. One remark counts them."""
+    """If all 60 test records are copies of private ones, one remark counts them."""
     (line,) = _remarks(test=PRIVATE[50:110])
     assert line.startswith(
         "data.test: 60 of 60 records have the inputs of private ones: teachers learn from them"
@@ -69,7 +69,7 @@ def test_test_records_that_are_private_ones_are_counted() -> None:
 
 
 def test_equal_private_records_in_two_groups_are_counted() -> None:
-    """30 private records occur twice: a remark counts 60 if they are in two groups, and there is none if in one."""
+    """If 30 private records occur twice, in two groups, a remark counts 60; if they are in one group, there is none."""
     (line,) = _remarks(private=np.concatenate([PRIVATE, PRIVATE[:30]]))
     assert line.startswith(
         "data.private: 60 of 230 records have the inputs of another one, which is protected apart"
@@ -79,15 +79,15 @@ def test_equal_private_records_in_two_groups_are_counted() -> None:
 
 
 def test_repeated_and_public_private_records_yield_two_remarks() -> None:
-    """Private records occur twice, and are public too. There are two remarks."""
+    """Private records that occur twice and are also public yield two remarks."""
     lines = _remarks(private=np.concatenate([PRIVATE, PRIVATE]), public=PRIVATE[:120])
     assert [line[:12] for line in lines] == ["data.public:", "data.private"]
 
 
 def test_agreement_by_chance_yields_no_remark() -> None:
-    """Inputs have two columns with five values each: almost all records agree with others in every split.
+    """Records that agree with others by chance yield no remark, but the same records in two splits yield one.
 
-    There is no remark. The same records in two splits yield one.
+    The inputs have two columns with five values each, so almost all records agree with others in every split.
     """
     rng = np.random.default_rng(1)
     private = rng.integers(5, size=(2000, 2)).astype(np.float32)
@@ -102,7 +102,7 @@ def test_agreement_by_chance_yields_no_remark() -> None:
 
 @pytest.mark.parametrize("count", [20, 1])
 def test_public_copies_of_private_pictures_are_counted(count: int) -> None:
-    """Some of 30 public pictures are private ones. One remark counts them, even a single one."""
+    """One remark counts the public pictures that are copies of private ones, even a single one of 30."""
     levels = RNG.integers(255, size=(60, 3, 4, 4), dtype=np.uint8)
     private = Pixels(levels=levels, rows=np.arange(30))
     public = Pixels(levels=levels, rows=np.arange(30 - count, 60 - count))
@@ -158,7 +158,7 @@ def _image_folder(folder: Path, inputs: dict[str, Float32Array]) -> Any:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("load", [_tables, _arrays, _hugging_face, _image_folder])
 def test_every_reader_reports_copies(tmp_path: Path, load: Any) -> None:
-    """40 public records are private ones. Each reader of data reports 40 of 40."""
+    """Each reader reports that 40 of 40 public records are copies of private ones."""
     pytest.importorskip("pyarrow")
     inputs = {"private": PRIVATE[:60], "public": PRIVATE[10:50], "test": TEST}
     lines = [line for line in load(tmp_path, inputs).notes if "have the inputs" in line]
@@ -168,9 +168,7 @@ def test_every_reader_reports_copies(tmp_path: Path, load: Any) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("load", [_tables, _arrays, _hugging_face])
 def test_copies_with_other_last_digits_are_found(tmp_path: Path, load: Any) -> None:
-    """Public records are private ones with other last digits.
-
-    Readers report at least 39 of 40.
+    """Readers count at least 39 of 40 public copies of private records whose last digits are different.
 
     Another program, or float32 instead of float64, changes the last digits.
     """
@@ -184,9 +182,7 @@ def test_copies_with_other_last_digits_are_found(tmp_path: Path, load: Any) -> N
 
 
 def test_neighboring_whole_numbers_are_not_copies(tmp_path: Path) -> None:
-    """Splits have different whole numbers near 100,000.
-
-    No remark calls them copies.
+    """Different whole numbers near 100,000 in two splits yield no remark on copies.
 
     Whole numbers are compared exactly: 100,001 differs from 100,003 although their first 16 bits agree.
     """

@@ -1,4 +1,4 @@
-"""Splits, data sets, pictures kept as bytes."""
+"""Splits and data sets, their digests and masks, and pictures that are kept as bytes."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ TOY = Dataset(
 
 
 def test_take_keeps_the_columns_of_a_row_together() -> None:
-    """`take` selects rows of a split by indices or a slice, with their ids and groups."""
+    """`take` selects rows of a split by indices or a slice, together with their ids and groups."""
     rows = split_of_zeros(ids=[10, 11, 12], group_ids=[7, 8, 9]).take(np.array([2, 0]))
     assert (rows.record_ids.tolist(), rows.group_ids.tolist()) == ([12, 10], [9, 7])
     assert len(split_of_zeros(ids=[10, 11, 12]).take(slice(1))) == 1
 
 
 def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
-    """Public labels that are all false make `public_labeled` false, as nothing can be measured by them.
+    """`public_labeled` is false if all public labels are false, as nothing can be measured by them.
 
     With one true label it may be true.
     """
@@ -95,7 +95,10 @@ def test_a_public_pool_without_any_label_counts_as_unlabeled() -> None:
 def test_shapes_that_disagree_are_refused(
     change: Callable[[Dataset], Dataset], refusal: Refusal
 ) -> None:
-    """Records or groups in two splits, repeated ids and disagreeing shapes of a data set are refused by field."""
+    """A data set is refused if records or groups are in two splits, if ids repeat, or if shapes disagree.
+
+    The error names the field.
+    """
     with refusal:
         change(TOY)
 
@@ -148,7 +151,7 @@ def random_split(ids: Any, seed: int = 0) -> Split:
 
 
 def test_private_digest_ignores_order_and_other_splits() -> None:
-    """The private digest stays for another order of rows, names and other splits."""
+    """The private digest does not depend on the order of rows, on names, or on the other splits."""
     private = random_split(ids=[28, 20, 24])
     digest = replace(TOY, private=private).private_digest()
     assert digest == replace(TOY, private=private.take(np.array([2, 0, 1]))).private_digest()
@@ -186,7 +189,7 @@ def with_other_first_value(array: np.ndarray) -> np.ndarray:
     ids=["input", "label", "group", "record id", "a row less"],
 )
 def test_private_digest_changes_with_any_private_value(changed_split: Split) -> None:
-    """The digest of a split changes with one value of each array, and with the number of rows."""
+    """The digest of a split changes with a single value of any of its arrays, and with the number of rows."""
     assert changed_split.digest() != PRIVATE.digest()
 
 
@@ -237,9 +240,7 @@ def test_pixels_behave_like_a_float_array() -> None:
 
 
 def test_split_of_pixels_equals_split_of_an_array() -> None:
-    """A taken row of pictures is an array of floats.
-
-    The digest of a data set changes with one byte.
+    """A selected row of pictures is an array of floats, and one byte of a picture changes the digest of a data set.
 
     Levels of another type or with other axes are refused.
     """
@@ -262,7 +263,10 @@ GAPS = np.array([[True, False], [False, True], [True, True]])
 
 
 def test_a_mask_stays_with_its_rows_and_changes_no_digest_where_all_is_known() -> None:
-    """`take` takes the mask along; a mask without gaps has the digests of no mask, one with gaps others."""
+    """`take` also selects the rows of the mask of known labels.
+
+    A mask without gaps has the digest of no mask; masks with different gaps have different digests.
+    """
     rows = split_of_zeros(ids=[0, 1, 2])
     masked = replace(rows, known=GAPS)
     taken = masked.take(np.array([2, 0])).known
@@ -302,7 +306,7 @@ def test_masks_that_do_not_fit_are_refused(labels: Any, known: Any, refusal: Ref
 
 
 def test_a_test_split_without_any_known_label_is_refused() -> None:
-    """Nothing could be measured by it, which the data set says before anything is spent."""
+    """A test split without any known label is refused, as nothing could be measured by it."""
     nothing = replace(split_of_zeros(ids=[5]), known=np.zeros((1, 2), np.bool_))
     with refused_parameter("test.known", value=0):
         replace(TOY, test=nothing)

@@ -1,4 +1,4 @@
-"""Data sets that come in a package: composed digits, WordNet's glosses."""
+"""Data sets that come in a package: composed digits, and definitions of WordNet."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def tiles_of(digits: Dataset) -> dict[bytes, set[int]]:
 
 
 def test_no_base_digit_is_in_two_groups(digits: Dataset) -> None:
-    """Composed digits have the asked sizes.
+    """In pictures composed of digits, each tile of 8x8 pixels occurs in one group only.
 
-    Each 8x8 tile occurs in one group alone. The private records are in 99 groups of 6 or 7 records.
+    The splits have the requested sizes. The private records are in 99 groups of 6 or 7 records.
     """
     assert (digits.name, digits.real, digits.kind) == ("digits_grid", False, "images")
     assert digits.private.inputs.shape == (600, 1, 16, 16)
@@ -74,7 +74,7 @@ def test_labels_match_the_digits_in_the_pixels(digits: Dataset) -> None:
 
 
 def test_the_same_parameters_give_the_same_arrays(digits: Dataset) -> None:
-    """The same parameters give the same inputs and groups, another seed other inputs."""
+    """Composed digits with the same parameters have the same inputs and groups, and other inputs with another seed."""
     again = SMALL.load()
     other = DigitsGrid(num_private=600, num_public=50, num_test=40, pool_size=12, seed=4).load()
     assert np.array_equal(digits.private.inputs, again.private.inputs)
@@ -120,14 +120,14 @@ def test_the_same_parameters_give_the_same_arrays(digits: Dataset) -> None:
 def test_impossible_parameters_are_refused(
     digits_of: Callable[[], DigitsGrid], refusal: Refusal
 ) -> None:
-    """A number or pool of composed digits that cannot be is refused under its name."""
+    """Composed digits are refused with an impossible number of records or pools, under the parameter's name."""
     with refusal:
         digits_of()
 
 
 @pytest.fixture(scope="module")
 def wordnet() -> Dataset:
-    """Returns the data set of WordNet's glosses."""
+    """Returns the data set of WordNet's definitions."""
     return WordNet40().load()
 
 
@@ -135,7 +135,7 @@ def wordnet() -> Dataset:
 def test_wordnet_has_known_sizes_and_unit_vectors(wordnet: Dataset) -> None:
     """WordNet's data set has 62,115 private records of 128 features and 40 labels.
 
-    Inputs have length 1 but for under 2%, and the public rows are shuffled.
+    Under 2% of the public inputs are 0, and the others have length 1 within rounding. The public rows are shuffled.
     """
     assert (wordnet.name, wordnet.real, wordnet.kind) == ("wordnet", True, "features")
     assert [len(wordnet.private), len(wordnet.public), len(wordnet.test)] == [
@@ -158,7 +158,7 @@ def test_wordnet_has_known_sizes_and_unit_vectors(wordnet: Dataset) -> None:
 
 @pytest.mark.slow
 def test_wordnet_labels_have_the_prevalences_of_the_source(wordnet: Dataset) -> None:
-    """Frequencies of labels, their inclusions and two synsets are as counted independently of this code."""
+    """Frequencies of labels, labels that imply others, and two records of WordNet are as counted independently."""
     prevalence = dict(zip(wordnet.label_names, wordnet.private.labels.mean(axis=0), strict=True))
     counted = {"physical_entity": 0.56, "organism": 0.24, "artifact": 0.13, "person": 0.125}
     assert {name: prevalence[name] for name in counted} == pytest.approx(counted, abs=0.01)
@@ -187,9 +187,9 @@ def test_wordnet_labels_have_the_prevalences_of_the_source(wordnet: Dataset) -> 
 
 @pytest.mark.slow
 def test_ridge_regression_beats_the_majority_on_wordnet(wordnet: Dataset) -> None:
-    """Ridge regression on the private records has an accuracy of about .934 on the test records.
+    """Ridge regression on the private records has an accuracy of about 0.934 on the test records.
 
-    Guessing each label's majority gives .892.
+    A guess of each label's more frequent value has 0.892.
     """
     inputs = wordnet.private.inputs.astype(np.float64)
     center = inputs.mean(axis=0)

@@ -1,4 +1,4 @@
-"""One file for two splits, under two names: the rows would be private and public."""
+"""One file for two splits, under two names, is refused, as its rows would be private and public."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write_arrays(path: Path) -> None:
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_same_npz_file_in_two_splits_is_refused(tmp_path: Path, spelling: str) -> None:
-    """The public split names the private .npz file under another name. It is refused."""
+    """A public split that names the private .npz file under another name is refused."""
     paths = SplitPaths.in_folder(tmp_path, ending=".npz")
     for path in (paths.private, paths.public, paths.test):
         write_arrays(path=Path(path))
@@ -50,7 +50,7 @@ def test_same_npz_file_in_two_splits_is_refused(tmp_path: Path, spelling: str) -
 
 
 def test_same_npy_folder_in_two_splits_is_refused(tmp_path: Path) -> None:
-    """The folder of the public split has a link to the private inputs. It is refused."""
+    """A public folder of arrays is refused if its inputs are a link to the private inputs."""
     for split in ("private", "public"):
         (tmp_path / split).mkdir()
         np.save(tmp_path / split / "labels.npy", np.eye(4, dtype=int))
@@ -67,7 +67,7 @@ def test_same_npy_folder_in_two_splits_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_same_table_in_two_splits_is_refused(tmp_path: Path, spelling: str) -> None:
-    """The test split names the private table under another name. It is refused."""
+    """A test split that names the private table under another name is refused."""
     pytest.importorskip("pyarrow")
     for split in ("private", "public", "test"):
         (tmp_path / f"{split}.csv").write_text(f"age,flu\n1,0\n2,1\n{len(split)},1\n")

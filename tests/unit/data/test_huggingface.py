@@ -1,4 +1,4 @@
-"""Data sets of Hugging Face's library that were saved to disk: cells, lists of numbers, pictures."""
+"""Data sets that Hugging Face's library saved to disk, with columns of cells, lists of numbers or pictures."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def cells() -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_columns_are_encoded_as_in_a_table(tmp_path: Path) -> None:
-    """Columns of a saved data set become the features, labels and groups that a table gives.
+    """Columns of a saved data set become the features, labels and groups that the same columns of a table become.
 
     Loading writes no file. Public labels may be missing.
     """
@@ -136,7 +136,7 @@ def test_lists_of_numbers_and_lists_of_classes_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_picture_columns_are_read(tmp_path: Path) -> None:
-    """A column of pictures gives inputs with channels first, of values between 0 and 1."""
+    """A column of pictures gives inputs with the channels first and values between 0 and 1."""
     levels = np.random.default_rng(0).integers(0, 256, size=(24, 8, 8, 3)).astype(np.uint8)
     image = pytest.importorskip("PIL.Image")
     features = datasets.Features({"picture": datasets.Image(), "flu": datasets.Value("int8")})
@@ -184,9 +184,9 @@ def test_invalid_data_set_is_refused_in_one_line(
     tmp_path: Path,
     monkeypatch: Any,
 ) -> None:
-    """A column, split, group or folder that does not exist is refused under its setting.
+    """Unknown columns, splits or folders, and columns of a wrong kind, are refused under their setting.
 
-    A folder that is missing would be loaded from the hub, which holds no such data set here.
+    A missing folder would be loaded from the hub, which has no such data set here.
     """
     monkeypatch.setattr(
         datasets, "load_dataset", lambda *_: (_ for _ in ()).throw(FileNotFoundError("no"))
@@ -214,7 +214,7 @@ WRONG_BITS = {
 def test_lists_of_bits_are_checked_like_label_columns(
     kind: str, wrong: Any, place: int, tmp_path: Path
 ) -> None:
-    """One list of bits, in any split, has a value that is no bit. It is refused with its row."""
+    """A list of bits with a value that is no bit is refused with its row, in any split."""
     rows: list[Any] = [["0", "1", "0"] if kind == "string" else [0, 1, 0] for _ in range(24)]
     rows[place] = wrong
     line = f"tags_[01]: expected 0 or 1 in a label's column, 1 of .* row {PLACES[place]} is the"
@@ -229,7 +229,7 @@ def test_lists_of_bits_are_checked_like_label_columns(
     [("bool", False, True), ("int8", 0, 1), ("float32", 0.0, 1.0), ("string", "no", "yes")],
 )
 def test_lists_of_bits_equal_label_columns(kind: str, no: Any, yes: Any, tmp_path: Path) -> None:
-    """Lists of two bits, in each type, give two labels."""
+    """Lists of two bits give the same two labels for each type in which bits are stored."""
     feature = datasets.List(datasets.Value(kind), length=2)
     dataset = reader_of_label_lists(
         folder=tmp_path, feature=feature, tags=[[no, yes], [yes, no]] * 12
@@ -241,7 +241,7 @@ def test_lists_of_bits_equal_label_columns(kind: str, no: Any, yes: Any, tmp_pat
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("wrong", [[-1], [0, -1], [0, None]])
 def test_unknown_class_in_a_list_is_refused(wrong: Any, place: int, tmp_path: Path) -> None:
-    """One list of classes, in any split, has an unknown or missing class. It is refused."""
+    """A list of classes with an unknown or missing class is refused, in any split."""
     tags: list[Any] = [[number % 3] for number in range(24)]
     tags[place] = wrong
     feature = datasets.List(datasets.ClassLabel(names=["cat", "dog", "tree"]))
@@ -255,7 +255,7 @@ def test_unknown_class_in_a_list_is_refused(wrong: Any, place: int, tmp_path: Pa
     ("kind", "gap"), [("int8", None), ("float32", float("nan")), ("string", None)]
 )
 def test_missing_bits_of_a_list_are_unknown_labels(kind: str, gap: Any, tmp_path: Path) -> None:
-    """One of two bits is missing in the first list, and the second list is missing."""
+    """A missing bit in a list is one unknown label, and a missing list makes all labels of its record unknown."""
     no, yes = ("0", "1") if kind == "string" else (0, 1)
     tags: list[Any] = [[gap, yes], None, *[[no, yes], [yes, no]] * 11]
     feature = datasets.List(datasets.Value(kind), length=2)
@@ -267,7 +267,7 @@ def test_missing_bits_of_a_list_are_unknown_labels(kind: str, gap: Any, tmp_path
 
 
 def test_missing_list_of_classes_makes_all_labels_unknown(tmp_path: Path) -> None:
-    """The first list of classes is missing, and the second is empty."""
+    """A missing list of classes makes all labels of its record unknown; an empty list means that no label holds."""
     tags: list[Any] = [None, [], *[[0], [1]] * 11]
     feature = datasets.List(datasets.ClassLabel(names=["cat", "dog"]))
     private = reader_of_label_lists(folder=tmp_path, feature=feature, tags=tags).load().private
@@ -285,7 +285,10 @@ def test_missing_list_of_classes_makes_all_labels_unknown(tmp_path: Path) -> Non
 def test_uncertain_bit_follows_the_setting(
     as_list: bool, uncertain: str, first: tuple[bool, bool], tmp_path: Path
 ) -> None:
-    """The first label is -1, in a column or in a list; `first` is whether it is known, and its value."""
+    """A label of -1 is refused without the setting `uncertain`; with it, the label is unknown, True or False.
+
+    This holds for a column and for a list of bits. `first` is whether the label is known, and its value.
+    """
     bits = [-1, 0, 1] * 8
     columns: dict[str, Any] = {"age": AGES, "flu": [[bit] for bit in bits] if as_list else bits}
     features = None
@@ -308,9 +311,9 @@ def test_uncertain_bit_follows_the_setting(
 
 @pytest.mark.slow
 def test_ambiguous_dates_need_the_order_setting(tmp_path: Path) -> None:
-    """Days of March such as 05.03.2024 are refused without a setting; with it, or as a category, they are read.
+    """Dates such as 05.03.2024 are refused without a setting of their order, if none of them has a day above 12.
 
-    A day above 12 makes the order plain.
+    They are read with the setting, or as a category.
     """
     days = [f"0{1 + row % 9}.03.2024" for row in range(24)]
     days[14] = "31.12.9999"

@@ -77,7 +77,10 @@ def test_pictures_are_read_with_their_labels(folder: Path) -> None:
 
 @pytest.mark.parametrize("uncertain", ["missing", "positive", "negative"])
 def test_labels_of_pictures_may_have_gaps(folder: Path, uncertain: str) -> None:
-    """One label of a private picture is -1, another empty, and a third a word of the settings."""
+    """A private label may be empty, a word of `missing`, or -1 with the setting `uncertain`.
+
+    The first two are unknown labels. Without `uncertain`, -1 is refused.
+    """
     rows = [*ROWS]
     rows[0] = "a.png,private,p1,-1,0"
     rows[1] = "b/c.jpg,private,p1,,skipped"
@@ -94,7 +97,7 @@ def test_labels_of_pictures_may_have_gaps(folder: Path, uncertain: str) -> None:
 
 
 def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
-    """The preprocessing turns files and opened pictures into the public inputs.
+    """The preprocessing turns files and opened pictures into the same public inputs.
 
     `crop` and `stretch` differ on a wide picture.
     """
@@ -192,7 +195,7 @@ def test_image_form_treats_files_and_images_alike(folder: Path) -> None:
 def test_invalid_folder_is_refused_in_one_line(
     folder: Path, row: str | None, change: Callable[[ImageFolder], ImageFolder], refusal: Refusal
 ) -> None:
-    """One row of the table, or a setting, is wrong. The refusal names the column or setting."""
+    """A folder is refused in one line if a row of its table or a setting is wrong; the error names which."""
     Image.new("L", (4, 4)).save(folder / "g.png")
     (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, *([row] if row else [])]))
     with refusal:
@@ -200,7 +203,7 @@ def test_invalid_folder_is_refused_in_one_line(
 
 
 def test_what_is_no_picture_is_refused(folder: Path) -> None:
-    """A file that is no picture, and a number in place of one, are refused."""
+    """A file that is no picture, and a number in place of a picture, are refused."""
     with refused_parameter("data[0]", rule_words="a picture that"):
         ImageForm().inputs([folder / "labels.csv"])
     with refused_parameter("data[0]", value="int"):
@@ -228,7 +231,7 @@ def write_links(folder: Path) -> list[str]:
     "row", ["public,p9,1,1", "test,p9,1,1", "private,p9,1,1", "private,p1,1,1"]
 )
 def test_same_picture_under_two_names_is_refused(folder: Path, row: str) -> None:
-    """A picture has a second row under another name or link, in any split. It is refused."""
+    """A picture that has a second row, under another name or a link, is refused in any split."""
     for name in write_links(folder=folder):
         (folder / "labels.csv").write_text("\n".join([HEAD, *ROWS, f"{name},{row}"]))
         with refused_parameter("data.table.file", value="a picture twice"):
@@ -237,7 +240,7 @@ def test_same_picture_under_two_names_is_refused(folder: Path, row: str) -> None
 
 @pytest.mark.slow
 def test_renamed_picture_keeps_an_owner_id(folder: Path) -> None:
-    """A private picture is named by a link or another path. At least one of its owner ids stays, by its bytes."""
+    """A private picture that is renamed, linked or spelled with another path keeps an owner id, that of its bytes."""
     usual = reader(folder=folder).load().owners["id"]
     for name in write_links(folder=folder):
         (folder / "labels.csv").write_text(

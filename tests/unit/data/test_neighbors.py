@@ -1,4 +1,4 @@
-"""Two data sets with one public part: what is published of it does not depend on how many records somebody else has."""
+"""What is published of a data set's public part does not depend on how many records a private person has."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Load(Protocol):
     """A function that writes the people into a folder in one format, and loads them."""
 
     def __call__(self, folder: Path, /, *, num_records_of_person: int) -> Dataset:
-        """Returns the data set in which the private person has so many records."""
+        """Returns the data set in which the private person has the given number of records."""
 
 
 def _split_of(person: int) -> str:
@@ -197,10 +197,7 @@ def _require_equal_publications(some: Dataset, others: Dataset) -> None:
 def test_published_ids_do_not_depend_on_private_records(
     tmp_path: Path, load: Load, num_records_of_person: int
 ) -> None:
-    """One private person has 8 records, or none, in place of one.
-
-    Each reader gives the same public ids, inputs and preprocessing.
-    """
+    """Each reader gives the same public ids, inputs and preprocessing if a private person has 0, 1 or 8 records."""
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
     one = load(tmp_path / "one", num_records_of_person=1)
@@ -210,7 +207,7 @@ def test_published_ids_do_not_depend_on_private_records(
 
 
 def test_public_part_does_not_depend_on_the_mask_of_a_private_record(tmp_path: Path) -> None:
-    """Two tables differ in the labels that one private person has. Public part, schema and test rows are equal."""
+    """Public part, schema and test rows do not depend on which labels of a private person are known."""
     datasets = []
     for number, labels in enumerate((",1", "0,")):
         path = tmp_path / f"{number}.csv"
@@ -233,14 +230,17 @@ def test_public_part_does_not_depend_on_the_mask_of_a_private_record(tmp_path: P
 
 
 def test_public_rows_are_numbered_among_public_rows(tmp_path: Path) -> None:
-    """People 1, 5, 7 and 11 are public. They are rows 0 to 3 of the public rows."""
+    """The published ids of public rows count public rows only.
+
+    The people 1, 5, 7 and 11 are public, and their rows have the ids 0 to 3.
+    """
     dataset = _one_table(folder=tmp_path, num_records_of_person=8)
     by_age = np.argsort(np.asarray(dataset.public.inputs)[:, 0])
     assert dataset.published_ids[by_age].tolist() == [0, 1, 2, 3]
 
 
 def test_error_in_public_rows_reveals_no_private_count(tmp_path: Path) -> None:
-    """A public label is invalid, in tables with 1 or 8 private rows of one person. Both refusals are equal."""
+    """The refusal of an invalid public label is the same for 1 and for 8 private rows of one person."""
     lines = []
     for num_records_of_person in (1, 8):
         path = tmp_path / f"{num_records_of_person}.csv"
@@ -254,6 +254,6 @@ def test_error_in_public_rows_reveals_no_private_count(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("num_private", [200, 300])
 def test_published_ids_of_digits_count_public_images_alone(num_private: int) -> None:
-    """For 200 or 300 private pictures of digits, the ids of 20 public ones are 0 to 19."""
+    """The ids of 20 public pictures of digits are 0 to 19, for 200 or 300 private pictures."""
     ids = DigitsGrid(num_private, num_public=20, num_test=20).load().published_ids
     assert ids.tolist() == list(range(20))

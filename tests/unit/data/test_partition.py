@@ -10,7 +10,7 @@ from tests.refusals import Refusal, refused_parameter
 
 
 def split(groups: list[int], records: list[int] | None = None) -> Split:
-    """Returns a split of zeros with these groups, and record ids from 100 on or as given."""
+    """Returns a split of zeros with the given groups; record ids are 100, 101 and so on unless they are given."""
     group_ids = np.array(groups, dtype=np.int64)
     record_ids = (
         np.arange(100, 100 + len(groups)) if records is None else np.array(records, dtype=np.int64)
@@ -26,7 +26,7 @@ def partition(teachers: list[int], num_teachers: int) -> Partition:
 
 
 def test_draw_keeps_groups_whole_and_balances_group_counts() -> None:
-    """50 groups are drawn among 7 teachers. No group is divided, and teachers differ by at most one group."""
+    """A random partition of 50 groups among 7 teachers divides no group; teachers differ by at most one group."""
     groups = np.repeat(np.arange(50, dtype=np.int64) * 3, np.arange(50) % 4 + 1)
     partition_drawn = Partition.draw(groups, num_teachers=7, rng=np.random.default_rng(0))
     partition_drawn.verify(split(groups.tolist()))
@@ -60,7 +60,7 @@ def test_draw_is_uniform_over_teachers() -> None:
 
 
 def test_more_teachers_than_groups_are_refused() -> None:
-    """Three groups can have three teachers. Four and zero teachers are refused."""
+    """Three groups can have three teachers, but not four, and not zero."""
     groups = np.array([4, 4, 9, 2])
     rng = np.random.default_rng(0)
     assert Partition.draw(groups, num_teachers=3, rng=rng).sizes().min() == 1
@@ -73,7 +73,10 @@ def test_more_teachers_than_groups_are_refused() -> None:
 
 
 def test_indices_and_sizes_match_hand_computed_values() -> None:
-    """Four records have the teachers 1, 0, 1 and 2. Indices and sizes are as counted, and teacher 3 is refused."""
+    """The indices and sizes of four records with the teachers 1, 0, 1 and 2 are as computed by hand.
+
+    Teacher 3 is refused.
+    """
     manifest_of = partition(teachers=[1, 0, 1, 2], num_teachers=3)
     assert manifest_of.indices(teacher=1).tolist() == [0, 2]
     assert manifest_of.sizes().tolist() == [1, 2, 1]
@@ -124,7 +127,7 @@ def test_verify_refuses_an_invalid_partition(
 ) -> None:
     """A partition that divides a group or record, or does not fit the records, is refused.
 
-    It is refused when it is checked, and when it is written.
+    It is refused when it is verified, and when it is written.
     """
     with refusal:
         made.verify(pool)
@@ -133,7 +136,10 @@ def test_verify_refuses_an_invalid_partition(
 
 
 def test_manifest_does_not_depend_on_the_order_of_records() -> None:
-    """A partition is written for records and read for the same records in another order. Each has its teacher."""
+    """A partition that was written for records can be read for the same records in another order.
+
+    Each record has its teacher.
+    """
     text = partition(teachers=[0, 0, 1, 2], num_teachers=3).to_json(
         split([5, 5, 6, 7], records=[10, 11, 12, 13])
     )
@@ -198,7 +204,7 @@ def drop_last_teacher(content: dict[str, Any]) -> None:
 def test_a_tampered_manifest_is_refused(
     tamper: Callable[[dict[str, Any]], None], refusal: Refusal
 ) -> None:
-    """One entry of a written partition is changed. Reading refuses it."""
+    """A written partition with one changed entry is refused when it is read."""
     pool = split([5, 5, 6, 7])
     content = json.loads(partition(teachers=[0, 0, 1, 2], num_teachers=3).to_json(pool))
     tamper(content)
@@ -209,9 +215,9 @@ def test_a_tampered_manifest_is_refused(
 def test_a_manifest_of_other_records_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A written partition is torn, or read for other, fewer or more records.
+    """A written partition is refused if it is cut off, or read for other, fewer or more records.
 
-    It is refused, and so is an empty teacher.
+    A partition with a teacher without records is refused too.
     """
     text = partition(teachers=[0, 1], num_teachers=2).to_json(split([5, 6]))
     with refused_parameter("manifest", value="JSONDecodeError"):

@@ -1,4 +1,4 @@
-"""One picture at every door: upright, in 8 bits by the level that is white, on a white background."""
+"""Pictures are read alike by every reader: upright, in 8 bits from 0 to white, on a white background."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def test_pictures_over_8_bits_are_scaled_by_white(tmp_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", [name for name in DEEP if name != "32.tif"])
 def test_white_of_one_picture_is_inferred_from_fewest_bits(tmp_path: Path, name: str) -> None:
-    """Without a level of white, a picture of whole numbers has the white of the fewest bits that hold its levels.
+    """Without a level of white, white is the largest level of the fewest bits that hold the levels of a picture.
 
-    The white of a picture of floats from 0 to 1 is 1.
+    For a picture of floats from 0 to 1, white is 1.
     """
     Image.fromarray(DEEP[name][0]).save(tmp_path / name)
     for picture in (tmp_path / name, Image.open(tmp_path / name)):
@@ -62,16 +62,16 @@ def test_white_of_one_picture_is_inferred_from_fewest_bits(tmp_path: Path, name:
     "array", [RAMP.astype(np.float32), RAMP.astype(np.int32) - 9, np.full((4, 4), np.nan)]
 )
 def test_picture_without_inferable_white_is_refused(array: Any) -> None:
-    """A picture of floats above 1, with negative levels or with NaN, without a level of white, is refused."""
+    """A picture of floats above 1, with negative levels or with NaN is refused without a level of white."""
     picture = Image.fromarray(array.astype(np.int32 if array.dtype == np.int32 else np.float32))
     with refused_parameter("picture", rule_words="a picture of 8"):
         levels(picture=picture)
 
 
 def test_level_above_white_is_refused() -> None:
-    """Levels above white, below 0 or NaN are refused, and impossible levels of white.
+    """Levels above white, below 0 or NaN are refused, and so are impossible levels of white.
 
-    A picture of 8 bits needs none.
+    A picture of 8 bits is read as it is, whatever level is given for white.
     """
     np.testing.assert_array_equal(levels(picture=Image.fromarray(RAMP), white=65535), RAMP)
     bright = np.full((16, 16), 4096, np.uint16)
@@ -87,7 +87,7 @@ def test_level_above_white_is_refused() -> None:
 def test_colors_of_16_bits_keep_their_upper_8_bits(
     tmp_path: Path,
 ) -> None:
-    """A color picture of 16 bits keeps the upper 8 bits. Another white than 65535 is refused."""
+    """A color picture of 16 bits is read by its upper 8 bits; a white other than 65535 is refused."""
     # PIL writes no colors of 16 bits: a PNG by hand, of one pixel
     import struct
     import zlib
@@ -133,7 +133,7 @@ UPRIGHT_RAMP = {
 
 @pytest.mark.parametrize("orientation", UPRIGHT_RAMP)
 def test_exif_orientation_is_applied_by_every_reader(tmp_path: Path, orientation: int) -> None:
-    """A picture with an orientation is read upright from a path, a file and an opened picture, also with 16 bits."""
+    """A picture is read upright by its EXIF orientation, from a path, a file or an open picture, also with 16 bits."""
     exif = Image.Exif()
     exif[ORIENTATION] = orientation
     path = tmp_path / "turned.png"
@@ -201,9 +201,7 @@ def test_picture_that_pil_cannot_convert_is_refused() -> None:
 
 
 def folder_of(path: Path, pixels: Any) -> ImageFolder:
-    """Writes one picture for each split, and a table.
-
-    Returns their reader.
+    """Writes one picture for each split and a table, and returns their reader.
 
     Args:
         path: the folder.
@@ -224,7 +222,7 @@ def folder_of(path: Path, pixels: Any) -> ImageFolder:
 
 
 def test_folder_of_pictures_over_8_bits_needs_white(tmp_path: Path) -> None:
-    """A folder of pictures of 16 bits is refused without `white`. With it, inputs and preprocessing have this white."""
+    """A folder of pictures of 16 bits is refused without `white`; with it, inputs and preprocessing have this white."""
     pytest.importorskip("pyarrow")
     reader = folder_of(
         path=tmp_path, pixels=lambda place: (RAMP // (1 + place)).astype(np.uint16) * 257
@@ -245,7 +243,7 @@ def test_folder_of_pictures_over_8_bits_needs_white(tmp_path: Path) -> None:
 
 
 def test_hugging_face_pictures_are_read_like_files(tmp_path: Path) -> None:
-    """A saved data set has turned pictures of 16 bits. They are read upright, and need `white`."""
+    """Pictures of 16 bits in a saved data set are read upright by their EXIF orientation, and need `white`."""
     datasets = pytest.importorskip("datasets")
     exif = Image.Exif()
     exif[ORIENTATION] = 6

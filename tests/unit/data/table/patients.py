@@ -1,4 +1,4 @@
-"""Three small CSV files of patients with a number each, and the reader of these files."""
+"""Three small CSV files of patients, each with a record number, and the reader of these files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def write_patients(
     public: list[str] | None = None,
     test: list[str] | None = None,
 ) -> Table:
-    """Writes three files of patients, and returns their reader, which has no group. The last column is the label.
+    """Writes three files of patients, whose last column is the label, and returns their reader, which has no group.
 
     Args:
         folder: the folder of the files private.csv, public.csv and test.csv.

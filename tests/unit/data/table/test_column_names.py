@@ -1,4 +1,4 @@
-"""Names of columns: whole numbers as names in settings, and comparisons of thousands of names."""
+"""Names of columns: whole numbers as names in settings, and the time to compare thousands of names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def numbered_columns(tmp_path: Path) -> Table:
 
 
 def test_columns_may_be_named_by_whole_numbers(numbered_columns: Table) -> None:
-    """Settings name columns by the numbers 1, 2019 and 7. The columns of these names are read."""
+    """Columns that settings name by the whole numbers 1, 2019 and 7 are found by these names."""
     dataset = numbered_columns.load()
     assert dataset.label_names == ("1",)
     assert isinstance(dataset.preprocessing, TableSchema)
@@ -43,7 +43,7 @@ def test_columns_may_be_named_by_whole_numbers(numbered_columns: Table) -> None:
 
 
 def test_words_for_missing_cells_may_be_whole_numbers(numbered_columns: Table) -> None:
-    """With `missing=[-9]`, a number, cells of -9 are missing. A public column of such cells is refused as empty."""
+    """With `missing=[-9]`, a number, cells of -9 are missing, so a public column of such cells is refused as empty."""
     missing: Any = [-9]
     with refused_parameter("data.public.7", rule_words="a value in"):
         replace(numbered_columns, drop=(), missing=missing).load()
@@ -53,7 +53,7 @@ def test_words_for_missing_cells_may_be_whole_numbers(numbered_columns: Table) -
 def test_values_other_than_names_are_refused_as_columns(
     numbered_columns: Table, label: Any
 ) -> None:
-    """A float, None or a truth value as the name of a label is refused."""
+    """A label named by a float, None or a truth value is refused."""
     with refused_parameter("data.labels", value=ANY, rule_words="a list of"):
         replace(numbered_columns, labels=(label,))
 

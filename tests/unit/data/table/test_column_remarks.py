@@ -1,4 +1,4 @@
-"""Remarks for the owner on columns: forgotten groups, codes, and columns that tell a model nothing."""
+"""Remarks for the owner of data on columns: a forgotten group, codes, and columns without information."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ pd = pytest.importorskip("pandas")
 
 @pytest.mark.parametrize("are_words", [False, True])
 def test_missing_group_setting_yields_a_remark(tmp_path: Path, are_words: bool) -> None:
-    """A column of students has 21 values in 60 rows, and no group is set: a remark names the column.
+    """A remark names a column with 21 values in 60 rows as a possible group, if no group is set.
 
-    With `group=student`, or the column dropped, there is no such remark.
+    With `group=student`, or if the column is dropped, there is no such remark.
     """
     frames = people_frames()
     for frame in frames.values():
@@ -40,7 +40,7 @@ def test_missing_group_setting_yields_a_remark(tmp_path: Path, are_words: bool) 
 
 @pytest.fixture(scope="module")
 def usual() -> dict[str, Any]:
-    """Returns frames of 120 rows that differ only in the person."""
+    """Returns frames of 120 rows for each split, which differ only in the column of persons."""
     rows = np.arange(120)
     public = people_frames(rows_per_split=120)["public"].assign(
         weight=np.linspace(40, 120, 120), day=[f"2024-01-{1 + row % 30:02}" for row in rows], one=1
@@ -69,10 +69,7 @@ LOST = {
 def test_column_without_known_cells_yields_a_remark(
     tmp_path: Path, usual: dict[str, Any], case: str
 ) -> None:
-    """In some columns of the test records, no cell is a number or category that the public records have.
-
-    The remarks name these columns.
-    """
+    """Remarks name the columns in which no test record has a number or category that the public records have."""
     cells, columns = LOST[case]
     test = usual["test"].copy()
     for column, cell in cells.items():
@@ -82,7 +79,10 @@ def test_column_without_known_cells_yields_a_remark(
 
 @pytest.mark.slow
 def test_column_with_one_known_cell_yields_no_remark(tmp_path: Path, usual: dict[str, Any]) -> None:
-    """Usual columns, a column with one known word, and numbers at the ends of the public range give no remark."""
+    """A column with one known word, or with numbers at the ends of the public range, yields no remark.
+
+    Columns with the usual cells yield none either.
+    """
     assert columns_remarked_on(folder=tmp_path, frames=usual) == []
     one_known = usual["test"].assign(ward=["b"] + ["B"] * 119)
     assert columns_remarked_on(folder=tmp_path, frames=usual | {"test": one_known}) == []
@@ -91,7 +91,7 @@ def test_column_with_one_known_cell_yields_no_remark(tmp_path: Path, usual: dict
 
 
 def test_fewer_than_100_records_yield_no_remark(tmp_path: Path, usual: dict[str, Any]) -> None:
-    """Two columns are empty in all of 99 test records. So few records give no remark."""
+    """Two columns that are empty in all test records yield no remark if there are only 99 records."""
     test = usual["test"].assign(ward=None, weight=None)[:99]
     assert columns_remarked_on(folder=tmp_path, frames=usual | {"test": test}) == []
 
@@ -109,9 +109,9 @@ def write_rows(folder: Path, head: str, rows: list[str]) -> Table:
 
 
 def test_group_column_missing_in_a_file_is_refused(tmp_path: Path) -> None:
-    """The public file lacks the group's column, which is refused.
+    """A public file that lacks the column of the group is refused.
 
-    A user who dropped the column would protect single rows and not persons.
+    A user who then dropped the column would protect single rows and not persons.
     """
     table = write_rows(folder=tmp_path, head="who,age,ill", rows=["x,3,1", "y,4,0"])
     (tmp_path / "public.csv").write_text("age,ill\n3,1\n4,0\n")
@@ -120,16 +120,16 @@ def test_group_column_missing_in_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_one_refusal_names_all_columns_that_cannot_be_features(tmp_path: Path) -> None:
-    """Two columns have a different word in each row. One refusal names both in `data.drop`."""
+    """One refusal names, in `data.drop`, both columns that have a different word in each row."""
     rows = [f"name {row},{row},note {row * 7},1" for row in range(200)]
     with refused_parameter("data.public.name", rule_words="'data.drop=[name,note]' leaves"):
         write_rows(folder=tmp_path, head="name,age,note,ill", rows=rows).load()
 
 
 def test_numbers_with_leading_zeros_yield_a_remark_on_codes(tmp_path: Path) -> None:
-    """A column of numbers with leading zeros gives a remark that names `data.category`.
+    """A remark names `data.category` for a column of numbers with leading zeros.
 
-    With this setting there are two other remarks.
+    With this setting, only two remarks on other subjects are left.
     """
     table = write_rows(folder=tmp_path, head="zip,age,ill", rows=["01067,3,1", "53111,4,0"])
     remark = table.public_remarks()[0]
@@ -141,7 +141,7 @@ def test_numbers_with_leading_zeros_yield_a_remark_on_codes(tmp_path: Path) -> N
 
 
 def test_column_of_distinct_numbers_yields_a_remark(tmp_path: Path) -> None:
-    """A public column has a different number in each row. A remark proposes the column as `data.id`."""
+    """A remark proposes a public column as `data.id` if it has a different number in each row."""
     rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
     public = write_lines(
         path=tmp_path / "public.csv", head="contract,age,price,sex,ill", lines=rows

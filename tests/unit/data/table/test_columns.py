@@ -1,4 +1,4 @@
-"""Columns of numbers and categories: one feature for a value, however and in whatever type it is written."""
+"""Columns of numbers and categories: equal values become one feature, however they are written."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fit_schema(name: str, cells: list[Any], *, is_code: bool = False) -> TableSc
     ],
 )
 def test_notations_of_one_code_are_one_category(cells: Any) -> None:
-    """Codes written as 3, 3.0 or numbers are one category, in the public column and in frames to predict.
+    """A code that is written as 3, as 3.0 or as a number is one category, in the public column and in predictions.
 
     Other values are `other`.
     """
@@ -58,8 +58,8 @@ def test_notations_of_one_code_are_one_category(cells: Any) -> None:
 def test_distinct_public_words_stay_distinct_categories() -> None:
     """Public words that are equal as numbers, such as 1.1 and 1.10, stay two categories.
 
-    A notation that no public word has, such as 1.100, is read as the first of them. Examples are codes of illnesses,
-    and categories in models that were published by earlier versions.
+    A word that no public row has, such as 1.100, is read as the first of the categories that equal it as numbers. So
+    codes of illnesses stay apart, and models that earlier versions published keep their categories.
     """
     schema = fit_schema(name="icd", cells=["250.0", "250.00", "V1", "1.1", "1.10"] * 3)
     names = [name.removeprefix("icd=") for name in schema.feature_names]
@@ -82,7 +82,7 @@ DAYS = ["2025-01-31", "2025-02-01"]
     ],
 )
 def test_notations_of_one_day_are_one_category(cells: Any) -> None:
-    """Days as text, as timestamps and with a time of 0:00 are the same category."""
+    """A day as text, as a timestamp, or with a time of 0:00 is one category."""
     schema = fit_schema(name="ward", cells=DAYS, is_code=True)
     assert schema.feature_names == ("ward=2025-01-31", "ward=2025-02-01", "ward=other")
     assert schema.inputs({"ward": cells}).argmax(axis=1).tolist() == [0, 1]
@@ -151,7 +151,7 @@ def test_category_setting_beside_a_schema_file_is_refused(wards: Table, tmp_path
 
 
 def test_schema_with_invalid_categories_is_refused(wards: Table, tmp_path: Path) -> None:
-    """A schema calls a column of numbers a category, and lists no categories. The column is refused by its name."""
+    """A schema that calls a column of numbers a category, but lists no categories, is refused by the column's name."""
     path = tmp_path / "schema.yaml"
     wards.public_schema().write(path)
     path.write_text(path.read_text().replace("kind: number", "kind: category"))
@@ -213,9 +213,9 @@ def test_nullable_columns_give_the_same_features_as_nan_columns(
 
 
 def test_column_of_mixed_types_becomes_words(tmp_path: Path) -> None:
-    """A column of words in a frame has a number and missing cells.
+    """A column of words that also has a number and missing cells is read as words.
 
-    It is read as words, and missing cells have the features of missing cells.
+    The missing cells have the features of missing cells.
     """
     frames = frames_with_gaps()
     dataset = replace(write_frames(folder=tmp_path, frames=frames), labels=("flu",)).load()
@@ -232,7 +232,7 @@ def test_column_of_mixed_types_becomes_words(tmp_path: Path) -> None:
     ids=["no similar name", "a similar name"],
 )
 def test_a_missing_column_is_guessed_only_from_like_names(missing_column: str, guess: str) -> None:
-    """The columns `age` and `note` are there. `notes` is guessed to be `note`, and for `temp` there is no guess."""
+    """If the column `notes` is missing, the error proposes the column `note`; for `temp` it proposes none."""
     with pytest.raises(InvalidValue) as caught:
         require_columns("data", column_names=("age", "note"), required=(missing_column,))
     assert caught.value.rule == f"also the column {missing_column}{guess}"

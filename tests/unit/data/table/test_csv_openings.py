@@ -1,4 +1,4 @@
-"""The openings of CSV files, as programs write them: lines above, separators, names with line breaks."""
+"""The first lines of CSV files, as programs write them: lines above the names, separators, names with line breaks."""
 
 from __future__ import annotations
 
@@ -35,10 +35,7 @@ READABLE: dict[str, Change] = {
 
 @pytest.mark.parametrize("case", READABLE)
 def test_csv_head_is_parsed(tmp_path: Path, case: str) -> None:
-    """A CSV file begins with blank lines, a separator line or other openings of programs.
-
-    It gives the inputs of a plain file.
-    """
+    """A CSV file that begins with blank lines, a line about the separator or other preambles gives the usual inputs."""
     table = write_frames(folder=tmp_path, frames=people_frames())
     inputs = table.load().private.inputs
     for path in tmp_path.glob("*.csv"):
@@ -66,7 +63,7 @@ UNREADABLE: dict[str, tuple[Change, str]] = {
 
 @pytest.mark.parametrize("case", UNREADABLE)
 def test_invalid_csv_head_is_refused(tmp_path: Path, case: str) -> None:
-    """A CSV file with NUL bytes, uneven rows or an unclear head is refused with this rule."""
+    """A CSV file with NUL bytes, uneven rows or an unclear line of names is refused with a rule about it."""
     table = write_frames(folder=tmp_path, frames=people_frames())
     change, rule = UNREADABLE[case]
     path = tmp_path / "public.csv"

@@ -1,4 +1,4 @@
-"""Dates in other orders than ISO 8601, and dates that stand for none."""
+"""Dates in other orders than ISO 8601, and dates that stand for a missing date."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_dates_in_other_orders_have_the_features_of_iso_dates(
 
 
 def test_private_dates_are_read_in_the_public_order(tmp_path: Path) -> None:
-    """Public dates show that days come first. Private dates, which could be months first, are read in this order."""
+    """Private dates that could have the month first are read with the day first if public dates show this order."""
     private = dates_in_form(form="%d.%m.%Y", dates=EARLY)
     table = write_dates(folder=tmp_path, cells=dates_in_form(form="%d.%m.%Y"), private=private)
     inputs = table.load().private.inputs
@@ -233,7 +233,7 @@ def test_unclear_dates_are_refused_with_the_setting(tmp_path: Path, case: str) -
 
 @pytest.mark.parametrize("order", ["dmy", "mdy"])
 def test_a_setting_names_the_order(tmp_path: Path, order: str) -> None:
-    """The same unclear dates have other first and last days under `date_order=dmy` and `mdy`."""
+    """The unclear dates get a range of dates that depends on `date_order`, `dmy` or `mdy`."""
     table = write_dates(folder=tmp_path, cells=dates_in_form(form="%d.%m.%Y", dates=EARLY))
     column = column_of(table=replace(table, date_order=order))
     last_day = {
@@ -245,7 +245,10 @@ def test_a_setting_names_the_order(tmp_path: Path, order: str) -> None:
 
 
 def test_column_may_mix_iso_dates_ordered_dates_and_missing_cells(tmp_path: Path) -> None:
-    """A column mixes ISO dates, dates with days first and one missing cell. Its range is that of all dates."""
+    """A column of ISO dates, dates with the day first and a missing cell is a column of dates.
+
+    Its range is that of all these dates.
+    """
     cells = [day.strftime("%d.%m.%Y") if day.day % 2 else str(day) for day in DAYS]
     cells[3] = ""
     column = column_of(table=write_dates(folder=tmp_path, cells=cells))
@@ -292,7 +295,7 @@ def test_dates_are_parsed_to_known_days(
     "word", ["29.02.2023", "31.04.2024", "00.01.2024", "01.13.2024", "1.2.2024 25:00", "1.1.1"]
 )
 def test_nonexistent_day_is_refused(word: str) -> None:
-    """A day or hour that does not exist, such as 29.02.2023, raises `ValueError`."""
+    """A day or an hour that does not exist, such as 29.02.2023, raises `ValueError`."""
     with pytest.raises(ValueError, match=r".*"):
         days_of(date_text=word, date_orders=("dmy",), first_year=1930)
 
@@ -300,9 +303,9 @@ def test_nonexistent_day_is_refused(word: str) -> None:
 @pytest.mark.parametrize("absent", ["9999-12-31", "1900-01-01", "0001-01-01", "2204-03-05"])
 @pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y"])
 def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: str) -> None:
-    """Every eighth date is far from all others, such as 9999-12-31. These cells count as missing.
+    """Cells with a date that is far from all others, such as 9999-12-31, count as missing.
 
-    They do not change the range and the scale of the column. A remark names the date.
+    Every eighth cell has this date. Range and scale of the column do not depend on it, and a remark names it.
     """
     year, month, day = absent.split("-")
     word = form.replace("%Y", year).replace("%m", month).replace("%d", day)
@@ -328,7 +331,7 @@ def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: s
 
 
 def test_private_placeholder_date_does_not_change_the_schema(tmp_path: Path) -> None:
-    """One private date is 9999-12-31. Schema and all other private inputs stay the same."""
+    """If one private date is 9999-12-31, the schema and all other private inputs stay the same."""
     usual = write_dates(folder=tmp_path, cells=ISO).load()
     dataset = write_dates(folder=tmp_path, cells=ISO, private=["9999-12-31", *ISO[1:]]).load()
     assert dataset.preprocessing == usual.preprocessing
@@ -345,13 +348,13 @@ def test_private_placeholder_date_does_not_change_the_schema(tmp_path: Path) -> 
     ],
 )
 def test_evenly_spread_dates_are_not_placeholders(years: Any) -> None:
-    """Among dates of which none is far from all others, no date is found as a placeholder."""
+    """No date is taken for a placeholder if none is far from all others."""
     dates = np.array([days(year=year, month=1, day=1) for year in years])
     assert placeholder_dates(dates) == []
 
 
 def test_all_placeholder_dates_count_as_missing() -> None:
-    """Three dates far from the other 29 dates, which are in one month, are all found as placeholders."""
+    """All three dates that are far from 29 dates within one month are found as placeholders."""
     words = ["0001-01-01", "9999-12-31", "1900-01-01", "9999-12-31T23:59:59"]
     dates = np.array(
         [
@@ -364,7 +367,7 @@ def test_all_placeholder_dates_count_as_missing() -> None:
 
 
 def test_frequent_possible_placeholder_yields_a_remark(tmp_path: Path) -> None:
-    """20 of 120 births are 1900-01-01, which is not far. A remark names `data.missing` for it."""
+    """If 20 of 120 dates are 1900-01-01, which is not far from others, a remark proposes `data.missing` for it."""
     births = [f"{1920 + row}-05-0{1 + row % 9}" for row in range(100)]
     table = write_dates(folder=tmp_path, cells=births + ["1900-01-01"] * 20)
     expected = "when: 20 of 120 cells are 1900-01-01; 'data.missing=[\"1900-01-01\"]' if that means a missing cell"
@@ -386,7 +389,7 @@ def test_text_as_first_year_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("absent", ["9999-12-31T23:59:59.9999999", "9999-12-31 23:59:59.999999"])
 def test_last_moment_of_year_9999_is_a_placeholder(tmp_path: Path, absent: str) -> None:
-    """The last moment of 9999 is found as a placeholder of the year 9999.
+    """The last moment of the year 9999 is found as a placeholder of this year.
 
     A float64 of days has a resolution of 40 microseconds there, and must not be rounded into the year 10000.
     """
@@ -406,7 +409,7 @@ def test_unicode_blanks_are_allowed_in_dates() -> None:
     ["%Y-%m", "%m/%Y", "%Y-%j", "%Y-%m-%d 10:30:00 CET", "%a %b %d 10:00:00 %Y", "%d. Brachet %Y"],
 )
 def test_words_that_contain_years_yield_a_remark(tmp_path: Path, form: str) -> None:
-    """Words with a year in them that are no readable dates give a remark."""
+    """Words that contain a year, but are no dates that can be read, yield a remark."""
     dates = [date(2022, 1, 1) + timedelta(days=29 * number) for number in range(40)]
     table = write_dates(folder=tmp_path, cells=dates_in_form(form=form, dates=dates))
     remarks = table.public_remarks()
@@ -415,21 +418,21 @@ def test_words_that_contain_years_yield_a_remark(tmp_path: Path, form: str) -> N
 
 
 def test_codes_without_years_yield_no_remark_on_years(tmp_path: Path) -> None:
-    """Codes such as ICD-10-3 have no year, and give no remark on years."""
+    """Codes without a year, such as ICD-10-3, yield no remark on years."""
     codes = [f"ICD-10-{number % 5}" for number in range(40)]
     remarks = write_dates(folder=tmp_path, cells=codes).public_remarks()
     assert not any("year" in remark for remark in remarks)
 
 
 def test_whole_numbers_that_look_like_days_yield_a_remark(tmp_path: Path) -> None:
-    """Numbers such as 20240301 give a remark that they may be dates."""
+    """Numbers such as 20240301 yield a remark that they may be dates."""
     remarks = write_dates(folder=tmp_path, cells=dates_in_form(form="%Y%m%d")).public_remarks()
     line = "when: whole numbers that may be dates, such as 20240301; written as 2025-01-31 they are dates"
     assert line in remarks
 
 
 def test_whole_numbers_with_one_invalid_day_yield_no_remark(tmp_path: Path) -> None:
-    """Whole numbers of which one is no day, such as 20240332, give no remark on dates."""
+    """Whole numbers yield no remark on dates if one of them is no day, such as 20240332."""
     numbers = [str(20240301 + offset) for offset in range(40)]
     remarks = write_dates(folder=tmp_path, cells=numbers).public_remarks()
     assert not any("dates" in remark for remark in remarks)

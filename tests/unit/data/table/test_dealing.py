@@ -1,4 +1,4 @@
-"""One file dealt to three: whole groups, the same way for the same seed, and nothing overwritten."""
+"""One file is divided into three splits: by whole groups, by a seed, and without overwriting a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VISITS = 4
 
 @pytest.fixture
 def undivided_file(tmp_path: Path) -> Path:
-    """Returns a file with visits of 50 people, whose numbers are written in two notations, with German numbers."""
+    """Returns a file with decimal commas of visits of 50 people, whose names are numbers in two notations."""
     rows = range(PEOPLE * VISITS)
     who = [str(row % PEOPLE) if row < PEOPLE else f"{row % PEOPLE}.0" for row in rows]
     price = [f"1.0{row % 90 + 10},5" for row in rows]
@@ -54,7 +54,7 @@ def persons_of(part: str) -> set[str]:
 
 
 def test_groups_stay_whole_and_shares_count_groups(undivided_file: Path, tmp_path: Path) -> None:
-    """Of 50 people, 10 go to the public, 5 to the test and 35 to the private split. No person is in two splits."""
+    """Of 50 people, 10 are in the public, 5 in the test and 35 in the private split, and nobody is in two."""
     parts = written_splits(dealing=make_dealing(path=undivided_file), folder=tmp_path / "parts")
     persons = {split: persons_of(part=part) for split, part in parts.items()}
     num_persons = {split: len(names) for split, names in persons.items()}
@@ -64,7 +64,7 @@ def test_groups_stay_whole_and_shares_count_groups(undivided_file: Path, tmp_pat
 
 
 def test_each_row_is_in_exactly_one_split(undivided_file: Path, tmp_path: Path) -> None:
-    """The rows of the three files together are the rows of the source, with NA as an empty cell."""
+    """The rows of the three files together are the rows of the source; the cell NA becomes an empty cell."""
     parts = written_splits(dealing=make_dealing(path=undivided_file), folder=tmp_path / "parts")
     lines = [line for part in parts.values() for line in part.splitlines()[1:]]
     rows = undivided_file.read_text().splitlines()[1:]
@@ -72,7 +72,7 @@ def test_each_row_is_in_exactly_one_split(undivided_file: Path, tmp_path: Path) 
 
 
 def test_same_seed_gives_the_same_division(undivided_file: Path, tmp_path: Path) -> None:
-    """The same seed gives the same files, another seed other files."""
+    """The same seed gives the same files, and another seed gives other files."""
     parts = written_splits(dealing=make_dealing(path=undivided_file, seed=3), folder=tmp_path / "a")
     assert (
         written_splits(dealing=make_dealing(path=undivided_file, seed=3), folder=tmp_path / "b")
@@ -87,7 +87,7 @@ def test_same_seed_gives_the_same_division(undivided_file: Path, tmp_path: Path)
 def test_rows_without_a_group_column_are_divided_individually(
     undivided_file: Path, tmp_path: Path
 ) -> None:
-    """Without a group, rows are divided one by one: the public split has rows of more than 10 people."""
+    """Without a group, rows are divided one by one, so that the public split has rows of more than 10 people."""
     parts = written_splits(
         dealing=make_dealing(path=undivided_file, group=None), folder=tmp_path / "parts"
     )
@@ -96,7 +96,7 @@ def test_rows_without_a_group_column_are_divided_individually(
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "csv.gz"])
 def test_split_files_keep_the_kind_of_the_source(undivided_file: Path, ending: str) -> None:
-    """The splits of a Parquet, Feather or packed CSV file are files of the same kind, with all rows."""
+    """The splits of a Parquet, Feather or compressed CSV file are files of the same kind, with all rows."""
     frame = pd.read_csv(undivided_file, sep=";", dtype={"who": str})
     path = undivided_file.with_name(f"all.{ending}")
     if ending == "parquet":
@@ -138,7 +138,7 @@ def num_groups(dataset: Dataset) -> tuple[int, int, int]:
 
 @pytest.mark.slow
 def test_split_files_of_the_command_load_as_a_data_set(undivided_file: Path) -> None:
-    """`pate-schema split=.2,.1` writes three files and a schema. They load with 35, 10 and 5 groups."""
+    """`pate-schema split=.2,.1` writes three files and a schema, which load with 35, 10 and 5 groups."""
     output = undivided_file.with_name("schema.yaml")
     ended = call_schema(undivided_file=undivided_file, output=output)
     assert ended.returncode == 0, ended.stderr
@@ -155,7 +155,7 @@ def test_split_files_of_the_command_load_as_a_data_set(undivided_file: Path) -> 
 
 @pytest.mark.slow
 def test_command_refuses_to_overwrite_a_split_file(undivided_file: Path) -> None:
-    """A file private.csv exists already. `pate-schema` refuses, and writes neither split nor schema."""
+    """If a file private.csv exists, `pate-schema` refuses to divide, and writes neither a split nor a schema."""
     path = undivided_file.with_name("private.csv")
     path.write_text("mine")
     ended = call_schema(
@@ -189,7 +189,7 @@ def test_refused_division_leaves_no_file(undivided_file: Path, word: str, line: 
 
 
 def test_person_with_a_fifth_of_all_rows_yields_a_remark(undivided_file: Path) -> None:
-    """One person has 84 of 280 rows. A remark says that all of them are in one part."""
+    """If one person has 84 of 280 rows, a remark states that all of them are in one split."""
     frame = pd.read_csv(undivided_file, sep=";", dtype=str)
     visits = frame[frame["who"] == "7"].sample(80, replace=True)
     pd.concat([frame, visits]).to_csv(undivided_file, index=False, sep=";")
@@ -198,7 +198,7 @@ def test_person_with_a_fifth_of_all_rows_yields_a_remark(undivided_file: Path) -
 
 
 def test_missing_person_name_is_refused(tmp_path: Path) -> None:
-    """One of two rows has no person. The division is refused."""
+    """A division is refused if one of two rows has no person."""
     path = tmp_path / "few.csv"
     path.write_text("who,x\n1,2\n,3\n")
     with refused_parameter("group", value="who", rule_words="a value in each row, 1"):
@@ -215,9 +215,9 @@ def test_too_few_persons_for_three_splits_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_printed_command_line_loads_the_split_files(undivided_file: Path) -> None:
-    """`pate-schema` prints a line of pate-train.
+    """`pate-schema` prints a command line of pate-train whose settings load the split files.
 
-    Its settings load the split files, with labels and group of the schema.
+    The labels and the group are those of the schema.
     """
     folder = undivided_file.parent / "d x"
     folder.mkdir()
@@ -259,7 +259,7 @@ def test_printed_command_line_loads_the_split_files(undivided_file: Path) -> Non
 def test_printed_command_line_fits_an_undivided_file(
     undivided_file: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], line: str
 ) -> None:
-    """Without a division, the printed line has NAME for the missing labels, or the column of the splits."""
+    """For a file that is not divided, the printed line has NAME in place of labels, or the column of splits."""
     frame = pd.read_csv(undivided_file, sep=";").assign(part=["public", "private"] * 100)
     frame.to_csv(undivided_file, index=False)
     monkeypatch.chdir(undivided_file.parent)
@@ -271,12 +271,7 @@ def test_printed_command_line_fits_an_undivided_file(
 
 
 def test_lists_of_labels_stay_lists_in_split_files(tmp_path: Path) -> None:
-    """A JSON file lists labels, one of which contains a semicolon.
-
-    The split files have the same labels.
-
-    If the items were joined by ;, that label would be split.
-    """
+    """Lists of labels in a JSON file stay lists in the split files, so that a label may contain a semicolon."""
     lists = [["pain; chest"], ["pain; chest", "flu"], []]
     rows = [{"who": str(row), "age": row, "dx": lists[row % 3]} for row in range(60)]
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,4 +1,4 @@
-"""Files in several encodings: each is read in its own, so that a person is one in all of them."""
+"""Files in several encodings are each read in their own, so that a person is the same one in all of them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def write_people(
 
 @pytest.mark.parametrize("named", ["latin-1", "cp1252", "windows-1252", {"private": "iso-8859-1"}])
 def test_person_in_two_splits_is_found_across_encodings(tmp_path: Path, named: Any) -> None:
-    """The private file is in cp1252, the other files in UTF-8, with the same persons. They are found in two splits."""
+    """Persons in two splits are found and refused although the private file is in cp1252 and the others in UTF-8."""
     table = write_people(folder=tmp_path, private="cp1252", are_shared=True)
     with refused_parameter("data.group", value="person", rule_words="split, 4 are"):
         replace(table, encoding=named).load()
@@ -95,7 +95,7 @@ def test_each_file_is_read_in_its_own_encoding(
 ) -> None:
     """Three files in several encodings give the inputs, owners and schema of UTF-8 files.
 
-    A remark names the encoding.
+    A remark names the encoding of a file.
     """
     expected = write_people(folder=tmp_path).load()
     private, public, test = encodings
@@ -110,7 +110,7 @@ def test_each_file_is_read_in_its_own_encoding(
 
 
 def test_prediction_file_is_read_in_its_own_encoding(tmp_path: Path) -> None:
-    """Three files in other encodings, read with a schema, give equal inputs, whatever encoding is named."""
+    """A schema gives equal inputs for files in three encodings, even if another encoding is named for them."""
     schema = write_people(folder=tmp_path, private="cp1252", test="utf-16").public_schema()
     public = schema.inputs(
         TableFile(tmp_path / "public.csv", setting="data", encoding="cp1252").read()
@@ -124,7 +124,7 @@ def test_prediction_file_is_read_in_its_own_encoding(tmp_path: Path) -> None:
 
 
 def test_split_files_keep_the_encoding(tmp_path: Path) -> None:
-    """A file in cp1252 is divided. Its parts are in cp1252, with all words unchanged."""
+    """The splits of a file in cp1252 are in cp1252, with all words unchanged."""
     write_people(folder=tmp_path, private="cp1252")
     (tmp_path / "parts").mkdir()
     file = TableFile(tmp_path / "private.csv", setting="data", encoding="latin-1")
@@ -167,7 +167,7 @@ def test_bytes_of_a_file_override_the_encoding_setting(
 def test_character_across_two_blocks_is_decoded_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file is read byte by byte. It is found as UTF-8, and as cp1252 if a character is cut off at its end."""
+    """A file that is read byte by byte is found to be in UTF-8, or in cp1252 if its last character is cut off."""
     monkeypatch.setattr("pate.data.table.encoding._BLOCK_BYTES", 1)
     (tmp_path / "a.csv").write_bytes("é€".encode())
     (tmp_path / "b.csv").write_bytes("é€".encode()[:-1])
@@ -177,7 +177,7 @@ def test_character_across_two_blocks_is_decoded_whole(
 
 @pytest.mark.parametrize("named", ["utf-8", "latin-1"])
 def test_refusal_of_mixed_encodings_names_the_line(tmp_path: Path, named: str) -> None:
-    """One line of a UTF-8 file is in latin-1. The refusal has the number of the line, and not its text."""
+    """The refusal of a UTF-8 file with one line in latin-1 has the number of this line, and not its text."""
     table = write_people(folder=tmp_path)
     path = tmp_path / "private.csv"
     path.write_bytes(path.read_bytes() + "Secret-René,40,Pädiatrie,1\n".encode("latin-1"))
@@ -209,7 +209,7 @@ def test_encodings_by_split_are_refused_for_one_file() -> None:
 
 
 def test_refusal_of_a_wrong_encoding_names_the_setting(tmp_path: Path) -> None:
-    """A file in cp1252 without a setting is refused, with the hint to set the encoding."""
+    """A file in cp1252 is refused without a setting, and the error hints at the setting of the encoding."""
     with refused_parameter("data.private", value=ANY, hint_words="encoding=latin-1"):
         write_people(folder=tmp_path, private="cp1252").load()
 
@@ -234,7 +234,7 @@ def test_reading_column_names_reads_no_block_of_rows(
 def test_refusal_names_utf_16_without_byte_order_mark(
     tmp_path: Path, encoding: str, named: str
 ) -> None:
-    """A file in UTF-16 without a mark is refused, with the encoding to set. With the setting it is read."""
+    """A file in UTF-16 without a byte-order mark is refused, and the error names the encoding; with it, it is read."""
     table = write_people(folder=tmp_path, private=encoding)
     rule = rf"data\.encoding={encoding}\b"
     with pytest.raises(InvalidValue, match=rule):
@@ -248,7 +248,7 @@ def test_refusal_names_utf_16_without_byte_order_mark(
 def test_names_garbled_by_a_wrong_encoding_yield_a_remark(
     tmp_path: Path, encoding: str, has_signs: bool
 ) -> None:
-    """A file in mac-roman or cp850 is read as latin-1: a remark counts the lines with signs within words.
+    """If a file in mac-roman or cp850 is read as latin-1, a remark counts the lines with signs within words.
 
     Müller in mac-roman becomes MŸller, which would be another person. For a file in cp1252 there is no such count.
     """
@@ -266,7 +266,7 @@ def test_names_garbled_by_a_wrong_encoding_yield_a_remark(
 
 
 def test_refusal_of_json_lines_in_utf_16_names_the_encoding(tmp_path: Path) -> None:
-    """JSON lines in UTF-16 without a mark are refused, with the encoding to set."""
+    """JSON lines in UTF-16 without a byte-order mark are refused, with the encoding to set."""
     path = tmp_path / "a.jsonl"
     path.write_bytes('{"age": 1}\n'.encode("utf-16-be"))
     with refused_parameter("data.private", value=ANY, rule_words="data.encoding=utf-16-be"):

@@ -58,7 +58,7 @@ def test_yes_and_no_are_read_as_labels(tmp_path: Path) -> None:
 
 
 def test_the_letter_y_is_refused_as_a_label(tmp_path: Path) -> None:
-    """A label written as y is refused. The refusal names yes and no."""
+    """A label that is written as y is refused, and the error names yes and no."""
     with refused_parameter("data.test.ill", rule_words="yes and no"):
         write_foreign(folder=tmp_path, test=["25.5;Bonn;y;0"]).load()
 
@@ -72,7 +72,7 @@ def test_decimal_comma_is_read_by_its_setting(tmp_path: Path) -> None:
 
 
 def test_decimal_comma_without_its_setting_is_refused(tmp_path: Path) -> None:
-    """Private decimal commas beside public decimal points are refused. The hint names `data.decimal=comma`."""
+    """Private decimal commas beside public decimal points are refused, with `data.decimal=comma` as the hint."""
     private = [row.replace(".", ",") for row in PRIVATE_ROWS]
     with refused_parameter(
         "data.private.age",
@@ -88,7 +88,10 @@ def test_decimal_comma_without_its_setting_is_refused(tmp_path: Path) -> None:
 def test_decimal_setting_takes_comma_or_point_as_words(
     tmp_path: Path, file_setting: str, decimal_setting: str
 ) -> None:
-    """The mark `,` itself is refused as `decimal`, under the name that the setting has beside that of the file."""
+    """The mark `,` itself is refused as `decimal`, which takes the words comma and point.
+
+    The error names the setting as it stands beside the setting of the file.
+    """
     with refused_parameter(decimal_setting, value=","):
         TableFile(tmp_path / "test.csv", setting=file_setting, decimal=",")
 
@@ -109,7 +112,7 @@ def test_encoding_setting_is_used(tmp_path: Path, encoding: str, byte_order_mark
 
 
 def test_refusal_of_another_encoding_names_the_setting(tmp_path: Path) -> None:
-    """Files in latin-1, read without a setting, are refused. The refusal names the setting and latin-1."""
+    """Files in latin-1 are refused without a setting, and the error names the setting and latin-1."""
     table = write_foreign(folder=tmp_path, encoding="latin-1", public=PUBLIC_ROWS_WITH_UMLAUT)
     line = r"expected text in utf-8; name its encoding: (data\.)?encoding=latin-1 or utf-16, say"
     with pytest.raises(InvalidValue, match=line):
@@ -121,7 +124,7 @@ def test_refusal_of_another_encoding_names_the_setting(tmp_path: Path) -> None:
 def test_one_file_for_two_splits_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The public and the private split name one file, by a relative and an absolute path. The public one is refused."""
+    """A public split is refused if it names the private file, by a relative instead of an absolute path."""
     monkeypatch.chdir(tmp_path)
     with refused_parameter("data.public", value="private.csv"):
         replace(write_foreign(folder=tmp_path), public="private.csv").load()

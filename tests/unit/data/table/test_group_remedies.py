@@ -1,4 +1,4 @@
-"""A column that may name people: refusals and remarks propose `data.group` before all else."""
+"""For a column that may name people, refusals and remarks propose `data.group` before all else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUP_FIRST = (
 
 
 def test_refusal_of_a_column_unknown_to_the_schema_offers_group_first(tmp_path: Path) -> None:
-    """A column of patients' numbers is not in the schema. The refusal proposes `data.group` before `data.drop`."""
+    """If the schema lacks a column of patients' numbers, the refusal proposes `data.group` before `data.drop`."""
     table = write_patients(folder=tmp_path)
     path = tmp_path / "schema.yaml"
     Table(public=table.public, labels=("flu",), group="mrn").public_schema().write(path)
@@ -32,7 +32,7 @@ def test_refusal_of_a_column_unknown_to_the_schema_offers_group_first(tmp_path: 
 
 
 def test_refusal_of_a_column_of_words_offers_group_first(tmp_path: Path) -> None:
-    """A public column has a different word in each row. The refusal proposes `data.group` before `data.drop`."""
+    """If a public column has a different word in each row, the refusal proposes `data.group` before `data.drop`."""
     people = [f"B-{number:04},{number % 60},F,{number % 2}" for number in range(120)]
     line = rf"^data\.public\.mrn: expected numbers.*; {re.escape(GROUP_FIRST)}"
     with pytest.raises(InvalidValue, match=line):
@@ -40,9 +40,9 @@ def test_refusal_of_a_column_of_words_offers_group_first(tmp_path: Path) -> None
 
 
 def test_refusal_of_a_missing_column_offers_group_first(tmp_path: Path) -> None:
-    """The public file lacks the patients' numbers.
+    """If the public file lacks the patients' numbers, the refusal proposes `data.group` first.
 
-    The refusal proposes `data.group` first, unless another group is set.
+    It does not if another group is set.
     """
     table = write_patients(folder=tmp_path)
     (tmp_path / "public.csv").write_text("age,sex,flu\n20,F,0\n30,M,1\n")
@@ -58,9 +58,9 @@ def test_refusal_of_a_missing_column_offers_group_first(tmp_path: Path) -> None:
 
 
 def test_remark_on_person_numbers_offers_group_first(tmp_path: Path) -> None:
-    """A public column has another number in each row.
+    """For a public column with another number in each row, a remark proposes `data.group` before other settings.
 
-    The remark proposes `data.group` before `data.id` and `data.drop`.
+    The others are `data.id` and `data.drop`.
     """
     public = [f"{7000 + number},{number % 9},F,{number % 2}" for number in range(40)]
     table = write_patients(folder=tmp_path, public=public)

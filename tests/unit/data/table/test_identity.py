@@ -1,4 +1,4 @@
-"""Persons and records that are spelled in two ways: one value is one person."""
+"""Names of persons and of records: two spellings of one value are one person."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ SPELLINGS = {
 @pytest.mark.parametrize("case", SPELLINGS)
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_notations_of_one_name_are_one_person(tmp_path: Path, case: str, ending: str) -> None:
-    """The private and the test file have the same persons in two notations, such as 7 and 7.0.
+    """Two notations of one name, such as 7 in the private and 7.0 in the test file, are one person.
 
-    As a group, they are refused as persons in two splits. As ids, they are refused as repeated ids.
+    As a group, they are refused as a person in two splits. As ids, they are refused as repeated ids.
     """
     spellings = SPELLINGS[case]
     frames = people_frames()
@@ -96,7 +96,7 @@ def test_notations_of_one_name_are_one_person(tmp_path: Path, case: str, ending:
 
 
 def test_two_notations_in_one_file_are_one_group(tmp_path: Path) -> None:
-    """The private file has each person as 7 and as 7.0. Both rows are one group."""
+    """Private rows of the persons 7 and 7.0 are one group."""
     frames = people_frames()
     other_notation = frames["private"].assign(person=[f"{number}.0" for number in NUMBERS])
     frames["private"] = pd.concat([frames["private"], other_notation])
@@ -104,7 +104,7 @@ def test_two_notations_in_one_file_are_one_group(tmp_path: Path) -> None:
 
 
 def test_leading_zeros_distinguish_persons(tmp_path: Path) -> None:
-    """Private persons are 07, test persons 7. They are different persons, and the table loads."""
+    """The names 07 and 7 are two persons, so a table with 07 in the private and 7 in the test split is read."""
     frames = people_frames()
     frames["private"]["person"] = [f"0{number}" for number in NUMBERS]
     frames["test"]["person"] = NUMBERS
@@ -115,7 +115,7 @@ def test_leading_zeros_distinguish_persons(tmp_path: Path) -> None:
     "column", [pd.array(NUMBERS, "Int64"), np.array(NUMBERS, float), pd.Categorical(NUMBERS)]
 )
 def test_pandas_types_with_equal_values_name_one_person(tmp_path: Path, column: Any) -> None:
-    """Persons as integers, floats or categories of pandas are the persons of text such as 7.00."""
+    """Integers, floats and categories of pandas name the same persons as texts such as 7.00."""
     frames = people_frames()
     frames["private"]["person"] = column
     frames["test"]["person"] = [f"{number}.00" for number in NUMBERS]
@@ -125,7 +125,7 @@ def test_pandas_types_with_equal_values_name_one_person(tmp_path: Path, column: 
 
 @pytest.mark.parametrize("name", ["", "\u200b", "\u00a0", "?"])
 def test_invisible_name_counts_as_missing(tmp_path: Path, name: str) -> None:
-    """The name of a person is empty, a blank of zero width or a word for missing. The row is refused."""
+    """A row is refused if its person's name is empty, a blank of zero width, or a word for missing."""
     frames = people_frames()
     frames["private"]["person"] = [name, *map(str, NUMBERS[1:])]
     with refused_parameter("data.private.person", rule_words="a value in each row, 1"):
@@ -142,7 +142,7 @@ def test_canonical_word_is_idempotent(word: str) -> None:
 
 
 def test_image_folder_compares_owners_in_canonical_form(tmp_path: Path) -> None:
-    """A folder of pictures has the owner 7 in one split and 7.0 in another. It is refused."""
+    """A folder of pictures is refused if its owner is 7 in one split and 7.0 in another."""
     image = pytest.importorskip("PIL.Image")
     for file_name in ("a.png", "b.png", "c.png"):
         image.new(mode="RGB", size=(4, 4)).save(tmp_path / file_name)

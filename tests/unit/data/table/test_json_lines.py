@@ -1,4 +1,4 @@
-"""Lines of JSON as programs write them: byte-order marks, fields that come late, empty lines."""
+"""Lines of JSON as programs write them, with byte-order marks, empty lines, or fields that come late."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_byte_order_marks_and_empty_lines_are_skipped(tmp_path: Path, content: s
 
 
 def test_field_that_first_occurs_late_is_a_column(tmp_path: Path) -> None:
-    """A field occurs in line 8,991 alone. It is a column, missing in all other rows."""
+    """A field that only line 8,991 has is a column, and missing in all other rows."""
     rows: list[dict[str, Any]] = [{"age": number} for number in range(9000)]
     rows[8990]["allergy"] = "nuts"
     path = tmp_path / "a.jsonl"
@@ -50,14 +50,14 @@ def test_field_that_first_occurs_late_is_a_column(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["[1]", '"age"', "3", "null", '{"age": 1},', "{'age': 1}"])
 def test_line_that_is_no_object_is_refused(tmp_path: Path, line: str) -> None:
-    """The last of 9,001 lines is no JSON object. The file is refused."""
+    """A file is refused if the last of its 9,001 lines is no JSON object."""
     (tmp_path / "a.jsonl").write_text('{"age": 1}\n' * 9000 + line)
     with refused_parameter("data.public", value=ANY, rule_words="an object of"):
         read(path=tmp_path / "a.jsonl")
 
 
 def test_file_without_fields_is_refused(tmp_path: Path) -> None:
-    """An empty file, and one with empty objects alone, are refused."""
+    """A file that is empty, or has only empty objects, is refused."""
     for content in ("", "\n\n", "\ufeff", "{}\n"):
         (tmp_path / "a.jsonl").write_text(content, encoding="utf-8")
         with refused_parameter("data.public", value=ANY, rule_words="line for each"):

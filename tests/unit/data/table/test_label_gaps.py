@@ -1,4 +1,4 @@
-"""Labels of tables that are missing or uncertain: which cells are unknown labels, in every kind of file."""
+"""Missing and uncertain labels of tables: which cells are unknown labels, in every kind of file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def first_labels(dataset: Dataset, num_rows: int) -> list[bool | None]:
 
 @pytest.mark.parametrize("cell", GAPS_OF_TEXT)
 def test_missing_cells_of_csv_are_unknown_labels(tmp_path: Path, cell: str) -> None:
-    """One cell of a label is missing. Its label is unknown, and all others are known."""
+    """A missing cell in a CSV file is an unknown label, and all other labels are known."""
     dataset = write_frames(folder=tmp_path, frames=frames_with_flu(cells=[cell, 1, "no"])).load()
     assert first_labels(dataset=dataset, num_rows=3) == [UNKNOWN, True, False]
     assert dataset.private.known is not None
@@ -56,7 +56,7 @@ def test_missing_cells_of_csv_are_unknown_labels(tmp_path: Path, cell: str) -> N
 
 
 def test_words_of_the_setting_missing_are_unknown_labels(tmp_path: Path) -> None:
-    """Two cells are a word and a number. They are refused, unless `data.missing` makes them unknown labels."""
+    """A word and a number in cells of labels are refused, unless `data.missing` makes them unknown labels."""
     table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["asked not", "-9.0", 1]))
     with refused_parameter("data.private.flu"):
         table.load()
@@ -71,7 +71,7 @@ def test_words_of_the_setting_missing_are_unknown_labels(tmp_path: Path) -> None
 def test_uncertain_cells_follow_the_setting(
     tmp_path: Path, cell: str, uncertain: str, value: bool | None
 ) -> None:
-    """A row with an uncertain label is refused without `data.uncertain`, and read as this setting says otherwise."""
+    """An uncertain label is refused without `data.uncertain`, and otherwise read as this setting says."""
     table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=[cell, 1, 0]))
     with refused_parameter(
         "data.private.flu", rule_words="data.uncertain=missing (or positive, negative) says"
@@ -90,7 +90,7 @@ def test_uncertain_and_empty_cells_differ(tmp_path: Path, setting: str) -> None:
 
 
 def test_uncertain_word_is_no_word_for_no(tmp_path: Path) -> None:
-    """A label has the words ja, nein and -1. The cell -1 is refused, and unknown with `data.uncertain=missing`."""
+    """In a label with the words ja and nein, the cell -1 is refused; with `data.uncertain=missing` it is unknown."""
     frames = people_frames()
     for frame in frames.values():
         frame["flu"] = np.where(frame["flu"] == 1, "ja", "nein")
@@ -117,7 +117,10 @@ def test_uncertain_word_is_no_word_for_no(tmp_path: Path) -> None:
 def test_typed_cells_may_be_missing_or_uncertain(
     tmp_path: Path, ending: str, type_name: str, no: Any, yes: Any, uncertain_cell: Any
 ) -> None:
-    """A typed file has a null, an uncertain cell, a yes and a no. Only the null is an unknown label."""
+    """Of a null, an uncertain cell, a yes and a no in a typed file, only the null is an unknown label.
+
+    The uncertain cell is True by `data.uncertain=positive`; a column of truth values has a second null in its place.
+    """
     cells = [None, uncertain_cell, yes, no] * (NUM_ROWS // 4)
     table = write_frames(folder=tmp_path, frames=people_frames(), endings={"private": ending})
     private = pa.Table.from_pandas(people_frames()["private"], preserve_index=False)
@@ -133,7 +136,7 @@ def test_typed_cells_may_be_missing_or_uncertain(
 
 
 def test_not_a_number_in_parquet_is_an_unknown_label(tmp_path: Path) -> None:
-    """A Parquet column of floats has NaN, which is not null. This label is unknown."""
+    """NaN in a Parquet column of floats, which is not null, is an unknown label."""
     frames = people_frames()
     flu = frames["private"]["flu"].astype(float)
     flu[0] = np.nan
@@ -143,7 +146,7 @@ def test_not_a_number_in_parquet_is_an_unknown_label(tmp_path: Path) -> None:
 
 
 def test_null_and_absent_fields_of_json_are_unknown_labels(tmp_path: Path) -> None:
-    """In JSON lines, one label is null and one is absent. Both labels are unknown."""
+    """A label that is null or absent in JSON lines is unknown."""
     table = write_frames(folder=tmp_path, frames=people_frames())
     rows = people_frames()["private"].to_dict("records")
     rows[0]["flu"] = None
@@ -156,7 +159,7 @@ def test_null_and_absent_fields_of_json_are_unknown_labels(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_many_files_and_batches_have_one_mask(tmp_path: Path) -> None:
-    """Two files of 9,000 rows each have empty labels only in the last 100 rows. Only these labels are unknown."""
+    """If only the last 100 rows of two files of 9,000 rows each have empty labels, only these labels are unknown."""
     table = write_frames(folder=tmp_path, frames=people_frames())
     frame = people_frames(rows_per_split=18_000)["private"]
     frame["person"] += 10_000
@@ -175,7 +178,7 @@ def test_many_files_and_batches_have_one_mask(tmp_path: Path) -> None:
 
 
 def test_table_without_gaps_has_no_mask_unless_a_setting_says_so(tmp_path: Path) -> None:
-    """A table whose labels are all known has a mask only with `data.uncertain`. Labels and digests stay the same."""
+    """A table whose labels are all known has a mask only with `data.uncertain`; labels and digests stay the same."""
     table = write_frames(folder=tmp_path, frames=people_frames())
     plain = table.load()
     declared = replace(table, uncertain="missing").load()
@@ -189,7 +192,7 @@ def test_table_without_gaps_has_no_mask_unless_a_setting_says_so(tmp_path: Path)
 
 
 def test_digest_of_private_rows_depends_on_gaps_and_not_on_their_reading(tmp_path: Path) -> None:
-    """The private digest is the same for each meaning of -1. It is another for a table with one empty label less."""
+    """The private digest does not depend on what -1 means, but changes if one empty label is filled in."""
     table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["-1", "", 0]))
     readings = ("missing", "positive", "negative")
     digests = {replace(table, uncertain=reading).load().private_digest() for reading in readings}
@@ -200,9 +203,9 @@ def test_digest_of_private_rows_depends_on_gaps_and_not_on_their_reading(tmp_pat
 
 
 def test_notes_count_unknown_labels_of_each_split(tmp_path: Path) -> None:
-    """A note for each split has the share of its unknown labels.
+    """A note for each split states the share of its unknown labels, and of known labels in each column.
 
-    In the label flu, 30 of 60 private and 15 of 60 test cells are empty. In cough, none is.
+    In the label flu, 30 of 60 private and 15 of 60 test cells are empty; in cough, none is.
     """
     frames = people_frames()
     for split, num_gaps in (("private", 30), ("test", 15)):
@@ -221,7 +224,7 @@ def test_notes_count_unknown_labels_of_each_split(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("split", ["private", "test"])
 def test_split_that_tells_no_label_is_refused(tmp_path: Path, split: str) -> None:
-    """All labels of the private or of the test rows are empty. This split is refused."""
+    """A private or a test split is refused if all of its labels are empty."""
     frames = people_frames()
     frames[split][["flu", "cough"]] = ""
     with refused_parameter(f"data.{split}.flu", rule_words="a label in some row"):
@@ -230,7 +233,7 @@ def test_split_that_tells_no_label_is_refused(tmp_path: Path, split: str) -> Non
 
 @pytest.mark.parametrize("cell", ["", "-1"])
 def test_public_split_with_some_labels_has_a_mask(tmp_path: Path, cell: str) -> None:
-    """One public label is missing or uncertain. The public split is labeled, and this one label is unknown."""
+    """If one public label is missing or uncertain, the public split is labeled, and only this label is unknown."""
     frames = people_frames()
     frames["public"]["flu"] = frames["public"]["flu"].astype(object)
     frames["public"].loc[0, "flu"] = cell
@@ -242,7 +245,7 @@ def test_public_split_with_some_labels_has_a_mask(tmp_path: Path, cell: str) -> 
 
 @pytest.mark.parametrize("cell", ["", "-1"])
 def test_public_split_without_any_label_counts_as_unlabeled(tmp_path: Path, cell: str) -> None:
-    """All public labels are missing or uncertain. The public split is unlabeled, and has no mask."""
+    """If all public labels are missing or uncertain, the public split is unlabeled, and has no mask."""
     frames = people_frames()
     frames["public"][["flu", "cough"]] = cell
     dataset = replace(write_frames(folder=tmp_path, frames=frames), uncertain="missing").load()
@@ -251,7 +254,7 @@ def test_public_split_without_any_label_counts_as_unlabeled(tmp_path: Path, cell
 
 
 def test_records_of_a_holder_have_the_mask(tmp_path: Path) -> None:
-    """A holder reads only the private file, in which one label is empty. The records have a mask with this label."""
+    """If a data holder reads only a private file with one empty label, the records have a mask with this gap."""
     table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["", 1]))
     schema = tmp_path / "schema.yaml"
     table.public_schema().write(schema, TableSettings())
@@ -262,7 +265,7 @@ def test_records_of_a_holder_have_the_mask(tmp_path: Path) -> None:
 
 
 def test_missing_word_in_a_column_of_label_lists_makes_all_labels_unknown(tmp_path: Path) -> None:
-    """One column lists the labels. An empty cell means no label, and a word of `data.missing` unknown labels."""
+    """In a column that lists labels, an empty cell means no label, and a word of `data.missing` unknown labels."""
     cells = DIAGNOSES | {"private": ["flu;cough", "-", None, "cough"]}
     table = write_diagnoses(folder=tmp_path, cells=cells)
     private = replace(table, missing=("-",)).load().private
@@ -273,7 +276,7 @@ def test_missing_word_in_a_column_of_label_lists_makes_all_labels_unknown(tmp_pa
 
 
 def test_schema_file_says_what_uncertain_labels_mean(tmp_path: Path) -> None:
-    """The schema's file has `uncertain` and a word of one's own. A run takes them unless it sets another reading."""
+    """A run reads uncertain labels and words as the schema file says, unless the run sets `uncertain` itself."""
     table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["maybe", "-1", 0]))
     schema = tmp_path / "schema.yaml"
     settings = TableSettings(uncertain="positive", uncertain_words=("maybe",))
@@ -341,7 +344,7 @@ def test_schema_file_says_what_uncertain_labels_mean(tmp_path: Path) -> None:
 def test_wrong_settings_of_gaps_are_refused_before_a_file_is_opened(
     with_wrong_setting: Callable[[Table], Table], refusal: Refusal
 ) -> None:
-    """A setting of missing or uncertain labels has an impossible value. It is refused, although no file exists."""
+    """An impossible setting of missing or uncertain labels is refused before a file is opened."""
     table = Table(private="none.csv", public="none.csv", test="none.csv")
     with refusal:
         with_wrong_setting(table)

@@ -1,4 +1,4 @@
-"""Lists of labels in a cell, as JSON, pandas, numpy and Spark write them: the labels that they name and no others."""
+"""Lists of labels in a cell, as JSON, pandas, NumPy and Spark write them, give exactly the listed labels."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ RULE = r"expected names of labels with ; between them, or a list of names in quo
 def test_lists_of_lists_and_objects_are_refused(
     tmp_path: Path, ending: str, cell_of: CellOf
 ) -> None:
-    """Cells with lists of lists, or with objects, are refused in the public file.
+    """Public cells with lists of lists, or with objects, are refused as lists of labels.
 
     If the settings name the labels, the private file is refused with the number of the first such row.
     """
@@ -213,14 +213,14 @@ def test_lists_of_bits_are_refused_as_label_names(tmp_path: Path) -> None:
 
 
 def test_refusal_of_lists_without_separator_names_the_setting(tmp_path: Path) -> None:
-    """Lists of labels without `data.label_separator` are refused, with this setting."""
+    """Lists of labels are refused without `data.label_separator`, and the error names this setting."""
     table = write_lists(folder=tmp_path, cell_of=list, ending="parquet")
     with refused_parameter("data.private.dx", rule_words="'data.label_separator="):
         replace(table, label_separator=None).load()
 
 
 def test_list_in_a_feature_column_is_one_word(tmp_path: Path) -> None:
-    """A list in a column of features is a word of a category."""
+    """A list in a column of features is one word of a category."""
     table = write_lists(folder=tmp_path, cell_of=list, ending="jsonl")
     schema = replace(table, labels=("age",), label_separator=None).public_schema()
     assert "dx=flu" in schema.feature_names

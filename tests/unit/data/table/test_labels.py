@@ -1,4 +1,4 @@
-"""Labels of tables: two words of any language, numbers as files spell them, one column that names all labels."""
+"""Labels of tables: two words of any language, numbers in any notation, and one column that lists all labels."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_two_words_of_any_language_may_mean_yes_and_no(tmp_path: Path, yes: str)
 
 
 def test_empty_label_does_not_mean_no(tmp_path: Path) -> None:
-    """One label of a file with the words ja and nein is empty. The label is unknown, and not read as 0."""
+    """An empty label beside the words ja and nein is unknown, and not read as 0."""
     frames = frames_in_words(yes="ja")
     frames["test"].loc[0, "flu"] = None
     dataset = replace(write_frames(folder=tmp_path, frames=frames), true="ja").load()
@@ -69,7 +69,7 @@ def test_third_word_in_a_label_column_is_refused(table_with_third_word: Table) -
 
 
 def test_word_for_yes_that_no_label_has_is_refused(table_with_third_word: Table) -> None:
-    """`data.true` names a word that the label does not have. It is refused."""
+    """A word in `data.true` that the label does not have is refused."""
     with refused_parameter("data.true", value="yep"):
         replace(table_with_third_word, true="yep").load()
 
@@ -134,7 +134,7 @@ WRONG_LABEL_CELLS = [
 
 @pytest.mark.parametrize(("case", "wrong_cell"), WRONG_LABEL_CELLS)
 def test_invalid_label_cells_are_refused(tmp_path: Path, case: str, wrong_cell: str) -> None:
-    """One cell of a label is no 0 or 1 in the notation of the file. It is refused with its row."""
+    """A cell of a label that is no 0 or 1 in the notation of the file is refused with its row."""
     cells = LABEL_CELLS[case]
     frames = people_frames()
     frames["private"]["flu"] = (cells.positive * NUM_ROWS)[:NUM_ROWS]
@@ -192,7 +192,7 @@ def test_one_column_may_list_all_labels(tmp_path: Path, labels: tuple[str, ...])
 
 
 def test_label_names_do_not_come_from_private_rows(tmp_path: Path) -> None:
-    """The public file lists no label. The column is refused, even if private rows list some."""
+    """A column of label lists is refused if the public file lists no label, even if private rows list some."""
     with refused_parameter(
         "data.labels", value="[diagnoses]", rule_words="the public file names none"
     ):
@@ -201,7 +201,7 @@ def test_label_names_do_not_come_from_private_rows(tmp_path: Path) -> None:
 
 @pytest.fixture
 def table_without_public_diagnoses(tmp_path: Path) -> Table:
-    """Returns the reader of files of which the public one lacks the column that lists the labels."""
+    """Returns the reader of three files, of which the public file lacks the column that lists the labels."""
     frames = frames_of_diagnoses(cells=DIAGNOSES)
     frames["public"] = frames["public"].drop(columns="diagnoses")
     return replace(write_frames(folder=tmp_path, frames=frames), label_separator=";")
@@ -210,7 +210,7 @@ def table_without_public_diagnoses(tmp_path: Path) -> Table:
 def test_public_file_may_lack_the_column_that_lists_labels(
     table_without_public_diagnoses: Table,
 ) -> None:
-    """The public file has no column of labels. Settings name the label, and public records have none."""
+    """If the public file has no column of labels, settings may name the label; public records then have none."""
     dataset = replace(table_without_public_diagnoses, labels=("diagnoses", "flu")).load()
     assert dataset.label_names == ("flu",)
     assert not dataset.public_labeled
@@ -222,13 +222,13 @@ def test_public_file_may_lack_the_column_that_lists_labels(
 def test_label_that_no_file_has_or_that_is_a_feature_is_refused(
     table_without_public_diagnoses: Table, labels: tuple[str, ...], refused_names: str
 ) -> None:
-    """Settings name the label `cold`, which no row lists, or the column `age`, which is a feature. Both are refused."""
+    """Settings are refused if they name a label that no row lists, `cold`, or a column that is a feature, `age`."""
     with refused_parameter("data.labels", value=refused_names):
         replace(table_without_public_diagnoses, labels=labels).load()
 
 
 def test_label_without_positives_or_negatives_yields_a_warning(tmp_path: Path) -> None:
-    """A label that no private record has, and one that every test record has, give a warning each."""
+    """A label that no private record has yields a warning, and so does one that every test record has."""
     frames = people_frames()
     frames["private"]["flu"] = 0
     frames["test"]["cough"] = 1
@@ -240,7 +240,7 @@ def test_label_without_positives_or_negatives_yields_a_warning(tmp_path: Path) -
 
 
 def test_person_with_many_records_yields_a_warning(tmp_path: Path) -> None:
-    """One person has 15 of 60 private records. A warning says so."""
+    """If one person has 15 of 60 private records, a warning says so."""
     frames = people_frames()
     frames["private"]["person"] = [0] * 15 + NUMBERS[15:]
     dataset = write_frames(folder=tmp_path, frames=frames).load()
@@ -250,6 +250,6 @@ def test_person_with_many_records_yields_a_warning(tmp_path: Path) -> None:
 
 
 def test_evenly_distributed_records_yield_no_warning(tmp_path: Path) -> None:
-    """Records of equal persons with both labels give no warning."""
+    """Records of persons with equal numbers of records and with both labels yield no warning."""
     dataset = write_frames(folder=tmp_path, frames=people_frames()).load()
     assert list(uneven_records_warnings(dataset)) == []

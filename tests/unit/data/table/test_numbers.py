@@ -69,7 +69,7 @@ def test_numbers_follow_the_marks_in_settings(
 def test_refusal_of_another_notation_names_the_setting(
     tmp_path: Path, cells: list[str], decimal: str | None, rule: str
 ) -> None:
-    """Numbers in another notation than the settings are refused, with the setting that reads them."""
+    """Numbers in another notation than that of the settings are refused, with the setting that reads them."""
     with refused_parameter("data.public.weight", rule_words=rule):
         replace(write_weights(folder=tmp_path, cells=cells), decimal=decimal).load()
 
@@ -110,7 +110,7 @@ def test_word_for_yes_is_refused_with_a_label_separator(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["?", "-", ".", "missing", "inf", "<60", "70*"])
 def test_single_word_among_numbers_yields_a_remark(tmp_path: Path, word: str) -> None:
-    """One of 400 ages is a word. A remark names `data.missing`; with it, the column is a number again."""
+    """If one of 400 ages is a word, a remark names `data.missing`; with it, the column is one of numbers."""
     frames = people_frames(rows_per_split=400)
     for frame in frames.values():
         frame["age"] = [word, *frame["age"].astype(str)[1:]]
@@ -126,7 +126,7 @@ def test_single_word_among_numbers_yields_a_remark(tmp_path: Path, word: str) ->
 
 
 def test_words_among_numbers_or_dates_yield_a_remark(tmp_path: Path) -> None:
-    """A column of percentages, and a column of dates with one word, give a remark each."""
+    """A column of percentages and a column of dates with one word yield a remark each."""
     frames = people_frames()
     for frame in frames.values():
         frame["share"] = [f"{age}%" for age in frame["age"]]
@@ -156,7 +156,7 @@ def german(tmp_path: Path) -> Table:
 
 @pytest.mark.slow
 def test_schema_stores_the_notation_of_cells(tmp_path: Path, german: Table) -> None:
-    """A written schema has marks and missing words.
+    """A written schema has the marks of numbers and the words for missing cells.
 
     A reader with the schema and without settings gives the same inputs.
     """
@@ -178,7 +178,7 @@ def test_published_schema_reads_cells_in_the_public_notation(german: Table) -> N
 
 
 def test_notation_setting_overrides_the_schema(tmp_path: Path, german: Table) -> None:
-    """A file with `decimal=point` is read with it. Missing words are still those of the schema."""
+    """The setting `decimal=point` of a file overrides the schema, whose words for missing cells stay."""
     file = TableFile(tmp_path / "private.csv", setting="data", decimal="point")
     spelling = file.spelling(german.public_schema().spelling)
     assert spelling == CellSpelling(decimal="point", thousands=None, missing=("?",))
@@ -188,7 +188,7 @@ def test_notation_setting_overrides_the_schema(tmp_path: Path, german: Table) ->
 def test_settings_do_not_change_the_private_digest(tmp_path: Path) -> None:
     """The private digest is the same for three notations of numbers in the settings.
 
-    A ledger recognizes records by the digest. Otherwise a changed setting would give them a new budget.
+    A ledger recognizes records by this digest. If a changed setting changed it, the records would get a new budget.
     """
     table = write_weights(folder=tmp_path, cells=["1,5", "?"])
     readers = [
@@ -207,7 +207,7 @@ def test_durations_are_seconds(unit: str) -> None:
 
 
 def test_infinite_and_huge_numbers_become_distinct_words() -> None:
-    """Infinity becomes the word inf. The numbers 10^19 and 2 10^19 become different words."""
+    """Infinity becomes the word inf, and the numbers 1e19 and 2e19 become different words."""
     assert as_texts(pa.array([1.0, float("inf"), 2.0])).to_pylist()[1] == "inf"
     assert as_texts(pa.array([1e19])).to_pylist() != as_texts(pa.array([2e19])).to_pylist()
 

@@ -1,4 +1,4 @@
-"""Names of persons: ids in other letters, brackets and dashes, in one split and in two."""
+"""Names of persons in different letters, brackets and dashes, within a split and across splits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Load(Protocol):
     ],
 )
 def test_notations_of_one_name_are_normalized(name: str, other: str) -> None:
-    """A UUID, address or number in two notations has the same name of a person."""
+    """Two notations of a UUID, an address or a number are one name of a person."""
     assert person_name(name) == person_name(other)
 
 
@@ -76,7 +76,10 @@ def test_notations_of_one_name_are_normalized(name: str, other: str) -> None:
     ],
 )
 def test_similar_names_are_two_persons(name: str, other: str, are_alike: bool) -> None:
-    """Two similar names are two persons. `are_alike` says if they look alike, so that a remark counts them."""
+    """Two similar names are two persons.
+
+    `are_alike` says whether they look alike, so that a remark counts them.
+    """
     assert person_name(name) != person_name(other)
     look, other_look = looks_of(pa.array([person_name(name), person_name(other)])).to_pylist()
     assert (look == other_look) == are_alike
@@ -115,7 +118,10 @@ USUAL_NAMES = {
 
 @by_reader
 def test_person_in_two_splits_is_found_across_notations(tmp_path: Path, load: Load) -> None:
-    """Three private persons are in the test split in capital letters. Tables and Hugging Face data sets refuse them."""
+    """Persons in two splits are refused although they have capital letters in one of them.
+
+    Tables and Hugging Face data sets refuse them.
+    """
     ids = [str(uuid.UUID(int=2**100 + number)) for number in range(12)]
     capitals = [name.upper() for name in ids[:3]]
     with refused_parameter("data.group", value="person", rule_words="each person in one split, 3"):
@@ -127,7 +133,7 @@ def test_person_in_two_splits_is_found_across_notations(tmp_path: Path, load: Lo
 
 @by_reader
 def test_private_names_differing_in_letter_case_form_one_group(tmp_path: Path, load: Load) -> None:
-    """Private names that differ in letter case are one group. The owners keep both spellings."""
+    """Private names that differ only in letter case are one group, and the owners keep both spellings."""
     names = ["P-1", "p-1", "P-2", "P-3", "p-3", "P-3"]
     dataset = load(folder=tmp_path, names_of_split=USUAL_NAMES | {"private": names})
     groups = dataset.private.group_ids
@@ -139,7 +145,7 @@ def test_private_names_differing_in_letter_case_form_one_group(tmp_path: Path, l
 
 @by_reader
 def test_similar_names_in_two_splits_are_counted(tmp_path: Path, load: Load) -> None:
-    """Three private names look like public ones. A remark counts them without showing them."""
+    """If three private names look like public ones, a remark counts them without showing them."""
     private = ["0007", "0008", "P-9", "x"]
     names = USUAL_NAMES | {"private": private, "public": ["7", "8", "p9", "y"]}
     dataset = load(folder=tmp_path, names_of_split=names)
@@ -152,7 +158,7 @@ def test_similar_names_in_two_splits_are_counted(tmp_path: Path, load: Load) -> 
 
 @by_reader
 def test_similar_private_names_are_counted(tmp_path: Path, load: Load) -> None:
-    """Two private names look like another private name. A remark counts them."""
+    """If two private names look like another private name, a remark counts them."""
     dataset = load(
         folder=tmp_path, names_of_split=USUAL_NAMES | {"private": ["0007", "7", "1-11", "11-1"]}
     )
@@ -173,14 +179,17 @@ def test_similar_names_are_divided_into_the_same_split(tmp_path: Path) -> None:
 
 
 def test_persons_are_numbered_in_order_of_first_row() -> None:
-    """Names in two files are numbered in the order of their first row. Names that differ in case get two numbers."""
+    """Persons are numbered in the order of their first rows, over two files.
+
+    Names that differ in letter case get two numbers.
+    """
     columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
     people = People.from_names(columns)
     assert [numbers.tolist() for numbers in people.person_of_row] == [[0, 1, 2, 0], [3, 4]]
 
 
 def test_merged_persons_take_the_smallest_number() -> None:
-    """Persons of one file that differ in letter case take the smallest of their numbers.
+    """Persons of one file that differ in letter case get the smallest of their numbers.
 
     `merged_by_looks` also merges persons of two files.
     """

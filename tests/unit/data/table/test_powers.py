@@ -1,4 +1,4 @@
-"""Columns of numbers whose scale is a power or the distance of two numbers."""
+"""Columns of numbers that are scaled by a power, or by the distance of their two values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def scales(tmp_path: Path) -> Table:
 
 
 def test_column_of_two_numbers_is_scaled_by_their_distance(scales: Table) -> None:
-    """A rare flag is scaled so that 0 and 1 differ by 1, and larger numbers are cut. A remark says so."""
+    """A rare flag of 0 and 1 is scaled so that both values differ by 1, and a number above 1 is cut to 1.
+
+    A remark says so.
+    """
     schema = scales.public_schema()
     columns = schema.plain()["columns"]
     assert "unit" in columns["rare"]
@@ -44,7 +47,7 @@ def test_column_of_two_numbers_is_scaled_by_their_distance(scales: Table) -> Non
 
 
 def test_power_of_a_long_tail_is_inverted(scales: Table) -> None:
-    """Sizes with a long tail get a power below 1/2. Their features have the mean 0 and the standard deviation 1.
+    """Sizes with a long tail get a power below 1/2; their features have mean 0 and standard deviation 1.
 
     `frame` turns the features into the sizes again.
     """

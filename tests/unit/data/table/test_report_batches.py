@@ -1,4 +1,4 @@
-"""The progress of reading a large table: megabytes of its files, and rows in words."""
+"""The progress of reading a large table is reported in megabytes of its files, and in words about rows."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,10 @@ pa = pytest.importorskip("pyarrow")
 
 
 def test_each_batch_reports_megabytes_and_rows() -> None:
-    """Three batches of 4 MB and 500,000 rows of a file of 9 MB are reported as 4, 8 and 9 MB of it."""
+    """For batches of 4 MB, the progress of reading a file of 9 MB is reported as 4, 8 and 9 MB.
+
+    Each batch has 500,000 rows.
+    """
     table = pa.table({"x": np.zeros(500_000)})
     steps: list[tuple[int, str]] = []
     batches = [(np.arange(500_000), table)] * 3

@@ -1,4 +1,4 @@
-"""Schema files: the columns and the settings that `pate-schema` writes, and people edit."""
+"""Schema files, which have columns and settings, are written by `pate-schema` and may be edited."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ pytest.importorskip("pyarrow")
 def test_invalid_schema_is_refused_in_one_line(
     tmp_path: Path, schema_text: str, message: str
 ) -> None:
-    """A schema file with invalid YAML, columns or numbers is refused. The message is this one line."""
+    """A schema file with invalid YAML, columns or numbers is refused in one line."""
     (tmp_path / "schema.yaml").write_text(schema_text)
     with pytest.raises(InvalidValue, match=rf"^data\.schema=\S+?{message}$"):
         replace(write_table(folder=tmp_path), schema=str(tmp_path / "schema.yaml")).load()
 
 
 def test_schema_from_file_equals_the_learned_schema(tmp_path: Path) -> None:
-    """The public schema is written to a file and read. It is equal, and so is its published form."""
+    """A public schema that is written to a file and read is equal to the original, and so is its published form."""
     table = write_table(folder=tmp_path)
     path = tmp_path / "schema.yaml"
     table.public_schema().write(path)
@@ -85,7 +85,7 @@ def test_schema_from_file_equals_the_learned_schema(tmp_path: Path) -> None:
 
 
 def test_column_kind_can_be_edited_in_the_schema_file(tmp_path: Path) -> None:
-    """A user makes the column `age` a category in the schema file. The inputs then have a feature for each category."""
+    """If a user makes the column `age` a category in the schema file, the inputs have a feature for each category."""
     table = write_table(folder=tmp_path)
     path = tmp_path / "schema.yaml"
     table.public_schema().write(path)
@@ -118,10 +118,7 @@ def reader_with_schema(table: Table, settings: TableSettings | None = None) -> T
 
 
 def test_settings_in_a_schema_apply_to_a_run(tmp_path: Path) -> None:
-    """A schema file has labels, group and dropped columns.
-
-    A reader with the schema alone gives the data set of these settings.
-    """
+    """A reader with a schema alone gives the data set of the labels, the group and the dropped columns in it."""
     table = write_patients(folder=tmp_path)
     completed = reader_with_schema(table=table, settings=SETTINGS)
     dataset = completed.load()
@@ -138,7 +135,7 @@ def test_settings_in_a_schema_apply_to_a_run(tmp_path: Path) -> None:
 
 
 def test_settings_of_a_schema_are_not_published(tmp_path: Path) -> None:
-    """Settings in a schema file are read, but are no part of the published schema."""
+    """Settings in a schema file are read, but are not part of the published schema."""
     completed = reader_with_schema(table=write_patients(folder=tmp_path), settings=SETTINGS)
     assert load_settings(str(completed.schema)) == SETTINGS
     published = completed.load().preprocessing
@@ -147,7 +144,7 @@ def test_settings_of_a_schema_are_not_published(tmp_path: Path) -> None:
 
 
 def test_schema_stores_the_encoding(tmp_path: Path) -> None:
-    """A schema file names cp1252. A private file in this encoding is read."""
+    """A private file in cp1252 is read if the schema file names this encoding."""
     completed = reader_with_schema(
         table=write_patients(folder=tmp_path), settings=replace(SETTINGS, encoding="cp1252")
     )
@@ -157,14 +154,14 @@ def test_schema_stores_the_encoding(tmp_path: Path) -> None:
 
 
 def test_holder_reads_private_records_with_a_schema_alone(tmp_path: Path) -> None:
-    """A reader of the private file and the schema has the labels of the schema's settings."""
+    """A reader of the private file and a schema, as a data holder has, gets the labels of the schema's settings."""
     completed = reader_with_schema(table=write_patients(folder=tmp_path), settings=SETTINGS)
     holder = Table(private=completed.private, schema=completed.schema)
     assert holder.private_records().label_names == ("flu",)
 
 
 def test_settings_of_a_run_override_the_schema(tmp_path: Path) -> None:
-    """A run sets another group, or drops another column, than the schema. Its setting counts, and is refused here."""
+    """A group or a dropped column in the settings of a run overrides the schema, and is refused if wrong."""
     table = write_patients(folder=tmp_path, private=["A-9,30,F,1", "A-9,31,M,0"])
     completed = reader_with_schema(table=table, settings=SETTINGS)
     assert completed.load().private.num_groups == 1
@@ -176,7 +173,7 @@ def test_settings_of_a_run_override_the_schema(tmp_path: Path) -> None:
 
 
 def test_schema_without_settings_gives_defaults(tmp_path: Path) -> None:
-    """A schema without settings leaves labels empty, which is refused."""
+    """With a schema without settings, a reader has the default of no labels, which is refused."""
     completed = reader_with_schema(table=write_patients(folder=tmp_path))
     assert "settings" not in Path(str(completed.schema)).read_text().replace("`settings`", "")
     with refused_parameter("data.labels", value="[]", rule_words="columns that"):
@@ -184,7 +181,7 @@ def test_schema_without_settings_gives_defaults(tmp_path: Path) -> None:
 
 
 def test_an_unknown_setting_in_a_schema_is_refused(tmp_path: Path) -> None:
-    """A schema file has a setting `groups`, which does not exist. It is refused under its place."""
+    """An unknown setting in a schema file, `groups`, is refused by its place in the file."""
     completed = reader_with_schema(table=write_patients(folder=tmp_path))
     path = Path(str(completed.schema))
     path.write_text(path.read_text().replace("columns:", "settings: {groups: mrn}\ncolumns:"))
@@ -194,7 +191,7 @@ def test_an_unknown_setting_in_a_schema_is_refused(tmp_path: Path) -> None:
 
 
 def test_labels_in_a_schema_must_be_a_list(tmp_path: Path) -> None:
-    """A schema file names labels as one text. It is refused."""
+    """A schema file that names labels as one text, and not as a list, is refused."""
     completed = reader_with_schema(table=write_patients(folder=tmp_path))
     path = Path(str(completed.schema))
     path.write_text(path.read_text().replace("columns:", "settings: {labels: flu}\ncolumns:"))

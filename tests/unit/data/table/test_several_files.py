@@ -1,4 +1,4 @@
-"""Tables in folders and patterns of files: they are read as one file into which all rows are joined."""
+"""Tables in folders, or named by patterns of files, are read as one file that has all rows."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def write_parts(folder: Path, table: Any, ends: list[int], ending: str = "parque
     Args:
         folder: the new folder.
         table: the table.
-        ends: the numbers of the rows before which a file ends and the next one begins.
+        ends: the row numbers at which one file ends and the next one begins.
         ending: the ending of the files' names.
     """
     folder.mkdir()
@@ -128,7 +128,7 @@ def identity_of(dataset: Dataset) -> tuple[Any, ...]:
 def test_a_folder_gives_the_data_set_of_one_joined_file(
     reader_of: MakeReader, tmp_path: Path, ending: str
 ) -> None:
-    """Three files give the digests, notes and owners of one joined file. Groups have rows in several of them."""
+    """Three files give the digests, notes and owners of one joined file, also for groups with rows in several files."""
     table = records(num_rows=NUM_ROWS)
     write_table(path=tmp_path / f"whole.{ending}", table=table)
     folder = write_parts(folder=tmp_path / "many", table=table, ends=[5001, 12_345], ending=ending)
@@ -141,7 +141,7 @@ def test_a_folder_gives_the_data_set_of_one_joined_file(
 
 
 def test_files_are_read_in_the_order_of_their_names(reader_of: MakeReader, tmp_path: Path) -> None:
-    """Row numbers run on from one file to the next one, in the order of names and not of writing."""
+    """Row numbers continue from one file to the next, in the order of the files' names."""
     table = records(num_rows=30)
     (tmp_path / "many").mkdir()
     for name, start in (("c", 20), ("a", 0), ("b", 10)):
@@ -171,7 +171,7 @@ def test_public_and_test_rows_may_lie_in_folders(
 
 @pytest.mark.slow
 def test_one_folder_may_hold_all_splits(tmp_path: Path) -> None:
-    """A folder in place of `path`, with a column of splits, gives the data set of one file."""
+    """A folder as `path`, with a column of splits, gives the data set of one file."""
     splits = {
         "private": records(num_rows=40),
         "public": records(num_rows=50, millions=1),
@@ -215,7 +215,7 @@ def test_files_of_programs_beside_the_data_are_left_out(tmp_path: Path) -> None:
     ],
 )
 def test_other_files_in_a_folder_are_refused(tmp_path: Path, name: str, rule: str) -> None:
-    """A folder has a file of another kind, a file of no known kind, or a folder. It is refused with the path.
+    """A folder is refused, with the path, if it has a file of another or unknown kind, or a subfolder.
 
     A pattern of file names leaves such a file out.
     """
@@ -260,7 +260,7 @@ def test_a_file_may_be_named_like_a_pattern(reader_of: MakeReader, tmp_path: Pat
 def test_files_with_other_columns_are_refused(
     tmp_path: Path, ending: str, second_table: Any, difference: str
 ) -> None:
-    """The second file lacks a column, or has one more. It is refused with its path and the column."""
+    """A second file that lacks a column, or has one more, is refused with its path and the column."""
     table = records(num_rows=20)
     folder = write_parts(folder=tmp_path / "many", table=table, ends=[], ending=ending)
     second_path = folder / f"part-1.{ending}"
@@ -271,7 +271,7 @@ def test_files_with_other_columns_are_refused(
 
 
 def test_columns_may_be_in_another_order(tmp_path: Path) -> None:
-    """The second file has the columns in reverse order. They are found by their names."""
+    """Columns are found by their names if a second file has them in reverse order."""
     table = records(num_rows=20)
     folder = write_parts(folder=tmp_path / "many", table=table.slice(0, 10), ends=[])
     with_reversed_columns = table.slice(10).select(table.column_names[::-1])
@@ -280,7 +280,10 @@ def test_columns_may_be_in_another_order(tmp_path: Path) -> None:
 
 
 def test_types_that_hold_each_other_are_joined(tmp_path: Path) -> None:
-    """Whole numbers, floats and missing cells of one column, as pandas writes them in parts, become floats."""
+    """A column of whole numbers in one file, and of floats or missing cells in others, becomes one of floats.
+
+    Pandas writes the parts of a table in this way.
+    """
     folder = tmp_path / "many"
     folder.mkdir()
     cells = [pa.array([1, 2]), pa.array([0.5, None]), pa.nulls(1), pa.array([3], pa.int8())]
@@ -292,7 +295,7 @@ def test_types_that_hold_each_other_are_joined(tmp_path: Path) -> None:
 
 
 def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    """Words beside numbers, and whole numbers that a float cannot hold, are refused. The refusal shows no cell."""
+    """Words beside numbers, and whole numbers that a float cannot hold, are refused without showing a cell."""
     folder = tmp_path / "many"
     folder.mkdir()
     write_table(path=folder / "0.parquet", table=pa.table({"age": [1.5]}))
@@ -312,7 +315,7 @@ def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 def test_one_file_in_two_splits_is_refused(
     reader_of: MakeReader, tmp_path: Path, other: str
 ) -> None:
-    """The path of the test split is the name, the folder, a pattern or a link of a private file. It is refused."""
+    """A test split is refused if its path is the name of a private file, its folder, a pattern or a link."""
     folder = write_parts(
         folder=tmp_path / "many", table=records(num_rows=30), ends=[10, 20], ending="csv"
     )
@@ -322,7 +325,7 @@ def test_one_file_in_two_splits_is_refused(
 
 
 def test_one_file_twice_in_a_folder_is_refused(reader_of: MakeReader, tmp_path: Path) -> None:
-    """A link in the private folder leads to a file of this folder, whose rows would count twice. It is refused."""
+    """A link in the private folder to a file of this folder is refused, as its rows would count twice."""
     folder = write_parts(
         folder=tmp_path / "many", table=records(num_rows=30), ends=[10], ending="csv"
     )
@@ -377,7 +380,7 @@ def test_damage_is_named_with_its_file(reader_of: MakeReader, tmp_path: Path) ->
 
 
 def test_copies_in_several_files_are_remarked_on(reader_of: MakeReader, tmp_path: Path) -> None:
-    """Public records are copied into one of the private files. A remark counts them."""
+    """Public records that are copied into one of the private files are counted by a remark."""
     copies = PUBLIC.slice(0, 300)
     for column in ("record", "person"):
         other_numbers = pa.compute.add(copies.column(column), 10**7)
@@ -401,7 +404,7 @@ def test_an_id_in_two_files_is_refused(reader_of: MakeReader, tmp_path: Path) ->
 def test_ids_are_the_same_people_as_numbers_and_as_words(
     reader_of: MakeReader, tmp_path: Path
 ) -> None:
-    """Ids and groups that are whole numbers in Parquet give the data set of the same numbers as words."""
+    """Ids and groups that are whole numbers in Parquet give the same data set as the same numbers as words."""
     table = records(num_rows=60)
     words = table
     for column in ("record", "person"):
@@ -427,7 +430,7 @@ def odd_float(number: int) -> float:
 
 
 def test_digests_of_cells_are_those_in_ledgers() -> None:
-    """The digest of cells of all types has the value that version 1 computed. Ledgers recognize records by it.
+    """The digest of cells of all types is that of version 1, by which ledgers recognize records.
 
     The table has a whole batch and a part of one, as texts of floats depend on the other floats of a batch. The
     expected digests were computed before the digest was made in one pass.
@@ -483,7 +486,7 @@ def test_digests_of_cells_are_those_in_ledgers() -> None:
 @pytest.mark.process
 @pytest.mark.slow
 def test_many_rows_of_a_folder_take_little_memory(tmp_path: Path) -> None:
-    """A process that reads a folder of files grows by fewer bytes than the encoded inputs alone have."""
+    """A process that reads a folder of files grows by fewer bytes than its inputs have once they are encoded."""
     code = """
 import re, sys
 from functools import partial

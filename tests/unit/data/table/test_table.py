@@ -1,4 +1,4 @@
-"""Tables in files: three CSV files by hand, as other programs write them."""
+"""Tables in files, such as three CSV files whose features are computed by hand."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_column_of_ids_gives_the_published_ids(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_schema_does_not_depend_on_private_and_test_rows(tmp_path: Path) -> None:
-    """Other private and test rows give the same schema."""
+    """The schema does not depend on the private and test rows."""
     usual = write_table(folder=tmp_path).load()
     with_other_rows = write_table(
         folder=tmp_path,
@@ -100,7 +100,7 @@ def test_schema_does_not_depend_on_private_and_test_rows(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_private_groups_do_not_depend_on_public_names(tmp_path: Path) -> None:
-    """Other names of public patients give the same private groups."""
+    """The private groups do not depend on the names of public patients."""
     usual = write_table(folder=tmp_path).load()
     renamed_public = [f"a{row}" for row in PUBLIC_ROWS]
     renamed = write_table(folder=tmp_path, public=renamed_public).load()
@@ -109,10 +109,10 @@ def test_private_groups_do_not_depend_on_public_names(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_private_digest_depends_on_private_cells_alone(tmp_path: Path) -> None:
-    """The private digest stays for other labels, features, public rows and orders of rows.
+    """The private digest depends on private cells and not on chosen labels or features, public rows, or the row order.
 
-    The digest changes with one private cell, and with the number of private rows. A ledger recognizes records by their
-    cells, not by the features that the public file makes of them.
+    It changes with one private cell, and with the number of private rows. A ledger recognizes records by their cells,
+    not by the features that the public file makes of them.
     """
     digest = write_table(folder=tmp_path).load().private_digest()
     fewer_labels = replace(write_table(folder=tmp_path), labels=("flu",), drop=("cough",))
@@ -131,7 +131,7 @@ def test_private_digest_depends_on_private_cells_alone(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_private_digest_does_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
-    """One file with all splits, in two orders of rows, has one private digest."""
+    """The private digest of one file with all splits does not depend on the order of its rows."""
     lines = [
         *(f"{row},private" for row in PRIVATE_ROWS),
         *(f"{row},public" for row in PUBLIC_ROWS),
@@ -181,7 +181,7 @@ def convert_csv(csv_path: Path, ending: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "feather", "arrow", "csv.gz"])
 def test_all_file_formats_give_the_same_data_set(tmp_path: Path, ending: str) -> None:
-    """Parquet, Feather, Arrow streams and packed CSV give the inputs and labels of CSV files."""
+    """Parquet, Feather, Arrow streams and compressed CSV give the inputs and labels of CSV files."""
     table = write_table(folder=tmp_path)
     expected = table.load()
     for split in ("private", "public", "test"):
@@ -214,7 +214,7 @@ def test_one_file_with_a_split_column_is_read(tmp_path: Path) -> None:
 
 
 def test_frame_recovers_the_columns(tmp_path: Path) -> None:
-    """`frame` turns inputs into a DataFrame of numbers and words. This DataFrame gives the same inputs again."""
+    """`frame` turns inputs into a DataFrame of numbers and words, which gives the same inputs again."""
     pandas = pytest.importorskip("pandas")
     dataset = write_table(folder=tmp_path).load()
     assert isinstance(dataset.preprocessing, TableSchema)
@@ -243,9 +243,9 @@ def reader_without_public_labels(table: Table, public_path: Path) -> Table:
 @pytest.mark.slow
 @pytest.mark.parametrize("has_columns", [True, False])
 def test_public_file_may_lack_labels(tmp_path: Path, has_columns: bool) -> None:
-    """The public file has empty labels, or no columns for them.
+    """If the public file has empty labels, or no columns for them, all public labels are false.
 
-    Inputs and private labels stay; public labels are all false.
+    Inputs and private labels stay as they are.
     """
     labeled = write_table(folder=tmp_path).load()
     table = write_table(folder=tmp_path, public=[f"{row},," for row in PUBLIC_WITHOUT_LABELS])
@@ -260,7 +260,7 @@ def test_public_file_may_lack_labels(tmp_path: Path, has_columns: bool) -> None:
 
 
 def test_missing_words_work_without_public_labels(tmp_path: Path) -> None:
-    """A table without public labels is loaded with a word for missing cells."""
+    """A table without public labels can be read with a word for missing cells."""
     usual = write_table(folder=tmp_path)
     table = reader_without_public_labels(table=usual, public_path=tmp_path / "bare.csv")
     dataset = replace(table, group=None, drop=("patient",), missing=("?",)).load()
@@ -268,7 +268,7 @@ def test_missing_words_work_without_public_labels(tmp_path: Path) -> None:
 
 
 def test_public_file_with_only_some_labels_is_refused(tmp_path: Path) -> None:
-    """The public file has one of two columns of labels. The other label is refused."""
+    """If the public file has only one of two columns of labels, the other label is refused."""
     public = write_lines(
         path=tmp_path / "flu.csv",
         head=f"{HEAD_WITHOUT_LABELS},flu",
@@ -282,7 +282,7 @@ def test_public_file_with_only_some_labels_is_refused(tmp_path: Path) -> None:
 def test_a_table_in_a_scratch_file_equals_the_one_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Inputs that are written to disk are `FileRows`. The data set has the digest of one in memory."""
+    """A data set whose inputs are written to disk (`FileRows`) has the digest of one in memory."""
     table = write_table(folder=tmp_path)
     in_memory = table.load()
     monkeypatch.setattr("pate.data.table.rows.Spilled", partial(Spilled, most_bytes=0))

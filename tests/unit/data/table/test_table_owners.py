@@ -1,4 +1,4 @@
-"""Owners of rows: a patient, several owners of one row, and the budget class of a person."""
+"""Owners of rows: one patient, several owners of one row, and the privacy budget of a person."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_table_with_budgets(folder: Path, budgets: tuple[str, str, str]) -> Tab
 
 @pytest.mark.slow
 def test_budgets_1_and_1_0_of_a_person_are_one_class(tmp_path: Path) -> None:
-    """The two rows of a person have the budgets 1 and 1.0. Both are read as the budget class 1."""
+    """The budgets 1 and 1.0 in two rows of a person are both read as the budget 1."""
     table = write_table_with_budgets(folder=tmp_path, budgets=("1", "1.0", "4"))
     dataset = table.load()
     assert dataset.budgets is not None and dataset.budgets.tolist() == ["1", "1", "4"]
@@ -42,7 +42,7 @@ def test_budgets_1_and_1_0_of_a_person_are_one_class(tmp_path: Path) -> None:
 
 
 def test_two_budget_classes_of_a_person_are_refused(tmp_path: Path) -> None:
-    """The two rows of a person have the budgets 10 and 1.01. They are refused."""
+    """The budgets 10 and 1.01 in two rows of one person are refused."""
     table = write_table_with_budgets(folder=tmp_path, budgets=("10", "1.01", "42"))
     with refused_parameter("data.budget", rule_words="class in all"):
         table.load()
@@ -94,9 +94,10 @@ def test_rows_linked_by_owners_are_one_group(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_rows_are_weighted_where_links_would_leave_one_group(tmp_path: Path) -> None:
-    """Each of 8 patients has rows with two of 8 doctors, so all rows are linked.
+    """If links would make one group of all rows, each row is a group with a weight.
 
-    Each row is then a group with the weight 1/2, because each patient and each doctor has two rows.
+    Each of 8 patients has rows with two of 8 doctors, so all rows are linked. Each patient and each doctor has two
+    rows, so the weight of a row is 1/2.
     """
     private = [
         f"q{patient},2025-01-02,20,F,d{doctor},1,1"
@@ -112,6 +113,6 @@ def test_rows_are_weighted_where_links_would_leave_one_group(tmp_path: Path) -> 
 
 
 def test_second_owner_in_both_private_and_public_rows_is_refused(tmp_path: Path) -> None:
-    """The usual private and public files share values of the column `note`, so it is refused as an owner."""
+    """A second owner of rows, the column `note`, is refused if private and public rows have the same value in it."""
     with refused_parameter("data.group", value="note"):
         replace(write_table(folder=tmp_path), group=OWNERS).load()

@@ -1,4 +1,4 @@
-"""Every way in which a cell, a row, a file or a setting of a table can be wrong.
+"""Wrong cells, rows, files and settings of a table, and the refusals of each.
 
 Refusals name the column or the setting. They never show a cell: the tests write the word `Secret` into wrong cells.
 """
@@ -59,7 +59,7 @@ pytest.importorskip("pyarrow")
 def test_wrong_private_row_is_refused_without_its_cells(
     tmp_path: Path, row: str, refusal: Refusal
 ) -> None:
-    """One private row is wrong. The refusal names the column, and never shows the cell."""
+    """A wrong private row is refused with the name of the column, and its cell is never shown."""
     table = write_table(folder=tmp_path, private=[*PRIVATE_ROWS, row])
     with refusal as caught:
         table.load()
@@ -109,14 +109,14 @@ def test_wrong_private_row_is_refused_without_its_cells(
 def test_wrong_private_file_is_refused(
     tmp_path: Path, private_file: FileContent, refusal: Refusal
 ) -> None:
-    """The private file has no rows, or other columns than the public file, or no label at all. It is refused."""
+    """A private file without rows, with other columns than the public file, or without any label is refused."""
     table = write_table(folder=tmp_path, private=private_file)
     with refusal:
         table.load()
 
 
 def test_negative_label_in_the_test_file_is_refused(tmp_path: Path) -> None:
-    """A label of -1 in the test file is refused. The refusal proposes `data.uncertain`."""
+    """A label of -1 in the test file is refused, and the error proposes `data.uncertain`."""
     table = write_table(folder=tmp_path, test=["t1,2025-01-01,1,F,a,-1,1"])
     with refused_parameter(
         "data.test.flu", rule_words="data.uncertain=missing (or positive, negative) says"
@@ -142,14 +142,14 @@ def test_negative_label_in_the_test_file_is_refused(tmp_path: Path) -> None:
 def test_public_column_that_cannot_become_features_is_refused(
     tmp_path: Path, public_rows: list[str], refusal: Refusal
 ) -> None:
-    """A public column has too many words, or no value at all. It is refused."""
+    """A public column with too many words, or without any value, is refused."""
     table = write_table(folder=tmp_path, public=public_rows)
     with refusal:
         table.load()
 
 
 def test_public_feature_without_any_value_is_refused(tmp_path: Path) -> None:
-    """Without a group, the patient is a feature; a public file without any patient is refused."""
+    """A public feature without any value is refused, here the patient, who is a feature if no group is set."""
     table = write_table(folder=tmp_path, public=[",2025-01-01,3,F,a,0,1"])
     with refused_parameter("data.public.patient", rule_words="value in some"):
         replace(table, group=None).load()
@@ -243,7 +243,7 @@ def test_public_feature_without_any_value_is_refused(tmp_path: Path) -> None:
 def test_wrong_setting_of_a_table_is_refused(
     tmp_path: Path, with_wrong_setting: Callable[[Table], Table], refusal: Refusal
 ) -> None:
-    """Three correct files are read with one wrong setting. The refusal names this setting or the column in it."""
+    """A wrong setting for correct files is refused by the name of the setting, or of the column in it."""
     table = write_table(folder=tmp_path)
     with refusal:
         with_wrong_setting(table).load()

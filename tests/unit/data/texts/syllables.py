@@ -1,4 +1,4 @@
-"""Texts of words of two syllables, for tests of vectors."""
+"""Random texts for tests of text vectors; each word has two syllables."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The words of a text are those that a reader sees."""
+"""The words that are read from a text are those that a person sees."""
 
 import re
 

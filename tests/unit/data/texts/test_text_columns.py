@@ -1,4 +1,4 @@
-"""Columns of texts in tables and data sets: features of public words alone, and no private word is published."""
+"""Columns of texts: their features depend on public words alone, and no private word is published."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def table(tmp_path: Path) -> Table:
 
 
 def test_published_files_of_texts_hold_no_private_word(table: Table, tmp_path: Path) -> None:
-    """Each private text has a secret word. Neither the schema nor the file of vectors has it."""
+    """Neither the schema nor the file of vectors has the secret word of the private texts."""
     schema = table.load().preprocessing
     assert isinstance(schema, TableSchema)
     folder = tmp_path / "out"
@@ -69,7 +69,7 @@ def test_published_files_of_texts_hold_no_private_word(table: Table, tmp_path: P
 
 @pytest.mark.slow
 def test_vectors_do_not_depend_on_private_texts(table: Table, tmp_path: Path) -> None:
-    """Private texts are replaced. Schema and public inputs stay the same."""
+    """Schema and public inputs stay the same if the private texts are replaced."""
     dataset = table.load()
     write_notes(path=tmp_path / "private.csv", texts=some_texts(count=90, seed=9))
     other = table.load()
@@ -79,13 +79,13 @@ def test_vectors_do_not_depend_on_private_texts(table: Table, tmp_path: Path) ->
 
 
 def test_texts_have_the_variance_of_all_other_columns(table: Table) -> None:
-    """The features of a text together have the variance of the one other column."""
+    """The features of a text column together have the variance of the one other column."""
     variances = table.load().public.inputs.var(axis=0)
     np.testing.assert_allclose(variances[:-1].sum(), variances[-1], rtol=1e-4)
 
 
 def test_unknown_words_of_private_texts_are_counted(table: Table) -> None:
-    """Each private text has a word that no public text has. A remark counts such words in the first 90 texts."""
+    """A remark states the share of words in the first 90 private texts that no public text has."""
     notes = table.load().notes
     (line,) = (note for note in notes if note.startswith("data.private.note"))
     assert "of the first 90 texts" in line
@@ -94,7 +94,7 @@ def test_unknown_words_of_private_texts_are_counted(table: Table) -> None:
 
 @pytest.mark.slow
 def test_schema_with_text_vectors_survives_a_round_trip(table: Table, tmp_path: Path) -> None:
-    """A schema is written with its vectors. A reader with the schema alone gives the same inputs."""
+    """A schema is written together with its vectors, and a reader with this schema alone gives the same inputs."""
     inputs = table.load().private.inputs
     table.public_schema().write(tmp_path / "schema.yaml")
     with_schema = replace(table, text=(), schema=str(tmp_path / "schema.yaml"))
@@ -103,7 +103,7 @@ def test_schema_with_text_vectors_survives_a_round_trip(table: Table, tmp_path: 
 
 
 def test_schema_without_its_vector_file_is_refused(table: Table, tmp_path: Path) -> None:
-    """The file of vectors beside a schema is removed. Loading is refused."""
+    """A schema is refused if the file of vectors beside it is missing."""
     table.public_schema().write(tmp_path / "schema.yaml")
     (path,) = tmp_path.glob("text-*.safetensors")
     path.unlink()
@@ -112,7 +112,7 @@ def test_schema_without_its_vector_file_is_refused(table: Table, tmp_path: Path)
 
 
 def test_column_of_texts_needs_the_text_setting(table: Table) -> None:
-    """A column of texts without `data.text` is refused, with this setting."""
+    """A column of texts is refused without `data.text`, and the error names this setting."""
     with refused_parameter(
         "data.public.note", rule_words="'data.text=[note]' makes features of its words"
     ):
@@ -136,7 +136,7 @@ def test_texts_beside_a_schema_need_a_schema_written_anew(
 def test_cached_vectors_are_reused_and_damaged_ones_recomputed(
     table: Table, tmp_path: Path
 ) -> None:
-    """Vectors are computed with a cache, and with damaged blocks in it. The inputs are the same."""
+    """Inputs are the same without a cache of vectors, with one, and with damaged blocks in it."""
     fit = partial(Text().fit_texts, tmp_path / "cache")
     inputs = table.load().private.inputs
     np.testing.assert_array_equal(table.with_text(fit).load().private.inputs, inputs)
@@ -149,7 +149,7 @@ def test_cached_vectors_are_reused_and_damaged_ones_recomputed(
 
 @pytest.mark.slow
 def test_cell_larger_than_a_block_is_read(table: Table, tmp_path: Path) -> None:
-    """One of 4,061 texts has six megabytes. All rows are read."""
+    """All 4,061 rows are read although one text has six megabytes, more than a block."""
     texts = [*some_texts(count=4000, seed=5), "ba " * 2_000_000, *some_texts(count=60, seed=6)]
     persons = [str(place) for place in range(len(texts))]
     write_notes(path=tmp_path / "private.csv", texts=texts, persons=persons)
@@ -162,7 +162,7 @@ def test_cell_larger_than_a_block_is_read(table: Table, tmp_path: Path) -> None:
 
 
 def test_json_lines_may_have_texts_and_lists_of_labels(tmp_path: Path) -> None:
-    """JSON lines with texts and lists of labels give labels and inputs. A line that is no object is refused."""
+    """JSON lines with texts and lists of labels give labels and inputs; a line that is no object is refused."""
     for seed, split in enumerate(("private", "public", "test")):
         rows = [
             {"note": text, "labels": ["flu", "cough"][: place % 3], "sick": place % 2 == 0}
@@ -188,7 +188,7 @@ def test_json_lines_may_have_texts_and_lists_of_labels(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_hugging_face_data_may_have_texts(tmp_path: Path) -> None:
-    """A saved data set with texts has the inputs of tf-idf fitted to its public texts."""
+    """The private inputs of a saved data set with texts are those of tf-idf that is fitted to its public texts."""
     datasets = pytest.importorskip("datasets")
     label = datasets.ClassLabel(names=["flu", "cough"])
     features = datasets.Features({"note": datasets.Value("string"), "labels": datasets.List(label)})
@@ -208,7 +208,7 @@ def test_hugging_face_data_may_have_texts(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_rows_with_one_id_must_share_a_group(table: Table, tmp_path: Path) -> None:
-    """Two private rows have one id. They are read if they have one group, and refused without a group."""
+    """Two private rows with one id are read if they have one group, and refused without a group."""
     texts = some_texts(count=40, seed=8)
     names = [f"a{place}" for place in range(39)]
     repeated = [*names, names[0]]
@@ -223,14 +223,17 @@ def test_rows_with_one_id_must_share_a_group(table: Table, tmp_path: Path) -> No
 
 
 def test_few_public_texts_yield_a_remark(table: Table, tmp_path: Path) -> None:
-    """A public file of 50 texts gives a remark that 1,000 are expected."""
+    """A public file of 50 texts gives a remark that at least 1,000 texts are expected."""
     write_notes(path=tmp_path / "public.csv", texts=some_texts(count=50, seed=1))
     line = "data.public.note: expected 1,000 texts or more, 50 say little of words"
     assert any(line in note for note in table.load().notes)
 
 
 def test_private_texts_in_another_language_yield_a_remark(table: Table, tmp_path: Path) -> None:
-    """Private texts are in another language, two without words. A remark says that all their words are unknown."""
+    """If private texts are in another language than public ones, a remark states that 100% of their words are unknown.
+
+    The remark also counts the texts without a word.
+    """
     texts = ["le chat est parti", " ", "", *(["rien du tout"] * 40)]
     write_notes(path=tmp_path / "private.csv", texts=texts)
     (line,) = (note for note in table.load().notes if note.startswith("data.private.note"))

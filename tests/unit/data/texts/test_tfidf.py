@@ -1,4 +1,4 @@
-"""Vectors by tf-idf: functions of a text and the public pool alone, bit for bit, whatever the text is."""
+"""Vectors by tf-idf depend on a text and the public texts alone, bit for bit, whatever the text is."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def write_changed(vectors: TfidfVectors, path: Path, key: str, value: Any) -> No
 def test_altered_file_is_refused(
     fitted: TfidfVectors, tmp_path: Path, key: str, value: Any
 ) -> None:
-    """The words, an array or the kind in a file of vectors are replaced. Loading refuses it, also by its digest."""
+    """A file of vectors with other words, another array or another kind is refused, also by its digest."""
     path = tmp_path / fitted.file
     write_changed(fitted, path=path, key=key, value=value)
     with refused_parameter("file", value=ANY, rule_words="what makes numbers of texts"):
@@ -122,7 +122,7 @@ def test_altered_file_is_refused(
 def test_many_texts_are_processed_in_other_processes(
     fitted: TfidfVectors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """9,000 texts are processed in blocks in other processes. The vectors are the same, and progress is reported."""
+    """Vectors of 9,000 texts that are computed in blocks by other processes are the same, and progress is reported."""
     texts = some_texts(count=9000, seed=4)
     expected = fitted.vectors(texts)
     monkeypatch.setattr(vectors_module, "_MANY_CHARACTERS", 1)

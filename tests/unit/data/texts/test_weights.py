@@ -1,4 +1,4 @@
-"""Vectors from files of word vectors and from encoders of sentences."""
+"""Vectors of texts from files of word vectors and from encoders of sentences."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def weights_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def fitted(weights_path: Path) -> TextVectors:
-    """Returns vectors that are fitted to public texts with each kind of weights."""
+    """Returns vectors that are fitted to public texts, with each kind of weights in turn."""
     kind = EncoderVectors if weights_path.suffix == ".onnx" else StaticVectors
     return kind.fit(PUBLIC, pretrained=Weights(weights_path), dimension=8)
 
@@ -55,7 +55,7 @@ def test_a_vector_does_not_depend_on_other_texts(fitted: TextVectors) -> None:
 
 
 def test_vector_is_centered_and_has_length_1(fitted: TextVectors) -> None:
-    """Vectors have length 1, and their mean over the public texts is near 0. An empty text has the vector 0."""
+    """Vectors have length 1, and their mean over the public texts is near 0; an empty text has the vector 0."""
     vectors = fitted.vectors(some_texts(count=200, seed=1))
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(fitted.vectors([""]), 0)
@@ -65,7 +65,7 @@ def test_vector_is_centered_and_has_length_1(fitted: TextVectors) -> None:
 def test_vectors_survive_a_round_trip_with_the_digest_of_weights(
     fitted: TextVectors, weights_path: Path, tmp_path: Path
 ) -> None:
-    """Vectors are written and read without the file of weights. They are the same, and name the weights by digest."""
+    """Vectors that were written are read back equal without the file of weights, whose digest they have."""
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / fitted.file
     fitted.save(path)
@@ -77,7 +77,7 @@ def test_vectors_survive_a_round_trip_with_the_digest_of_weights(
 
 
 def test_arrays_of_wrong_shapes_are_refused(fitted: TextVectors, tmp_path: Path) -> None:
-    """One array in a file of vectors is replaced by a vector of length 3, or has one row less. The file is refused."""
+    """A file of vectors is refused if one of its arrays is replaced by a vector of length 3, or has one row less."""
     for name, array in fitted.arrays.items():
         for wrong_array in (np.zeros(3, array.dtype), array[:-1]):
             changed = type(fitted)(
@@ -134,7 +134,7 @@ def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
 
 
 def test_words_with_capital_letters_are_found(tmp_path: Path) -> None:
-    """A file of weights has the word Zug. The text zug finds its vector."""
+    """A text with the word zug gets the vector of the word Zug in a file of weights."""
     weights = Weights(write_glove(tmp_path / "vectors.txt"))
     assert StaticVectors.fit(PUBLIC, pretrained=weights).pieces_of(word="zug") != []
 
@@ -174,7 +174,7 @@ def write_sentence_transformer(folder: Path) -> Weights:
 def test_missing_sentence_transformers_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the package sentence_transformers, a folder with a model of it is refused as needing a package."""
+    """A folder with a model of sentence_transformers is refused if this package is not installed."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with refused_parameter("features.kind", value="encoder", kind=MissingPackage):
         EncoderVectors.fit(PUBLIC, pretrained=write_sentence_transformer(folder=tmp_path))
@@ -220,7 +220,7 @@ def test_sentence_transformer_encodes_each_text_separately(
 
 
 def test_token_encoder_averages_token_vectors(tmp_path: Path) -> None:
-    """An encoder gives a vector for each token. The vector of a text is their mean, divided by its length."""
+    """If an encoder gives a vector for each token, the vector of a text is their mean, divided by its length."""
     vector_of_token = write_token_encoder(folder=tmp_path)
     vectors = EncoderVectors.fit(PUBLIC, pretrained=Weights(tmp_path))
     tokens = [1 + WORDS.index(word) for word in PUBLIC[0].split()]
@@ -282,7 +282,7 @@ def test_token_encoder_averages_token_vectors(tmp_path: Path) -> None:
 def test_a_file_without_weights_is_refused_in_one_line(
     tmp_path: Path, kind: str, file_name: str, content: str, refusal: Refusal
 ) -> None:
-    """A file that is empty, of another form, or needed by no features, is refused as weights in one line."""
+    """A file is refused as weights in one line if it is empty, of another form, or not needed by the features."""
     path = tmp_path / file_name
     path.write_text(content)
     with refusal as caught:

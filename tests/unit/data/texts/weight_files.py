@@ -22,7 +22,7 @@ _ENCODER_SIZE = 12
 
 
 def random_vectors(count: int, size: int) -> Float32Array:
-    """Returns normal vectors, `[count, size]`. The seed of their draw is the count."""
+    """Returns normal vectors, `[count, size]`, drawn with the count as the seed."""
     return np.random.default_rng(count).normal(size=(count, size)).astype(np.float32)
 
 
