@@ -26,7 +26,7 @@ from pate.accounting.conversion import conversion_penalty, gaussian_epsilon, rdp
 from pate.accounting.count_search import largest_count
 from pate.accounting.event_tree import by_accesses, count_leaves, failure_probability, leaves
 from pate.accounting.events import Event, LeafEvent
-from pate.accounting.pure_dp import pure_epsilon
+from pate.accounting.pure_epsilon import pure_epsilon
 from pate.accounting.rdp import DEFAULT_ORDERS, rdp_curve
 from pate.accounting.rounding import ceil_to_digits
 from pate.accounting.special import log_expit

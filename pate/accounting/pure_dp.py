@@ -17,15 +17,13 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from pate.accounting import events
-from pate.accounting.bit_pairs import bit_pairs
 from pate.accounting.event_tree import by_accesses, failure_probability, leaves
-from pate.accounting.events import Event, LeafEvent, PureDpEvent
+from pate.accounting.events import Event, PureDpEvent
 from pate.accounting.loss_accountant import AccountantBesideRenyi
-from pate.accounting.renyi import LOG_ROUNDING
+from pate.accounting.pure_epsilon import pure_epsilon
 from pate.accounting.special import log_binomials, log_expit
 from pate.array_types import FloatArray
-from pate.validation import InvalidValue, require_count, require_non_negative, require_probability
+from pate.validation import require_count, require_non_negative, require_probability
 
 # The largest numbers of releases, and of distinct epsilons, whose optimal composition is computed.
 _LARGEST_NUM_RELEASES = 1_000_000
@@ -259,38 +257,3 @@ def _log_tails_of_product(num_releases_by_epsilon: Mapping[float, int]) -> _LogT
     q = np.cumsum(masses_of_neighbor[::-1]) * (1 - rounding)
     with np.errstate(divide="ignore"):
         return _LogTails(p=np.log(np.append(infinite_loss_prob, p)), q=np.log(np.append(0.0, q)))
-
-
-def pure_epsilon(event: LeafEvent) -> float:
-    """Returns the smallest epsilon for which a release with this price is known to be epsilon-DP; it may be infinite.
-
-    Raises `InvalidValue` for an event that is not pure DP, such as a Gaussian.
-    """
-    match event:
-        case events.NoOpEvent():
-            return 0.0
-        case events.NonPrivateEvent():
-            return math.inf
-        case events.PureDpEvent() | events.BoundedRangeEvent():
-            return event.epsilon
-        case events.SessionEvent():  # all calls, rounded up
-            return event.num_calls * event.epsilon * (1 + 2.0**-50) if event.num_calls else 0.0
-        case events.BitEvent():
-            # the largest loss of a 1 or a 0 between statistics within reach, rounded up
-            lower_logits, higher_logits = bit_pairs(event)
-            loss_of_one = _rounded_up_difference(
-                log_expit(higher_logits), smaller=log_expit(lower_logits)
-            )
-            loss_of_zero = _rounded_up_difference(
-                log_expit(-lower_logits), smaller=log_expit(-higher_logits)
-            )
-            return max(
-                float(np.max(loss_of_one, initial=0.0)), float(np.max(loss_of_zero, initial=0.0))
-            )
-    rule = "an event that is pure DP, or another accountant"
-    raise InvalidValue("event", type(event).__name__, rule=rule)
-
-
-def _rounded_up_difference(larger: FloatArray, smaller: FloatArray) -> FloatArray:
-    """Returns `larger - smaller`, rounded up; both are logarithms of probabilities."""
-    return np.asarray(larger - smaller - LOG_ROUNDING * smaller)

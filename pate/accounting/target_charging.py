@@ -10,16 +10,15 @@ number only, so it is known before the first call (`session_price`; Cohen & Lyu 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NoReturn, Self, SupportsIndex
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pate.accounting.events import ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
+from pate.accounting.held_budget import HeldBudget
 from pate.accounting.q_targets import (
     QTarget,
     between_thresholds,
@@ -65,45 +64,14 @@ __all__ = [
 ]
 
 
-class HeldBudget:
-    """The base class of objects that hold a privacy budget in memory.
-
-    Such an object cannot be copied, pickled or used in a forked process, because the copy would spend the same budget
-    again.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._process = os.getpid()
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        rule = (
-            "one that is neither copied nor sent elsewhere, as a copy would spend the same budget again; "
-            "use the existing object"
-        )
-        raise InvalidValue("session", type(self).__name__, rule=rule)
-
-    def _locked(self) -> AbstractContextManager[bool]:
-        """Returns the lock that a thread holds while it checks and reduces the budget.
-
-        The lock is reentrant. Raises `InvalidValue` in a forked process.
-        """
-        # before the lock, which another thread of the parent may have held at the fork
-        self._require_own_process()
-        return self._lock
-
-    def _require_own_process(self) -> None:
-        if os.getpid() != self._process:
-            name = type(self).__name__
-            rule = f"{self._process}, which holds this {name}; a fork would spend the same budget again"
-            raise InvalidValue("process", os.getpid(), rule=rule)
+# The version of the dictionary that `TargetCharging.state` returns.
+_STATE_VERSION = 1
 
 
 class TargetCharging(HeldBudget):
     """A session that counts the hits of its calls, and refuses calls after a fixed number of hits.
 
-    A call runs an epsilon-DP algorithm on the private data. It can be seen as first deciding at random whether to
-    access the data at all. A hit is a call whose outcome lies in a given set, the target.
+    The module explains calls, accesses, hits and targets.
 
     Formal guarantee: the whole session is (price.epsilon, price.delta)-DP, for the adjacency under which its calls are
     epsilon-DP. The guarantee holds for any choice of each call after seeing earlier outcomes, and for any earlier end
@@ -208,9 +176,9 @@ class TargetCharging(HeldBudget):
     def event(self) -> Event:
         """The price of the whole session as an event that accountants can compose with other events.
 
-        The event is the composition of `price.num_accesses` accesses to the private data. Its failure probability
-        includes the probability that the session needs more accesses. With k counters the number of accesses is that of
-        k * `target_hits` hits. Where `price.event` is then cheaper by its zCDP bound, it is returned.
+        With one counter it is the composition of `price.num_accesses` accesses to the private data. Its failure
+        probability includes the probability that the session needs more accesses. With k counters it is the cheaper of
+        two, by their zCDP bounds: the composition of as many accesses as k * `target_hits` hits need, or `price.event`.
         """
         num_counters = len(self.hits)
         if num_counters == 1:
@@ -250,7 +218,9 @@ class TargetCharging(HeldBudget):
         )
 
     def require_open(self, target: QTarget | None = None, *, failure_prob: float = 0.0) -> None:
-        """Raises `InvalidValue` unless this process may make a call in this session now.
+        """Raises `InvalidValue` unless this process may make a call in this session now; takes no lock.
+
+        Another thread may end the session after the check. So `charge` checks again, with the lock.
 
         Args:
             target: the q-target of the call, which the session's target must cover; None for the session's target.
@@ -346,7 +316,7 @@ class TargetCharging(HeldBudget):
                 "num_calls": self.num_calls,
                 "spent_failure_prob": self._spent_failure_prob,
             }
-            return {"target_charging": 1, "parameters": self._parameters} | counts
+            return {"target_charging": _STATE_VERSION, "parameters": self._parameters} | counts
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Continues a saved session: sets the counts of this session to the counts in `state`.
@@ -414,6 +384,6 @@ class TargetCharging(HeldBudget):
         state = read_json(
             Path(path), rule=rule, remedy="restore it from a backup, or charge for a new session"
         )
-        if not isinstance(state, dict) or state.get("target_charging") != 1:
+        if not isinstance(state, dict) or state.get("target_charging") != _STATE_VERSION:
             raise InvalidValue("path", path, rule=rule)
         self.resume(state)

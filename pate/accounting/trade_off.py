@@ -26,6 +26,7 @@ from pate.accounting import events
 from pate.accounting.bit_pairs import bit_pairs
 from pate.accounting.convex import lower_hull
 from pate.accounting.events import LeafEvent, OneBitEvent
+from pate.accounting.pure_epsilon import pure_epsilon
 from pate.accounting.special import expit
 from pate.accounting.special import ndtr_without_scipy as ndtr
 from pate.accounting.special import ndtri_without_scipy as ndtri
@@ -114,35 +115,6 @@ def max_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
     return min(1 - 2 * crossing_alpha + _ABSOLUTE_ROUNDING, 1.0)
 
 
-def _golden_section_max(value_at: Callable[[float], float], *, high: float) -> float:
-    """Returns the largest value of a function between 0 and `high` that a golden-section search finds.
-
-    The search is exact for a function with one local maximum. For another function the result may be too small.
-    """
-    low = 0.0
-    best = max(value_at(low), value_at(high))
-    # Two points within the interval; the part beyond the one with the smaller value is cut off in each step.
-    lower_point = high - _GOLDEN_RATIO * (high - low)
-    upper_point = low + _GOLDEN_RATIO * (high - low)
-    lower_value = value_at(lower_point)
-    upper_value = value_at(upper_point)
-    for _ in range(_NUM_GOLDEN_STEPS):
-        best = max(best, lower_value, upper_value)
-        if lower_value > upper_value:
-            high = upper_point
-            upper_point = lower_point
-            upper_value = lower_value
-            lower_point = high - _GOLDEN_RATIO * (high - low)
-            lower_value = value_at(lower_point)
-        else:
-            low = lower_point
-            lower_point = upper_point
-            lower_value = upper_value
-            upper_point = low + _GOLDEN_RATIO * (high - low)
-            upper_value = value_at(upper_point)
-    return max(best, lower_value, upper_value)
-
-
 @dataclass(frozen=True)
 class GaussianBounds:
     """Bounds on several releases together that hold for arbitrarily small alpha; each is infinite where unknown.
@@ -178,9 +150,9 @@ class GaussianBounds:
             rho += count * bounds.rho
             epsilon += count * bounds.epsilon
             is_exact = is_exact and isinstance(leaf, (events.GaussianEvent, events.NoOpEvent))
-        rounding = 1 + _RELATIVE_ROUNDING
-        mu = math.sqrt(mu_squared) * rounding
-        return cls(mu=mu, rho=rho * rounding, epsilon=epsilon * rounding, is_exact=is_exact)
+        upward = 1 + _RELATIVE_ROUNDING
+        mu = math.sqrt(mu_squared) * upward
+        return cls(mu=mu, rho=rho * upward, epsilon=epsilon * upward, is_exact=is_exact)
 
     def with_failures(self, failure_prob: float) -> GaussianBounds:
         """Returns these bounds, or infinite ones where the releases fail with a probability above 0."""
@@ -191,11 +163,69 @@ UNBOUNDED = GaussianBounds(mu=math.inf, rho=math.inf, epsilon=math.inf)
 """The bounds of releases about which nothing is known at arbitrarily small alpha."""
 
 
+def least_mu(
+    delta_at: DeltaAt, *, largest_epsilon: float, gaussian_bounds: GaussianBounds
+) -> float:
+    """Returns a mu for which a release is mu-GDP, rounded up; infinity where none is found.
+
+    The lines 1 - delta - e^epsilon alpha of 256 epsilons bound the trade-off curve from below by a chain of segments.
+    The Gaussian curve is convex, so it is below a segment if it is below both ends. To the left of the first end, which
+    has the smallest alpha, rho bounds the trade-off curve. Each end may be taken as the first one, and the smallest mu
+    is returned.
+
+    Args:
+        delta_at: the delta at each epsilon.
+        largest_epsilon: the largest epsilon of a line, >= 0 and finite.
+        gaussian_bounds: the bounds that hold for arbitrarily small alpha.
+    """
+    lines = _hull_lines(delta_at, largest_epsilon=largest_epsilon, gaussian_bounds=gaussian_bounds)
+    # The segments end at alpha = beta, because the curve to the right is the mirror image of that to the left.
+    middle_alpha = float(np.max((1 - lines.deltas) / (1 + lines.slopes)))
+    if middle_alpha == 0:  # no line is above 0
+        return gaussian_bounds.mu
+    ends = _segment_ends(lines, middle_alpha)
+    with np.errstate(invalid="ignore"):
+        mus_of_ends = ndtri(np.minimum(ends.powers, 1.0)) - ndtri(ends.alphas)
+        mus_from_ends_on = np.maximum.accumulate(mus_of_ends)
+    mus_left_of_ends = _mus_by_rho(ends.alphas, gaussian_bounds.rho)
+    if lines.deltas[-1] == 0:
+        # The last segment begins at alpha = 0 and beta = 1, as every trade-off curve does.
+        mus_left_of_ends[-1] = 0.0
+    mu = float(np.min(np.maximum(mus_from_ends_on, mus_left_of_ends)))
+    return min(mu * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE, gaussian_bounds.mu)
+
+
+def _golden_section_max(value_at: Callable[[float], float], *, high: float) -> float:
+    """Returns the largest value of a function between 0 and `high` that a golden-section search finds.
+
+    The search is exact for a function with one local maximum. For another function the result may be too small.
+    """
+    low = 0.0
+    best = max(value_at(low), value_at(high))
+    # Two points within the interval; the part beyond the one with the smaller value is cut off in each step.
+    lower_point = high - _GOLDEN_RATIO * (high - low)
+    upper_point = low + _GOLDEN_RATIO * (high - low)
+    lower_value = value_at(lower_point)
+    upper_value = value_at(upper_point)
+    for _ in range(_NUM_GOLDEN_STEPS):
+        best = max(best, lower_value, upper_value)
+        if lower_value > upper_value:
+            high = upper_point
+            upper_point = lower_point
+            upper_value = lower_value
+            lower_point = high - _GOLDEN_RATIO * (high - low)
+            lower_value = value_at(lower_point)
+        else:
+            low = lower_point
+            lower_point = upper_point
+            lower_value = upper_value
+            upper_point = low + _GOLDEN_RATIO * (high - low)
+            upper_value = value_at(upper_point)
+    return max(best, lower_value, upper_value)
+
+
 def _bounds_of_leaf(leaf: LeafEvent) -> GaussianBounds:
     """Returns the mu, rho and epsilon that bound one release; each is infinite where none is known."""
-    # The import stands here, because that module imports this one.
-    from pate.accounting.pure_dp import pure_epsilon
-
     match leaf:
         case events.NoOpEvent():
             return GaussianBounds(mu=0.0, rho=0.0, epsilon=0.0)
@@ -239,7 +269,7 @@ def _gaussian_bounds(noise_multiplier: float) -> GaussianBounds:
     return GaussianBounds(mu=mu, rho=mu * mu / 2, epsilon=math.inf)
 
 
-def _pure_dp_bounds(epsilon: float, num_releases: float) -> GaussianBounds:
+def _pure_dp_bounds(epsilon: float, *, num_releases: float) -> GaussianBounds:
     """Returns the mu, rho and epsilon that bound several epsilon-DP releases together.
 
     Args:
@@ -286,38 +316,6 @@ def _mu_of_bit(bit: OneBitEvent) -> float:
     if largest == 0:
         return 0.0
     return largest * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE
-
-
-def least_mu(
-    delta_at: DeltaAt, *, largest_epsilon: float, gaussian_bounds: GaussianBounds
-) -> float:
-    """Returns a mu for which a release is mu-GDP, rounded up; infinity where none is found.
-
-    The lines 1 - delta - e^epsilon alpha of 256 epsilons bound the trade-off curve from below by a chain of segments.
-    The Gaussian curve is convex, so it is below a segment if it is below both ends. To the left of the first end, which
-    has the smallest alpha, rho bounds the trade-off curve. Each end may be taken as the first one, and the smallest mu
-    is returned.
-
-    Args:
-        delta_at: the delta at each epsilon.
-        largest_epsilon: the largest epsilon of a line, >= 0 and finite.
-        gaussian_bounds: the bounds that hold for arbitrarily small alpha.
-    """
-    lines = _hull_lines(delta_at, largest_epsilon=largest_epsilon, gaussian_bounds=gaussian_bounds)
-    # The segments end at alpha = beta, because the curve to the right is the mirror image of that to the left.
-    middle_alpha = float(np.max((1 - lines.deltas) / (1 + lines.slopes)))
-    if middle_alpha == 0:  # no line is above 0
-        return gaussian_bounds.mu
-    ends = _segment_ends(lines, middle_alpha)
-    with np.errstate(invalid="ignore"):
-        mus_of_ends = ndtri(np.minimum(ends.powers, 1.0)) - ndtri(ends.alphas)
-        mus_from_ends_on = np.maximum.accumulate(mus_of_ends)
-    mus_left_of_ends = _mus_by_rho(ends.alphas, gaussian_bounds.rho)
-    if lines.deltas[-1] == 0:
-        # The last segment begins at alpha = 0 and beta = 1, as every trade-off curve does.
-        mus_left_of_ends[-1] = 0.0
-    mu = float(np.min(np.maximum(mus_from_ends_on, mus_left_of_ends)))
-    return min(mu * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE, gaussian_bounds.mu)
 
 
 class _Lines(NamedTuple):

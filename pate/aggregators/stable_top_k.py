@@ -92,12 +92,15 @@ class StableTopK(StableAggregator):
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
         """Returns the mechanism that draws k, for votes with this number of labels and teachers."""
-        return self.convert_to(
-            GapSelection,
+        return GapSelection(
             noise_scale=self.selection_scale,
             noise=self.selection_noise,
             num_labels=num_labels,
             num_teachers=num_teachers,
+            padded=self.padded,
+            regularizer=self.regularizer,
+            max_k=self.max_k,
+            adjacency=self.adjacency,
         )
 
     def steps(self, *, num_labels: int, num_teachers: int) -> SelectThenTest:
@@ -139,9 +142,7 @@ class StableTopK(StableAggregator):
         keeps_proportion = self.test != "table" and self.selection_share is not None
         if self.table is not None or keeps_proportion:
             return planned_aggregator.scaled_to(budget, shape)
-        shares: tuple[float | None, ...] = (self.selection_share,)
-        if self.selection_share is None:
-            shares = (None, EVEN_SHARE)
+        shares = (None, EVEN_SHARE) if self.selection_share is None else (self.selection_share,)
         splits = [
             split_budget(planned_aggregator, budget, shape, selection_share=share)
             for share in shares
@@ -208,10 +209,10 @@ class StableTopK(StableAggregator):
         """
         steps = self.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         ranking = VoteRanking.from_counts(summary)
-        k = steps.selection.draw(ranking, rng)
-        uniforms = rng.random(len(k))
+        selected_k = steps.selection.draw(ranking, rng)
+        uniforms = rng.random(len(selected_k))
         labels, answered = self.test_sets(
-            ranking, selected_k=k, uniforms=uniforms, num_teachers=shape.num_teachers
+            ranking, selected_k=selected_k, uniforms=uniforms, num_teachers=shape.num_teachers
         )
         return Answers(labels=labels, answered=answered)
 

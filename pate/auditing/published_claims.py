@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,40 +44,49 @@ class ClaimedGaussian:
         )
 
 
+class PublishedClaim(NamedTuple):
+    """The epsilon that published code computes for a release, which is no valid bound, and its reasoning."""
+
+    epsilon: float | None  # None if published code computes none for this type of aggregator
+    reasoning: str  # in few words; empty without an epsilon
+
+
 def published_claim(
     aggregator: Aggregator, votes: ImportedVotes, target_delta: float
-) -> tuple[float | None, str]:
+) -> PublishedClaim:
     """Returns the epsilon that published code computes for a release of votes, and the code's reasoning in few words.
-
-    The epsilon is not a valid bound. If published code computes no epsilon for this type of aggregator, the epsilon is
-    None and the reasoning is empty.
 
     Args:
         aggregator: the aggregator of the release, with its noise.
         votes: the votes of the release.
         target_delta: the delta of the epsilon.
     """
-    claim = _claim_by_curves(aggregator, votes)
-    if claim is None:
+    claimed = _claimed_curves(aggregator, votes)
+    if claimed is None:
         epsilon = aggregator.paper_epsilon(
             num_queries=votes.counts.shape[0], target_delta=target_delta
         )
-        return epsilon, "" if epsilon is None else "selection as a Gaussian"
-    curves, reasoning = claim
+        reasoning = "" if epsilon is None else "selection as a Gaussian"
+        return PublishedClaim(epsilon, reasoning)
 
     def sum_of_curves(orders: FloatArray) -> FloatArray:
         """Returns the claimed Renyi divergence of the release, `[A]`, at orders `[A]`."""
-        return np.asarray(sum(curve(orders) for curve in curves))
+        return np.asarray(sum(curve(orders) for curve in claimed.curves))
 
     epsilon = epsilon_as_in_papers(
         sum_of_curves, count=1, target_delta=target_delta, conversion="classic"
     )
-    return epsilon, reasoning
+    return PublishedClaim(epsilon, claimed.reasoning)
 
 
-def _claim_by_curves(
-    aggregator: Aggregator, votes: ImportedVotes
-) -> tuple[list[Curve], str] | None:
+class _ClaimedCurves(NamedTuple):
+    """The claimed Renyi curve of each part of a release, and the reasoning of published code in few words."""
+
+    curves: list[Curve]
+    reasoning: str
+
+
+def _claimed_curves(aggregator: Aggregator, votes: ImportedVotes) -> _ClaimedCurves | None:
     """Returns the claimed Renyi curve of each part of a release, and the reasoning of published code in few words.
 
     The result is None for an aggregator whose claim is not computed from curves.
@@ -93,13 +103,13 @@ def _claim_by_curves(
             votes_on_labels = ClaimedGaussian(
                 aggregator.noise_std, num_moved=2, num_releases=num_queries
             )
-            return [votes_on_labels.curve], "all labels cost like one"
+            return _ClaimedCurves([votes_on_labels.curve], "all labels cost like one")
         case aggregators.PowersetGNMax():
             # Each set of labels is a class, and a changed vote moves from one class to another.
             votes_on_sets = ClaimedGaussian(
                 aggregator.noise_std, num_moved=2, num_releases=num_queries
             )
-            return [votes_on_sets.curve], "two counts move"
+            return _ClaimedCurves([votes_on_sets.curve], "two counts move")
         case aggregators.ClippedVotes():
             # The papers write tau for `vote_clip`. The claim overlooks that a changed record can move 2 tau counts.
             clipped_votes = ClaimedGaussian(
@@ -107,21 +117,21 @@ def _claim_by_curves(
                 num_moved=min(aggregator.vote_clip, num_labels),
                 num_releases=num_queries,
             )
-            return [clipped_votes.curve], "only tau counts move"
+            return _ClaimedCurves([clipped_votes.curve], "only tau counts move")
         case aggregators.GNMax():
             gnmax_curve = partial(_gnmax_curve, counts=votes.counts, noise_std=aggregator.noise_std)
-            return [gnmax_curve], "data dependent: private, one direction"
+            return _ClaimedCurves([gnmax_curve], "data dependent: private, one direction")
         case aggregators.ConfidentGNMax():
             screened_curves = _screened_curves(
                 aggregator, votes, agreement=votes.counts.max(axis=1), num_moved=2
             )
-            return screened_curves, "expected answers only: private"
+            return _ClaimedCurves(screened_curves, "expected answers only: private")
         case aggregators.ConfidentVotes():
             votes_for_majority = np.maximum(votes.counts, votes.num_teachers - votes.counts)
             screened_curves = _screened_curves(
                 aggregator, votes, agreement=votes_for_majority.min(axis=1), num_moved=num_labels
             )
-            return screened_curves, "expected answers only: private"
+            return _ClaimedCurves(screened_curves, "expected answers only: private")
         case _:
             return None
 

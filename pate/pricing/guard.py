@@ -6,7 +6,6 @@ The setting `allow_useless=true` turns a refusal into a warning.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 from pate.accounting import Adjacency, Budget, NoOpEvent
@@ -76,26 +75,27 @@ def require_useful(
     Raises:
         InvalidValue: the release is refused.
     """
-    doubts = list(_warn_of_delta(budget.delta, num_groups=num_groups, allow_useless=allow_useless))
-    if WEAK_EPSILON < priced.epsilon < math.inf:
-        text = f"above {WEAK_EPSILON} it promises one person little"
-        doubts.append(Doubt(name="epsilon", value=format_epsilon(priced.epsilon), text=text))
+    if budget.delta >= _DELTA_LIMIT and not allow_useless:
+        rule = f"a delta below {_DELTA_LIMIT:g}, the probability that a guarantee may fail altogether; 1e-6 is usual"
+        raise InvalidValue("target_delta", budget.delta, rule=rule, waiver=ALLOW_USELESS)
+    doubts = _without_none(
+        _delta_doubt(budget.delta, num_groups=num_groups), _epsilon_doubt(priced.epsilon)
+    )
     # A release that costs nothing has no queries, or answers that no vote changes: there is nothing to warn of. An
     # epsilon of 0 alone does not show that: a release whose noise hides everything also has epsilon 0 at a large delta.
     if all(times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced.event)):
-        return tuple(doubts)
+        return doubts
     try:
         expected = expectation(priced.aggregator, priced.shape)
     except InvalidValue:
-        return tuple(doubts)
+        # An aggregator of another package may not take made-up votes, and has no expected answers then.
+        return doubts
     if not expected.is_useless:
-        doubts.extend(_warn_of_noise(expected, priced))
-        return tuple(doubts)
+        return doubts + _without_none(_noise_doubt(expected, priced))
     reason = _refusal_reason(expected, priced, voters=voters)
     name, value = refused_setting or ("num_teachers", priced.shape.num_teachers)
     if allow_useless:
-        doubts.append(Doubt(name=name, value=value, text=reason, waiver=ALLOW_USELESS))
-        return tuple(doubts)
+        return (*doubts, Doubt(name=name, value=value, text=reason, waiver=ALLOW_USELESS))
     refusal = InvalidValue(name, value, rule=f"a release that tells something: {reason}")
     raise _with_remedies(
         refusal,
@@ -108,8 +108,40 @@ def require_useful(
     )
 
 
-def _warn_of_noise(expected: Expectation, priced: PricedRelease) -> Iterator[Doubt]:
-    """Yields at most one warning: about a release whose noise often hides what all, or 70%, of the teachers agree on.
+def _without_none(*doubts: Doubt | None) -> tuple[Doubt, ...]:
+    """Returns the doubts that there are, in their order."""
+    return tuple(doubt for doubt in doubts if doubt is not None)
+
+
+def _delta_doubt(delta: float, *, num_groups: int | None) -> Doubt | None:
+    """Returns a warning about a delta of 0.01 or more, or else above one over the number of groups; None for others.
+
+    Args:
+        delta: the delta of the guarantee.
+        num_groups: the number of private groups; None if unknown.
+    """
+    if delta >= _DELTA_LIMIT:
+        text = "a guarantee may fail altogether with this probability; 1e-6 is usual"
+        return Doubt(name="target_delta", value=delta, text=text, waiver=ALLOW_USELESS)
+    if num_groups is not None and delta > 1 / num_groups:
+        text = (
+            f"above 1 / {num_groups}, one over the private groups: publishing a group at random would be allowed; "
+            f"take less than {0.1 / num_groups:.1g}"
+        )
+        return Doubt(name="target_delta", value=delta, text=text)
+    return None
+
+
+def _epsilon_doubt(epsilon: float) -> Doubt | None:
+    """Returns a warning about a finite epsilon above `WEAK_EPSILON`; None for others."""
+    if not WEAK_EPSILON < epsilon < math.inf:
+        return None
+    text = f"above {WEAK_EPSILON} it promises one person little"
+    return Doubt(name="epsilon", value=format_epsilon(epsilon), text=text)
+
+
+def _noise_doubt(expected: Expectation, priced: PricedRelease) -> Doubt | None:
+    """Returns a warning about noise that often hides what all, or 70%, of the teachers agree on; None for other noise.
 
     Args:
         expected: the expected answers of the release.
@@ -117,13 +149,13 @@ def _warn_of_noise(expected: Expectation, priced: PricedRelease) -> Iterator[Dou
     """
     is_unanimity_clear = expected.unanimous.success >= MIN_SUCCESS
     if is_unanimity_clear and expected.typical.success >= _MIN_TYPICAL_SUCCESS:
-        return
+        return None
     text = (
         f"teachers are heard in {expected.unanimous.success:.0%}, {expected.clear.success:.0%}, "
         f"{expected.typical.success:.0%} of the cases where all, 90% or 70% of them agree (chance has 50%); "
         f"what helps: {priced.aggregator.remedies['noise']}"
     )
-    yield Doubt(name="num_teachers", value=priced.shape.num_teachers, text=text)
+    return Doubt(name="num_teachers", value=priced.shape.num_teachers, text=text)
 
 
 def _with_remedies(
@@ -174,31 +206,6 @@ def _with_remedies(
         remedies=tuple(remedies),
         waiver=ALLOW_USELESS,
     )
-
-
-def _warn_of_delta(delta: float, *, num_groups: int | None, allow_useless: bool) -> Iterator[Doubt]:
-    """Yields at most one warning: about a delta of 0.01 or more, or else above one over the number of groups.
-
-    Args:
-        delta: the delta of the guarantee.
-        num_groups: the number of private groups; None if unknown.
-        allow_useless: whether to yield a warning, and not to raise an error, for a delta of 0.01 or more.
-
-    Raises:
-        InvalidValue: delta is 0.01 or more, and `allow_useless` is False.
-    """
-    if delta >= _DELTA_LIMIT:
-        if not allow_useless:
-            rule = "a delta below 0.01, the probability that a guarantee may fail altogether; 1e-6 is usual"
-            raise InvalidValue("target_delta", delta, rule=rule, waiver=ALLOW_USELESS)
-        text = "a delta below 0.01, the probability that a guarantee may fail altogether is what deserves the name"
-        yield Doubt(name="target_delta", value=delta, text=text, waiver=ALLOW_USELESS)
-    elif num_groups is not None and delta > 1 / num_groups:
-        text = (
-            f"above 1 / {num_groups}, one over the private groups: publishing a group at random would be allowed; "
-            f"take less than {0.1 / num_groups:.1g}"
-        )
-        yield Doubt(name="target_delta", value=delta, text=text)
 
 
 def _refusal_reason(expected: Expectation, priced: PricedRelease, *, voters: str) -> str:

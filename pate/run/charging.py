@@ -121,7 +121,7 @@ class RunCharge:
             other_ledgers(path, data_digest=account.data) if self._is_usual_ledger else []
         )
         self._place = LedgerPlace.read(run_folder)
-        self._release_file = run_folder.release / "release.npz"
+        self._release_file = run_folder.release_file
         # `DrawKeys.read` refuses a run that has begun and lost its keys: with new keys it would draw a second time.
         has_keys = run_folder.has_begun or os.path.lexists(run_folder.run_id)
         self._keys = DrawKeys.read(run_folder) if has_keys else None

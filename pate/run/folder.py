@@ -28,10 +28,12 @@ from pate.validation import InvalidValue
 # An error lists differing settings in at most this many characters.
 _MAX_SHOWN = 400
 # Remedies for files that are damaged or gone.
-_BEGIN_ANEW = f"{FROM_BACKUP}; a new output_dir starts over, and pays again"
-_OR_ANEW = f"{FROM_BACKUP}, or begin anew in another output_dir"
-_OR_AGAIN = f"{FROM_BACKUP}, or remove report.json and run again: the same release, at no cost"
-# The remedies for files that no run can make again, by name.
+_RESTORE_OR_PAY_AGAIN = f"{FROM_BACKUP}; a new output_dir starts over, and pays again"
+_RESTORE_OR_NEW_FOLDER = f"{FROM_BACKUP}, or begin anew in another output_dir"
+_RESTORE_OR_RUN_AGAIN = (
+    f"{FROM_BACKUP}, or remove report.json and run again: the same release, at no cost"
+)
+# The remedies for files that no run can make again, by name. Manifests of runs of earlier versions list the ledger.
 _REMEDY_OF_FILE = {
     "ledger.db": f"{FROM_BACKUP}, unless pate-account shows charges of others in it: these have to stay",
     "release/release.npz": FROM_BACKUP,
@@ -138,6 +140,11 @@ class RunFolder(EnsembleFolder):
     pool_answers = OwnSubfolder("", patterns=("beyond_*.npz",))
 
     @property
+    def release_file(self) -> Path:
+        """The file of what was released, in `release`."""
+        return self.release / "release.npz"
+
+    @property
     def real_parent(self) -> Path:
         """The parent of the run's folder after all links are followed: of a linked folder, the parent of the target."""
         return Path(os.path.realpath(self.path)).parent
@@ -170,18 +177,7 @@ class RunFolder(EnsembleFolder):
             raise InvalidValue("output_dir", self.path, rule="a folder, found a file") from error
         lock = self.lock
         try:
-            names = sorted(entry.name for entry in self.path.iterdir())
-            # A call may have been killed while it wrote the settings.
-            half_written = re.compile(rf"\.{re.escape(self.settings_file.name)}\.\d+\.partial")
-            strange = [
-                name for name in names if name != lock.name and not half_written.fullmatch(name)
-            ]
-            if strange and not self.is_claimed:
-                rule = (
-                    f"a new folder or a run's own, found {strange[0]} in it, "
-                    f"and no {self.settings_file.name}"
-                )
-                raise InvalidValue("output_dir", self.path, rule=rule)
+            self._require_new_or_claimed()
             require_no_links(self.path, "output_dir")
             with ExitStack() as stack:
                 is_new_lock = not os.path.lexists(lock)
@@ -200,11 +196,30 @@ class RunFolder(EnsembleFolder):
                         lock.unlink(missing_ok=True)
         finally:
             if not self.is_claimed:
-                path = self.path
-                with suppress(OSError):  # a folder that is not empty stays, with all its parents
-                    while path != existing_parent:
-                        path.rmdir()
-                        path = path.parent
+                self._remove_empty(existing_parent)
+
+    def _require_new_or_claimed(self) -> None:
+        """Raises `InvalidValue` if no run has claimed the folder, but it holds more than a run's first files."""
+        names = sorted(entry.name for entry in self.path.iterdir())
+        # A call may have been killed while it wrote the settings.
+        half_written = re.compile(rf"\.{re.escape(self.settings_file.name)}\.\d+\.partial")
+        strange = [
+            name for name in names if name != self.lock.name and not half_written.fullmatch(name)
+        ]
+        if strange and not self.is_claimed:
+            rule = (
+                f"a new folder or a run's own, found {strange[0]} in it, "
+                f"and no {self.settings_file.name}"
+            )
+            raise InvalidValue("output_dir", self.path, rule=rule)
+
+    def _remove_empty(self, existing_parent: Path) -> None:
+        """Removes the folder and its parents up to `existing_parent`, as far as they are empty."""
+        path = self.path
+        with suppress(OSError):  # a folder that is not empty stays, with all its parents
+            while path != existing_parent:
+                path.rmdir()
+                path = path.parent
 
     @property
     def has_begun(self) -> bool:
@@ -215,7 +230,7 @@ class RunFolder(EnsembleFolder):
         paths = (
             self.training_secret,
             self.partition,
-            self.release / "release.npz",
+            self.release_file,
             self.own_ledger,
         )
         return any(map(os.path.lexists, paths))
@@ -243,10 +258,10 @@ class RunFolder(EnsembleFolder):
             self.settings_file.name,
             *(f"{name}.sha256" for name in digests),
         }
-        has_begun = any(entry.name not in names_at_begin for entry in self.path.iterdir())
+        has_later_files = any(entry.name not in names_at_begin for entry in self.path.iterdir())
         for name, digest in digests.items():
             path = self.path / f"{name}.sha256"
-            if not has_begun and not os.path.lexists(path):
+            if not has_later_files and not os.path.lexists(path):
                 write_text(path, text=digest + "\n")
             _require_digest(path, digest=digest, name=name)
 
@@ -257,7 +272,7 @@ class RunFolder(EnsembleFolder):
             DamagedFile: the file of the digest is missing or is no text.
         """
         return read_text(
-            self.data_digest, rule="the digest of the data", remedy=_BEGIN_ANEW
+            self.data_digest, rule="the digest of the data", remedy=_RESTORE_OR_PAY_AGAIN
         ).strip()
 
     def write_manifests(self, report: str) -> None:
@@ -270,12 +285,14 @@ class RunFolder(EnsembleFolder):
             report: the text of `report.json`.
         """
         published_names = _file_names(folder=self.release)
-        Manifest.from_files(self.release, published_names, missing_file_remedy=_OR_ANEW).write(
-            self.release
-        )
+        Manifest.from_files(
+            self.release, published_names, missing_file_remedy=_RESTORE_OR_NEW_FOLDER
+        ).write(self.release)
         own_names = [self.page.name, *self._release_names()]
         digests = dict(
-            Manifest.from_files(self.path, own_names, missing_file_remedy=_OR_ANEW).sha256
+            Manifest.from_files(
+                self.path, own_names, missing_file_remedy=_RESTORE_OR_NEW_FOLDER
+            ).sha256
         )
         digests[self.report.name] = hashlib.sha256(report.encode()).hexdigest()
         Manifest(manifest=1, sha256=digests).write(self.path)
@@ -292,15 +309,15 @@ class RunFolder(EnsembleFolder):
                 "manifest", path, rule=f"{rule}: the same release, at no cost, is then checked"
             )
         digests = Manifest.read(
-            self.path, rule="the digests of a finished run", remedy=_OR_AGAIN
+            self.path, rule="the digests of a finished run", remedy=_RESTORE_OR_RUN_AGAIN
         ).sha256
         for name, digest in digests.items():
             file = self.path / name
-            remedy = _REMEDY_OF_FILE.get(name, _OR_AGAIN)
+            remedy = _REMEDY_OF_FILE.get(name, _RESTORE_OR_RUN_AGAIN)
             if not is_regular(file):
                 rule = f"a file of this finished run, which is gone; {remedy}"
                 raise InvalidValue("manifest", file, rule=rule)
-            if file_digest(file, remedy=_OR_ANEW) != digest:
+            if file_digest(file, remedy=_RESTORE_OR_NEW_FOLDER) != digest:
                 rule = f"the file as this finished run left it; {remedy}"
                 raise InvalidValue("manifest", file, rule=rule)
         for name in self._release_names():
@@ -317,10 +334,13 @@ class RunFolder(EnsembleFolder):
     def _check_settings(self, settings: dict[str, Any]) -> None:
         """Raises `InvalidValue`, which shows the differing settings, if this folder's run began with other settings."""
         path = self.settings_file
-        stored = read_json(path, rule="the settings of the run", remedy=_BEGIN_ANEW)
+        stored = read_json(path, rule="the settings of the run", remedy=_RESTORE_OR_PAY_AGAIN)
         if not isinstance(stored, dict):
             raise damaged(
-                path, rule="the settings of the run", finding="no JSON object", remedy=_BEGIN_ANEW
+                path,
+                rule="the settings of the run",
+                finding="no JSON object",
+                remedy=_RESTORE_OR_PAY_AGAIN,
             )
         old = _settings_by_name(stored)
         # tuples become lists, as in the file
@@ -345,10 +365,10 @@ def _require_digest(path: Path, *, digest: str, name: str) -> None:
         name: the data that the digest is of: `data`, `release` or `private`.
     """
     rule = f"the digest of the {name}"
-    digest_at_begin = read_text(path, rule=rule, remedy=_BEGIN_ANEW).strip()
+    digest_at_begin = read_text(path, rule=rule, remedy=_RESTORE_OR_PAY_AGAIN).strip()
     is_hexadecimal = set(digest_at_begin) <= set("0123456789abcdef")
     if len(digest_at_begin) != len(digest) or not is_hexadecimal:
-        raise damaged(path, rule=rule, finding="it is none", remedy=_BEGIN_ANEW)
+        raise damaged(path, rule=rule, finding="it is none", remedy=_RESTORE_OR_PAY_AGAIN)
     if digest_at_begin != digest:
         raise InvalidValue(
             name,

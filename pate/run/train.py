@@ -223,7 +223,7 @@ def _say_what_is_there(run: PricedRun, *, training_words: str) -> None:
         training_words: a phrase on the teachers that are trained, or "" if none is.
     """
     done = [training_words] if training_words else []
-    if os.path.lexists(run.folder.release / "release.npz"):
+    if os.path.lexists(run.folder.release_file):
         done.append("the release is drawn and paid for")
     names = run.kept_models.names
     if has_all_records_model(run.folder.all_records_model):

@@ -452,7 +452,7 @@ def _best_run(
                 run_folder=run_folder,
                 micro_f1=_priced_micro_f1(report, tuning=tuning),
                 choice=choice,
-                release_digest=file_digest(run_folder.release / "release.npz", remedy=FROM_BACKUP),
+                release_digest=file_digest(run_folder.release_file, remedy=FROM_BACKUP),
             )
             if best is None or run.rank > best.rank:
                 best = run
@@ -476,7 +476,7 @@ def _publish(best: _FinishedRun, *, charge: RunCharge, tuning_folder: RunFolder)
 
     Copies are new files, whose times do not tell when the best run took place.
     """
-    content = (best.run_folder.release / "release.npz").read_bytes()
+    content = best.run_folder.release_file.read_bytes()
     release_digest = hashlib.sha256(content).hexdigest()
     charge.record().commit(_WRITTEN, content=release_digest.encode())
     for path in sorted(best.run_folder.release.rglob("*")):

@@ -1,4 +1,4 @@
-"""DP-GD: gradient descent whose every step uses the noisy sum of the gradients of all groups."""
+"""DP-GD, a competitor of `pate-compare`: full-batch gradient descent with noise in every step."""
 
 import math
 from dataclasses import dataclass
@@ -53,9 +53,8 @@ class DpGradientDescent(FullBatch):
         )
         weights = np.zeros((features.shape[1], len(bias)))
         learning_rates = schedule.times / schedule.num_steps
-        if (
-            shares.known_shares is not None
-        ):  # the mean gradient is over the records that know a label
+        if shares.known_shares is not None:
+            # The mean gradient is over the records that know a label.
             learning_rates = learning_rates / shares.known_shares
         for _ in range(schedule.num_steps):
             gradient_sum = groups.clipped_sum(weights=weights, bias=bias, clip=clip)

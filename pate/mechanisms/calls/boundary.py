@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent, target_charging
+from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEvent, q_targets
 from pate.accounting.event_tree import failure_probability, leaves
-from pate.accounting.target_charging import QTarget
+from pate.accounting.q_targets import QTarget
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.weighted_index import Interval, Weights, boundary_weights, draw_index
@@ -76,7 +76,7 @@ class BoundaryWrapper:
     @property
     def target(self) -> QTarget:
         """The target set of target charging, which is the outcome "boundary", with the epsilon of one access."""
-        return target_charging.tight_boundary(mechanism_epsilon(self.mechanism))
+        return q_targets.tight_boundary(mechanism_epsilon(self.mechanism))
 
     @property
     def event(self) -> Event:
@@ -120,7 +120,7 @@ class BoundaryWrapper:
 
         The result is `[n + 1]` for one histogram of votes, `[Q, n + 1]` for a batch.
         """
-        return target_charging.boundary_distribution(self.mechanism.probabilities(votes))
+        return q_targets.boundary_distribution(self.mechanism.probabilities(votes))
 
     @property
     def _has_weights(self) -> bool:

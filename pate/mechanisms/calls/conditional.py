@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import target_charging
-from pate.accounting.target_charging import HeldBudget, QTarget, TargetCharging
+from pate.accounting import q_targets
+from pate.accounting.held_budget import HeldBudget
+from pate.accounting.q_targets import QTarget
+from pate.accounting.target_charging import TargetCharging
 from pate.validation import InvalidValue, require, require_generator, require_kind
 
 # A set of outcomes: a function that returns True for the members of the set.
@@ -50,7 +52,7 @@ class ConditionalRelease(HeldBudget):
     outcome is asked about a second time.
     Source: Cohen & Lyu 2023, ConditionalRelease and ReviseCR; docs/proofs/target_charging.md.
 
-    >>> session = TargetCharging.of_targets([target_charging.revise(0.1)], target_hits=5, target_delta=1e-6)
+    >>> session = TargetCharging.of_targets([q_targets.revise(0.1)], target_hits=5, target_delta=1e-6)
     >>> stored = ConditionalRelease(session)
     >>> first = stored.release(lambda rng: 7, lambda y: y > 9, epsilon=0.1, rng=np.random.default_rng(0))
     >>> first.published, stored.revise(first.key, lambda y: y > 5).outcome, session.hits
@@ -91,7 +93,7 @@ class ConditionalRelease(HeldBudget):
             InvalidValue: the session has halted or its target does not cover such a call; nothing is drawn.
         """
         require_generator(rng)
-        target = target_charging.not_prior(call_epsilon=epsilon)
+        target = q_targets.not_prior(call_epsilon=epsilon)
         with self._locked():
             self.session.require_open(target, failure_prob=failure_prob)
             key = self._num_outcomes
@@ -101,7 +103,7 @@ class ConditionalRelease(HeldBudget):
                 read_outcome=partial(draw, rng),
                 accept=accept,
                 question_target=target,
-                next_target=target_charging.revise(epsilon),
+                next_target=q_targets.revise(epsilon),
                 failure_prob=failure_prob,
             )
 

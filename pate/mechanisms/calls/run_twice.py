@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Event, SelfComposedEvent, target_charging
-from pate.accounting.target_charging import QTarget
+from pate.accounting import Event, SelfComposedEvent, q_targets
+from pate.accounting.q_targets import QTarget
 from pate.array_types import BoolArray
 from pate.mechanisms.calls.boundary import mechanism_epsilon
 from pate.mechanisms.top_k.mechanism import TopK
@@ -58,7 +58,7 @@ class RunTwice:
     @property
     def target(self) -> QTarget:
         """The target set of target charging, which is the set of all pairs of outcomes that differ."""
-        return target_charging.run_twice(mechanism_epsilon(self.mechanism))
+        return q_targets.run_twice(mechanism_epsilon(self.mechanism))
 
     @property
     def event(self) -> Event:

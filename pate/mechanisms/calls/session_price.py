@@ -1,7 +1,7 @@
 """The price of a session of target charging in which one record can affect a limited number of hits."""
 
-from pate.accounting import ApproximateEvent, Event, PureDpEvent, SelfComposedEvent, target_charging
-from pate.accounting.target_charging import QTarget
+from pate.accounting import ApproximateEvent, Event, PureDpEvent, SelfComposedEvent, session_price
+from pate.accounting.q_targets import QTarget
 
 
 def priced_session_event(target: QTarget, target_hits: int, failure_prob: float) -> Event:
@@ -15,7 +15,7 @@ def priced_session_event(target: QTarget, target_hits: int, failure_prob: float)
 
     Source: Cohen & Lyu 2023; docs/proofs/target_charging.md.
     """
-    num_accesses = target_charging.min_accesses(
+    num_accesses = session_price.min_accesses(
         target_hits=target_hits, hit_prob=target.hit_prob, overrun_prob=failure_prob
     )
     accesses = SelfComposedEvent(PureDpEvent(target.epsilon), count=num_accesses)

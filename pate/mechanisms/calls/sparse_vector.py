@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import Adjacency, Event, target_charging
-from pate.accounting.target_charging import HeldBudget, QTarget
+from pate.accounting import Adjacency, Event, q_targets
+from pate.accounting.held_budget import HeldBudget
+from pate.accounting.q_targets import QTarget
 from pate.array_types import BoolArray
 from pate.mechanisms.calls.noisy_whole import NoisyWhole
 from pate.mechanisms.calls.session_price import priced_session_event
@@ -60,7 +61,7 @@ class SparseVector(NoisyWhole):
     @property
     def target(self) -> QTarget:
         """The target set of target charging, for an item whose bit is 1: all outcomes in which a sum is released."""
-        return target_charging.not_prior(call_epsilon=float(self.noise.rate))
+        return q_targets.not_prior(call_epsilon=float(self.noise.rate))
 
     @property
     def target_hits(self) -> int:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Event, target_charging
-from pate.accounting.target_charging import QTarget
+from pate.accounting import Event, q_targets
+from pate.accounting.q_targets import QTarget
 from pate.array_types import IntArray
 from pate.mechanisms.calls.noisy_whole import NoisyWhole
 from pate.mechanisms.calls.session_price import priced_session_event
@@ -57,7 +57,7 @@ class SweepTopK(NoisyWhole):
     @property
     def target(self) -> QTarget:
         """The target set of target charging: a noisy count that equals the threshold. Each sweep has k hits."""
-        return target_charging.revise(call_epsilon=float(self.noise.rate))
+        return q_targets.revise(call_epsilon=float(self.noise.rate))
 
     @property
     def event(self) -> Event:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import Event, PureDpEvent, target_charging
-from pate.accounting.target_charging import QTarget
+from pate.accounting import Event, PureDpEvent, q_targets
+from pate.accounting.q_targets import QTarget
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.calls.noisy_whole import LARGEST_VALUE, NoisyWhole, require_values
 from pate.mechanisms.parameters import one_of
@@ -96,7 +96,7 @@ class AboveThreshold(ThresholdCall):
     @property
     def target(self) -> QTarget:
         """The target set of target charging: all outcomes in which a number is released."""
-        return target_charging.not_prior(call_epsilon=self.call_epsilon)
+        return q_targets.not_prior(call_epsilon=self.call_epsilon)
 
     def __call__(self, values: Any, *, rng: np.random.Generator) -> ReleasedValues:
         """Adds fresh noise to one whole number `[]`, or to each of a batch `[Q]`, and releases sums >= threshold."""
@@ -162,7 +162,7 @@ class BetweenThresholds(ThresholdCall):
     def target(self) -> QTarget:
         """The target set of target charging: the answer "between the thresholds"."""
         width = (self.upper - self.lower) / self.sensitivity
-        return target_charging.between_thresholds(self.call_epsilon, width=width)
+        return q_targets.between_thresholds(self.call_epsilon, width=width)
 
     def __call__(self, values: Any, *, rng: np.random.Generator) -> Sides:
         """Compares one whole number `[]`, or each of a batch `[Q]`, with both thresholds after fresh noise is added.

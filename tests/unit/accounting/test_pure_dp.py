@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import pate.accounting as pa
-from pate.accounting.pure_dp import pure_dp_composition_epsilon, pure_epsilon
+from pate.accounting.pure_dp import pure_dp_composition_epsilon
+from pate.accounting.pure_epsilon import pure_epsilon
 
 MIXTURES: list[dict[float, int]] = [
     {0.3: 5, 0.5: 3, 0.11: 4},
