@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,26 +25,22 @@ class PictureColumn(Column):
         form: the size and the colors to which pictures are brought.
         open_cell: a function from a cell to a file or an image; it returns None for a cell that names neither.
         readable_rule: the text of an error for a cell that names no picture, or a damaged one: what is expected.
-        broken_rules: the rules that unreadable pictures violate, as texts, in the order of the pictures. `encode` adds
-            to them.
     """
 
     form: ImageForm
     open_cell: Callable[[Any], Any]
     readable_rule: str = "pictures that can be read"
-    # It grows while pictures are read, so columns are compared without it.
-    broken_rules: list[str] = field(default_factory=list, compare=False)
 
     @property
     def expects(self) -> str:
-        """The rule that the first unreadable picture violates, for an error message."""
-        has_own_rule = self.broken_rules and self.broken_rules[0] != UNREADABLE
-        return self.broken_rules[0] if has_own_rule else self.readable_rule
+        """The field `readable_rule`."""
+        return self.readable_rule
 
     def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns the pictures of cells as rows of bytes, uint8 `[num_cells, channels * height * width]`.
 
-        A picture that cannot be read is marked as wrong, and its row is 0.
+        A picture that cannot be read is marked as wrong, and its row is 0. The first of them has the broken
+        rule.
 
         Args:
             cells: a pyarrow array of cells that `open_cell` takes, such as names of files.
@@ -52,6 +48,7 @@ class PictureColumn(Column):
         """
         levels: Any = np.zeros((len(cells), *self.form.input_shape), np.uint8)
         wrong = np.zeros(len(cells), np.bool_)
+        broken_rule: str | None = None
         for row, cell in enumerate(cells.to_pylist()):
             picture = self.open_cell(cell)
             if picture is None:
@@ -61,11 +58,13 @@ class PictureColumn(Column):
                 levels[row] = self.form.levels(picture, name=self.name, needs_white=True)
             except InvalidValue as error:
                 wrong[row] = True
-                self.broken_rules.append(error.rule)
+                if broken_rule is None:
+                    broken_rule = self.readable_rule if error.rule == UNREADABLE else error.rule
         return Encoded(
             features=levels.reshape(len(levels), -1),
             wrong=wrong,
             unknown_and_missing=np.zeros(2, np.int64),
+            broken_rules=(broken_rule,),
         )
 
     def pixels(self, features: NDArray[np.uint8]) -> Pixels:

@@ -45,11 +45,14 @@ class Encoded(NamedTuple):
         unknown_and_missing: two numbers, `[2]` for a column and `[num_columns, 2]` for a table. The first is that of
             unknown cells: words that are no category of the public file, or numbers beyond its range. The second is
             that of missing cells.
+        broken_rules: the rule that the first wrong cell violates, for an error message: one for a column, and
+            `num_columns` for a table. None where no cell is wrong, or the rule is that of all cells, `Column.expects`.
     """
 
     features: Float32Array
     wrong: BoolArray
     unknown_and_missing: IntArray
+    broken_rules: tuple[str | None, ...] = (None,)
 
 
 @dataclass(frozen=True)

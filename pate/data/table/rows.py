@@ -60,19 +60,33 @@ class Roles(NamedTuple):
 
 
 class _WrongCells:
-    """Counts of wrong cells in each column, over several batches, and each column's first row with a wrong cell."""
+    """Counts of wrong cells in each column, over several batches, and each column's first row with a wrong cell.
+
+    `broken_rules` has the first broken rule of each column, as `Encoded.broken_rules`.
+    """
 
     def __init__(self, num_columns: int) -> None:
         self.counts = np.zeros(num_columns, np.int64)
         self.first_rows = np.zeros(num_columns, np.int64)
+        self.broken_rules: tuple[str | None, ...] = (None,) * num_columns
 
-    def add(self, is_wrong: BoolArray, row_numbers: IntArray) -> None:
+    def add(
+        self,
+        is_wrong: BoolArray,
+        row_numbers: IntArray,
+        *,
+        broken_rules: Sequence[str | None] | None = None,
+    ) -> None:
         """Adds the wrong cells of a batch to the counts.
 
         Args:
             is_wrong: whether each cell is wrong, `[num_rows, num_columns]`.
             row_numbers: the numbers of the rows, `[num_rows]`.
+            broken_rules: the broken rule of each column in the batch, or None.
         """
+        if broken_rules is not None:
+            pairs = zip(self.broken_rules, broken_rules, strict=True)
+            self.broken_rules = tuple(earlier or later for earlier, later in pairs)
         first_rows = row_numbers[is_wrong.argmax(axis=0)]
         self.first_rows = np.where(self.counts > 0, self.first_rows, first_rows)
         self.counts += is_wrong.sum(axis=0)
@@ -184,6 +198,7 @@ class Rows:
             name,
             num_wrong=self._wrong_cells.counts,
             first_wrong=self._wrong_cells.first_rows,
+            broken_rules=self._wrong_cells.broken_rules,
             num_rows=len(self.numbers),
             place_of_row=place_of_row,
         )
@@ -248,7 +263,11 @@ class Rows:
 
         The labels are bool `[num_rows, num_labels]`; all are False if the batch has none.
         """
-        self._wrong_cells.add(read_batch.encoded.wrong, row_numbers=read_batch.numbers)
+        self._wrong_cells.add(
+            read_batch.encoded.wrong,
+            row_numbers=read_batch.numbers,
+            broken_rules=read_batch.encoded.broken_rules,
+        )
         self.unknown_and_missing += read_batch.encoded.unknown_and_missing
         self.labeled = self.labeled or read_batch.has_label
         for column, texts in read_batch.texts.items():

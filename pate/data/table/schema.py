@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -251,6 +251,9 @@ class TableSchema(Preprocessing):
             unknown_and_missing=np.stack(
                 [encoded.unknown_and_missing for encoded in encoded_columns]
             ),
+            broken_rules=tuple(
+                broken_rule for encoded in encoded_columns for broken_rule in encoded.broken_rules
+            ),
         )
 
     def frame(self, inputs: Float32Array) -> Any:
@@ -319,6 +322,7 @@ class TableSchema(Preprocessing):
                 name,
                 num_wrong=encoded.wrong.sum(axis=0),
                 first_wrong=encoded.wrong.argmax(axis=0) + first_row,
+                broken_rules=encoded.broken_rules,
                 num_rows=arrow_table.num_rows,
             )
         return encoded
@@ -329,6 +333,7 @@ class TableSchema(Preprocessing):
         num_wrong: IntArray,
         first_wrong: IntArray,
         *,
+        broken_rules: Sequence[str | None],
         num_rows: int,
         place_of_row: Callable[[int], str] = row_in_words,
     ) -> None:
@@ -338,16 +343,19 @@ class TableSchema(Preprocessing):
             name: the name of the setting that names the table, for messages.
             num_wrong: the number of wrong cells, such as words among numbers, in each column, `[num_columns]`.
             first_wrong: the number of the first row with a wrong cell in each column, from 0, `[num_columns]`.
+            broken_rules: the rule that the first wrong cell of each column violates; None for `Column.expects`.
             num_rows: the number of rows of the table.
             place_of_row: returns the words for a row in the message, from its number.
         """
-        rows = zip(self.columns, num_wrong.tolist(), first_wrong.tolist(), strict=True)
-        for column, count, row in rows:
+        rows = zip(
+            self.columns, num_wrong.tolist(), first_wrong.tolist(), broken_rules, strict=True
+        )
+        for column, count, row, broken_rule in rows:
             if count:
                 wrong_cells = wrong_cells_in_words(
                     num_wrong=count, num_rows=num_rows, first_row=place_of_row(row)
                 )
-                rule = f"{column.expects}, {wrong_cells}"
+                rule = f"{broken_rule or column.expects}, {wrong_cells}"
                 prefix = "data." if "." in name else ""  # other commands have no such prefix
                 hint = self._hint_for(column, prefix)
                 raise InvalidValue(f"{name}.{column.name}", rule=rule, hint=hint)
