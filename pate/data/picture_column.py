@@ -39,8 +39,7 @@ class PictureColumn(Column):
     def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns the pictures of cells as rows of bytes, uint8 `[num_cells, channels * height * width]`.
 
-        A picture that cannot be read is marked as wrong, and its row is 0. The first of them has the broken
-        rule.
+        A picture that cannot be read is marked as wrong, and its row is 0; `broken_rules` has the rule of the first.
 
         Args:
             cells: a pyarrow array of cells that `open_cell` takes, such as names of files.
