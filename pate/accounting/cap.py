@@ -154,7 +154,8 @@ class Cap:
 class Caps:
     """The caps on the charges of one data set, all of which must admit a charge.
 
-    There are up to two caps: that of the ledger's file, and before it a smaller one that the caller may have named.
+    There are up to two caps. One is stored in the ledger's file. The caller may have named a smaller one, which is then
+    the first.
 
     Args:
         rules: the filters before the first charge, the smallest cap first; empty without a cap.

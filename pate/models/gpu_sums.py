@@ -79,13 +79,13 @@ class GpuSums(RoundSums):
     def _sum_of_block(
         self, teacher_block: EqualSizes, *, question: RoundQuestion, half_weights: Tensor
     ) -> Tensor:
-        """Returns the sum of the clipped votes of some teachers, `[num_features, num_labels]`, in steps.
+        """Returns the sum of the clipped votes of some teachers, `[num_features, num_labels]`, in grid steps.
 
         It has whole numbers as doubles.
 
         Args:
             teacher_block: teachers with equal numbers of records.
-            question: the question of the round.
+            question: the student's weights, the factor of each label, and the clip of the round.
             half_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
         """
         scale = question.label_scale

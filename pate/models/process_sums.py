@@ -74,7 +74,7 @@ class _WorkerProcess:
         self._ask(record_block)
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in steps."""
+        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in grid steps."""
         total: IntArray = self._ask(question)
         return total
 

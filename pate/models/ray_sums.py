@@ -100,7 +100,7 @@ class _ActorWorker:
         self._result(self._actor.append.remote(record_block))
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in steps."""
+        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in grid steps."""
         total: IntArray = self._result(self._actor.total.remote(question))
         return total
 

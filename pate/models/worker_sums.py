@@ -39,7 +39,7 @@ class Worker(Protocol):
         """Adds the next records of the shard's teachers, in the order of the shard."""
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in steps.
+        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in grid steps.
 
         A step is the unit of `ClippedMoments`.
         """
@@ -64,7 +64,7 @@ class HeldShard:
             self._shard.append(inputs=record_block.inputs, labels=record_block.labels)
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in steps."""
+        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in grid steps."""
         with one_blas_thread():
             return self._shard.total(question)
 
@@ -92,7 +92,7 @@ class WorkerSums(RoundSums):
         self._threads = ThreadPoolExecutor(len(self._worker_slots), thread_name_prefix="shards")
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of the clipped votes of all teachers, `[num_features, num_labels]`, in steps.
+        """Returns the sum of the clipped votes of all teachers, `[num_features, num_labels]`, in grid steps.
 
         Raises:
             WorkersLost: workers have died more than `max_deaths` times.
@@ -133,7 +133,7 @@ class WorkerSums(RoundSums):
         """Returns the beginning of the message of `WorkersLost`, which names the kind of worker and the cause."""
 
     def _sum_of_shard(self, worker_slot: _WorkerSlot, *, round_question: RoundQuestion) -> IntArray:
-        """Returns the sum of the clipped votes of one shard's teachers, `[num_features, num_labels]`, in steps.
+        """Returns the sum of the clipped votes of one shard's teachers, `[num_features, num_labels]`, in grid steps.
 
         If no worker holds the shard's records, one is started and filled. If it dies, another takes its place.
         """

@@ -72,7 +72,7 @@ def _best_recipe(recipes: tuple[Student, ...], *, records: Split, seed: int) -> 
     training_set = TrainingSet(np.asarray(others.inputs), labels=others.labels, known=others.known)
 
     def held_out_precision(student_recipe: Student) -> float:
-        """Trains a recipe on four fifths of the groups, and returns its mean average precision on the other fifth."""
+        """Trains a recipe on four fifths of all groups, and returns its mean average precision on the other fifth."""
         model = student_recipe.learn(training_set, pool=others.inputs[:0], seed=seed)
         probabilities = model.predict_proba(held_out.inputs)
         precisions = average_precisions(

@@ -27,7 +27,7 @@ def protects_teachers(teacher: Voter) -> bool:
 
 
 def can_weigh_groups(aggregator: Aggregator, teacher: Voter) -> bool:
-    """Returns True if groups may have weights below 1.
+    """Returns True if private groups, each a unit of privacy, may have weights below 1 in the votes.
 
     That is so if the teachers apply weights and the aggregator's price takes weights into account.
     """
@@ -35,7 +35,7 @@ def can_weigh_groups(aggregator: Aggregator, teacher: Voter) -> bool:
 
 
 def can_budget_groups(aggregator: Aggregator, teacher: Voter) -> bool:
-    """Returns True if groups may have different epsilons.
+    """Returns True if private groups, each a unit of privacy, may have different epsilons.
 
     That is so if groups may have weights below 1, or if the aggregator's price allows groups to differ in the number of
     teachers that learn from them.

@@ -24,7 +24,7 @@ Owners = Mapping[str, Set[bytes]]
 
 @dataclass(frozen=True, kw_only=True)
 class OwnersOfRun:
-    """The owners of a run's private records, and what to do if another account of the ledger lists some of them.
+    """The owners of a run's private records, with the choices for the case that another account lists some of them.
 
     An owner is an id or a group of the records: whoever the records belong to, such as a person.
 

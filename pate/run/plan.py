@@ -133,7 +133,7 @@ class Plan(ReleaseTerms, RunSettings):
 
     @property
     def budget(self) -> Budget:
-        """The budget of the release, with one epsilon for all groups or an epsilon for each budget class."""
+        """The budget of the release, with one epsilon for all private groups or an epsilon for each budget class."""
         if self.classes is not None:
             return PersonBudgets.from_classes(
                 self.classes, delta=self.target_delta, accountant=self.accountant

@@ -28,7 +28,7 @@ def with_progress(
         record: the record of the release.
         priced: the release with its price and its aggregator.
         advance: the progress bar of the monitor, which is moved after each round.
-        curves: writes the curve of hits.
+        curves: writes the curve of the number of hits, the queries that are paid for.
     """
     if not isinstance(priced.aggregator, TargetChargedAggregator):
         return record
@@ -81,7 +81,7 @@ class SessionProgress:
 
     Attributes:
         advance: the progress bar of the monitor.
-        curves: writes the curve of hits.
+        curves: writes the curve of the number of hits, the queries that are paid for.
         epsilon: the epsilon of the whole session.
     """
 

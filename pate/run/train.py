@@ -291,7 +291,7 @@ def _release_at_once(
         aggregator: the aggregator with its noise.
         votes: the votes of all teachers.
         record: commits what is drawn.
-        curves: writes the curve of hits.
+        curves: writes the curve of the number of hits, the queries that are paid for.
     """
     with run.monitor.stage("releasing labels", run.priced.shape.num_queries) as advance:
         progress_record = with_progress(record, priced=run.priced, advance=advance, curves=curves)

@@ -176,7 +176,7 @@ class ReleaseTape:
 
 @dataclass(frozen=True)
 class Shown:
-    """What one run of a function shows besides the parts that it releases.
+    """The output of one run of a function, without the parts that it releases.
 
     Attributes:
         returned: the value that the function returned, with the content of files for a `Path`; None after an error.

@@ -94,7 +94,7 @@ class ClippedMoments:
 
     @property
     def l2_sensitivity(self) -> float:
-        """The largest l2 distance, in steps, by which one change moves the sum.
+        """The largest l2 distance, in steps (`step`), by which one change moves the sum.
 
         This is about two clips under replace-one, and one clip under add/remove.
         """
@@ -103,7 +103,7 @@ class ClippedMoments:
     def sum_of_single(
         self, features: Floats, *, residuals: FloatArray, weights: FloatArray | float = 1.0
     ) -> IntArray:
-        """Returns the sum of the clipped votes of teachers with one record, `[num_features, num_labels]` in steps.
+        """Returns the clipped votes, summed, of teachers with one record: `[num_features, num_labels]`, in grid steps.
 
         Args:
             features: `[num_teachers, num_features]`, whole numbers of steps of 2**-14.
@@ -120,7 +120,7 @@ class ClippedMoments:
     def sum_of_small(
         self, features: Floats, *, residuals: FloatArray, weights: FloatArray | float = 1.0
     ) -> IntArray:
-        """Returns the sum of the clipped votes of teachers with few records, `[num_features, num_labels]` in steps.
+        """Returns the clipped votes, summed, of teachers with few records: `[num_features, num_labels]`, in grid steps.
 
         The mean matrix of a single teacher is not computed. Its length comes from the n x n products of the teacher's
         features and of its residuals.
@@ -156,7 +156,7 @@ class ClippedMoments:
         return np.asarray(products.astype(np.int64))
 
     def sum_of_means(self, means: FloatArray, *, weights: FloatArray | float = 1.0) -> IntArray:
-        """Returns the sum of mean matrices, each clipped, `[num_features, num_labels]` in steps.
+        """Returns the sum of mean matrices, each clipped, `[num_features, num_labels]` in steps (`step`).
 
         Args:
             means: `[num_teachers, num_features, num_labels]`, of features no longer than 1.

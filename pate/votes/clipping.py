@@ -85,7 +85,7 @@ class ClippedSum:
 
     @property
     def l2_sensitivity(self) -> float:
-        """The largest l2 distance, in steps, by which one change moves the sum, with rounding and float errors.
+        """The largest l2 distance, in steps (`step`), by which one change moves the sum, float errors included.
 
         This is about two clips under replace-one, and one clip under add/remove.
         """
@@ -105,7 +105,7 @@ class ClippedSum:
     def total(
         self, votes: Any, *, center: Any, num_teachers: int, weights: FloatArray | None = None
     ) -> IntArray:
-        """Returns the sum of the clipped votes, int64 `[num_queries, num_labels]`, in steps.
+        """Returns the sum of the clipped votes, int64 `[num_queries, num_labels]`, in steps (`step`).
 
         Args:
             votes: real numbers `[num_teachers, num_queries, num_labels]`, or blocks of them along the first axis.

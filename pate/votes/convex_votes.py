@@ -106,7 +106,7 @@ class ConvexVotes(MomentVotes):
         self._max_steps = int(steps)
 
     def _require_digits(self, is_precise: bool) -> None:
-        """Raises `InvalidValue` for `num_teachers` if a teacher has too many groups for sums in double precision.
+        """Raises `InvalidValue` for `num_teachers` if a teacher has too many private groups for exact sums.
 
         Args:
             is_precise: whether double precision is enough for the teacher with the most groups.
@@ -119,7 +119,7 @@ class ConvexVotes(MomentVotes):
         """Does nothing, as these teachers are trained in this process."""
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of the votes of a round, `[num_features, num_labels]` in steps; see `RoundVotes.total`."""
+        """Returns the sum of the votes of a round, `[num_features, num_labels]`, as `RoundVotes.total` describes it."""
         student = PublicStudent.from_weights(question.weights)
         clipped_moments = question.clipped_moments
         gain = 1 + 1 / self.penalty
@@ -130,7 +130,7 @@ class ConvexVotes(MomentVotes):
         group_weights = np.sqrt(sizes / self.records_per_teacher)
 
         def teacher_vote_of(rows: slice) -> IntArray:
-            """Returns the vote of the teacher whose records are these rows, `[num_features, num_labels]`, in steps."""
+            """Returns the vote of a teacher with these rows of records, `[num_features, num_labels]`, in grid steps."""
             features = shard.features(rows)
             fit = convex_fit(
                 features=features / FEATURE_STEPS,
@@ -170,7 +170,7 @@ class ConvexVotes(MomentVotes):
 
     @cached_property
     def _group_sizes(self) -> IntArray:
-        """How many records are read of the group of each row, `[num_rows]`, for the rows of `_shard_records`."""
+        """The number of records that are read of each row's group, `[num_rows]`, for the rows of `_shard_records`."""
         sizes = np.minimum(self._num_records, self.most_records)
         return np.asarray(sizes[self.teacher_of[self._shard_records.rows]])
 

@@ -118,7 +118,7 @@ def feature_blocks(directions: PublicPCA, *, inputs: Float32Array) -> Iterator[F
     """Yields the features of inputs in order, in blocks of at most 512 rows; threads compute several blocks at a time.
 
     Args:
-        directions: the public directions.
+        directions: the directions of the public pool, along which features are computed.
         inputs: float32 `[num_rows, ...]`.
     """
     starts = range(0, len(inputs), _BLOCK_ROWS)
@@ -133,7 +133,7 @@ def whole_features(directions: PublicPCA, inputs: Float32Array) -> Features:
     computed. So a record is never among the last numbers of an array, which some processors compute in another way.
 
     Args:
-        directions: the public directions.
+        directions: the directions of the public pool, along which features are computed.
         inputs: float32 `[num_rows, ...]`.
     """
     missing = -len(inputs) % _VECTOR_ROWS

@@ -69,7 +69,7 @@ class ShareSums(Weighted):
 
     @abstractmethod
     def total(self, clipped_sum: ClippedSum, center: FloatArray) -> IntArray:
-        """Returns the sum over teachers of shares minus a center, each clipped, `[1, num_entries]` in steps.
+        """Returns the sum over teachers of shares minus a center, each clipped, `[1, num_entries]` in grid steps.
 
         Args:
             clipped_sum: the clip and the grid of the sum.

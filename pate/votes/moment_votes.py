@@ -90,7 +90,7 @@ class MomentVotes(RoundVotes):
         self.storage.require_room(len(self.labels), self.width)
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of the clipped votes, `[num_features, num_labels]`, in steps; see `RoundVotes.total`."""
+        """Returns the sum of the clipped votes, `[num_features, num_labels]`, in grid steps; see `RoundVotes.total`."""
         answers = self._answers
         if answers is None:
             return self._sums.total(question)
@@ -127,12 +127,13 @@ class MomentVotes(RoundVotes):
         """Returns the two factors of the votes of teachers with one record each.
 
         The factors are features `[num_records, num_features]` and clipped residuals `[num_records, num_labels]`. Their
-        outer product is a teacher's vote in steps. The privacy audit compares the votes of records by these factors.
+        outer product is a teacher's vote in grid steps. The privacy audit compares the votes of records by these
+        factors.
 
         Args:
             inputs: float32 `[num_records, ...]`.
             labels: `[num_records, num_labels]`.
-            question: the question of a round.
+            question: the student's weights, the factor of each label, and the clip of a round.
         """
         clipped_moments = question.clipped_moments
         features = self.directions.with_constant(inputs)

@@ -47,7 +47,7 @@ class RoundRecords:
         labels: `[num_records, num_labels]`, bool, or int8 if they have gaps (`pate.votes.label_gaps`).
         teacher_of: `[num_records]`, the index of each record's teacher.
         num_teachers: the number of teachers.
-        directions: the public directions, which make features of inputs.
+        directions: the directions of the public pool, along which the features of inputs are computed.
         records_per_teacher: a mean over n records is multiplied by sqrt(n / records_per_teacher); None for a factor of
             1.
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.

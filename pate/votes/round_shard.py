@@ -120,7 +120,7 @@ class RoundShard:
     each round with `total`.
 
     Attributes:
-        directions: the public directions, which make features of inputs.
+        directions: the directions of the public pool, along which the features of inputs are computed.
         sizes: `[num_teachers]`, the number of records of each teacher, >= 1; teachers of equal size stand together.
         num_labels: the number of labels.
         records_per_teacher: a mean over n records is multiplied by sqrt(n / records_per_teacher); None for a factor of
@@ -202,10 +202,10 @@ class RoundShard:
         return student.residuals(features, labels=self._labels[rows])
 
     def total(self, question: RoundQuestion, *, pool_part: PoolPart | None = None) -> IntArray:
-        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in steps.
+        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in grid steps.
 
         Args:
-            question: the question of the round.
+            question: the student's weights, the factor of each label, and the clip of the round.
             pool_part: the part of the votes of trained teachers that comes from the pool; None for other teachers.
 
         Raises:
@@ -217,7 +217,7 @@ class RoundShard:
         student = PublicStudent.from_weights(question.weights)
 
         def sum_of_chunk(chunk: EqualSizes) -> IntArray:
-            """Returns the sum of the clipped votes of some teachers, `[num_features, num_labels]`, in steps."""
+            """Returns the sum of the clipped votes of some teachers, `[num_features, num_labels]`, in grid steps."""
             if pool_part is None and chunk.size <= _MAX_SMALL_RECORDS:
                 sums = [
                     self._sum_of_small(teacher_block, question=question, student=student)
@@ -244,7 +244,7 @@ class RoundShard:
     ) -> IntArray:
         """Returns the sum of the clipped votes of teachers with few records each, `[num_features, num_labels]`.
 
-        The sum is in steps. No mean matrix of a single teacher is computed, which saves time.
+        The sum is in grid steps. No mean matrix of a single teacher is computed, which saves time.
         """
         features = self.features(teacher_block.rows)
         scale = self._scale(question, teacher_block=teacher_block)
@@ -268,7 +268,7 @@ class RoundShard:
         student: PublicStudent,
         pool_part: PoolPart | None,
     ) -> IntArray:
-        """Returns the sum of the clipped votes of teachers, `[num_features, num_labels]`, in steps.
+        """Returns the sum of the clipped votes of teachers, `[num_features, num_labels]`, in grid steps.
 
         It is computed from the mean matrix of each teacher, which suits any number of records; see `_means`.
         """

@@ -20,10 +20,10 @@ class RoundSums(ABC):
 
     @abstractmethod
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps.
+        """Returns the sum of all clipped votes, `[num_features, num_labels]`, in grid steps.
 
         Args:
-            question: the question of the round.
+            question: the student's weights, the factor of each label, and the clip of the round.
         """
 
     @abstractmethod
@@ -43,7 +43,7 @@ class ThreadSums(RoundSums):
         self._shard: RoundShard | None = None
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps."""
+        """Returns the sum of all clipped votes, `[num_features, num_labels]`, in grid steps."""
         if self._shard is None:
             self._shard = self._records.shards(num_shards=1)[0].filled_shard()
         return self._shard.total(question)

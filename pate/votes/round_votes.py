@@ -49,7 +49,10 @@ class RoundVotes(Weighted):
 
     @abstractmethod
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of the clipped votes on the errors of a student, `[num_features, num_labels]`, in steps."""
+        """Returns the sum of the clipped votes on the errors of a student, `[num_features, num_labels]`.
+
+        The sum is a whole number of steps of a grid (`ClippedMoments.step`).
+        """
 
     def open(self) -> None:
         """Reaches the machines that sum the votes, so that a cluster that is away is an error before any charge."""

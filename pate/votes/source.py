@@ -143,8 +143,8 @@ class CenterableVotes(VoteSource):
         """Returns the votes that `CenteredVotes` sums, as blocks along the axis of teachers.
 
         Args:
-            center: `[num_queries, num_labels]`, `[num_labels]` or a number; public or released. Some sources refuse a
-                center for each query.
+            center: the values that are subtracted from votes, `[num_queries, num_labels]`, `[num_labels]` or a number;
+                public or released. Some sources refuse a center for each query.
             noise_multiplier: the noise multiplier of the votes; votes that lie along directions of the pool have fewer
                 of these with more noise.
             recipe: the tuned constants of the aggregator.

@@ -33,7 +33,7 @@ _KILOBYTE = 1000
 
 
 class PublicReading(NamedTuple):
-    """What is learned from the public records.
+    """The schema that is learned from the public records, with remarks on their columns.
 
     Attributes:
         schema: the schema of the public columns that become features.
