@@ -20,10 +20,10 @@ Histogram = tuple[int, ...]
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> None:
-    """On all neighbors of small instances, each bound holds and is attained.
+    """One teacher moves counts and gaps by at most the bounds of the note, which some neighbors attain.
 
-    One teacher moves a sorted count by at most 1, a gap by at most the gap sensitivity, the difference of two gaps by
-    at most the gap range, and a padding gap by at most 1. Under add-remove, all sorted counts move in one direction.
+    A sorted count moves by at most 1, a gap by the gap sensitivity, the difference of two gaps by the gap range, and a
+    padding gap by 1. Under add-remove, all sorted counts move in the same direction.
     """
     largest_moves = []
     for num_labels, num_teachers in ((1, 4), (2, 4), (3, 4), (4, 3)):
@@ -58,10 +58,10 @@ def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> 
 
 
 def test_centered_zero_votes_move_twice_as_far_as_absent_ones() -> None:
-    """Removing a teacher moves the centered sum by at most the l2 sensitivity under add-remove.
+    """A removed teacher moves the centered sum by at most the l2 sensitivity under add-remove.
 
-    Replacing its votes by zeros moves the sum further: the largest move over all 16 arrays of votes 0 or 1, for 2
-    queries with 2 labels, is within 1% of twice this sensitivity.
+    If its votes become zeros instead, the sum moves up to twice as far, within 1%. All 16 arrays of votes 0 or 1 are
+    tried, for 2 queries with 2 labels.
     """
     shape = (2, 2)
     add_remove, replace_one = (
@@ -87,7 +87,7 @@ def powerset_pairs(
 ) -> Iterator[tuple[Histogram, Histogram]]:
     """Yields all histograms of `num_teachers` votes for sets of labels, each with the histogram without one vote.
 
-    Set 0 is the empty set. If the vote is replaced by "the empty set", the teacher votes for that set instead; if it is
+    Set 0 is the empty set. If the vote is replaced by "the empty set", the teacher votes for that set instead. If it is
     replaced by "nothing", the teacher leaves.
     """
     for counts in itertools.product(range(num_teachers + 1), repeat=num_sets):
@@ -120,11 +120,10 @@ def largest_winner_delta(replaced_by: str, epsilon: float) -> float:
 
 
 def test_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:
-    """Under add-remove at epsilon 2.4, removing a teacher has at most the delta 0.00815 that the exact accountant
-    charges.
+    """Under add-remove at epsilon 2.4, a removed teacher has at most the charged delta, which is 0.00815.
 
-    A teacher that votes for the empty set instead has delta 0.0500, which is 6.1 times as much. The Gaussian bound on
-    that is 8.8 times as much.
+    A teacher that votes for the empty set instead has delta 0.0500, which is 6.1 times the charged one. The Gaussian
+    bound on that is 8.8 times the charged one.
     """
     epsilon = 2.4
     event = PowersetGNMax(noise_std=1.0, adjacency=Adjacency.ADD_REMOVE).event_for(

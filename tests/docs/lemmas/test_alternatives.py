@@ -14,11 +14,10 @@ from pate.array_types import FloatArray
 
 
 def hockey_stick(ratio: float, sampling_prob: float, covariance: FloatArray) -> float:
-    """Returns q E (e^(U - s11 / 2) - gamma e^(V - s22 / 2) - b)^+ for centered normals (U, V).
+    """Returns the hockey stick at gamma = e^epsilon of two mixtures of a standard normal and a shifted one.
 
-    It is the hockey stick, at gamma = e^epsilon, of two mixtures of a standard normal and a shifted one; q is the
-    weight of the shifted one, and b = (gamma - 1) (1 - q) / q. Given V the expectation is exact; over V it is summed
-    on a grid.
+    It is q E (e^(U - s11 / 2) - gamma e^(V - s22 / 2) - b)^+ for centered normals (U, V), with b = (gamma - 1) (1 - q)
+    / q. Given V the expectation is exact; over V it is summed on a grid.
 
     Args:
         ratio: gamma, the ratio of probabilities above which the difference counts.
@@ -97,7 +96,7 @@ def renyi_by_quadrature(
             return 1 - q + q * mpmath.exp(shift * outcome - shift * shift / 2)
 
         def integrand(outcome: mpmath.mpf) -> mpmath.mpf:
-            """Returns the term of the moment, less the tangent at equal laws, whose integral is 1."""
+            """Returns the term of the moment less its tangent where both laws are equal, whose integral is 1."""
             first = ratio_to_normal(outcome)
             second = ratio_to_normal(-outcome) if adjacency is Adjacency.REPLACE_ONE else 1
             term = first**a * second ** (1 - a) - a * first + (a - 1) * second
@@ -152,9 +151,10 @@ def test_curves_are_those_of_the_pair_from_above(
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_smallest_and_largest_noises_and_samples_have_curves(adjacency: Adjacency) -> None:
-    """With noise multipliers from 5e-324 to 1e308 and sampling probabilities from 5e-324 to 1, all curves are bounded.
+    """A sampled Gaussian has a Renyi curve for noise multipliers from 5e-324 to 1e308.
 
-    The Renyi curve is at least 0 and at most that of the Gaussian without sampling.
+    Sampling probabilities go from 5e-324 to 1. The curve is at least 0 and at most that of the Gaussian without
+    sampling.
     """
     orders = np.array([1.001, 1.5, 30.0, 1e6])
     for noise_multiplier in (5e-324, 1e-200, 1e-3, 1.0, 1e5, 1e308):

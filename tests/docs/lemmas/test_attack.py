@@ -1,4 +1,4 @@
-"""Prices that guesses refute, against linear programs, exact tails and many Gaussian runs."""
+"""Prices that guesses refute, by docs/proofs/attack.md, against linear programs, exact tails and many Gaussian runs."""
 
 import numpy as np
 import pytest
@@ -25,10 +25,10 @@ def gaussian_price(noise_multiplier: float) -> PriceCurve:
 
 
 def smallest_mass(curve: PriceCurve, guesses: Guesses, *, tail_prob: float) -> float:
-    """Returns the smallest total mass of nonnegative weights of the numbers of right guesses that a price allows.
+    """Returns the smallest total weight of a law of the number of right guesses that a price allows.
 
-    The numbers from `guesses.num_correct` on have the weight `tail_prob` in all. If the result exceeds 1, the price
-    allows no law with this tail. The result is infinity if no weights fit. One linear program has all constraints.
+    Numbers from `guesses.num_correct` on have the weight `tail_prob` together. If the result exceeds 1, the price
+    allows no probability law with this tail. It is infinite if no weights fit. One linear program has all constraints.
     """
     num_right = np.arange(guesses.num_guesses + 1)
     num_wrong = guesses.num_guesses - num_right
@@ -57,9 +57,9 @@ def smallest_mass(curve: PriceCurve, guesses: Guesses, *, tail_prob: float) -> f
 def test_the_recursion_is_the_optimum_of_a_linear_program(
     name: str, num_canaries: int, num_guesses: int
 ) -> None:
-    """Guesses refute a price exactly if no law that the price allows makes as many right guesses likely enough.
+    """Guesses refute a price if and only if no law that the price allows makes so many right guesses likely enough.
 
-    Likely enough is a probability of 1 less the confidence; a linear program searches for the law.
+    Likely enough is a probability of 1 less the confidence. A linear program searches for the law.
     """
     verdicts = set()
     for num_correct in range(num_guesses + 1):
@@ -103,10 +103,10 @@ def test_randomized_response_is_refuted_no_more_often_than_allowed(
 
 @pytest.mark.slow
 def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
-    """Attacks on Gaussian scores, 200 of them, refute the true price about as rarely as 5% allows.
+    """Of 200 attacks on Gaussian scores, not many more than 5% refute the true price.
 
     Over half of them refute the price of three times the noise. With the fewest right guesses that refute the true
-    price, the lower bound on epsilon is at least the price; with one fewer it is below. Both are within 10% of the
+    price, the lower bound on epsilon is at least the price. With one fewer it is below. Both are within 10% of the
     price.
     """
     rng = np.random.default_rng(1)
@@ -146,10 +146,9 @@ def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
 
 @pytest.mark.slow
 def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
-    """With 95 of 190 guesses right, both lower bounds on epsilon at delta 1e-6 are 0.
+    """With 95 of 190 guesses right, both lower bounds on epsilon at delta 1e-6 are 0; with 125 and 185 they are larger.
 
-    They are larger with 125 and with 185. The bound that knows that the noise is Gaussian is larger than that for any
-    (epsilon, delta).
+    The bound that is told of Gaussian noise is larger than the one for any (epsilon, delta).
     """
 
     def spent(noise_factor: float) -> ExactAccountant:

@@ -11,10 +11,9 @@ RNG = np.random.default_rng(0)
 @pytest.mark.parametrize("num_clips", [1, 2])
 @pytest.mark.parametrize("weight", [1.0, 0.4, 0.01, 1e-3, 1e-5])
 def test_a_scale_below_the_weight_pays_for_the_rounding(num_clips: int, weight: float) -> None:
-    """A group's votes are scaled by less than its weight, so that the rounded sum moves by at most weight times
-    sensitivity.
+    """The rounded sum moves by at most a group's weight times the sensitivity if its votes are scaled by a little less.
 
-    Scaled by the weight itself, the rounded sum would move farther, unless the weight is 1.
+    If they were scaled by the weight itself, the rounded sum would move further, unless the weight is 1.
     """
     for num_entries, clip_in_steps in (
         (1, 2.0**14),
@@ -34,10 +33,9 @@ def test_a_scale_below_the_weight_pays_for_the_rounding(num_clips: int, weight: 
 
 
 def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:
-    """In each of six steps, each record's weight is divided by the largest sum of weights among its owners.
+    """If each record's weight is divided by its owners' largest sum of weights, no owner's sum exceeds 1.
 
-    Each record has two or three owners. After each step the weights of every owner's records sum to at most 1, and
-    after the first step no weight falls.
+    After the first of six such steps no weight falls. Each record has two or three owners.
     """
     for _ in range(30):
         num_owners_a_record = int(RNG.integers(low=2, high=4))
@@ -57,10 +55,10 @@ def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:
 
 
 def test_a_greedy_choice_of_links_may_move_many_records() -> None:
-    """Links of patients and doctors are chosen greedily so that nobody has two chosen links.
+    """If one of 20 links of patients and doctors is removed, a greedy choice among them changes for all 20.
 
-    Without the first of the 20 links of a path, the choice of all 20 links changes: 10 are no more chosen, and 10
-    others are. So the graph must be fixed.
+    The links form a path, and nobody may have two chosen links. Without the first link, 10 links are no longer chosen
+    and 10 others are. So the graph must be fixed.
     """
 
     def choose_links(links: list[tuple[int, int]]) -> set[tuple[int, int]]:

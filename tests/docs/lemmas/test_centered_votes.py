@@ -25,11 +25,10 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 @pytest.mark.parametrize("noise_std", [0.6, 1.0, 2.5])
 def test_rounded_noise_costs_no_more_than_the_gaussian(noise_std: float) -> None:
-    """The delta of a rounded Gaussian that moves by 1, 2 or 3 is at most that of the Gaussian, at 25 epsilons from 0 to
-    6.
+    """If a sum moves by 1, 2 or 3, rounded Gaussian noise has at most the delta of Gaussian noise.
 
-    Negative control: with 10% less noise it is larger at epsilon 1 for a move of 1, if the standard deviation is 1 or
-    more.
+    Epsilons are 25 numbers from 0 to 6. Negative control: with 10% less noise, delta is larger at epsilon 1 for a move
+    of 1, if the standard deviation is 1 or more.
     """
 
     def rounded_delta(noise_std: float, mean_shift: int, epsilon: float) -> float:

@@ -19,8 +19,7 @@ class Release:
     """The parameters of a random release.
 
     Attributes:
-        closeness: the good parts of both laws differ by at most this in the logarithm of each probability, before
-            normalization.
+        closeness: the largest difference of log-probabilities of the good parts of both laws, before normalization.
         failure_prob: the probability of the bad part.
     """
 
@@ -132,10 +131,10 @@ def claimed_delta(curve: np.ndarray, epsilon: float, renyi_orders: np.ndarray = 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_prices_that_depend_on_the_past_hold_at_every_single_order(seed: int) -> None:
-    """In a random tree of releases, prices and failures depend on earlier outcomes.
+    """In a random tree of releases whose prices depend on earlier outcomes, delta is at most that of the largest sums.
 
-    At each single Renyi order, the exact delta is at most that of the largest sum of curves, plus
-    the largest sum of failures.
+    At each single Renyi order, these are the largest sum of Renyi curves over all paths, and the largest sum of failure
+    probabilities, which is added to delta.
     """
     paths = draw_paths(
         np.random.default_rng(seed),
@@ -156,9 +155,9 @@ def test_prices_that_depend_on_the_past_hold_at_every_single_order(seed: int) ->
 
 
 def test_without_the_failure_probabilities_the_claim_is_false() -> None:
-    """In 40 random trees, the exact delta is at most the converted delta plus the failures.
+    """In 40 random trees of releases, the exact delta is at most the converted delta plus the failure probabilities.
 
-    Without the failures, the claim is exceeded in all 40.
+    Negative control: without these, it is exceeded in all 40.
     """
     release = Release(closeness=0.05, failure_prob=0.2)
     epsilon = 0.5

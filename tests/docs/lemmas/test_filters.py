@@ -1,4 +1,4 @@
-"""Filters by docs/proofs/filters.md: exact deltas of the best adaptive adversary, against filters and totals."""
+"""Privacy filters and totals, by docs/proofs/filters.md, against the exact delta of the best adaptive adversary."""
 
 import itertools
 import math
@@ -69,10 +69,7 @@ def largest_adaptive_delta(is_admitted: Callable[[Counts], bool], cap_epsilon: f
 def admit_by_total(
     make_accountant: Callable[[], Accountant], *, cap_epsilon: float, delta: float
 ) -> Callable[[Counts], bool]:
-    """Returns a rule that admits numbers of releases at each epsilon if their total epsilon is within the cap.
-
-    An accountant computes the total epsilon.
-    """
+    """Returns a rule that admits numbers of releases at each epsilon if an accountant's total is within the cap."""
 
     def is_admitted(counts: Counts) -> bool:
         accountant = make_accountant()
@@ -105,7 +102,7 @@ def test_an_adaptive_adversary_breaks_a_cap_on_the_total(
 ) -> None:
     """An adversary who chooses each release after earlier outcomes has over `excess` times delta at the cap.
 
-    It chooses as long as the accountant's total is within the cap: each path keeps the cap, but their mixture does not.
+    It goes on as long as the accountant's total is within the cap. Each path keeps the cap, but their mixture does not.
     """
     cap_epsilon = 4.0
     delta = 1e-2
@@ -128,9 +125,9 @@ def test_an_adaptive_adversary_breaks_a_cap_on_the_total(
 def test_an_adaptive_adversary_keeps_the_cap_of_a_filter(
     make_filter: Callable[..., PrivacyFilter], cap_epsilon: float
 ) -> None:
-    """The adversary of `largest_adaptive_delta`, admitted by a filter, has at most delta at the cap.
+    """If a filter admits the releases of an adaptive adversary, its delta at the cap is at most the filter's.
 
-    At the larger cap it has more than a hundredth of delta (a thousandth for the Gaussian filter).
+    At the larger cap it is more than a hundredth of that (a thousandth for the Gaussian filter).
     """
     delta = 1e-2
     privacy_filter = make_filter(max_epsilon=cap_epsilon, target_delta=delta)
@@ -166,9 +163,9 @@ def test_a_filter_that_counts_less_fails(make_filter: Callable[..., PrivacyFilte
 
 
 def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
-    """(x - e^cap)_+ <= delta x^a exp(-(a - 1) budget) for all x at one Renyi order a, and the bound is attained.
+    """(x - e^cap)_+ <= delta x^a exp(-(a - 1) budget) holds for all x at one Renyi order a, and is attained.
 
-    This is the bound of the stopped supermartingale.
+    It is the bound on the stopped supermartingale.
     """
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -187,7 +184,7 @@ def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
 def largest_delta_of_two_gaussians(
     *, first_mu: float, mu_squared_budget: float, cap_epsilon: float
 ) -> float:
-    """Returns the largest delta at epsilon `cap_epsilon` of a Gaussian and a second one chosen after its outcome.
+    """Returns the largest delta at `cap_epsilon` of two Gaussians; the first's outcome decides the second.
 
     The first has mu `first_mu`. The squares of both mus sum to at most `mu_squared_budget`. The adversary may also stop
     after the first.
@@ -208,10 +205,10 @@ def largest_delta_of_two_gaussians(
 @pytest.mark.slow
 @pytest.mark.parametrize(("cap_epsilon", "delta"), [(4.0, 1e-6), (1.0, 1e-3)])
 def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap_epsilon: float, delta: float) -> None:
-    """An adversary chooses a second Gaussian after the outcome of the first, within a filter's budget of mu squared.
+    """If the first Gaussian's outcome decides the second, within a budget of mu squared, delta is that of one.
 
-    Its delta at the cap is that of one Gaussian of the whole budget, at most the filter's delta. With 10% more budget
-    it exceeds 1.2 times delta.
+    That one Gaussian has the whole budget, and at most the filter's delta. With 10% more budget the adversary exceeds
+    1.2 times delta.
     """
     budget = GaussianFilter(max_epsilon=cap_epsilon, target_delta=delta).budget
     delta_of_one = gaussian_delta(mu=math.sqrt(budget), epsilon=cap_epsilon)
@@ -230,10 +227,11 @@ def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap_epsilon: float, delta
 
 
 def delta_of_stopping(*, epsilon_per_release: float, epsilon_bounds: list[float]) -> float:
-    """Returns the delta of an adversary who stops adaptively, at the epsilon `epsilon_bounds[t]` if after t releases.
+    """Returns the delta of an adversary who decides after each release whether to stop.
 
-    Every release is randomized response of epsilon `epsilon_per_release`. After each outcome the better of stopping and
-    going on is taken, backwards from the last release, with all losses at once.
+    If it stops after t releases, the loss counts above `epsilon_bounds[t]`. Each release is randomized response of
+    epsilon `epsilon_per_release`. The better of stopping and going on is taken, backwards from the last release, with
+    all losses at once.
     """
     max_releases = len(epsilon_bounds) - 1
     losses = np.arange(-max_releases, max_releases + 1) * epsilon_per_release
@@ -252,7 +250,7 @@ def delta_of_stopping(*, epsilon_per_release: float, epsilon_bounds: list[float]
 def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
     """An adversary who stops adaptively has over 3 times delta at the accountant's total for its number of releases.
 
-    At the cap of the ledger it has at most delta. For a fixed number of releases, the total is exact.
+    At the cap of the ledger it has at most delta. If the number of releases is fixed, the total is exact.
     """
     epsilon = 0.2
     event = PureDpEvent(epsilon=epsilon)
@@ -275,7 +273,7 @@ def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
 
 
 def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
-    """A first release of 40 randomized responses costs the whole cap and is admitted by the ledger; nothing more is.
+    """The ledger admits a first release that costs the whole cap, 40 randomized responses, and nothing after it.
 
     Negative control: one more adaptive release would exceed delta.
     """

@@ -32,8 +32,9 @@ def roc_down(lower_prob: Array, mean_shift: float, num_normals: int) -> Array:
 
 
 def test_the_hazard_is_concave_in_the_level() -> None:
-    """The normal hazard, as a function of the negative logarithm of the distribution function, is
-    concave, by second differences on a grid.
+    """The normal hazard is concave as a function of the negative logarithm of the distribution function.
+
+    Second differences on a grid show it.
     """
     x = np.linspace(-30, 8, 4001)
     hazards = reversed_hazard(x)
@@ -46,8 +47,8 @@ def test_the_hazard_is_concave_in_the_level() -> None:
 def test_a_maximum_of_equal_normals_moves_the_fastest() -> None:
     """The maximum of normals with any means moves no faster than that of standard normals.
 
-    Let y be the value below which the maximum of as many, or of three more, standard normals is as likely as this
-    maximum is below t. Then y rises with t at a speed of at most 1; equal means attain 1.
+    Let y be such that the maximum of standard normals is below y as probably as this maximum is below t. Then y rises
+    with t at a speed of at most 1, which equal means attain. There are as many standard normals, or three more.
     """
     rng = np.random.default_rng(0)
     largest_speed = 0.0
@@ -65,10 +66,9 @@ def test_a_maximum_of_equal_normals_moves_the_fastest() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_event_obeys_both_curves(seed: int) -> None:
-    """Utilities and their moves are random.
+    """If random utilities move, the probability of each set of winners stays within both curves of the proof.
 
-    The probability of every event after the move is within both curves of the proof. The Renyi divergence of the winner
-    after the move from the winner before is at most the price of opposed maxima.
+    The Renyi divergence of the winner after the move from the winner before is at most the price of opposed maxima.
     """
     rng = np.random.default_rng(seed)
     for _ in range(8):
@@ -120,10 +120,9 @@ def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
 
 
 def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
-    """Four utilities rise and three fall: the hockey stick of the event that a rising one wins is within the bound.
+    """If four utilities rise and three fall, the hockey stick that a rising one wins is at most that of opposed maxima.
 
-    The bound is that of two opposed maxima. The bound for a move of 0.3 in place of 0.4 is exceeded. This is step 6 of
-    the proof.
+    This is step 6 of the proof. Negative control: the bound for a move of 0.3 in place of 0.4 is exceeded.
     """
     rng = np.random.default_rng(4)
     epsilons = np.linspace(-1.5, 1.5, 31)
@@ -131,7 +130,7 @@ def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
     moves = np.where(rises, 0.4, -0.4)
 
     def rising_wins(utilities: Array) -> Array:
-        """Returns the hockey stick, at each epsilon, of the event that a rising utility wins."""
+        """Returns the hockey stick at each epsilon for the set of all rising utilities as winners."""
         prob, moved_prob = (
             noisy_max_distribution(means, noise_std=1.0)[rises].sum()
             for means in (utilities, utilities + moves)

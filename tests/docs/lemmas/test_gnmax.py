@@ -12,10 +12,10 @@ ORDERS = np.array([1.5, 3.0, 12.0])
 
 
 def test_a_halting_session_costs_its_screenings_and_its_most_answers() -> None:
-    """The exact divergence of three screened queries with at most one answer of one bit is at most its price.
+    """Three screened queries with at most one answer cost at most three screenings and one answer.
 
-    All pairs of histograms are compared. The price is that of three screenings and one answer. This price is below that
-    with three answers.
+    Their exact divergence is computed for all pairs of histograms, with answers of one bit. The price is below that of
+    three answers.
     """
 
     def session_law(counts: tuple[int, ...]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Steps of docs/proofs/hits.md: one call's moment where hits weigh less, by kind of call, and its attainment."""
+"""Steps of docs/proofs/hits.md: moments of single calls with less weight on hits, and what attains the bounds."""
 
 import itertools
 import math
@@ -128,10 +128,10 @@ def moments_of_wrapped(call_laws: Pair, renyi_orders: FloatArray) -> Pair:
 def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
     epsilon: float, bounded_range: bool
 ) -> None:
-    """At Renyi orders where a hit costs less than 1, the moment of any boundary call is at most 1
-    if its hit weighs less by the cost.
+    """The moment of any boundary call is at most 1 if its hit is weighed with 1 less the cost of a hit.
 
-    At all Renyi orders the plain moment is at most 1 plus the cost of a call.
+    This is for Renyi orders at which that cost is below 1. At all orders, the plain moment is at most 1 plus the cost
+    of a call.
     """
     orders = orders_for(epsilon)
     event = boundary_event(epsilon, bounded_range=bounded_range)
@@ -171,9 +171,10 @@ def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> Non
     ],
 )
 def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
-    """Calls of a target mix ratios e^epsilon and e^-epsilon, and hit with probability q or more.
+    """If a call hits with probability q or more, its moment is at most 1 with the hit weighed less.
 
-    Their moment with the hit weighed less is at most 1. Randomized response whose likelier answer misses attains 1.
+    Outcomes have the extreme ratios e^epsilon and e^-epsilon. Randomized response whose likelier answer misses attains
+    1.
     """
     orders = orders_for(target.epsilon)
     growth = math.exp(target.epsilon)
@@ -187,7 +188,7 @@ def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
     moment_down = moment_terms(first_probs=1.0, second_probs=growth, renyi_orders=orders)
 
     def largest_part(first_prob: float, second_prob: float) -> FloatArray:
-        """Returns the largest moment of outcomes with these probabilities in all, whose ratios are both extremes."""
+        """Returns the largest moment of outcomes with these total probabilities, whose ratios are both extremes."""
         weight_up = (growth * first_prob - second_prob) / (growth**2 - 1)
         weight_down = (growth * second_prob - first_prob) / (growth**2 - 1)
         return weight_up * moment_up + weight_down * moment_down
@@ -213,7 +214,7 @@ def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
 def test_few_calls_cost_by_calls_and_many_by_hits() -> None:
     """The price of a session of 10 hits does not fall as its number of calls rises.
 
-    One call costs its bounded range, and infinitely many calls cost 10 hits. Seven pure calls cost 7 times one call.
+    One call costs its bounded range, and infinitely many calls cost 10 hits. Seven pure-DP calls cost 7 times one call.
     """
     orders = np.array([1.5, 4.0, 9.0, 12.0])
     sessions = [

@@ -1,4 +1,7 @@
-"""Joint laws by docs/proofs/joint_law.md: laws that satisfy the rows stay below the bound, for convex divergences."""
+"""Joint laws of selection and test, by docs/proofs/joint_law.md: divergences of laws within the rows keep the bound.
+
+The rows are the linear inequalities that the proof shows for such laws. Divergences are convex.
+"""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -110,8 +113,7 @@ def make_types(reach: int, *, num_teachers: int, num_candidates: int) -> Candida
 def test_no_law_that_satisfies_the_rows_is_above_the_bound(name: str, reach: int) -> None:
     """Random laws of candidate types that satisfy the proof's rows have divergences within the bound.
 
-    There are six convex divergences. Negative control: for the Renyi order 4, a law that breaks the rows exceeds the
-    bound.
+    Six convex divergences are tried. Negative control: for Renyi order 4, a law that breaks the rows exceeds the bound.
     """
     types = make_types(reach=reach, num_teachers=30, num_candidates=20)
     rng = np.random.default_rng(list(DIVERGENCES).index(name))

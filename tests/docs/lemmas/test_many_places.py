@@ -1,4 +1,4 @@
-"""Price of a release to a group of units, by docs/proofs/many_places.md, against exact distributions."""
+"""The price of a release for a group of units, by docs/proofs/many_places.md, is at least the exact one."""
 
 import math
 from itertools import product
@@ -64,11 +64,10 @@ def joint_law(law_of_unit: dict[int, float], *, num_units: int) -> np.ndarray:
 def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
     event: GaussianEvent, mu: float, size: int, accountant: type
 ) -> None:
-    """At the epsilon that `group_epsilon` states for a group, the exact delta of Gaussian releases is at most 1e-6.
+    """At the epsilon of `group_epsilon`, the exact delta of Gaussian releases for a group is at most 1e-6.
 
-    A group of `size` units moves a release by `size` times mu.
-
-    By the exact accountant, delta is over 1e-6 at 99% of this epsilon less 0.001.
+    A group of `size` units moves a release by `size` times mu. By the exact accountant, delta exceeds 1e-6 at 99% of
+    this epsilon less 0.001.
     """
     epsilon = group_epsilon(event, size=size, budget=Budget(delta=DELTA, accountant=accountant))
     group_mu = size * mu
@@ -96,10 +95,10 @@ def test_a_group_of_randomized_responses_is_never_dearer_than_said(size: int) ->
 
 
 def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
-    """Negative control: a mechanism reveals a bit with probability delta, and otherwise nothing.
+    """Negative control: k epsilon at the same delta is no bound for a group of k units.
 
-    For four units, the delta at four times epsilon is over 3 times that of one unit, so k epsilon at the same delta is
-    no bound. It is at most 4 e^(3 epsilon) times that of one unit, as is proven.
+    A mechanism that reveals a bit with probability delta, and otherwise nothing, has over 3 times the delta of one unit
+    for four units at four times epsilon. It has at most 4 e^(3 epsilon) times that, as is proven.
     """
     size = 4
     epsilon = 0.1
@@ -122,7 +121,7 @@ def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
 
 
 def test_where_no_figure_holds_none_is_given() -> None:
-    """Failures of half of delta leave a finite epsilon for one unit, and an infinite one for a group of two."""
+    """If failures use up half of delta, epsilon is finite for one unit, and infinite for a group of two."""
     event = ApproximateEvent(PureDpEvent(epsilon=1.0), failure_prob=DELTA / 2)
     assert Budget(delta=DELTA).epsilon_of(event) < 1.1
     assert math.isinf(group_epsilon(event, size=2, budget=Budget(delta=DELTA)))

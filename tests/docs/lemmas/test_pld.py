@@ -1,4 +1,4 @@
-"""Profiles by docs/proofs/pld.md, against exact pairs, chords, and two releases chosen adaptively."""
+"""Privacy profiles by docs/proofs/pld.md, against exact pairs, chords, and two releases chosen adaptively."""
 
 import math
 from collections.abc import Callable
@@ -69,10 +69,9 @@ def draw_maximum_pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]
 def test_profiles_are_above_random_pairs_in_both_directions(
     event: LeafEvent, draw_pair: Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]
 ) -> None:
-    """The profile of an event is at least the hockey stick of 60 random pairs that the event allows, in both
-    directions.
+    """The profile of an event is at least the hockey stick of 60 random pairs that the event allows, both ways round.
 
-    At some epsilon, a pair exceeds 30% of the profile.
+    At some epsilon a pair exceeds 30% of the profile.
     """
     rng = np.random.default_rng(0)
     profile = privacy_profile(event, epsilons=EPSILONS)
@@ -100,7 +99,7 @@ def test_the_profile_of_a_bounded_range_is_attained() -> None:
 
 
 def test_the_profile_of_a_maximum_covers_alternating_moves() -> None:
-    """Seven gaps are tied and move alternately: their hockey stick is at most the profile of the noisy maximum.
+    """If seven tied gaps move up and down in turn, their hockey stick is at most the profile of the noisy maximum.
 
     Negative control: the profile for two thirds more noise is exceeded.
     """
@@ -121,10 +120,7 @@ def test_the_profile_of_a_maximum_covers_alternating_moves() -> None:
 
 
 def test_bits_within_reach_both_ways_round() -> None:
-    """The profile of a noisy bit is the largest hockey stick of all pairs of logits at most 2 places apart.
-
-    Both directions count.
-    """
+    """The profile of a noisy bit is the largest hockey stick of all logits at most 2 places apart, both ways round."""
     logits = (-4.0, -1.0, 0.5, 0.7, 6.0)
     laws = [np.array([expit(logit), expit(-logit)]) for logit in logits]
     sticks_of_pairs = [
@@ -155,9 +151,9 @@ def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
 
 
 def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
-    """Random points lie above a convex function.
+    """The convex minorant of random points above a convex function is at most the points, and at least that function.
 
-    Their minorant is convex, at most the points, and at least this function and its chords.
+    It is also at least the chords of that function.
     """
     rng = np.random.default_rng(1)
     x = np.sort(rng.uniform(high=5, size=60))
@@ -174,11 +170,10 @@ def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
 
 
 def test_two_releases_the_second_chosen_after_the_first() -> None:
-    """The best adversary on a pure-DP release and a bounded range, whose pair it chooses afterwards, is within the
-    price.
+    """The composed loss distribution has at least the delta of the best adversary, who chooses the second release last.
 
-    The composed distributions have at least its delta, and at most 5% and 0.001 more. Negative control: events that are
-    10% smaller have less than its delta.
+    The first release is pure DP, and the second has a bounded range. Delta is at most 5% and 0.001 more. Negative
+    control: events that are 10% smaller have less than the adversary's delta.
     """
     events = (PureDpEvent(epsilon=0.4), BoundedRangeEvent(epsilon=0.9))
     composed = LossDistribution(counted_events=[(event, 1) for event in events])

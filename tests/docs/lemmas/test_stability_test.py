@@ -58,10 +58,10 @@ def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
 def test_levels_may_be_rounded_but_not_skipped(
     adjacency: Adjacency,
 ) -> None:
-    """Gaps are mapped to the table's levels, one level for each gap sensitivity.
+    """A stability test by a table costs the budget if each gap sensitivity is one level, with gaps rounded up or down.
 
-    The test costs the budget, whether gaps are rounded down or up. Two levels for each gap sensitivity cost over twice
-    the budget. The gap that passes with probability 0.5 is no larger with rounding up than with rounding down.
+    Negative control: two levels for each gap sensitivity cost over twice the budget. Rounded up, no larger gap is
+    needed to pass with probability 0.5 than rounded down.
     """
     order = 5.0
     budget = 0.02

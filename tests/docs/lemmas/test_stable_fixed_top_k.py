@@ -47,9 +47,7 @@ def largest_delta(width: float, num_picks: int) -> float:
 
 
 def test_many_picks_do_not_stand_for_one_in_delta() -> None:
-    """At epsilon 0, one pick of range e has delta tanh(e / 4), and four picks of range e / 2 have
-    less than 90% of it.
-    """
+    """At epsilon 0, one pick of range e has delta tanh(e / 4), and four of range e / 2 have less than 90% of it."""
     delta_of_one_pick = largest_delta(width=0.4, num_picks=1)
     delta_of_four_picks = largest_delta(width=0.2, num_picks=4)
     assert delta_of_one_pick == pytest.approx(math.tanh(0.1), rel=1e-3)
