@@ -1,4 +1,4 @@
-"""Records and rows whose labels depend linearly on the inputs, from rare to frequent."""
+"""Random inputs and labels that depend linearly on them, from frequent to rare labels."""
 
 from typing import NamedTuple
 
@@ -47,7 +47,7 @@ class Sample(NamedTuple):
 
 
 def draw_rows(size, num_features=15, num_labels=6, seed=0):
-    """Draws inputs, and labels that depend on them, from frequent to rare."""
+    """Draws inputs, and labels that depend on them, from frequent to rare labels."""
     rng = np.random.default_rng(seed)
     directions = np.random.default_rng(99).standard_normal((num_features, num_labels))
     inputs = rng.standard_normal((size, num_features)).astype(np.float32)

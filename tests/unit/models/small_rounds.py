@@ -1,6 +1,7 @@
 """Small private records of teachers, questions of rounds, and questions that kill the worker that answers them.
 
-Worker processes import this module, which therefore loads numpy alone.
+In each round of a release, teachers are asked for a sum of votes on the current student. Worker processes import this
+module, which therefore loads numpy alone.
 """
 
 import os
@@ -28,7 +29,10 @@ def records_of(
     is_weighted: bool = False,
     have_gaps: bool = False,
 ) -> RoundRecords:
-    """Returns records of teachers with the given numbers of records, in any order; with gaps, half of the labels."""
+    """Returns records of teachers with the given numbers of records, in random order.
+
+    With `have_gaps`, only half of the labels are known.
+    """
     rng = np.random.default_rng(0)
     teacher_of = rng.permutation(np.repeat(np.arange(len(teacher_sizes)), teacher_sizes))
     pool = rng.normal(size=(60, 4)).astype(np.float32)
@@ -67,7 +71,7 @@ class DeadlyMoments(ClippedMoments):
     def sum_of_single(
         self, features: Floats, *, residuals: FloatArray, weights: FloatArray | float = 1.0
     ) -> IntArray:
-        """Kills this process, or returns the sum."""
+        """Returns the sum, or kills this process."""
         if not (self.marker_file and Path(self.marker_file).exists()):
             if self.marker_file:
                 Path(self.marker_file).touch()

@@ -1,4 +1,4 @@
-"""Checkpoints: whole files or none, signed by the key of the run, and the votes of the teachers in them."""
+"""Checkpoints of teachers are whole files or none, are signed by the key of the run, and give the teachers' votes."""
 
 import os
 import pickle
@@ -60,7 +60,7 @@ def trained_teacher(store, shards):
 
 
 def file_name(first_teacher, last_teacher=None):
-    """Returns the name of the file of teachers `first_teacher` to `last_teacher`; of one teacher without the latter."""
+    """Returns the name of the file of teachers `first_teacher` to `last_teacher`, or of the first alone."""
     last = first_teacher if last_teacher is None else last_teacher
     return f"teachers-{first_teacher:06d}-{last:06d}.safetensors"
 
@@ -71,10 +71,7 @@ def refused_as_unsigned():
 
 
 def test_a_planted_pickle_is_refused_and_never_run(store, trained_teacher, tmp_path, queries):
-    """The file of two teachers is replaced by a pickle that runs code.
-
-    Casting votes refuses it before the code runs.
-    """
+    """A file of teachers that was replaced by a pickle with code is refused before the code runs."""
     created_file = tmp_path / "ran"
     content = np.stack([state_of(value=Payload(path=created_file))["pickle"]] * 2)
     arrays = {"pickle": content, "loss_curve": np.zeros((2, 1), np.float32)}
@@ -94,7 +91,7 @@ def test_a_planted_pickle_is_refused_and_never_run(store, trained_teacher, tmp_p
     "fault", ["another run's", "another teacher's", "without a signature", "a bit flipped"]
 )
 def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, fault, state):
-    """A file of a teacher comes from another run or teacher, has no signature or a changed bit. Reading refuses it."""
+    """A teacher's file is refused if it is of another run or teacher, has no signature, or has a changed bit."""
     state = state_of(value="a") if state == "a pickle" else state
     store.save(states={0: state})
     store.save(states={1: state})
@@ -145,7 +142,7 @@ def test_a_key_that_is_not_only_the_owners_is_refused(store):
     "damage", ["readable", "short", "long", "letters", "link", "folder", "empty"]
 )
 def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
-    """The key is damaged in one way. Reading and saving teachers refuse it."""
+    """If the key is damaged, reading and saving teachers are refused."""
     store.save(states={0: state_of(value="a")})
     path = store.key
     text = path.read_text()
@@ -167,7 +164,7 @@ def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
 
 
 def test_a_foreign_key_or_other_records_are_refused(tmp_path, monkeypatch):
-    """Teachers saved for some records are refused for other records, and a key of another user is refused."""
+    """Teachers that were saved for some records are refused for other records, and so is another user's key."""
     stores = {
         records: CheckpointStore(tmp_path / "teachers", records_digest=records)
         for records in ("one", "another", "")
@@ -189,10 +186,9 @@ STATE = {
 
 
 def test_saved_states_are_read_back(store):
-    """Six teachers of two forms are saved at once, and read as they were; the others are missing.
+    """Teachers are read as they were saved, and those that were not saved are missing.
 
-    Consecutive teachers of one form share a file, whatever the lengths of their arrays. Three more are then saved and
-    read.
+    Consecutive teachers with the same names of arrays share a file, whatever the lengths of their arrays.
     """
     ragged = [
         STATE
@@ -221,9 +217,9 @@ def test_saved_states_are_read_back(store):
 
 @pytest.mark.parametrize("num_bytes", [0, 40])
 def test_the_teachers_of_a_torn_file_are_missing(store, num_bytes):
-    """A file of two teachers is cut.
+    """The teachers of a file that was cut count as missing.
 
-    They are missing; `recover` removes it, and saving them again gives the same bytes.
+    `recover` removes the file, and saving the teachers again gives the same bytes.
     """
     store.save(states={0: STATE, 1: STATE})
     path = store.folder / file_name(first_teacher=0, last_teacher=1)
@@ -246,7 +242,7 @@ def link_to_null(path):
 
 @pytest.mark.parametrize("put_in_place", [Path.mkdir, link_to_null], ids=["folder", "link"])
 def test_a_folder_in_place_of_a_checkpoint_is_refused(store, put_in_place):
-    """A folder or link has the name of a checkpoint. Each use of the store refuses it."""
+    """If a folder or a link has the name of a checkpoint, each use of the store refuses it."""
     store.save(states={0: STATE})
     put_in_place(store.folder / file_name(first_teacher=1, last_teacher=9))
     with refused_parameter("file", value=ANY):
@@ -258,7 +254,7 @@ def test_a_folder_in_place_of_a_checkpoint_is_refused(store, put_in_place):
 
 
 def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):
-    """The disk is full while a teacher is saved again. The earlier file stays alone."""
+    """If the disk is full while a teacher is saved again, only the earlier file is left."""
     store.save(states={0: STATE})
 
     def fail(*_):
@@ -275,7 +271,10 @@ MLP = MLPTeacher(hidden=4, epochs=2, device="cpu")
 
 
 def test_votes_have_the_order_of_teachers_for_any_chunk_size(make_shards, queries, store):
-    """Votes cast in chunks of 1, 3 and 100 teachers have the order of the teachers, and the same confidences."""
+    """Votes that are cast in chunks of 1, 3 and 100 teachers have the order of the teachers.
+
+    Their confidences agree within 1e-6.
+    """
     shards = make_shards(sizes=[14 + index % 2 for index in range(7)])
     StackedEngine(chunk_size=3).train(
         TrainingJob(teacher=MLP, shards=shards, seeds=range(7), store=store)
@@ -323,9 +322,9 @@ def test_confidences_of_a_wrong_shape_or_range_are_refused(shards, queries, stor
 
 
 def test_a_continued_run_reads_the_votes_of_a_killed_run(shards, queries, tmp_path, monkeypatch):
-    """Casting is stopped after two of three chunks.
+    """If casting votes is stopped after two of three chunks, the next call asks the last two teachers alone.
 
-    The next call asks the last two teachers alone, and gives the same confidences.
+    All confidences are the same as without the stop.
     """
     teacher = LinearTeacher(device="cpu")
     store = CheckpointStore(tmp_path / "teachers")

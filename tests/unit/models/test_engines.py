@@ -1,4 +1,4 @@
-"""Engines: the same bytes from each, and kills at the worst moments."""
+"""Engines that train teachers give the same bytes, and lose no stored teacher if a process is killed."""
 
 import os
 import signal
@@ -93,9 +93,10 @@ def saved_after_every_chunk(monkeypatch):
 
 @pytest.mark.process
 def test_all_engines_train_the_same_teachers(ten_shards, queries, tmp_path):
-    """Ten teachers have the same bytes stacked and in processes.
+    """The stacked engine and worker processes train ten teachers to the same bytes.
 
-    One by one they have the same bytes in both engines that train so. The confidences of all engines agree within 1e-5.
+    So do both engines that train one teacher at a time. The confidences of stacked and single teachers agree within
+    1e-5.
     """
     teacher = MLP
     stacked = train(
@@ -141,9 +142,9 @@ def test_all_engines_train_the_same_teachers(ten_shards, queries, tmp_path):
     ("engine", "teacher"), [(SequentialEngine(), LINEAR), (StackedEngine(chunk_size=4), MLP)]
 )
 def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, ten_shards, tmp_path):
-    """Of ten trained teachers, one file is torn and one removed.
+    """If one file of ten trained teachers is cut and one is removed, the next call trains these teachers only.
 
-    The next call trains these alone, and all teachers are as before.
+    All teachers are then as before.
     """
     store = train(engine=engine, teacher=teacher, shards=ten_shards, folder=tmp_path)
     before = bytes_of_teachers(folder=tmp_path)
@@ -167,9 +168,9 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, ten_shards
 
 
 def test_each_teacher_is_trained_on_its_own_shard(ten_shards, tmp_path):
-    """Each linear teacher's output at the mean of its own shard is the shard's frequencies of the labels.
+    """Each linear teacher's output at the mean of its shard's inputs is the frequency of each label in the shard.
 
-    The output is shifted so that the teacher's threshold lies at 0.5. No teacher at all is refused.
+    The output is shifted so that the teacher's threshold lies at 0.5. A training without any teacher is refused.
     """
     with refused_parameter("num_teachers", value=0, rule_words="a whole number >= 1"):
         TrainingJob(teacher=LINEAR, shards=ten_shards, seeds=[], store=CheckpointStore(tmp_path))
@@ -185,9 +186,9 @@ def test_each_teacher_is_trained_on_its_own_shard(ten_shards, tmp_path):
 
 
 def test_each_teacher_is_reported_once_after_its_file_is_written(ten_shards, tmp_path):
-    """Training fails at the seventh of ten teachers, and is started again.
+    """Each of ten teachers is reported once, with its losses, after it is stored.
 
-    Over both trainings together, each teacher is reported once, with its losses, after it is stored.
+    The first training fails at the seventh teacher, and a second one continues it.
     """
     reported = {}
     store = CheckpointStore(tmp_path)
@@ -220,7 +221,7 @@ def test_each_teacher_is_reported_once_after_its_file_is_written(ten_shards, tmp
 
 @dataclass(frozen=True)
 class LargeTeacher(LinearTeacher):
-    """A teacher that does not fit into the memory of the GPU at seed 6."""
+    """A teacher that does not fit into the memory of the GPU if its seed is 6."""
 
     def fit_many(self, shards, seeds):
         if 6 in seeds:
@@ -230,10 +231,7 @@ class LargeTeacher(LinearTeacher):
 
 @pytest.mark.process
 def test_a_full_gpu_keeps_earlier_teachers_and_advises_a_smaller_chunk(ten_shards, tmp_path):
-    """The GPU is full at the seventh of ten teachers.
-
-    The error advises a smaller chunk, and six teachers are stored.
-    """
+    """If the GPU is full at the seventh of ten teachers, six are stored, and the error advises a smaller chunk."""
     with pytest.raises(
         DeviceFull,
         match=r"out of memory.*9 GiB \(a smaller engine\.chunk_size or teacher\.batch_size",
@@ -250,7 +248,7 @@ def test_a_full_gpu_keeps_earlier_teachers_and_advises_a_smaller_chunk(ten_shard
 
 @dataclass(frozen=True)
 class DyingTeacher(LinearTeacher):
-    """A teacher whose process is killed at seed 3: every time, or once if it has a marker file."""
+    """A teacher whose process is killed if its seed is 3: every time, or once if it has a marker file."""
 
     marker_file: str = ""
 
@@ -264,9 +262,9 @@ class DyingTeacher(LinearTeacher):
 
 @pytest.mark.process
 def test_a_dead_worker_is_reported_and_finished_teachers_stay(ten_shards, tmp_path):
-    """A worker is killed at the fourth teacher.
+    """If a worker is killed at the fourth teacher, the error counts the stored teachers.
 
-    The error counts stored teachers, and the next call trains the others.
+    The next call trains the other teachers.
     """
     engine = ProcessesEngine(num_workers=1, chunk_size=2, max_deaths=0)  # one after another
     rule = r"^worker processes died 1 times \(killed, or out of memory: .* takes less\); \d of 10 teachers are safe"
@@ -356,9 +354,9 @@ def train_deaf_workers(folder):
 
 @pytest.mark.process
 def test_workers_ignore_an_interrupt_and_the_run_handles_it(tmp_path):
-    """Workers of a process block SIGINT, and the process itself does not.
+    """The workers of a run block SIGINT, and the process of the run does not.
 
-    The test has a process of its own, whose first workers they are.
+    The run has a process of its own, as its workers must be the first ones of their process.
     """
     python_code = "import sys; from tests.unit.models import test_engines as t; t.train_deaf_workers(sys.argv[1])"
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
@@ -374,9 +372,9 @@ def test_workers_ignore_an_interrupt_and_the_run_handles_it(tmp_path):
 
 @pytest.mark.process
 def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_path):
-    """A script without a main guard is interrupted after four teachers.
+    """If a script without a main guard is interrupted after four teachers, four are stored.
 
-    Four are stored, and a later call trains the other four.
+    A later call trains the other four.
     """
     process = run_script(tmp_path=tmp_path)
     reported = {int(process.stdout.readline()) for _ in range(4)}
@@ -423,7 +421,7 @@ def test_impossible_settings_of_engines_are_refused(make_engine, name):
 
 @pytest.mark.usefixtures("saved_after_every_chunk")
 def test_a_failed_save_loses_no_earlier_teacher(ten_shards, tmp_path, monkeypatch):
-    """The third save fails. Six teachers are stored, and the third chunk is tried once more."""
+    """If the third save fails, the six teachers of the first two stay stored, and the third save is tried again."""
     save = CheckpointStore.save
     teachers_of_saves = []
 
@@ -445,7 +443,7 @@ def test_a_failed_save_loses_no_earlier_teacher(ten_shards, tmp_path, monkeypatc
 
 @pytest.mark.process
 def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_shards, tmp_path):
-    """One of two worker processes is killed once, and another process trains its teachers.
+    """If one of two worker processes is killed once, another process trains its teachers.
 
     Each teacher is reported once, with its last loss. The files of the stored teachers have the same bytes as those of
     an undisturbed run in one process.
@@ -481,7 +479,7 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_shard
 
 @pytest.mark.process
 def test_workers_of_a_killed_run_end_themselves(tmp_path):
-    """A run with worker processes is killed. A worker process of it ends within ten seconds."""
+    """If a run with worker processes is killed, a worker process ends within ten seconds."""
     run_process = run_script(tmp_path=tmp_path)
     while not (worker_files := list(tmp_path.glob("worker-*"))):
         assert run_process.poll() is None
@@ -510,7 +508,7 @@ def cluster():
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
 def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_shards, tmp_path):
-    """Ray and the stacked engine give the same bytes for ten teachers. Ray reports each once, with its losses."""
+    """Ray and the stacked engine give the same bytes for ten teachers, and Ray reports each once, with its losses."""
     shards = make_shards(sizes=[20 + index % 3 for index in range(10)])
     reported = []
 
@@ -541,10 +539,7 @@ def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_shards, tmp
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
 def test_teachers_of_a_killed_worker_of_ray_are_trained_again(cluster, make_shards, tmp_path):
-    """A worker of Ray is killed once.
-
-    All teachers are trained and reported once, with the bytes of the stacked engine.
-    """
+    """If a worker of Ray is killed once, all teachers are reported once and have the bytes of the stacked engine."""
     shards = make_shards(sizes=[20] * 6)
     reported = []
 
@@ -582,7 +577,7 @@ time.sleep(120)
 
 @pytest.mark.process
 def test_a_worker_of_ray_ends_with_its_node():
-    """The process of Ray's node is killed. A worker that watches it ends with code 1."""
+    """If the process of Ray's node is killed, a worker that watches it ends with code 1."""
     node = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
     worker = subprocess.Popen(
         [sys.executable, "-c", WORKER_SCRIPT, str(node.pid)], stdout=subprocess.PIPE
@@ -601,7 +596,10 @@ def test_a_worker_of_ray_ends_with_its_node():
 
 
 def test_a_node_that_does_not_answer_is_an_error_of_one_line(make_shards, tmp_path, monkeypatch):
-    """Ray does not start, or its address refuses. The error is one line with the address, and nothing waits."""
+    """If Ray does not start, or its address does not answer, the error is one line with the address.
+
+    No call waits for the node.
+    """
     job = TrainingJob(
         teacher=LINEAR, shards=make_shards(sizes=[20]), seeds=[0], store=CheckpointStore(tmp_path)
     )

@@ -1,4 +1,4 @@
-"""Teachers and students that are networks for images."""
+"""Teachers and students of images that are networks."""
 
 from dataclasses import replace
 
@@ -40,7 +40,10 @@ def queries():
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", ["group", "batch"])
 def test_single_and_stacked_teachers_agree_and_learn(norm, image_shards, queries):
-    """Teachers trained alone and side by side agree within 0.002. After 15 epochs over 95% of the labels are right."""
+    """Teachers that are trained alone and side by side agree within 0.002, and over 95% of their labels are right.
+
+    They are trained for 15 epochs.
+    """
 
     def confidences_of_trained(teacher):
         states = teacher.fit_many(shards=image_shards, seeds=range(3))
@@ -58,10 +61,9 @@ def test_single_and_stacked_teachers_agree_and_learn(norm, image_shards, queries
 
 @pytest.mark.parametrize("stacked", [False, True])
 def test_a_threshold_changes_votes_and_not_the_training(stacked, image_shards, queries):
-    """Teachers trained with threshold 0.5 vote for a label, when asked with threshold 0.2, if its probability is at
-    least 0.2.
+    """A teacher that was trained with threshold 0.5 votes by threshold 0.2 if it is asked with that threshold.
 
-    Their losses fall.
+    It then votes for each label with a probability of at least 0.2. The losses of the training fall.
     """
     low_threshold = replace(SMALL_TEACHER, stacked=stacked, threshold=0.2)
     teacher = replace(SMALL_TEACHER, stacked=stacked, threshold=0.5)
@@ -97,7 +99,7 @@ def backbone_path(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_whole_network_is_trained_from_the_seed():
-    """A ResNet-50 teacher has the same state for the same seed. Its confidences have the right shape and range."""
+    """A ResNet-50 teacher has the same state for the same seed, and confidences between 0 and 1."""
     shard = red_and_blue(size=4, seed=0)
     teacher = ResNet50Teacher(epochs=1, batch_size=4, device="cpu")
     assert teacher.is_isolated
@@ -112,9 +114,9 @@ def test_a_whole_network_is_trained_from_the_seed():
 
 @pytest.mark.slow
 def test_frozen_features_are_computed_once_and_a_head_learns(backbone_path):
-    """A frozen ResNet-50 with a linear head is right for over 90% of the labels.
+    """A frozen ResNet-50 with a linear head has over 90% of the labels right.
 
-    The head is a linear teacher on its features.
+    The head is that of a linear teacher on the frozen features.
     """
     _frozen_backbone.cache_clear()
     teacher = ResNet50Teacher(weights=backbone_path, frozen=True, device="cpu")
@@ -160,7 +162,7 @@ def others():
 @pytest.mark.slow
 @pytest.mark.parametrize("pool_size", [0, 40])
 def test_a_student_learns_with_and_without_a_pool(pool_size, answered, others):
-    """A student is right for over 90%, with 0 or 40 unlabeled images.
+    """A student has over 90% of the labels right, with 0 or 40 unlabeled images.
 
     A label that was never released has probability 0.
     """
@@ -178,7 +180,7 @@ def test_a_student_learns_with_and_without_a_pool(pool_size, answered, others):
 
 
 def test_a_constant_student_of_an_earlier_version_is_read(tmp_path, others):
-    """A stored student that is a constant predicts this constant."""
+    """A constant student that an earlier version stored predicts its constant."""
     CNNModel(
         arrays={"constant": np.array([1, 0], np.float32)},
         threshold=0.5,
@@ -192,7 +194,7 @@ def test_a_constant_student_of_an_earlier_version_is_read(tmp_path, others):
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
 def test_round_trip_and_equal_bytes(norm, answered, others, tmp_path):
-    """The same seed gives the same files of a student. The read student predicts as the trained one."""
+    """The same seed gives the same files of a student, and a student that is read predicts as the trained one."""
     student = replace(STUDENT, epochs=2, patch=2, grid=2, norm=norm)
     model = student.fit(answered.inputs, labels=answered.labels, seed=3)
     model.save(tmp_path / "first")

@@ -1,4 +1,8 @@
-"""Kernel teachers, whose votes are followed by hand, and the student that knows the noise of what was released."""
+"""Kernel teachers, whose votes are computed by hand, and the student that knows the noise of the released scores.
+
+A kernel teacher is not trained. Its vote is the sum, over its records, of their labels less the prevalence, times the
+similarity of record and query.
+"""
 
 from functools import partial
 from types import SimpleNamespace
@@ -63,13 +67,13 @@ def vote_blocks(teacher_of, num_teachers, labels=LABELS):
     ],
 )
 def test_every_teacher_has_a_record_and_every_record_a_teacher(num_teachers, refusal):
-    """50 records have a teacher each. 49 and 51 teachers are refused."""
+    """50 records, one for each teacher, are refused for 49 and for 51 teachers."""
     with refusal:
         vote_blocks(teacher_of=np.arange(50), num_teachers=num_teachers)
 
 
 def test_the_vote_of_one_record_is_its_residual_times_its_similarity():
-    """The vote of a teacher with one record is the residual of its labels times the similarity to each query."""
+    """The vote of a teacher with one record is its labels less the prevalence, times its similarity to each query."""
     (block,) = vote_blocks(teacher_of=np.arange(50), num_teachers=50)
     features = DIRECTIONS.features(INPUTS)
     residual = LABELS - PREVALENCE
@@ -85,9 +89,10 @@ def test_the_vote_of_one_record_is_its_residual_times_its_similarity():
 
 
 def test_projected_votes_sum_to_the_sum_over_records():
-    """The sum of votes on queries, projected to weights, is the sum over records; lengths are equal.
+    """The sum of votes on queries, projected to weights of features, is the sum over records.
 
-    Noise on the queries is noise of the same width on the weights.
+    Votes and their weights have equal lengths. Noise on the queries becomes noise of the same standard deviation on the
+    weights.
     """
     (block,) = vote_blocks(teacher_of=np.arange(50), num_teachers=50)
     span = DIRECTIONS.span(PUBLIC_INPUTS[:20])
@@ -106,7 +111,7 @@ def test_projected_votes_sum_to_the_sum_over_records():
 
 
 def test_votes_of_a_teacher_depend_on_its_own_records_alone():
-    """One record's labels change. Of ten teachers, only the one with this record votes otherwise."""
+    """If the labels of one record change, only the vote of the teacher with this record changes."""
     (block,) = vote_blocks(teacher_of=np.arange(50) % 10, num_teachers=10)
     changed_labels = LABELS.copy()
     changed_labels[3] = ~changed_labels[3]
@@ -118,7 +123,7 @@ def test_votes_of_a_teacher_depend_on_its_own_records_alone():
 
 
 def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
-    """Fifty records are read in blocks of 20, as images on disk must be. The votes are the same."""
+    """Votes are the same if the private records are read in blocks of 20, as images on disk must be."""
     block_sizes = []
     compute_features = PublicPCA.features
 
@@ -209,12 +214,12 @@ def fitted_model(scores, noise_std=0.5, prevalence=LABEL_SHARES):
 
 
 def micro_f1(model):
-    """Returns the micro F1 of a model on the rows of the pool behind the queries."""
+    """Returns the micro F1 of a model on the public rows after the queries."""
     return f1_score(TRUE_LABELS[300:], model.predict(POOL[300:]), average="micro")
 
 
 def test_pure_noise_predicts_no_rare_label():
-    """Released scores are noise alone. The student has rank 0, and predicts no label."""
+    """If the released scores are noise alone, the student has rank 0 and predicts no label."""
     noise = np.random.default_rng(1).normal(size=(300, 10))
     model = fitted_model(scores=noise, noise_std=2.0)
     assert model.choices["rank"] == 0
@@ -223,9 +228,9 @@ def test_pure_noise_predicts_no_rare_label():
 
 
 def test_a_low_rank_student_learns_from_bits(tmp_path):
-    """A low-rank student learns labels from bits with a micro F1 above 0.7.
+    """A low-rank student learns labels from released bits with a micro F1 above 0.7.
 
-    It is read as it was written, and reports its loss.
+    The model is read as it was written, and reports its loss.
     """
     student = LowRankStudent()
     model = student.fit(QUERY_INPUTS, labels=TRUE_LABELS[:300], seed=0)
@@ -255,10 +260,10 @@ def test_a_low_rank_student_learns_from_bits(tmp_path):
 def test_a_released_model_has_the_directions_that_teachers_voted_in(
     nonlinear, noise_multiplier, kind
 ):
-    """A model built from weights alone predicts with the directions of the rounds in which teachers voted.
+    """A model that is built from weights alone uses the directions of the rounds in which teachers voted.
 
-    The directions have a kernel if asked for, or if the pool has enough samples at this noise. The model recognizes
-    that by the number of its weights.
+    The directions include those of a kernel if asked for, or if the pool has enough samples at this noise. The number
+    of weights tells the model whether they do.
     """
     dataset = SimpleNamespace(
         private=split_of_records(inputs=INPUTS, labels=LABELS), public=PUBLIC_SPLIT
@@ -287,7 +292,10 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(
 def test_rounds_keep_the_required_directions_with_much_noise(
     num_directions, least_directions, width
 ):
-    """Noise that affords one direction leaves as many as are needed, unless a number is set."""
+    """Rounds keep `least_directions` directions at a noise that affords only one, unless a number is set.
+
+    They have no more than all linear directions and the height (the feature for the length of an input).
+    """
     dataset = SimpleNamespace(
         private=split_of_records(inputs=INPUTS, labels=LABELS), public=PUBLIC_SPLIT
     )

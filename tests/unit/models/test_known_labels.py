@@ -1,4 +1,4 @@
-"""Models of labels with gaps learn from the known ones alone."""
+"""Models whose training labels have gaps learn from the known labels alone."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ STUDENTS = [
 
 @pytest.mark.parametrize("student", STUDENTS, ids=str)
 def test_a_student_ignores_unknown_labels(student: Student) -> None:
-    """The model is the same without any label where it is unknown, and right there.
+    """A student learns the share of a label among the rows where it is unknown, from the other rows.
 
-    A model that reads unknown labels as absent is not.
+    Its error in this share is less than half of that of a student that takes unknown labels as absent.
     """
     model = student.learn(
         TrainingSet(inputs=INPUTS, labels=LABELS & KNOWN, known=KNOWN), pool=INPUTS[:0], seed=0
@@ -52,7 +52,7 @@ def test_a_student_ignores_unknown_labels(student: Student) -> None:
     hidden = ~KNOWN[:, 0]
 
     def error_of_label_share(predicted: BoolArray) -> float:
-        """Returns the distance between the shares of predicted and of true labels among the hidden ones."""
+        """Returns the difference of the shares of predicted and of true labels among the rows where it is hidden."""
         return float(abs(predicted[hidden, 0].mean() - LABELS[hidden, 0].mean()))
 
     assert error_of_label_share(predicted=model.predict(INPUTS)) < 0.5 * error_of_label_share(
@@ -61,7 +61,7 @@ def test_a_student_ignores_unknown_labels(student: Student) -> None:
 
 
 def test_values_of_unknown_labels_do_not_change_a_logistic_student() -> None:
-    """The model is the same for any values of unknown labels."""
+    """The probabilities of a logistic student differ by at most 0.02 for different values of unknown labels."""
     models = [
         LogisticStudent().learn(
             TrainingSet(inputs=INPUTS, labels=labels, known=KNOWN), pool=INPUTS[:0], seed=0
@@ -74,7 +74,7 @@ def test_values_of_unknown_labels_do_not_change_a_logistic_student() -> None:
 
 
 def test_a_linear_student_of_a_label_is_fitted_to_the_rows_that_know_it() -> None:
-    """With one penalty for all labels, its scores are those of a student that has no other rows."""
+    """With one penalty, a linear student predicts a label as one that is fitted only to rows that know the label."""
     student = LinearStudent(penalties=(1.0,), threshold=0.5)
     labels = LABELS & KNOWN
     model = student.learn(
@@ -88,7 +88,7 @@ def test_a_linear_student_of_a_label_is_fitted_to_the_rows_that_know_it() -> Non
 
 
 def test_a_linear_student_without_gaps_in_its_mask_is_one_without_a_mask() -> None:
-    """All labels share one regression on all rows."""
+    """A linear student with a mask without gaps is that without a mask: all labels share one regression on all rows."""
     known = np.ones_like(KNOWN)
     student = LinearStudent(rank=1)
     masked = student.learn(
@@ -99,7 +99,7 @@ def test_a_linear_student_without_gaps_in_its_mask_is_one_without_a_mask() -> No
 
 
 def test_a_student_never_predicts_a_label_that_no_row_knows() -> None:
-    """The label that all rows know is learned."""
+    """A student never predicts a label that no row knows, and learns one that all rows know."""
     known = np.array([[False, True]]).repeat(len(INPUTS), axis=0)
     for student in STUDENTS:
         training_set = TrainingSet(inputs=INPUTS, labels=LABELS & known, known=known)
@@ -111,7 +111,7 @@ def test_a_student_never_predicts_a_label_that_no_row_knows() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("student", [MLPStudent(epochs=5)])
 def test_students_of_true_labels_may_have_gaps(student: Student) -> None:
-    """A network learns from labels with gaps, and predicts all labels."""
+    """A network that is trained on labels with gaps predicts all labels."""
     training_set = TrainingSet(inputs=INPUTS, labels=LABELS & KNOWN, known=KNOWN)
     model = student.learn(training_set, pool=INPUTS[:0], seed=0)
     assert model.predict(INPUTS).shape == LABELS.shape
@@ -119,7 +119,7 @@ def test_students_of_true_labels_may_have_gaps(student: Student) -> None:
 
 @pytest.mark.slow
 def test_a_student_for_pictures_reads_no_label_that_is_unknown() -> None:
-    """Other values of unknown labels change no array of the model; other values of known labels do."""
+    """A student for images has the same arrays for other values of unknown labels, but not of known labels."""
     images = np.random.default_rng(0).random((30, 3, 8, 8)).astype(np.float32)
     known = KNOWN[:30]
     labels = LABELS[:30]
@@ -147,7 +147,7 @@ TEACHERS = [
 
 @pytest.mark.parametrize("teacher", TEACHERS, ids=str)
 def test_a_teacher_reads_no_label_that_is_unknown(teacher: Teacher) -> None:
-    """Other values of unknown labels change no confidence of a teacher; those of known ones do."""
+    """The confidences of a teacher do not depend on the values of unknown labels, but on those of known labels."""
     known = KNOWN[:60]
     answers = []
     for labels in (LABELS[:60], LABELS[:60] ^ ~known, ~LABELS[:60]):
@@ -162,7 +162,7 @@ def test_a_teacher_reads_no_label_that_is_unknown(teacher: Teacher) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stacked", [False, True])
 def test_a_network_of_pictures_reads_no_label_that_is_unknown(stacked: bool) -> None:
-    """Other values of unknown labels change no weight of a network."""
+    """The weights of a network for images do not depend on the values of unknown labels."""
     teacher = CNNTeacher(width=8, grid=2, epochs=2, batch_size=8, stacked=stacked, device="cpu")
     images = np.random.default_rng(0).random((20, 3, 16, 16)).astype(np.float32)
     known = KNOWN[:20]
@@ -175,7 +175,10 @@ def test_a_network_of_pictures_reads_no_label_that_is_unknown(stacked: bool) -> 
 
 
 def test_a_linear_teacher_of_a_label_is_fitted_to_the_records_that_know_it() -> None:
-    """Its weights are those of a teacher that has no other records, however shards are stacked."""
+    """A linear teacher has the weights, for a label, of a teacher that has only the records that know this label.
+
+    This holds however shards are stacked.
+    """
     teacher = LinearTeacher(threshold=0.5, device="cpu")
     shard = Shard(inputs=INPUTS[:60], labels=LABELS[:60] & KNOWN[:60], known=KNOWN[:60])
     other_shard = Shard(
@@ -192,7 +195,7 @@ def test_a_linear_teacher_of_a_label_is_fitted_to_the_records_that_know_it() -> 
 
 @pytest.mark.parametrize("teacher", TEACHERS, ids=str)
 def test_a_teacher_may_know_nothing_of_a_label(teacher: Teacher) -> None:
-    """A teacher of records that do not know a label has finite confidences in all labels."""
+    """A teacher none of whose records know a label has finite confidences in all labels."""
     known = np.array([[False, True]]).repeat(60, axis=0)
     states = teacher.fit_many(
         shards=[Shard(inputs=INPUTS[:60], labels=LABELS[:60] & known, known=known)], seeds=[3]
@@ -202,7 +205,10 @@ def test_a_teacher_may_know_nothing_of_a_label(teacher: Teacher) -> None:
 
 
 def test_labels_known_for_the_same_records_are_one_group() -> None:
-    """The largest group comes first; a label that no record knows is in no group."""
+    """Labels that are known for the same records are one group, and the largest group comes first.
+
+    A label that no record knows is in no group.
+    """
     known = np.array([[1, 0, 1, 0, 1, 0], [1, 1, 1, 1, 1, 0]], dtype=np.bool_)
     largest, smallest = label_groups(known)
     assert largest.labels.tolist() == [0, 2, 4]

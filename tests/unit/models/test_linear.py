@@ -1,4 +1,4 @@
-"""Linear teachers and students, by squares and by the logistic loss."""
+"""Linear teachers and students, fitted by least squares or by the logistic loss."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from pate.run.ceiling import train_on_all_records
 
 
 def ridge_regression(inputs, labels, penalty, used_rows=slice(None)):
-    """Returns scikit-learn's ridge regression of the labels.
+    """Returns scikit-learn's ridge regression of the labels on the inputs.
 
     Args:
         inputs: the inputs.
@@ -71,7 +71,10 @@ def test_leave_one_out_loss_equals_leaving_one_out(make_shards, size):
 
 
 def test_a_teachers_own_threshold_predicts_rare_labels():
-    """For rare labels, ten teachers with their own threshold have a micro F1 above that at 0.5 by over 0.1 each."""
+    """If labels are rare, a teacher's own threshold gives a micro F1 that is over 0.1 above that of threshold 0.5.
+
+    This holds for each of ten teachers.
+    """
     rng = np.random.default_rng(0)
 
     def draw_shard(size):
@@ -119,7 +122,7 @@ def test_a_public_mean_number_of_labels_determines_the_threshold(rows, held_out,
 
 
 def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
-    """Weights in white coordinates are those of scikit-learn's logistic regression with the same penalty."""
+    """In whitened coordinates, the weights are those of scikit-learn's logistic regression with the same penalty."""
     inputs, labels = make_rows(size=400)
     white_coordinates = WhiteCoordinates(inputs)
     features = white_coordinates.features(inputs, row_order=np.arange(len(inputs)))
@@ -177,7 +180,10 @@ def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypa
 @pytest.mark.slow
 @pytest.mark.parametrize(("nonlinear", "kind"), [(False, "logistic"), (True, "mlp")])
 def test_the_ceiling_is_the_best_on_held_out_private_groups(nonlinear: bool, kind: str) -> None:
-    """The model of all records is an MLP for nonlinear labels, and logistic for linear ones."""
+    """The model of all records, which is chosen on held-out groups, is an MLP for nonlinear labels.
+
+    For linear labels it is a logistic student.
+    """
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(1500, 6)).astype(np.float32)
     score = inputs[:, 0] * inputs[:, 1] if nonlinear else inputs[:, 0] + inputs[:, 1]

@@ -1,4 +1,4 @@
-"""Teachers and a student with one hidden layer: the same as by torch's own layers."""
+"""Teachers and a student with one hidden layer have the results of torch's own layers."""
 
 import math
 
@@ -77,7 +77,10 @@ def test_the_model_predicts_what_torch_would(rows, held_out):
 
 
 def test_the_student_is_that_of_the_epoch_with_the_least_held_out_loss(rows):
-    """Of 150 epochs, that with the smallest loss on held-out rows makes the student; it is not the last."""
+    """The student is the network after the epoch, of 150, with the smallest loss on held-out rows.
+
+    It is not the last epoch.
+    """
     reports = []
     student = MLPStudent(hidden=32, epochs=150, learning_rate=3e-2, weight_decay=0.0)
 

@@ -1,4 +1,4 @@
-"""The features of a student of released weights, from which a later release goes on."""
+"""The features of a released student, from which a later release starts."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,10 @@ NUM_LABELS = 3
     ("num_weights", "kind"), [(4, "released"), (7, "released"), (17, "released_kernel")]
 )
 def test_features_times_weights_are_log_odds(num_weights: int, kind: str) -> None:
-    """Features of directions, with a height and with a kernel have length 1, and give the model's probabilities."""
+    """Features have length 1, and their products with the weights are the log-odds of the model.
+
+    The features are public directions, also with the height (the feature for the length of an input) and with a kernel.
+    """
     weights = np.random.default_rng(1).standard_normal((num_weights + 1, NUM_LABELS))
     model = ReleasedModel.from_weights(weights, public_inputs=INPUTS, num_rows=100)
     assert model.kind == kind

@@ -1,4 +1,4 @@
-"""Sums of votes in rounds in processes, actors and on a GPU: the numbers of threads, and deaths in a round."""
+"""Sums of votes in rounds by worker processes, Ray actors and a GPU: they equal those of threads, also after deaths."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def sum_of_votes(round_records: RoundRecords, question: RoundQuestion) -> IntArr
 
 @pytest.fixture
 def close_at_test_end() -> Iterator[Callable[[RoundSums], RoundSums]]:
-    """Returns a function that returns its argument, sums, and closes them when the test ends."""
+    """Returns a function that takes and returns sums, and closes them when the test ends."""
     open_sums: list[RoundSums] = []
 
     def close_at_end(sums: RoundSums) -> RoundSums:
@@ -56,7 +56,10 @@ CloseAtEnd = Callable[[RoundSums], RoundSums]
 def test_processes_sum_votes_to_the_numbers_of_threads(
     num_workers: int, close_at_test_end: CloseAtEnd
 ) -> None:
-    """Two rounds in one or three processes have the sums of threads. Teachers have weights, gaps and any size."""
+    """The sums of two rounds in one or three processes are those of threads.
+
+    Teachers have any size, and records have weights and gaps.
+    """
     records = records_of(is_weighted=True, have_gaps=num_workers == 3)
     sums = close_at_test_end(ProcessesEngine(num_workers=num_workers).round_sums(records))
     for question in (
@@ -73,7 +76,7 @@ def test_processes_sum_votes_to_the_numbers_of_threads(
 def test_a_process_killed_in_a_round_is_replaced(
     tmp_path: Path, close_at_test_end: CloseAtEnd
 ) -> None:
-    """A worker is killed while it computes its part of a round. The round has the sum of threads."""
+    """If a worker is killed while it computes its part of a round, the round has the sum of threads."""
     records = records_of()
     sums = close_at_test_end(ProcessesEngine(num_workers=2).round_sums(records))
     question = question_of(round_records=records)
@@ -111,7 +114,7 @@ class CountedInputs:
 def test_a_process_killed_while_it_is_filled_gets_all_records_again(
     close_at_test_end: CloseAtEnd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker is killed when it has two of three blocks of records. The round has the sum of threads."""
+    """If a worker is killed when it has two of three blocks of records, the round has the sum of threads."""
     monkeypatch.setattr("pate.votes.round_records._BLOCK_BYTES", 60 * 16)  # 60 rows
     records = records_of()
 
@@ -135,7 +138,10 @@ def test_a_process_killed_while_it_is_filled_gets_all_records_again(
 def test_processes_that_die_too_often_end_the_run_in_one_line(
     close_at_test_end: CloseAtEnd,
 ) -> None:
-    """Each worker dies in the round. The error says so in one line, counts the deaths and is an error of the system."""
+    """If each worker dies in the round, the error is one line that counts the deaths.
+
+    It is an error of the system.
+    """
     records = records_of()
     sums = close_at_test_end(ProcessesEngine(num_workers=1, max_deaths=1).round_sums(records))
     rule = (
@@ -150,7 +156,7 @@ def test_processes_that_die_too_often_end_the_run_in_one_line(
 @pytest.mark.process
 @pytest.mark.slow
 def test_an_error_in_a_process_is_raised_here_under_its_name(close_at_test_end: CloseAtEnd) -> None:
-    """A record with NaN is refused as in threads. The next call sends all records again, and refuses it again."""
+    """A record with NaN is refused as in threads, in a first and in a second call."""
     records = records_of()
     records.inputs[5, 1] = np.nan
     sums = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(records))
@@ -164,7 +170,7 @@ def test_an_error_in_a_process_is_raised_here_under_its_name(close_at_test_end: 
 def test_a_round_after_an_interrupted_one_gets_its_own_answer(
     close_at_test_end: CloseAtEnd,
 ) -> None:
-    """A round is interrupted while a worker is slow. The next round has another question and its own sum."""
+    """After a round was interrupted while a worker was stopped, the next round has the sum of its own question."""
     records = records_of()
     sums = close_at_test_end(ProcessesEngine(num_workers=2).round_sums(records))
     assert isinstance(sums, WorkerSums)
@@ -185,7 +191,7 @@ def test_a_round_after_an_interrupted_one_gets_its_own_answer(
 @pytest.mark.process
 @pytest.mark.slow
 def test_closed_sums_have_no_process_left(close_at_test_end: CloseAtEnd) -> None:
-    """Sums are closed in the middle of a round. The round fails, and its worker has ended."""
+    """If sums are closed in the middle of a round, the round fails and its worker process has ended."""
     records = records_of()
     entered = threading.Event()
     may_go_on = threading.Event()
@@ -247,7 +253,7 @@ def is_running(pid: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGINT], ids=["kill", "Ctrl-C"])
 def test_processes_end_with_a_run_that_ends_in_a_round(signal_number: int, tmp_path: Path) -> None:
-    """A script without a main guard asks round after round, and is killed or interrupted. Its workers end."""
+    """If a script without a main guard is killed or interrupted in a round, its workers end."""
     script_path = tmp_path / "rounds.py"
     script_path.write_text(ROUNDS_SCRIPT)
     run = subprocess.Popen(
@@ -276,12 +282,12 @@ def test_processes_end_with_a_run_that_ends_in_a_round(signal_number: int, tmp_p
 
 @pytest.mark.parametrize("engine", [ThreadsEngine(), StackedEngine()])
 def test_an_engine_of_one_process_without_gpu_sums_in_threads(engine: Engine) -> None:
-    """Without a GPU the engines of one process sum in threads."""
+    """Engines of one process sum in threads if there is no GPU."""
     assert isinstance(engine.round_sums(records_of()), ThreadSums)
 
 
 def gpu_sums_on_processor(round_records: RoundRecords) -> GpuSums:
-    """Returns sums by the code for a GPU, whose tensors lie on the processor."""
+    """Returns sums by the code for a GPU, with tensors on the CPU."""
     return GpuSums(round_records, device=torch.device("cpu"))
 
 
@@ -291,7 +297,10 @@ def gpu_sums_on_processor(round_records: RoundRecords) -> GpuSums:
 def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
     is_weighted: bool, have_gaps: bool
 ) -> None:
-    """All probabilities are 1/2 on every machine, so single records have the sum of threads to the last step."""
+    """For a student without weights, the code for a GPU sums votes of single records exactly as threads do.
+
+    All probabilities are then 1/2 on every machine.
+    """
     records = records_of(teacher_sizes=(1,) * 50, is_weighted=is_weighted, have_gaps=have_gaps)
     for clip in (0.3, 3.0):
         question = question_of(round_records=records, clip=clip, weight_std=0.0)
@@ -301,7 +310,7 @@ def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
 
 @pytest.mark.parametrize("size", [1, 3, 40])
 def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Teachers of any size, in several blocks, have the sum of threads within a thousandth of a clip each."""
+    """For teachers of any size, the sum by a GPU is that of threads within a thousandth of a clip per teacher."""
     monkeypatch.setattr("pate.models.gpu_sums._MAX_ROWS", 64)
     records = records_of(teacher_sizes=(size,) * 9, is_weighted=True, have_gaps=size == 3)
     question = question_of(round_records=records)
@@ -312,7 +321,7 @@ def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The records of one teacher are read in three parts. The sum is that of one part."""
+    """The sum is the same if the records of one teacher are read in three parts or in one."""
     records = records_of(teacher_sizes=(1, 150))
     question = question_of(round_records=records)
     sum_in_one_part = gpu_sums_on_processor(round_records=records).total(question)
@@ -336,9 +345,9 @@ def test_a_gpu_refuses_inputs_without_numbers() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_records_of_a_lost_node_go_to_another_node() -> None:
-    """A cluster has two nodes with an actor each. One node is killed, as by a pulled plug, and the next round is whole.
+    """If one of two nodes of a cluster is killed, the next round has the sum of all records.
 
-    The cluster stays when the sums are closed.
+    Each node has an actor.
     """
     pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
     records = records_of()
@@ -371,7 +380,10 @@ def cluster() -> Iterator[Any]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("cluster")
 def test_ray_sums_votes_to_the_numbers_of_threads(close_at_test_end: CloseAtEnd) -> None:
-    """Two rounds in the actors of a cluster have the sums of threads. Teachers have weights and any size."""
+    """The sums of two rounds in the actors of a Ray cluster are those of threads.
+
+    Teachers have any size, and records have weights.
+    """
     records = records_of(is_weighted=True)
     sums = close_at_test_end(RayEngine().round_sums(records))
     for question in (
@@ -390,7 +402,7 @@ def test_ray_sums_votes_to_the_numbers_of_threads(close_at_test_end: CloseAtEnd)
 def test_an_actor_killed_in_a_round_is_replaced(
     tmp_path: Path, close_at_test_end: CloseAtEnd
 ) -> None:
-    """An actor is killed while it computes. The round has the sum of threads; too many deaths are one line."""
+    """If an actor is killed in a round, the round has the sum of threads; too many deaths are an error of one line."""
     records = records_of()
     question = question_of(round_records=records)
     sums = close_at_test_end(RayEngine(max_retries=1).round_sums(records))

@@ -60,9 +60,9 @@ def test_logistic_regression_equals_one_fit_per_label(shards, queries):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("num_varying", [0, 1, 2, 5])
 def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, shards, queries):
-    """An estimator is fitted to records in which 0 to 5 of five labels vary.
+    """An estimator can be fitted to records in which 0, 1, 2 or 5 of five labels vary.
 
-    Constant labels have their value as confidence, others vary.
+    The confidence in a constant label is its value, and the confidences in the others vary.
     """
     labels = np.arange(30)[:, None] % np.arange(2, 7) == 0
     labels[:, num_varying:] = [True, False, True, False, True][num_varying:]
@@ -75,7 +75,7 @@ def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, 
 
 
 def test_equal_seeds_give_equal_teachers(shards, queries):
-    """Of three teachers on one shard, two with the same seed vote the same, and the third otherwise."""
+    """Two teachers with the same seed on one shard vote the same, and one with another seed votes otherwise."""
     teacher = SklearnTeacher(
         make_pipeline(StandardScaler(), RandomForestClassifier(n_estimators=3))
     )
@@ -86,7 +86,7 @@ def test_equal_seeds_give_equal_teachers(shards, queries):
 
 
 def test_estimators_that_cannot_be_fitted_are_refused_with_the_label() -> None:
-    """Values that are no estimator are refused, and an estimator that fails on a rare label when it is fitted."""
+    """A value that is no estimator is refused, and so is an estimator that fails on a rare label."""
     for no_estimator in (3, DecisionTreeClassifier):
         with refused_parameter("estimator", value=ANY, rule_words="an unfitted scikit-learn"):
             SklearnTeacher(no_estimator)

@@ -1,4 +1,4 @@
-"""What all students promise, the thresholds that they place, and the student_folder of a trained one."""
+"""The guarantees of all students, the choice of their thresholds, and the folder of a trained student."""
 
 import json
 import re
@@ -62,7 +62,7 @@ def test_it_learns_probabilities_and_labels_of_every_input(student, rows, held_o
 
 
 def test_equal_arguments_give_equal_bytes_that_are_read_back(student, rows, held_out, tmp_path):
-    """The same seed gives the same files. The read student predicts as the trained one."""
+    """The same seed gives the same files, and a student that is read predicts as the trained one."""
     models = [student.fit(rows.inputs, labels=rows.labels, seed=3) for _ in range(2)]
     for name, model in zip("ab", models, strict=True):
         model.save(tmp_path / name / "student")
@@ -140,7 +140,7 @@ def test_the_threshold_has_the_best_score(score):
 def test_each_label_can_have_its_own_threshold(
     student, threshold_rule, make_rows, held_out, tmp_path
 ):
-    """With a threshold for each label, six thresholds are chosen, stored and used.
+    """With a threshold for each of six labels, six different thresholds are chosen, stored and used.
 
     By prevalence, each label is predicted as often as in the training rows, within 0.15.
     """
@@ -161,13 +161,13 @@ def test_each_label_can_have_its_own_threshold(
 
 @pytest.fixture
 def student_folder(rows, tmp_path):
-    """Returns the student_folder of a trained linear student."""
+    """Returns the folder of a trained linear student."""
     LinearStudent().fit(rows.inputs, labels=rows.labels, seed=0).save(tmp_path / "student")
     return tmp_path / "student"
 
 
 def test_the_folder_holds_two_plain_files_and_names_an_unknown_kind(student_folder):
-    """A student is a card in JSON and a file of arrays. An unknown kind in the card is refused."""
+    """A student is stored as a card in JSON and a file of arrays; an unknown kind in the card is refused."""
     assert sorted(path.name for path in student_folder.iterdir()) == [
         "student.json",
         "student.safetensors",
@@ -181,7 +181,7 @@ def test_the_folder_holds_two_plain_files_and_names_an_unknown_kind(student_fold
 
 
 def test_a_failed_save_keeps_the_earlier_student(student_folder, make_rows, monkeypatch):
-    """The disk is full while another student is saved. The earlier one stays; the next save succeeds."""
+    """If the disk is full while another student is saved, the earlier one stays; the next save succeeds."""
 
     def raise_disk_full(_descriptor):
         raise OSError(28, "No space left on device")
@@ -199,7 +199,7 @@ def test_a_failed_save_keeps_the_earlier_student(student_folder, make_rows, monk
 
 @pytest.mark.parametrize("file_name", ["student.json", "student.safetensors"])
 def test_an_incomplete_or_missing_file_is_refused(student_folder, file_name):
-    """A file of a student is cut, then removed. Reading names the file."""
+    """If a file of a student is cut or missing, the error names the file."""
     path = student_folder / file_name
     rule = rf"^file=.*{file_name}: expected the (card|weights) of a published student \("
     path.write_bytes(path.read_bytes()[:20])
@@ -212,7 +212,7 @@ def test_an_incomplete_or_missing_file_is_refused(student_folder, file_name):
 
 @pytest.mark.process
 def test_reading_a_student_loads_no_pickle(student_folder):
-    """A process in which pickle cannot load reads a student, and predicts."""
+    """A process in which pickle cannot load anything reads a student and predicts."""
     script = (
         "import sys, builtins, pickle\n"
         "def refuse(*_, **__): raise SystemExit('pickle was used')\n"

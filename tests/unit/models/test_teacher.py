@@ -76,7 +76,7 @@ def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, shards):
 
 
 def test_a_teacher_depends_on_its_own_shard_alone(teacher, shards, queries):
-    """A teacher trained alone, and among others, has the same confidences within 1e-4."""
+    """A teacher has the same confidences, within 1e-4, if it is trained alone or among others."""
     own_state = teacher.fit_many(shards=[shards[3]], seeds=[7])
     (alone,) = teacher.predict_many(states=own_state, inputs=queries)
     states = teacher.fit_many(shards=[shards[2], shards[3], shards[0]], seeds=[1, 7, 2])
@@ -134,7 +134,10 @@ def test_an_impossible_shard_is_refused(inputs, labels, refusal):
 @pytest.mark.slow
 @pytest.mark.parametrize("teacher", TEACHERS[:2], ids=lambda teacher: type(teacher).__name__)
 def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, make_shards):
-    """An isolated teacher's state is the same, bit for bit, alone and among shards of other sizes."""
+    """The state of an isolated teacher is the same, bit for bit, alone and among shards of other sizes.
+
+    An isolated teacher is computed without the shards of others.
+    """
     isolated_teacher = IsolatedTeacher(teacher)
     together = make_shards(sizes=[30, 22, 41, 5, 30])
     with_larger_last = [*together[:4], *make_shards(sizes=[73], seed=4)]
@@ -149,7 +152,7 @@ def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, mak
 
 
 def test_teachers_are_isolated_if_groups_have_several_records():
-    """Stacked teachers are isolated if a group has several records. Networks for images stay as they are."""
+    """`isolate` wraps stacked teachers if a group has several records; networks for images stay as they are."""
     linear = TEACHERS[0]
     single_groups = np.arange(6)
     larger_groups = np.array([0, 1, 2, 2, 3, 4])

@@ -1,4 +1,4 @@
-"""The budgets that settings describe, and settings that contradict each other."""
+"""Budgets that are made from settings, and settings that contradict each other."""
 
 from typing import Any
 
@@ -15,8 +15,10 @@ SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=800)
 
 
 def test_each_setting_names_a_type_of_budget() -> None:
-    """`budget_from_settings` returns a budget for fixed noise, a target epsilon, a number of
-    queries (`max_epsilon`), or classes of persons (`budgets`).
+    """`budget_from_settings` returns a budget of the type that the settings name.
+
+    The types are those for fixed noise, for a target epsilon, for a number of queries (`max_epsilon`), and for classes
+    of persons with an epsilon each (`budgets`).
     """
     assert budget_from_settings(target_delta=1e-6) == Budget(delta=1e-6)
     by_noise = budget_from_settings(target_delta=1e-6, target_epsilon=3.0, accountant=RdpAccountant)
@@ -78,7 +80,7 @@ def test_unordered_classes_are_refused() -> None:
 
 @pytest.mark.slow
 def test_plan_lowers_only_a_failure_prob_of_none() -> None:
-    """10,000 queries need a failure probability of 6e-11: a plan lowers a value of None to it.
+    """A plan lowers an unset failure probability to the value that 10,000 queries need, 6e-11.
 
     An explicit value of 1e-9 is refused, with remedies for the value and for the number of queries.
     """

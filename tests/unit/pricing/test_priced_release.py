@@ -78,9 +78,9 @@ def budget(
 
 
 def test_a_target_epsilon_is_met_by_the_noise_for_all_queries() -> None:
-    """Without a target epsilon, a plan of 600 queries keeps the noise of 200 and costs 3.
+    """With a target epsilon of 3, a plan of 600 queries solves for the noise, 200.
 
-    With a target epsilon of 3, the noise is solved for: 200.
+    Without a target epsilon, a plan keeps a noise of 200 and costs 3.
     """
     planned = plan_release(OnePrice(noise_std=200.0), shape=SHAPE, budget=budget())
     assert planned.aggregator == OnePrice(noise_std=200.0)
@@ -98,7 +98,7 @@ def test_a_target_epsilon_is_met_by_the_noise_for_all_queries() -> None:
     ("max_epsilon", "num_queries"), [(1.004, 100), (0.0101, 1), (6.1, 600), (100.0, 600)]
 )
 def test_a_query_budget_is_met_by_fewer_queries(max_epsilon: float, num_queries: int) -> None:
-    """Each query costs 1/100: `max_epsilon` pays for `num_queries` of 600 queries, and the noise stays."""
+    """If each query costs 1/100, `max_epsilon` pays for `num_queries` of 600 queries, and the noise stays as it is."""
     planned = plan_release(
         OnePrice(noise_std=100.0), shape=SHAPE, budget=budget(max_epsilon=max_epsilon)
     )
@@ -109,7 +109,10 @@ def test_a_query_budget_is_met_by_fewer_queries(max_epsilon: float, num_queries:
 
 
 def test_budget_decides_the_accountant() -> None:
-    """An accountant with twice the Renyi epsilon, at a target of 8, gives the noise of the Renyi accountant at 4."""
+    """The noise is solved for by the budget's accountant.
+
+    One that states twice the Renyi epsilon gives, at epsilon 8, the noise of the Renyi accountant at 4.
+    """
 
     class DoubleAccountant(RdpAccountant):
         def get_epsilon(self, target_delta: float) -> float:
@@ -130,9 +133,9 @@ def test_budget_decides_the_accountant() -> None:
 def test_plan_is_refused_if_failure_probabilities_use_up_delta(
     target_epsilon: float | None,
 ) -> None:
-    """600 queries with a failure probability of 1e-8 each exceed delta 1e-6.
+    """A plan is refused if the failure probabilities of its queries exceed delta, with and without a target epsilon.
 
-    The plan is refused, with and without a target epsilon.
+    600 queries with a failure probability of 1e-8 each exceed delta 1e-6.
     """
     failing = StableTopK(selection_scale=40.0, test_std=60.0, failure_prob=1e-8)
     with refused_parameter("failure_prob", value=1e-08):
@@ -184,9 +187,10 @@ def epsilon_of_queries(aggregator: Aggregator, *, num_queries: int) -> float:
 
 
 def test_number_of_queries_is_limited_by_draw_precision() -> None:
-    """A session of any length costs epsilon 1, so that the price does not limit the number of queries.
+    """If the price does not limit the number of queries, the precision of draws does.
 
-    For 4 labels the limit is delta / (4 * 2^-53), where 2^-53 is the precision of a draw, and at most 10^9.
+    For 4 labels the limit is delta / (4 * 2^-53), where 2^-53 is the precision of a draw, and at most 10^9. A session
+    of any length costs epsilon 1 here.
     """
 
     class OneSession(GaussianVotes):
@@ -222,7 +226,7 @@ def make_renyi_accountant() -> RdpAccountant:
 def test_at_most_limits_the_number_of_queries(
     at_most: int, expected: int, accountant: Callable[[], Accountant]
 ) -> None:
-    """826 queries are affordable; `at_most` lowers the result to itself if it is smaller.
+    """If 826 queries are affordable, the result is 826 or `at_most`, whichever is smaller.
 
     The accountant may be a class or a function.
     """
@@ -239,7 +243,7 @@ def test_at_most_limits_the_number_of_queries(
 
 
 def test_event_is_priced_by_the_only_accountant_that_supports_it() -> None:
-    """The user's accountant alone knows the user's event, and counts 1 for each query: a cap of 17.5 allows 17."""
+    """An event that only a user's accountant can price is priced by it: at 1 per query, a cap of 17.5 allows 17."""
 
     class OwnEvent(Event):
         pass

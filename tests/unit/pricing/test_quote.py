@@ -74,10 +74,9 @@ def page_text(quote: Quote) -> str:
 
 @pytest.mark.slow
 def test_other_accountants_without_a_price_give_a_reason() -> None:
-    """A quote lists further accountants.
+    """A quote has a reason in place of a price for an accountant whose package is missing or that refuses the event.
 
-    One whose package is missing and one that refuses the event have a reason in place of a price. The page of the quote
-    shows the reasons.
+    The page of the quote shows the reason.
     """
     missing = ModuleNotFoundError("No module named 'dp_accounting'", name="dp_accounting")
     unknown_event = InvalidValue("event", "X", rule="another")
@@ -106,8 +105,8 @@ def test_other_accountants_without_a_price_give_a_reason() -> None:
 def test_page_shows_solved_values_and_passing_gaps() -> None:
     """The page of a quote for a target epsilon of 8 marks the values that were solved for.
 
-    It shows the unit of privacy, the gaps that pass with probabilities 1/2 and 0.95, and the
-    failures' part of delta.
+    It shows the unit of privacy, the gaps that pass with probabilities 1/2 and 0.95, and the part of delta that
+    failures take.
     """
     quote = quote_stable_top_k(budget=Budget(delta=1e-6, epsilon=8.0))
     text = page_text(quote=quote)
@@ -126,10 +125,8 @@ def test_page_shows_solved_values_and_passing_gaps() -> None:
 def test_any_stability_test_can_be_certified() -> None:
     """`certify_stability_test` makes a table of the Gaussian test of a release, at the release's best Renyi order.
 
-    A test that is a table already is returned unchanged.
-
-    The release with this table has the same epsilon. An aggregator without a stability test is
-    refused.
+    The release with this table has the same epsilon. A test that is a table already is returned unchanged. An
+    aggregator without a stability test is refused.
     """
     release = priced_release()
     table = certify_stability_test(release, budget=BUDGET)
@@ -154,10 +151,10 @@ CLEAR_VOTES = np.tile([400, 0, 0], (300, 1))
 
 @pytest.mark.slow
 def test_session_of_clear_votes_has_a_break_even() -> None:
-    """All 300 queries have clear votes: a session expects to answer all with hardly a hit.
+    """From some number of clear queries on, between 20 and 300, a session costs less than a charge for every query.
 
-    From a number of queries between 20 and 300 on, the session costs less than a charge for every query. A search up to
-    half of this number returns None.
+    A session charges only queries that are hits; it is expected to answer all 300 clear queries with hardly a hit. A
+    search up to half of this number returns None.
     """
     aggregator = BoundaryMax(selection_scale=20.0, target_hits=1)
     hit_plan = plan_hits(aggregator, votes=CLEAR_VOTES, num_teachers=400, target_delta=1e-6)
@@ -177,9 +174,10 @@ def test_session_of_clear_votes_has_a_break_even() -> None:
 
 @pytest.mark.slow
 def test_hits_depend_on_the_prior() -> None:
-    """Queries that contradict their prior are expected hits: 100 in 300 queries with wrong priors for the last hundred.
+    """Queries that contradict their prior, a guess of their labels, are expected to be hits: 100 of 300 queries here.
 
-    The session of 50 hits is expected to end at query 250. A prior of a wrong shape is refused.
+    The priors of the last hundred queries are wrong, so a session of 50 hits is expected to end at query 250. A prior
+    of a wrong shape is refused.
     """
     aggregator = NotPriorTopK(
         prior_scale=10.0,
@@ -211,7 +209,7 @@ def test_hits_depend_on_the_prior() -> None:
 def test_a_notebook_shows_price_and_terms_of_a_quote() -> None:
     """The HTML of a quote has its aggregator, epsilon, delta, adjacency and unit of privacy.
 
-    Doubts are escaped, and solved values and the paper's epsilon are shown.
+    Doubts are shown as escaped text. Solved values and the paper's epsilon are shown too.
     """
     quote = quote_release(priced_release(), budget=BUDGET)
     html = quote._repr_html_()

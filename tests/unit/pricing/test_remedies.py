@@ -159,9 +159,9 @@ def plan_with_remedy(plan: Plan, remedy: Remedy) -> Plan:
     "aggregator", AGGREGATORS, ids=[type(aggregator).__name__ for aggregator in AGGREGATORS]
 )
 def test_suggested_settings_are_not_refused(aggregator: Aggregator) -> None:
-    """A random plan whose target epsilon is too small to be useful is refused with remedies.
+    """A plan whose target epsilon is too small to be useful is refused with remedies, each of which is then accepted.
 
-    The plan with any one of them is accepted.
+    The plans are random.
     """
     rng = np.random.default_rng(AGGREGATORS.index(aggregator))
     shape = VoteShape(
@@ -181,9 +181,9 @@ def test_suggested_settings_are_not_refused(aggregator: Aggregator) -> None:
 def test_less_noise_is_suggested_if_the_queries_stay_affordable(
     max_epsilon: float | None,
 ) -> None:
-    """The noise std of 2,000 is fixed and too large: a remedy lowers it and is accepted.
+    """If a fixed noise std of 2,000 is too large, a remedy lowers it, and the plan with this remedy is accepted.
 
-    With `max_epsilon=1`, less noise would leave fewer than 20 queries, and no such remedy is given.
+    With `max_epsilon=1`, less noise would leave fewer than 20 queries, and there is no such remedy.
     """
     shape = VoteShape(num_queries=200, num_labels=20, num_teachers=100)
     plan = Plan(
@@ -201,7 +201,7 @@ def test_less_noise_is_suggested_if_the_queries_stay_affordable(
 
 
 def test_teachers_and_queries_are_changed_together_if_neither_suffices() -> None:
-    """The remedy for `num_teachers`, 2000 teachers, also names fewer queries.
+    """The remedy with more teachers, 2000, also names fewer queries if neither change alone is enough.
 
     The plan with both changes is accepted; with either change alone it is refused.
     """
@@ -264,7 +264,7 @@ def test_fixed_top_k_is_judged_on_queries_with_k_labels(num_labels: int) -> None
 def test_useless_plans_are_refused(
     aggregator: Aggregator, num_teachers: int, epsilon: float, remedy_names: set[str]
 ) -> None:
-    """The plan is refused with remedies for the settings `remedy_names`, each of which makes the plan useful."""
+    """A useless plan is refused with remedies for the settings `remedy_names`, each of which makes the plan useful."""
     shape = replace(SHAPE, num_teachers=num_teachers)
     plan = Plan(aggregator=aggregator, shape=shape, budget=budget(epsilon=epsilon))
     remedies_found = suggested_remedies(plan=plan)
@@ -274,9 +274,9 @@ def test_useless_plans_are_refused(
 
 
 def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
-    """Stable top-k on 61,629 groups: centered votes, with one vote for each group, would tell more.
+    """For 61,629 groups, `group_votes_tell_more` says that centered votes of groups tell more than stable top-k.
 
-    This is not said for 1,617 groups, of centered votes themselves, or where noise hides both.
+    It does not say so for 1,617 groups, for centered votes themselves, or if noise hides both.
     """
     shape = replace(SHAPE, num_teachers=400)
     plan_budget = Budget(delta=1e-6, epsilon=8.0)
@@ -336,8 +336,7 @@ class CheapAccountant(AccountantBesideRenyi):
 def test_each_change_is_the_smallest_with_two_digits(
     accountant: Callable[[], Any],
 ) -> None:
-    """Each of three remedies makes a plan useful, and a change that is smaller by one unit of its second digit does
-    not.
+    """Each of three remedies makes a plan useful, and a change smaller by one unit of the second digit does not.
 
     The remedies change the number of teachers, the target epsilon, or the number of queries.
     """
@@ -380,10 +379,10 @@ def second_digit_unit(number: float) -> float:
 def test_search_reports_the_refusal_and_obeys_its_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each plan of the search takes 7 seconds of a false clock, so three plans are tried within 20 seconds.
+    """The search for remedies tries plans for 20 seconds at most, and reports the refusal before it begins.
 
-    The refusal is reported before the search begins. With 0 seconds, nothing is found and the
-    search is marked as incomplete.
+    Each plan takes 7 seconds of a false clock, so three are tried. With 0 seconds, nothing is found and the search is
+    marked as incomplete.
     """
     calls: list[object] = []
     seconds = 0.0
@@ -440,10 +439,7 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
 
 
 def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
-    """A useless plan for classes of records, which have epsilons of their own, is refused.
-
-    No target epsilon is among its remedies.
-    """
+    """A useless plan with an epsilon for each class of records is refused, with no target epsilon as a remedy."""
     plan_budget = budget(epsilon=None, budgets={"cautious": 0.01, "usual": 0.02})
     with refused_parameter("num_teachers", value=200):
         doubts_about(aggregator=CENTERED, plan_budget=plan_budget, num_groups=5000)
@@ -452,7 +448,7 @@ def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
 def test_allowed_useless_release_gives_a_doubt_without_a_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With `allow_useless`, the guard returns one doubt and looks for no remedies."""
+    """With `allow_useless`, a useless plan gives one doubt, and no remedies are looked for."""
     monkeypatch.setattr("pate.pricing.guard.search_remedies", None)
     (line,) = doubts_about(aggregator=GaussianVotes(noise_std=1.0), allow_useless=True)
     assert line.endswith("where chance has 50%; allowed by allow_useless=True")
@@ -467,7 +463,7 @@ def test_allowed_useless_release_gives_a_doubt_without_a_search(
 def test_nearly_free_and_useless_release_is_refused(
     plan_budget: Budget, noise_scale: float
 ) -> None:
-    """The release costs an epsilon of nearly 0 and tells nothing, but it does draw noise: it is refused with remedies.
+    """A release with an epsilon of nearly 0 that tells nothing is refused with remedies, as it does draw noise.
 
     With `allow_useless` it gives a doubt.
     """
@@ -487,7 +483,7 @@ def test_nearly_free_and_useless_release_is_refused(
 
 
 def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
-    """With 50 teachers, stable top-k would answer hardly any query: the plan is refused.
+    """A plan of stable top-k that would answer hardly any query of its 50 teachers is refused.
 
     The plan with the suggested number of teachers, or with the suggested epsilon, is accepted.
     """
@@ -597,7 +593,7 @@ class TestSuggestion:
         assert 0 < suggestion.clear_queries < suggestion.num_queries
 
     def test_more_private_records_improve_the_suggestion(self) -> None:
-        """Ten times the records give more than 1.5 times the clear queries."""
+        """With ten times the records, the suggestion has more than 1.5 times the clear queries."""
         fewer_records = suggest(
             PEELING, shape=SHAPE, budget=budget(epsilon=4.0), num_private=10_000
         )
@@ -627,19 +623,15 @@ class TestSuggestion:
     def test_missing_suggestion_gives_a_reason(
         self, plan_budget: Budget, num_private: int | None, refusal: Refusal
     ) -> None:
-        """The noise is fixed, epsilon is too small, or the private records are too few.
-
-        `suggest` raises with the reason.
-        """
+        """`suggest` raises with the reason if noise is fixed, epsilon is too small, or private records are too few."""
         with refusal:
             suggest(PEELING, shape=SHAPE, budget=plan_budget, num_private=num_private)
 
 
 def test_cheapest_quick_accountant_is_chosen() -> None:
-    """`cheapest_accountant` names the exact accountant for one Gaussian release, and the Renyi
-    accountant for many bits.
+    """`cheapest_accountant` names the exact accountant for one Gaussian, and the Renyi accountant for many bits.
 
-    With a budget whose own accountant is cheapest, it names that one.
+    If the budget's own accountant is cheapest, it names that one.
     """
 
     def cheapest_name(aggregator: Aggregator, *, budget: Budget) -> str:

@@ -13,7 +13,7 @@ SHAPE = VoteShape(num_queries=20, num_labels=5, num_teachers=400)
 
 
 def test_gaussian_release_meets_its_mu() -> None:
-    """Centered votes are solved for a noise of 1 / mu times their sensitivity, to a part in a thousand."""
+    """Centered votes whose noise is solved for mu 0.5 have a mu of at most 0.5, and of at least 99.9% of it."""
     budget = MuBudget.from_mu(mu=0.5, delta=1e-6)
     planned = plan_release(CenteredVotes(noise_multiplier=1.0), shape=SHAPE, budget=budget)
     mu = AutoAccountant().compose(planned.event).gdp_mu()
@@ -22,7 +22,7 @@ def test_gaussian_release_meets_its_mu() -> None:
 
 @pytest.mark.slow
 def test_release_of_bits_meets_its_mu() -> None:
-    """Bits, whose mu exceeds that of their epsilon, get more noise until they meet it."""
+    """Gaussian votes, which release bits, have a mu between 0.9 and 1 if their noise is solved for mu 1."""
     budget = MuBudget.from_mu(mu=1.0, delta=1e-6)
     planned = plan_release(GaussianVotes(noise_std=10.0), shape=SHAPE, budget=budget)
     mu = AutoAccountant().compose(planned.event).gdp_mu()
@@ -30,7 +30,7 @@ def test_release_of_bits_meets_its_mu() -> None:
 
 
 def test_release_that_may_fail_is_refused() -> None:
-    """A stable top-k has no mu, and the error names another setting and other aggregators."""
+    """A target mu is refused for stable top-k, which may fail and so has no mu; the error names `target_epsilon`."""
     aggregator: Aggregator = StableTopK(selection_scale=20.0, test_std=20.0, failure_prob=1e-10)
     budget = MuBudget.from_mu(mu=1.0, delta=1e-6, accountant=RdpAccountant)
     with refused_parameter("target_mu", value=1.0, rule_words="target_epsilon"):
@@ -45,7 +45,7 @@ def test_release_that_may_fail_is_refused() -> None:
 def test_mu_beside_an_epsilon_is_refused(
     target_epsilon: float | None, max_epsilon: float | None, budgets: list[int] | None
 ) -> None:
-    """A mu is refused beside each setting that has an epsilon."""
+    """A target mu is refused beside each setting that fixes an epsilon."""
     with refused_parameter("target_mu", value=0.5):
         budget_from_settings(
             target_delta=1e-6,
@@ -58,6 +58,6 @@ def test_mu_beside_an_epsilon_is_refused(
 
 @pytest.mark.parametrize("mu", [0.0, -1.0])
 def test_mu_is_above_zero(mu: float) -> None:
-    """A mu of 0 would need infinite noise."""
+    """A target mu of 0, which would need infinite noise, is refused."""
     with refused_parameter("target_mu", value=mu):
         budget_from_settings(target_delta=1e-6, target_mu=mu)

@@ -1,4 +1,4 @@
-"""One small run: a report whose every number is its own, and the arrays behind its pictures."""
+"""One small run for tests: a report whose numbers are all different, and the arrays behind its pictures."""
 
 import numpy as np
 import pytest

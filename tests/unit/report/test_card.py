@@ -1,4 +1,4 @@
-"""The privacy card of a release: its price, its warnings, and what it must not tell."""
+"""The privacy card of a release: its price, its warnings, and what it must not reveal."""
 
 import math
 from collections.abc import Mapping
@@ -13,8 +13,7 @@ def card_of(report: Report, known_shares: Mapping[str, float] | None = None) -> 
 
     Args:
         report: the report.
-        known_shares: the released share of records for which a label is known, and not empty, by label; None if labels
-            have no gaps.
+        known_shares: by label, the released share of records for which the label is known; None if labels have no gaps.
     """
     return privacy_card(
         report.privacy,
@@ -55,7 +54,7 @@ def test_the_card_states_price_unit_and_mechanism(report: Report) -> None:
 
 
 def test_the_card_has_no_number_without_an_epsilon(report: Report) -> None:
-    """The card has neither seed, scores nor counts of private records, in any form of a number."""
+    """The card has no number that no epsilon covers: neither the seed, scores nor counts of private records."""
     seeded_report = replace(report, seed=918273, privacy=replace(report.privacy, noise_seeded=True))
     text = card_of(report=seeded_report)
     forbidden = [
@@ -78,7 +77,7 @@ def test_the_card_has_no_number_without_an_epsilon(report: Report) -> None:
 
 
 def test_the_card_takes_only_the_price_from_the_report() -> None:
-    """`Privacy` has exactly the listed fields, so that a new one is noticed."""
+    """`Privacy`, the part of a report that the card shows, has exactly the listed fields, so a new one is noticed."""
     # Whoever adds a field to Privacy must decide whether it may be published.
     # `scores` were released at a price of their own, and `start` repeats the price of an earlier, published release.
     # `tuning` has the distribution of the number of runs, and not the number.
@@ -144,7 +143,10 @@ def test_a_notebook_shows_the_terms_of_a_statement(report: Report) -> None:
 
 
 def test_the_card_says_that_labels_may_be_missing(report: Report) -> None:
-    """The card says that gaps are public and which ones are covered; without gaps it says nothing of them."""
+    """The card says that the existence of gaps is public and which gaps are protected.
+
+    Without gaps it does not mention them.
+    """
     sentence = "- That labels of private records may be missing: that is public."
     text = privacy_card(
         report.privacy,
@@ -160,7 +162,10 @@ def test_the_card_says_that_labels_may_be_missing(report: Report) -> None:
 
 
 def test_released_known_shares_are_published_by_label(report: Report, tmp_path: Path) -> None:
-    """The card names the labels that are known least often; without gaps neither file mentions them."""
+    """If labels have gaps, the card names the labels that are known least often, and privacy.json has their shares.
+
+    Without gaps, neither file mentions them.
+    """
     shares = {f"label {number}": number / 10 for number in range(1, 8)}
     text = card_of(report=report, known_shares=shares)
     assert "40.0% of all; least often: label 1 10.0%, label 2 20.0%," in text

@@ -34,7 +34,7 @@ def row_of_scores(text: str, model_name: str) -> list[str]:
 
 
 def test_six_models_by_five_metrics_the_guarantee_and_the_answers(report: Report) -> None:
-    """The terminal shows the scores of six models, the epsilon rounded up, the answered queries and the path."""
+    """The terminal shows six models by five metrics, epsilon rounded up, the answered queries and the path."""
     report_path = Path("/a/very/long/folder") / ("x" * 90) / "report.html"
     text = printed_report(report=report, report_path=report_path)
     scores_by_model = {
@@ -55,9 +55,9 @@ def test_six_models_by_five_metrics_the_guarantee_and_the_answers(report: Report
 
 
 def test_warnings_are_printed_only_if_they_apply(report: Report) -> None:
-    """Warnings of seeds, synthetic data, no answers, and a large or infinite epsilon are printed where they apply.
+    """Warnings are printed only where they apply, and the usual run has none.
 
-    The usual run has none of them.
+    They are about seeds, synthetic data, missing answers, and a large or infinite epsilon.
     """
     usual = printed_report(report=report)
     assert "epsilon 3.66 as the paper accounts; not a bound" in usual
@@ -166,7 +166,10 @@ DOES_NOT = "does not pay: plain composition costs less, 3.10 instead of 8.00"
 def test_every_output_states_whether_target_charging_was_cheaper(
     report: Report, picture_arrays: PictureArrays, plain_epsilon: float, verdict: str
 ) -> None:
-    """Terminal, page and card of a session say if its charging costs less than plain composition, and count hits."""
+    """Terminal, page and card of a session say whether it costs less than plain composition, and count its hits.
+
+    A session charges only its hits, which are answers in a target set.
+    """
     session_report = replace(
         report,
         privacy=replace(report.privacy, epsilon=7.9991, target_hits=5, plain_epsilon=plain_epsilon),
@@ -203,9 +206,9 @@ def test_every_output_states_whether_target_charging_was_cheaper(
 def test_the_terminal_counts_groups_and_explains_missing_scores(
     report: Report,
 ) -> None:
-    """The terminal counts private groups where they differ from records.
+    """The terminal counts private groups if their number differs from that of records.
 
-    It gives the reason of a model without scores.
+    It gives the reason if a model has no scores.
     """
     assert "; 62,115 private records\n" in printed_report(report=report)
     report_with_groups = replace(report, data=replace(report.data, num_groups=1234))

@@ -117,7 +117,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize("question", ANSWERS)
 def test_page_answers_a_question_of_a_non_expert(question: str) -> None:
-    """The page of a release holds the answer to each question in the words of `ANSWERS`."""
+    """The page of a release has the answer to each question, in the words of `ANSWERS`."""
     assert ANSWERS[question] in text_of(html_page=DOSSIER.html())
 
 
@@ -162,7 +162,7 @@ def test_unit_of_wordnet_is_explained() -> None:
 
 @pytest.mark.parametrize("mechanism", ["CenteredVotes", "StableTopK"])
 def test_page_says_whether_the_script_recomputes_epsilon(mechanism: str) -> None:
-    """The page names an epsilon that the script cannot always recompute, which is any but that of centered votes."""
+    """For a mechanism other than centered votes, the page says that the script cannot always recompute the epsilon."""
     dossier = replace(DOSSIER, statement=replace(STATEMENT, mechanism=mechanism))
     is_named = "not recomputed" in text_of(html_page=dossier.html())
     assert is_named == (mechanism == "StableTopK")
@@ -179,13 +179,13 @@ def test_page_refers_to_nothing_outside() -> None:
 
 @pytest.mark.parametrize("false_alarm_rate", [1e-4, 1e-3, 0.02, 0.1, 0.5, 0.9])
 def test_curve_of_a_gaussian_is_above_the_exact_one_and_close(false_alarm_rate: float) -> None:
-    """The bound on the share of members found is never below that of the Gaussian release, and at most 5% above."""
+    """The bound on the share of members found is at least that of the Gaussian release, and at most 5% above it."""
     exact = norm.cdf(norm.ppf(false_alarm_rate) + MU)
     assert exact - 1e-9 <= DOSSIER.max_share_found(false_alarm_rate) <= 1.05 * exact
 
 
 def test_curve_without_bounds_on_attacks_is_that_of_epsilon_and_delta() -> None:
-    """Without `attacks`, as in earlier versions, epsilon and delta alone bound the share of members found."""
+    """Without `attacks`, as in files of earlier versions, epsilon and delta alone bound the share of members found."""
     dossier = replace(DOSSIER, statement=replace(STATEMENT, attacks=None))
     assert dossier.max_share_found(false_alarm_rate=0.001) == pytest.approx(
         math.exp(5) * 0.001 + 1e-6
@@ -196,7 +196,7 @@ def test_curve_without_bounds_on_attacks_is_that_of_epsilon_and_delta() -> None:
 
 
 def test_curve_rises_from_corner_to_corner() -> None:
-    """The points of the curve rise in both coordinates, from a share of delta to a share of 1."""
+    """The points of the curve rise in both coordinates, from the share delta to the share 1."""
     false_alarm_rates, shares = np.array(DOSSIER.curve).T
     assert (np.diff(false_alarm_rates) >= 0).all()
     assert (np.diff(shares) >= -1e-12).all()
@@ -205,7 +205,7 @@ def test_curve_rises_from_corner_to_corner() -> None:
 
 
 def test_budget_classes_limit_what_is_compared() -> None:
-    """With budget classes, a unit is replaced by one of its class, and the page states the epsilon of each class."""
+    """With budget classes, a unit may be replaced by one of its class; the page states the epsilon of each class."""
     statement = replace(STATEMENT, classes={"cautious": 1.0, "usual": 5.0})
     text = text_of(html_page=replace(DOSSIER, statement=statement).html())
     assert "your unit is replaced by any other of the same budget class" in text
@@ -230,7 +230,7 @@ WITH_SCORES = replace(DOSSIER, statement=replace(STATEMENT, scores=SCORES))
 
 
 def test_released_scores_are_rows_with_intervals_rounded_outwards() -> None:
-    """Each released score, also one of a subgroup, is a row of its name, value and interval."""
+    """Each released score, also that of a subgroup, has a row with its name, value and interval."""
     rows = WITH_SCORES.score_rows
     assert rows[0] == ("micro-F1", "0.688", "0.660 to 0.711")
     assert rows[-1] == ("micro-F1, sex = f", "0.688", "0.660 to 0.711")
@@ -251,13 +251,16 @@ def test_released_scores_are_rows_with_intervals_rounded_outwards() -> None:
     ],
 )
 def test_page_says_what_released_scores_cost(words: str) -> None:
-    """The page states the price of the scores for the people in the test records, and the sum for who is in both."""
+    """The page states the price of scores for the people in the test records.
+
+    It also states the sum of both prices, for people who are in private and in test records.
+    """
     assert words in text_of(html_page=WITH_SCORES.html())
 
 
 @pytest.mark.parametrize("false_alarm_rate", [0.001, 0.01, 0.1, 0.5])
 def test_curve_of_scores_is_above_the_exact_one_and_close(false_alarm_rate: float) -> None:
-    """The bound on the share found is that of a Gaussian release with the scores' noise multiplier, within .1%."""
+    """The bound on the share found by the scores is that of a Gaussian with their noise multiplier, within 0.1%."""
     exact = norm.cdf(norm.ppf(false_alarm_rate) + 1 / SCORES.noise_multiplier)
     assert exact - 1e-9 <= WITH_SCORES.max_share_found_in_scores(false_alarm_rate) <= 1.001 * exact
 
@@ -279,7 +282,7 @@ def test_curve_of_scores_is_above_the_exact_one_and_close(false_alarm_rate: floa
 def test_release_without_protection_is_not_to_be_published(
     statement: PrivacyStatement, words: str
 ) -> None:
-    """The page of a release without protection says not to publish it, and nowhere that the page may be given away."""
+    """The page of a release without protection says not to publish it, and not that the page may be given away."""
     dossier = replace(WITH_SCORES, statement=statement)
     text = text_of(html_page=dossier.html())
     assert words in text
@@ -346,7 +349,7 @@ def test_factor_is_e_to_the_power_of_epsilon(epsilon: float, words: str) -> None
 
 
 def test_publisher_stands_on_the_page_and_in_the_registry(tmp_path: Path) -> None:
-    """The publisher's name, contact and date replace the blanks on the page, and enter the fields of the registry."""
+    """The publisher's name, contact and date replace the blanks on the page, and are in the fields of the registry."""
     release_folder = write_release(folder=tmp_path / "release")
     dossier = Dossier.read(
         release_folder, publisher="City <clinic>", contact="Ann", date="2026-11-29"
@@ -410,7 +413,7 @@ def test_attack_that_refutes_the_price_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_altered_file_is_refused(tmp_path: Path) -> None:
-    """Reading a release with an altered file names the file, and one without a manifest names the manifest."""
+    """A release with an altered file is refused by the file's name, and one without a manifest by the manifest's."""
     release_folder = write_release(folder=tmp_path / "release")
     (release_folder / "schema.json").write_text("{}")
     with pytest.raises(InvalidValue, match=r"schema\.json"):
@@ -421,7 +424,7 @@ def test_altered_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_folder_of_a_run_is_refused_with_its_release(tmp_path: Path) -> None:
-    """The folder of a run is refused in place of its release, and the error names the folder within."""
+    """The folder of a run is refused as a release, and the error names the release's folder within it."""
     write_release(folder=tmp_path / "release")
     with refused_parameter("release", value=tmp_path, rule_words="within it"):
         Dossier.read(tmp_path)

@@ -1,4 +1,4 @@
-"""Metrics against values by hand and scikit-learn's; constant predictions; intervals; membership attacks."""
+"""Metrics against values by hand and scikit-learn's, constant predictions, intervals, and membership attacks."""
 
 from itertools import product
 
@@ -104,7 +104,7 @@ def draw_sample(
 
 @pytest.mark.parametrize("digits", [1, 9])
 def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
-    """The metrics of a weighted resample are those of its samples, repeated."""
+    """The metrics of a resample that is given by weights are those of its repeated samples."""
     predicted, scores, true_labels = draw_sample(num_samples=150, seed=3, score_digits=digits)
     weights = next(_resample_weights(num_samples=len(true_labels), num_resamples=6, seed=1))
     precision_functions = [
@@ -144,7 +144,7 @@ def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
 def test_intervals_of_many_samples_are_those_of_a_part_scaled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Intervals of 40,000 samples are computed on a part of the samples, and scaled.
+    """Intervals of 40,000 samples are computed on a part of the samples and scaled to all.
 
     Their widths are those of intervals on all samples within a third, and their centers agree. Without the scaling they
     would be 1.6 times as wide.
@@ -166,10 +166,7 @@ def test_intervals_of_many_samples_are_those_of_a_part_scaled(
 @pytest.mark.slow
 @pytest.mark.parametrize("digits", [8, 1], ids=["no ties", "mostly ties"])
 def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: int) -> None:
-    """The rates of an attack leave the interval of chance in under 8.3% of 400 attacks on equal records.
-
-    The losses of private and test records come from one distribution.
-    """
+    """Under 8.3% of 400 attacks on records of one distribution have rates outside of the interval of chance."""
     rng = np.random.default_rng(3)
     is_beyond_chance = []
     for _ in range(400):
@@ -190,7 +187,7 @@ def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: in
 
 
 def test_an_attack_recognizes_records_only_if_the_student_memorizes() -> None:
-    """A student that repeats private labels is recognized at all rates, a constant student at none.
+    """The attack recognizes the records of a student that repeats private labels, at all rates, and none of a constant.
 
     Without records there is no attack.
     """
@@ -220,10 +217,9 @@ def test_an_attack_recognizes_records_only_if_the_student_memorizes() -> None:
 
 
 def test_reference_models_find_members_that_losses_alone_do_not() -> None:
-    """Training moves the log-odds of members by less than records differ from each other.
+    """If training moves log-odds by less than records differ, the attack by reference models is beyond chance.
 
-    The attack by reference models is beyond chance, and the attack by losses is not. If training moves nothing, neither
-    attack is beyond chance.
+    The attack by losses is not. If training moves nothing, neither attack is beyond chance.
     """
     rng = np.random.default_rng(6)
     # The log-odds of records have a standard deviation of 30, and eight models differ by 1 on each record.
@@ -255,7 +251,7 @@ KNOWN = np.random.default_rng(5).random((60, 4)) < [0.5, 0.2, 1.0, 0.0]
 
 
 def test_unknown_labels_are_left_out_of_every_metric() -> None:
-    """Metrics of each label are those of the samples for which it is known, with their number."""
+    """The metrics of each label are computed from the samples for which it is known, and state their number."""
     rng = np.random.default_rng(3)
     true_labels = (rng.random(KNOWN.shape) < 0.4) & KNOWN
     scores = rng.random(KNOWN.shape).round(1)
@@ -279,7 +275,7 @@ def test_unknown_labels_are_left_out_of_every_metric() -> None:
 
 
 def test_an_unknown_label_that_is_true_is_refused() -> None:
-    """A mask that hides a true label, or has another shape, is refused."""
+    """A mask of known labels that hides a true label, or has another shape, is refused."""
     for known in (~TRUE, np.ones((2, 3), np.bool_)):
         with refused_parameter("known", value=ANY):
             multilabel_metrics(PREDICTED, scores=SCORES, true_labels=TRUE, known=known)
@@ -290,7 +286,7 @@ def test_an_unknown_label_that_is_true_is_refused() -> None:
 
 @pytest.mark.slow
 def test_resamples_leave_unknown_labels_out() -> None:
-    """The metrics of a resample leave unknown labels out, and intervals of all metrics hold the metrics themselves."""
+    """The metrics of a resample leave unknown labels out, and the interval of each metric contains the metric."""
     rng = np.random.default_rng(4)
     known = KNOWN[:, :3]
     true_labels = (rng.random(known.shape) < 0.4) & known

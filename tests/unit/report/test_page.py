@@ -1,4 +1,4 @@
-"""The page of a run's report: well-formed, self-contained HTML, with marks on what no epsilon covers."""
+"""The page of a run's report: well-formed and self-contained HTML that marks the numbers that no epsilon covers."""
 
 import math
 import re
@@ -201,7 +201,7 @@ def test_all_text_is_escaped(report: Report, picture_arrays: PictureArrays) -> N
 def test_the_page_begins_with_the_verdict_and_a_line_of_warnings(
     page: Page, report: Report
 ) -> None:
-    """The page begins with the verdict, whose first sentence is strong, and with the line to keep it inside."""
+    """The page begins with the verdict, whose first sentence is in bold, and with the line "Keep this page inside.""""
     _, verdict, warning, *_ = page.texts_of(tag="p")
     assert verdict == report.verdict.text
     assert page.texts_of(tag="strong")[0] == report.verdict.text.partition(". ")[0] + "."
@@ -265,7 +265,7 @@ def test_a_model_without_scores_has_its_reason(
 def test_bands_and_gaps_have_their_place_on_the_page(
     report: Report, picture_arrays: PictureArrays
 ) -> None:
-    """The page has a row for each band, the known share of each label and of each split."""
+    """The page has a row for each band of labels, and for the known share of each label and of each split."""
     band = PrevalenceBand(
         name="tail",
         num_labels=1,

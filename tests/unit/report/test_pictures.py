@@ -1,4 +1,4 @@
-"""The pictures of a run: reproducible, small, with odd names as text, and left out where there is nothing to draw."""
+"""The pictures of a run: they are reproducible and small, show odd names as text, and are left out without data."""
 
 import re
 from dataclasses import replace
@@ -37,7 +37,10 @@ def texts_of_picture(svg: str) -> list[str]:
 def test_pictures_are_reproducible_and_change_no_global_state(
     report: Report, picture_arrays: PictureArrays
 ) -> None:
-    """All pictures drawn twice are equal, have unique ids and known targets, and leave matplotlib's settings."""
+    """All pictures that are drawn twice are equal, have unique ids, and leave matplotlib's settings as they were.
+
+    Their references have targets.
+    """
     before = dict(mpl.rcParams)
     svgs, again = (
         [picture.svg(id_prefix=name) for name, picture in pictures(report, picture_arrays).items()]
@@ -52,7 +55,7 @@ def test_pictures_are_reproducible_and_change_no_global_state(
 
 
 def test_precision_and_recall_end_at_the_chosen_point() -> None:
-    """The curve has scikit-learn's precisions, and the points of the threshold and of the constant prediction.
+    """The curve has scikit-learn's precisions, and points for the threshold and for the constant prediction.
 
     Without true labels there is no curve.
     """
@@ -190,7 +193,7 @@ def test_a_picture_without_data_is_not_drawn(report: Report, picture_arrays: Pic
 def test_the_caption_of_labels_names_only_the_drawn_marks(
     picture_arrays: PictureArrays,
 ) -> None:
-    """The caption explains the round, square and diamond marks, and leaves out the mark of a model without metrics."""
+    """The caption explains the round, square and diamond marks, except the mark of a model without metrics."""
     full_picture = label_dots(picture_arrays)
     assert full_picture is not None
     square = "from the round dot (private student) to the square (all-records model)"

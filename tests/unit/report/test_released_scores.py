@@ -40,7 +40,7 @@ def test_ends_of_an_interval_are_rounded_outwards() -> None:
 
 
 def test_rows_hold_price_scores_and_subgroups() -> None:
-    """The rows of released scores hold the price, each score, and the score of each subgroup."""
+    """The rows of released scores are the price, each score, and the score of each subgroup."""
     rows = dict(make_scores(subgroups={"sex": {"f": SCORE}}).rows)
     assert rows["epsilon of the scores"] == "0.2500"
     assert rows["micro-F1 on test records"] == str(SCORE)
@@ -49,7 +49,7 @@ def test_rows_hold_price_scores_and_subgroups() -> None:
 
 @pytest.mark.parametrize(("low", "value"), [(0.6, 0.5), (-0.1, 0.5), (0.0, 1.2)])
 def test_score_outside_of_its_interval_is_refused(low: float, value: float) -> None:
-    """A score is in [0, 1], and between the ends of its interval."""
+    """A score outside of [0, 1], or outside of its interval, is refused."""
     with refused_parameter(
         "score", value=f"{low:g}, {value:g}, 1", rule_words="low <= value <= high"
     ):
@@ -57,6 +57,6 @@ def test_score_outside_of_its_interval_is_refused(low: float, value: float) -> N
 
 
 def test_price_of_zero_is_refused() -> None:
-    """Scores have noise, so their price is above 0."""
+    """A price of 0 is refused for scores, as they have noise."""
     with refused_parameter("scores.epsilon", value=0.0):
         make_scores(epsilon=0.0)

@@ -14,7 +14,7 @@ from tests.refusals import ANY, Refusal, refused_parameter
 
 
 def strict_json(text: str) -> dict:
-    """Returns the content of a JSON text, and fails on NaN and infinities, which strict JSON has not."""
+    """Returns the content of a JSON text, and fails on NaN and infinities, which strict JSON does not allow."""
 
     def refuse(constant: str) -> float:
         raise AssertionError(f"{constant} is not strict JSON")
@@ -89,13 +89,13 @@ def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report
     ],
 )
 def test_impossible_prices_are_refused(privacy: Privacy, field: str, value: float) -> None:
-    """A price with an impossible number is refused under `privacy.` and its field."""
+    """A price with an impossible number is refused under `privacy.` and the name of its field."""
     with refused_parameter(f"privacy.{field}", value=value):
         replace(privacy, **{field: value})
 
 
 def test_contradictory_counts_are_refused(report: Report) -> None:
-    """More answers than queries, another rate, other numbers of queries and a score above 1 are refused."""
+    """Counts that contradict each other, such as more answers than queries, and a score above 1 are refused."""
     for num_answered, answer_rate, refusal in (
         (7, 1.0, refused_parameter("release.num_answered", value=7)),
         (3, 0.6, refused_parameter("release.answer_rate", value=0.6)),
@@ -155,7 +155,7 @@ def test_contradictory_counts_are_refused(report: Report) -> None:
 def test_reading_names_the_invalid_key(
     report: Report, old_text: str, new_text: str, refusal: Refusal
 ) -> None:
-    """Reading a report with a wrong key or value refuses it under its dotted name in the JSON."""
+    """A report with a wrong key or value is refused under the dotted name of its place in the JSON."""
     text = report.to_json()
     assert old_text in text
     with refusal:
@@ -175,5 +175,5 @@ def test_a_notebook_shows_price_scores_and_verdict(report: Report) -> None:
 
 
 def test_a_report_without_a_student_is_shown_in_a_notebook(report: Report) -> None:
-    """The HTML of a report without a student has no line of its scores."""
+    """The HTML of a report without a student has no line of scores."""
     assert "student:" not in replace(report, student=None)._repr_html_()

@@ -109,6 +109,6 @@ def test_delta_has_three_digits_rounded_up(delta: float, text: str) -> None:
 def test_significant_digits_are_rounded_up_or_down(
     value: float, num_digits: int, above: str, below: str
 ) -> None:
-    """`ceil_to_digits` writes a number that is never below the value, and `floor_to_digits` one never above it."""
+    """`ceil_to_digits` writes a number that is at least the value, and `floor_to_digits` one that is at most it."""
     assert ceil_to_digits(value, num_digits) == above
     assert floor_to_digits(value, num_digits) == below

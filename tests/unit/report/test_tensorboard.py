@@ -1,4 +1,4 @@
-"""The curves of a run for TensorBoard: tags, means over teachers, and runs that were killed and continued."""
+"""The curves of a run for TensorBoard: tags, means over teachers, and runs that are killed and continued."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +44,7 @@ def scalars(folder: Path, tag: str) -> list[tuple[int, float]]:
 def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
     """Losses, accuracies and gaps of teachers are under the tag `no_epsilon_covers_this`.
 
-    Losses are averaged over teachers; the others are histograms.
+    Losses are averaged over teachers; accuracies and gaps are histograms.
     """
     with RunWriter(folder=tmp_path) as writer:
         for losses_by_epoch in ([1.0, 0.5], [0.75, 0.25], [2.0, 0.75]):
@@ -83,7 +83,7 @@ def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_epoch(
 
 
 def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> None:
-    """The student's losses are under `student/loss`, other models' under the tag of no epsilon."""
+    """The student's losses are under `student/loss`, and those of other models under `no_epsilon_covers_this`."""
     with RunWriter(folder=tmp_path) as writer:
         writer.write_epoch(epoch=0, values={"loss": 1.0})
         writer.write_epoch(epoch=1, values={"loss": 0.5})
@@ -141,7 +141,7 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
 
 
 def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) -> None:
-    """A folder holds each event once, although two runs write the same stages twice each."""
+    """A folder has each event once although each of two runs writes all stages of its work twice."""
 
     def write_events(writer: RunWriter, num_teachers: int) -> None:
         """Writes the events of all stages of a run with a number of teachers."""
@@ -164,7 +164,7 @@ def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) 
 
 
 def test_an_incomplete_file_of_events_loses_only_its_end(tmp_path: Path) -> None:
-    """A writer completes the curve in a folder whose file of events lost its last bytes."""
+    """If a file of events has lost its last bytes, a new writer in the folder completes the curve."""
     with RunWriter(folder=tmp_path) as writer:
         for epoch in range(4):
             writer.write_epoch(epoch, values={"loss": 1.0})
@@ -179,7 +179,7 @@ def test_an_incomplete_file_of_events_loses_only_its_end(tmp_path: Path) -> None
 def test_a_writer_without_a_folder_writes_nothing(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer with the folder None takes all events, and writes no file."""
+    """A writer whose folder is None accepts all events and writes no file."""
     monkeypatch.chdir(tmp_path)
     with RunWriter(folder=None) as writer:
         writer.add_teacher_losses(losses=[1.0, 0.5])

@@ -1,4 +1,4 @@
-"""The verdict on a student: its share of the reachable score, the constants that it beats, and causes of loss."""
+"""The verdict on a student: its share of the reachable score, comparison with constants, and causes of loss."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ def verdict_of(
 
 
 def test_the_share_is_measured_between_a_constant_and_the_ceiling() -> None:
-    """The share of the reachable is measured between the prior and the all-records model.
+    """The share of the reachable is measured between the constant by prevalence and the all-records model.
 
     Without that model, the true-label student takes its place.
     """
@@ -37,7 +37,7 @@ def test_the_share_is_measured_between_a_constant_and_the_ceiling() -> None:
 
 
 def test_a_student_above_the_ceiling_lost_nothing() -> None:
-    """A student above the all-records model is called above the reachable, and no loss is named."""
+    """A student that scores above the all-records model is said to be above the reachable, and no loss is named."""
     verdict = verdict_of(
         student=replace(STUDENT_SCORES, mean_average_precision=0.7), baselines=BASELINES
     )
@@ -46,7 +46,7 @@ def test_a_student_above_the_ceiling_lost_nothing() -> None:
 
 
 def test_a_student_that_a_constant_beats_is_told_so_by_metric() -> None:
-    """The verdict names the metrics in which a constant or the prior is not beaten."""
+    """The verdict names the metrics in which the student does not beat a constant prediction."""
     verdict = verdict_of(student=STUDENT_SCORES, baselines=BASELINES)
     assert (verdict.beats_constant, verdict.beats_prior) == (False, True)
     assert "No better than the best constant in micro-F1." in verdict.text
@@ -85,9 +85,9 @@ def baselines_with_precisions(
     [(0, "lost to noise"), (1, "lost to the teachers"), (2, "lost to the number of queries")],
 )
 def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -> None:
-    """Of the causes noise, teachers and number of queries, one alone loses 0.6 in mean average precision.
+    """The verdict names the only cause of a loss of 0.6 in mean average precision, with the aggregator's remedy.
 
-    The verdict names it, with the aggregator's remedy.
+    The causes are noise, teachers and number of queries.
     """
     student = replace(STUDENT_SCORES, mean_average_precision=0.3)
     votes, true_labels, all_records = (0.9 if index >= first_high else 0.3 for index in range(3))

@@ -1,4 +1,4 @@
-"""Divergences between finite distributions: limits, removed failures, and compositions with known values."""
+"""Divergences between finite distributions: limits, removal of failures, and compositions with known values."""
 
 import math
 
@@ -17,9 +17,9 @@ SECOND = np.array([[0.25, 0.75]])
 
 
 def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
-    """An outcome that is impossible on one neighbor makes the Renyi divergence infinite.
+    """An outcome that is impossible on one neighbor only makes the Renyi divergence infinite.
 
-    One that is impossible on both changes nothing. At Renyi order 1e6 the divergence is the largest log ratio.
+    An outcome that is impossible on both changes nothing. At Renyi order 1e6 the divergence is the largest log ratio.
     """
     first = np.array([[0.5, 0.5, 0.0]])
     second = np.array([[0.5, 0.0, 0.5]])
@@ -57,11 +57,10 @@ def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> 
 def test_trimmed_pair_has_the_form_of_the_proof(
     failure_prob: float,
 ) -> None:
-    """`without_failures` removes the failure probability from each of two distributions so that their
-    largest ratio becomes as small as possible.
+    """`without_failures` removes the failure probability from both distributions so that their ratio is minimal.
 
-    The result has the form of the proof: it is equal on both sides if the distance is small enough,
-    and else clipped at both largest ratios.
+    The result has the form of the proof: it is equal on both sides if the distance is small enough, and otherwise
+    clipped at both largest ratios.
     """
     for first, second in pairs_of_distributions(num_pairs=30):
         distance = np.maximum(first - second, 0).sum()
@@ -179,9 +178,9 @@ def test_randomized_response_is_exact() -> None:
 
 @pytest.mark.slow
 def test_merged_outcomes_never_cost_more_and_little_less() -> None:
-    """100 releases with Gaussian noise, cut into cells, are composed with outcomes merged.
+    """The delta of 100 releases with merged outcomes is between 98% of that of a Gaussian with mu = 1/2 and this.
 
-    Their delta is at most that of the Gaussian with mu = 1/2, and at least 98% of it.
+    Each release has Gaussian noise that is cut into cells, and outcomes of the composition are merged.
     """
     edges = np.concatenate([[-np.inf], np.arange(-160, 160, 1.0), [np.inf]])
     first = np.diff(norm.cdf(edges / 20))

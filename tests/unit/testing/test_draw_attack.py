@@ -1,4 +1,4 @@
-"""The attack by draws: its bound keeps its confidence, comes close to the true epsilon, and refutes smaller ones."""
+"""An attack that tells neighbors apart by draws: its bound on epsilon keeps its confidence and refutes low prices."""
 
 import math
 
@@ -32,7 +32,7 @@ def draw_nan(number: float, rng: np.random.Generator) -> float:
 
 @pytest.mark.slow
 def test_the_bound_is_close_and_keeps_its_confidence() -> None:
-    """At confidence 80%, at most some 20 of 100 bounds exceed the true epsilon of log 3; most are near it."""
+    """At confidence 80%, at most 20 of 100 bounds exceed the true epsilon, log 3; their median is above 0.7 log 3."""
     rng = np.random.default_rng(0)
     bounds = []
     for _ in range(100):
@@ -51,7 +51,10 @@ def test_the_bound_is_close_and_keeps_its_confidence() -> None:
 
 
 def test_a_price_too_small_is_refuted_in_words() -> None:
-    """Without noise the neighbors are told apart, and the error says by which test."""
+    """A price that is below the bound raises an error with the score that shows the larger epsilon.
+
+    The mechanism has no noise.
+    """
     attack = attack_draws(
         publish,
         data=0.0,
@@ -67,7 +70,7 @@ def test_a_price_too_small_is_refuted_in_words() -> None:
 
 
 def test_equal_draws_refute_nothing() -> None:
-    """A mechanism that reads no data has a bound of 0."""
+    """The bound is 0 for a mechanism that reads no data."""
     attack = attack_draws(
         ignore_data,
         data=0.0,
@@ -80,7 +83,7 @@ def test_equal_draws_refute_nothing() -> None:
 
 
 def test_a_delta_that_covers_the_difference_refutes_nothing() -> None:
-    """At a delta of 1/2, the randomized response has an epsilon of 0."""
+    """The bound on the epsilon of randomized response is 0 at a delta of 1/2."""
     attack = attack_draws(
         randomized_response,
         data=0,
@@ -93,7 +96,7 @@ def test_a_delta_that_covers_the_difference_refutes_nothing() -> None:
 
 
 def test_a_score_that_is_no_number_is_refused() -> None:
-    """NaN is neither above nor below a threshold."""
+    """A mechanism that draws NaN is refused, as NaN is neither above nor below a threshold."""
     with refused_parameter("score[0, 0]"):
         attack_draws(
             draw_nan,

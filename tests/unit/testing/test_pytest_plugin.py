@@ -1,4 +1,4 @@
-"""The plugin of pytest, in a test session as another project would have it."""
+"""The pytest plugin, in a test session as another project would have it."""
 
 import subprocess
 import sys
@@ -50,7 +50,7 @@ def test_attack(pate_attack):
 @pytest.mark.process
 @pytest.mark.slow
 def test_fixtures_serve_a_project_of_somebody_else(tmp_path: Path) -> None:
-    """All three fixtures pass for a sound mechanism and fail for another; pytest finds the installed plugin."""
+    """All three fixtures pass for a sound mechanism and fail for an unsound one; pytest finds the installed plugin."""
     (tmp_path / "test_theirs.py").write_text(TESTS)
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_theirs.py"],
@@ -65,7 +65,7 @@ def test_fixtures_serve_a_project_of_somebody_else(tmp_path: Path) -> None:
 @pytest.mark.process
 @pytest.mark.slow
 def test_plugin_loads_numpy_only_for_a_fixture() -> None:
-    """Each session of each project with pate installed imports the plugin, so it must not load numpy."""
+    """The plugin does not load numpy until a fixture is used, as each project's sessions import it."""
     program = "import sys, pate.pytest_plugin; print([n for n in ('numpy', 'scipy', 'torch') if n in sys.modules])"
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""Replays of small functions, each of which leaks private data in another way, on a neighbor with the same releases."""
+"""`replay` runs a function again on neighboring data with the same releases, and finds each kind of leak."""
 
 import sys
 import warnings
@@ -42,7 +42,7 @@ def release_mean(data: np.ndarray, release_tape: ReleaseTape) -> float:
 
 
 def test_a_sound_function_has_no_leaks() -> None:
-    """Two runs with the same releases return the same."""
+    """A function that returns the same on both data sets, given the same releases, has no leaks."""
     result = replay(release_mean, data=DATA, neighbor=NEIGHBOR)
     assert result.leaks == ()
     assert result.parts == ("sum",)
@@ -134,7 +134,7 @@ def test_a_leak_is_named_by_its_place(run: Callable[..., Any], place: str) -> No
 
 
 def test_a_part_that_is_not_released_again_is_a_leak() -> None:
-    """The run on the second data set lacks a part of the run on the first."""
+    """A part that is released on the data, but not on the neighbor, is a leak."""
     leaks = replay(release_twice_if_large, data=NEIGHBOR, neighbor=DATA).leaks
     assert [str(leak) for leak in leaks] == [
         "part second: released on the data, not released on the neighbor"
@@ -142,7 +142,7 @@ def test_a_part_that_is_not_released_again_is_a_leak() -> None:
 
 
 def test_hidden_lines_are_not_compared() -> None:
-    """A line that only the owner sees may differ."""
+    """Printed lines that `hidden` marks as seen by the owner only may differ."""
 
     def shows_maximum(line: str) -> bool:
         return line.startswith("maximum")
@@ -152,7 +152,7 @@ def test_hidden_lines_are_not_compared() -> None:
 
 
 def test_files_of_a_returned_folder_are_compared(tmp_path: Path) -> None:
-    """Arrays, JSON and texts are compared by entry, other files by their bytes."""
+    """Files of a returned folder are compared: arrays, JSON and texts by entry, and other files by their bytes."""
 
     def draw_nothing() -> None:
         """Stands for a part without a value."""
@@ -178,7 +178,7 @@ def test_files_of_a_returned_folder_are_compared(tmp_path: Path) -> None:
 
 
 def test_an_aggregator_takes_the_tape_as_its_record() -> None:
-    """A release of an aggregator is frozen, so its labels are equal on the neighbor."""
+    """An aggregator whose record is the tape of a replay releases the same labels on the neighbor, so nothing leaks."""
 
     def label(counts: np.ndarray, release_tape: ReleaseTape) -> np.ndarray:
         votes = CountedVotes(counts, num_teachers=10)
@@ -194,6 +194,6 @@ def test_an_aggregator_takes_the_tape_as_its_record() -> None:
 
 
 def test_a_sensitivity_below_zero_is_refused() -> None:
-    """A distance cannot be negative."""
+    """A negative sensitivity is refused."""
     with refused_parameter("sensitivity", value=-1.0):
         ReleaseTape().query("sum", exact=1.0, add_noise=add_fixed_noise, sensitivity=-1.0)

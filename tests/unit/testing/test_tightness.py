@@ -42,7 +42,7 @@ def test_randomized_response_needs_what_optimal_composition_says(num_releases: i
 
 
 def test_lower_bound_names_the_worst_pair_in_any_order() -> None:
-    """A bit of a noisy count is most revealing at its threshold of 50: the lower bound names the pair 50 and 51.
+    """The lower bound of a noisy bit, whether a count reaches 50, names the pair of counts 50 and 51.
 
     Pairs given in reverse order give the same bound.
     """
@@ -96,8 +96,9 @@ def test_session_epsilon_equals_that_of_all_transcripts(num_calls: int, target_h
 
 
 def test_session_epsilon_rises_with_calls_and_hits() -> None:
-    """The lower bound for a session rises with its calls and with its hits, and stays once the
-    calls exceed what the hits allow.
+    """The lower bound for a session rises with its calls and its hits.
+
+    It stays the same once the calls exceed what the hits allow.
     """
 
     def epsilon_of(*, num_calls: int, target_hits: int) -> float:

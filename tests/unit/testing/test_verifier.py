@@ -1,4 +1,4 @@
-"""Prices against exact laws, densities and draws: what holds, what is refuted with its pair, what is no law."""
+"""The verifier checks prices by exact distributions, densities and draws, and names the pair that refutes one."""
 
 import math
 from collections.abc import Callable
@@ -44,9 +44,9 @@ def exponential_mechanism(histogram: np.ndarray, *, epsilon: float = 1.0) -> dic
 
 
 def test_a_right_price_holds_and_one_10_percent_too_small_is_refuted_with_its_pair() -> None:
-    """The exponential mechanism of bounded range 1 is verified on 84 ordered pairs of histograms.
+    """A right price holds for the exponential mechanism, and a price 10% too small is refuted with the worst pair.
 
-    The price holds and is nearly attained. A claimed range of 0.9 is refuted, and the verdict names the worst pair.
+    The mechanism of bounded range 1 is verified on 84 ordered pairs of histograms, and nearly attains its price.
     """
     verdict = verify(
         exponential_mechanism,
@@ -79,9 +79,9 @@ def test_a_right_price_holds_and_one_10_percent_too_small_is_refuted_with_its_pa
 
 
 def test_exact_divergences_equal_those_computed_by_hand() -> None:
-    """One teacher votes on one label: a coin shows True with probability 1/4 or 1/2.
+    """The verifier finds delta(0) = 1/4 and D_2(1/2 || 1/4) = log(4/3) for a coin that is computed by hand.
 
-    So delta(0) = 1/4 and D_2(1/2 || 1/4) = log(4/3).
+    One teacher votes on one label, and the coin shows True with probability 1/4 or 1/2.
     """
 
     def coin_distribution(histogram: np.ndarray) -> dict[bool, float]:
@@ -103,8 +103,8 @@ def test_exact_divergences_equal_those_computed_by_hand() -> None:
 def test_each_histogram_is_seen_once_and_symmetry_changes_no_figure() -> None:
     """The verifier asks for the distribution of each of 16 histograms once.
 
-    With `symmetric`, it compares one pair of each kind up to a permutation of the labels. It finds the same
-    divergences and counts as many pairs.
+    With `symmetric`, it compares one pair of each kind up to a permutation of the labels. The divergences and the
+    number of pairs stay the same.
     """
     seen_histograms: list[tuple[int, ...]] = []
 
@@ -146,10 +146,9 @@ def leaky_distribution(histogram: np.ndarray, *, leak: float = 0.1) -> dict[Any,
 
 
 def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
-    """A mechanism publishes its histogram with probability `leak`.
+    """A claimed failure probability of 0.1 covers a mechanism that publishes its histogram with probability 0.1.
 
-    The claimed failure probability of 0.1 covers a leak of 0.1. A leak of 0.11 is refuted, and so is any leak without a
-    failure probability.
+    A probability of 0.11 is refuted, and so is any without a claimed failure probability.
     """
     event = ApproximateEvent(PureDpEvent(epsilon=0.01), failure_prob=0.1)
     assert verify(
@@ -182,7 +181,7 @@ def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
 def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
-    """The claimed delta at epsilon 0.2 is that of the given accountant, and holds."""
+    """The claimed delta at epsilon 0.2 is that of the given accountant, and it holds."""
     event = PureDpEvent(epsilon=1.0)
     verdict = verify(
         exponential_mechanism,
@@ -204,7 +203,7 @@ def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
     ids=["sum of 0.99", "nan", "negative probability", "no mapping", "no outcome"],
 )
 def test_invalid_distribution_is_refused(law: Any) -> None:
-    """A distribution that is not valid is refused with its histogram."""
+    """An invalid distribution is refused, with the histogram that it belongs to."""
 
     def invalid_distribution(histogram: np.ndarray) -> Any:
         return law
@@ -252,9 +251,9 @@ def gaussian_log_density(mean: float, std: float) -> Any:
 
 @pytest.mark.slow
 def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints() -> None:
-    """Two Gaussian densities, integrated, attain the Renyi curve and the exact accountant's delta of their event.
+    """Two Gaussian densities attain the Renyi curve and the exact accountant's delta of their event.
 
-    A std 10% too small is refuted in both directions.
+    They are integrated numerically. A standard deviation 10% too small is refuted in both directions.
     """
     verdict = verify_densities(
         gaussian_log_density(mean=0.0, std=3.0),
@@ -294,7 +293,10 @@ def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints
 def draw_noisy_best(
     histogram: np.ndarray, num_samples: int, rng: np.random.Generator, *, scale: float = 1.0
 ) -> np.ndarray:
-    """Draws `num_samples` times the label with the largest count after Gumbel noise; its bounded range is 2 / scale."""
+    """Draws `num_samples` times the label with the largest count after Gumbel noise.
+
+    The mechanism has bounded range 2 / scale.
+    """
     return (histogram + rng.gumbel(loc=0.0, scale=scale, size=(num_samples, 2))).argmax(axis=1)
 
 
@@ -313,7 +315,7 @@ def verdict_of(noise_scale: float, seed: int) -> Any:
 
 @pytest.mark.slow
 def test_the_right_scale_is_not_refuted_and_half_of_it_is() -> None:
-    """Verdicts from 4,000 samples: five seeds at the claimed noise scale are not refuted.
+    """Verdicts from 4,000 samples do not refute the claimed noise scale, for five seeds.
 
     With half of the noise, the range is twice the claimed one and is refuted.
     """
@@ -337,9 +339,9 @@ TOP = 1 / (1 + np.exp(-1.0))  # (1, 0) against (0, 1), scale 1
 
 @pytest.mark.slow
 def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small_is() -> None:
-    """The exact delta at epsilon 0 is claimed, and tested with samples at confidence 1/2.
+    """If the exact delta at epsilon 0 is claimed, at most half of 40 seeds refute it at confidence 1/2.
 
-    At most half of 40 seeds refute it. A claim 10% too small is refuted at confidence 0.99.
+    A claim 10% too small is refuted at confidence 0.99.
     """
 
     def is_refuted(claim: float, seed: int, num_samples: int, confidence: float) -> bool:
@@ -365,10 +367,10 @@ def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small
 
 @pytest.mark.slow
 def test_chance_among_many_outcomes_refutes_nothing() -> None:
-    """One of 300 outcomes is drawn uniformly, whatever the votes: a claimed delta of 0.05 is not refuted.
+    """A claimed delta of 0.05 is not refuted by chance if one of 300 outcomes is drawn uniformly, whatever the votes.
 
-    Outcomes that seem likely by chance in the first half of the draws are not likely in the second
-    half, which tests them.
+    Outcomes that seem likely by chance in the first half of the draws are not likely in the second half, which tests
+    them.
     """
 
     def draw_one_of_300(histogram: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -407,7 +409,7 @@ def draw_three_outcomes(
 def test_invalid_argument_of_verifier_is_refused(
     name: str, verify_invalidly: Callable[[], object]
 ) -> None:
-    """`verify_samples` is called with one invalid argument, and the error is about its `name`."""
+    """`verify_samples` refuses an invalid argument, and the error is about its `name`."""
     with refused_parameter(name, value=ANY):
         verify_invalidly()
 
@@ -437,8 +439,9 @@ def verified_samples(
 
 
 def test_claim_of_an_event_has_its_price() -> None:
-    """The claim of a Gaussian event with a failure, composed three times, has the Renyi
-    divergences, the delta and the failure probability of the Renyi accountant.
+    """The claim of a Gaussian event with a failure, composed three times, has the price of the Renyi accountant.
+
+    These are the Renyi divergences, the delta and the failure probability.
     """
     event = ApproximateEvent(GaussianEvent(noise_multiplier=2.0), failure_prob=0.01)
     claim = Claim.from_event(event, orders=(2.0, 8.0), epsilons=(1.0,), deltas=(0.001,), count=3)
@@ -469,15 +472,16 @@ def worst_pair(exact: float, claimed: float) -> WorstPair:
 def test_ratio_and_excess_of_a_pair_allow_for_rounding(
     exact: float, claimed: float, ratio: float, exceeds: bool
 ) -> None:
-    """A pair has the ratio of its exact and claimed delta, and exceeds the claim if this is more
-    than rounding explains.
+    """A pair has the ratio of its exact and its claimed delta.
+
+    It exceeds the claim if the difference is more than rounding explains.
     """
     assert worst_pair(exact=exact, claimed=claimed).ratio == pytest.approx(ratio)
     assert worst_pair(exact=exact, claimed=claimed).exceeds is exceeds
 
 
 def test_a_verdict_with_one_refuted_pair_is_refuted() -> None:
-    """One of three pairs exceeds its claim: the verdict's text says REFUTED and shows this pair."""
+    """If one of three pairs exceeds its claim, the verdict's text says REFUTED and shows this pair."""
     pairs = tuple(worst_pair(exact=exact, claimed=0.1) for exact in (0.09, 0.2, 0.1))
     verdict = Verdict(pairs, num_pairs=4)
     assert verdict.worst.exact == 0.2
@@ -553,9 +557,9 @@ def ranks_distribution(histogram: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("adjacency", tuple(Adjacency))
 def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None:
-    """Pairs that differ by a permutation of labels have equal divergences.
+    """`up_to_names` keeps less than half of the pairs, and all divergences.
 
-    `up_to_names` has less than half of the pairs, and all divergences.
+    Pairs that differ by a permutation of labels have equal divergences.
     """
     pairs = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     kinds = pairs.up_to_names
@@ -584,7 +588,7 @@ def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None
 
 
 def test_a_distribution_that_changes_its_argument_leaves_later_verdicts_alone() -> None:
-    """The distribution function empties its histogram: a second verification gives the same verdict as the first."""
+    """A distribution function that empties its histogram does not change the verdict of a second verification."""
 
     def coin_distribution(histogram: np.ndarray) -> dict[str, float]:
         """Returns the distribution of a bit whose price is above 0.5, and empties the histogram."""

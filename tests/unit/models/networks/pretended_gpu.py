@@ -1,4 +1,4 @@
-"""A simulated GPU for tests on machines without one. Its tensors report the device `cuda` and compute on the CPU.
+"""A simulated GPU for tests on machines without one: its tensors report the device `cuda` and compute on the CPU.
 
 An operation that mixes these tensors with tensors of the CPU raises an error, as on a real GPU. So code for a GPU is
 tested from end to end: a tensor on the wrong device, or one that is read without `.cpu()`, fails. Speed, memory and
@@ -92,7 +92,7 @@ class _Calls(TorchFunctionMode):
 
 
 def _with_gpu_number(value: Any) -> Any:
-    """Returns `cuda:0` for any device `cuda`, as a torch without CUDA cannot find the current one.
+    """Returns `cuda:0` for the device `cuda`, as a torch without CUDA cannot find the current GPU.
 
     Other values are returned as they are.
     """

@@ -62,7 +62,7 @@ def initial_tensors(network, seed=0):
 def test_a_network_equals_the_layers_of_torch(norm, grid, kernel_size):
     """A network gives the logits of torch's own layers with its tensors.
 
-    It updates the statistics of batches alike.
+    Both update the statistics of minibatches alike.
     """
     network = ConvNet(
         SHAPE,
@@ -112,8 +112,7 @@ def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
 
 
 def test_a_single_value_per_channel_has_no_variance():
-    """An image of one patch, the only one in its minibatch, gives a single network and a stack the same logits and
-    statistics.
+    """If a minibatch has one image of one patch, a single network and a stack have the same logits and statistics.
 
     Without images, logits are finite and statistics stay.
     """
@@ -156,7 +155,7 @@ def test_a_single_value_per_channel_has_no_variance():
     ],
 )
 def test_impossible_networks_are_refused(name, value, rule):
-    """A network with an impossible width, depth, kernel or picture is refused under this name."""
+    """A network with an impossible width, depth, kernel or image size is refused under the parameter's name."""
     network = ConvNet(shape=SHAPE, num_labels=2)
     message = rf"{name}(\[1:\])?={re.escape(str(value))}: expected {rule}"
     with pytest.raises(InvalidValue, match=message):

@@ -1,4 +1,4 @@
-"""The code for a GPU: on one that is pretended, or, where `CUDA_VISIBLE_DEVICES` shows one to the tests, on that."""
+"""The code for a GPU, on a simulated one, or on a real GPU if `CUDA_VISIBLE_DEVICES` shows one to the tests."""
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -130,7 +130,10 @@ def test_a_student_from_a_gpu_predicts_on_any_device(precision, shards, queries)
 
 @pretended
 def test_auto_stacks_networks_and_uses_bfloat16_on_recent_gpus():
-    """`precision=auto` is bfloat16 from compute capability 8.0 on, else float32. Networks are stacked on a GPU only."""
+    """`precision=auto` is bfloat16 from compute capability 8.0 on, and float32 below.
+
+    Networks are stacked (trained side by side) on a GPU only.
+    """
     recipe = AdamWRecipe(epochs=1, batch_size=1, learning_rate=1.0, weight_decay=0.0)
     expected_dtypes = {
         (7, 5): torch.float32,

@@ -1,4 +1,4 @@
-"""Networks trained alone and side by side, their images, their optimizer, and the device that it works on."""
+"""Networks that are trained alone or side by side: their images, their optimizer, and their device."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def train_side_by_side(labeled_image_sets, recipe, seeds, norm_kind="group"):
 
 
 def test_training_equals_torch_adamw(make_images):
-    """Three epochs of a network give the losses and tensors of torch's AdamW with a falling learning rate."""
+    """Three epochs give a network the losses and tensors of torch's AdamW with a falling learning rate."""
     images, labels = make_images(size=20)
     tensors, step_losses = train_alone(images=images, labels=labels)
     rng = np.random.default_rng(0)
@@ -87,7 +87,10 @@ def test_training_equals_torch_adamw(make_images):
 @pytest.mark.parametrize("precision", ["float32", "float16"])
 @pytest.mark.parametrize("sizes", [(20, 9, 13), (20, 20)])
 def test_networks_trained_together_equal_networks_train_alone(make_images, norm, precision, sizes):
-    """Networks trained side by side on sets of several sizes have the losses and tensors of each trained alone."""
+    """Networks that are trained side by side have the losses and tensors of each trained alone, within a tolerance.
+
+    Their sets of images have several sizes. The tolerance is 0.002 in float32, and 0.05 in float16.
+    """
     recipe = AdamWRecipe(
         epochs=2,
         batch_size=8,
@@ -113,11 +116,10 @@ def test_networks_trained_together_equal_networks_train_alone(make_images, norm,
 
 
 def test_the_overflow_of_one_network_does_not_change_another(make_images):
-    """Two networks are trained side by side in float16, the second once with usual and once with huge inputs.
+    """The tensors of a network are the same, bit for bit, if another one beside it overflows in float16.
 
-    The tensors of the first are the same in both trainings, bit for bit.
-
-    A skipped step of the second must not select another formula, with other rounding, for the step of the first.
+    The other network has usual inputs in one training and huge ones in another. A step that it skips must not select
+    another formula, with other rounding, for the first network.
     """
     images, labels = make_images(size=16)
     recipe = AdamWRecipe(
@@ -139,7 +141,7 @@ def test_the_overflow_of_one_network_does_not_change_another(make_images):
 
 
 def test_equal_arguments_give_equal_bytes_and_another_seed_other_bytes(make_images):
-    """The same seed gives the same tensors, another seed other tensors."""
+    """Trainings with the same seed give the same tensors, and another seed gives other tensors."""
     images, labels = make_images(size=20)
     first, again, other = (
         train_alone(images=images, labels=labels, seed=seed)[0] for seed in (1, 1, 2)
@@ -149,7 +151,10 @@ def test_equal_arguments_give_equal_bytes_and_another_seed_other_bytes(make_imag
 
 
 def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
-    """In float16 the gradients of a large head are infinite. The step is left out, and the tensors stay."""
+    """A step whose gradients are infinite in float16 is skipped, so that the tensors stay as they are.
+
+    The head of the network is large enough for that.
+    """
     images, labels = make_images(size=8)
     recipe = AdamWRecipe(
         epochs=1, batch_size=8, learning_rate=1e-3, weight_decay=0.0, precision="float16"
@@ -224,7 +229,7 @@ def parameters_by_torch(num_steps, rate_factor=1.0):
 def test_the_stacked_optimizer_equals_torch_adamw(rate_factor):
     """Six steps of the stacked optimizer give the parameters of torch's AdamW.
 
-    So they do with a factor of the learning rate, for both networks or for each.
+    This also holds for a learning rate with one factor for both networks, or with a factor for each.
     """
     expected = parameters_by_torch(num_steps=6, rate_factor=rate_factor)
     with_one_factor = parameters_after(num_steps=6, rate_factor=rate_factor)
@@ -235,9 +240,9 @@ def test_the_stacked_optimizer_equals_torch_adamw(rate_factor):
 
 
 def test_an_inactive_part_keeps_its_parameters_and_does_not_influence_others():
-    """The second of two stacked networks is moved in two of four steps, the first in all.
+    """A stacked network that is active in two of four steps has the parameters of two steps.
 
-    The second has the parameters of two steps, and the first those of four.
+    The other network, which is active in all steps, has those of four.
     """
     both_networks = torch.tensor([[True], [True]])
     first_network = torch.tensor([[True], [False]])
@@ -249,7 +254,7 @@ def test_an_inactive_part_keeps_its_parameters_and_does_not_influence_others():
 
 
 def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):
-    """`auto` is the GPU if torch finds one, else the CPU. `cuda` without a GPU is refused."""
+    """The device `auto` is the GPU if torch finds one, and the CPU if not; `cuda` without a GPU is refused."""
     assert require_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
     assert require_device("cpu").type == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -259,7 +264,10 @@ def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):
 
 
 def test_the_stand_in_for_torch_checks_no_extra_once_torch_is_loaded(monkeypatch):
-    """Names of torch are read in loops, and the check looks for fourteen packages."""
+    """The lazy stand-in for torch does not look for the packages of an extra once torch is loaded.
+
+    Its names are read in loops, and the check looks for fourteen packages.
+    """
 
     def refuse_to_check(name, extra):
         pytest.fail(f"{name} is loaded: expected no check of the extra {extra}")
@@ -269,7 +277,7 @@ def test_the_stand_in_for_torch_checks_no_extra_once_torch_is_loaded(monkeypatch
 
 
 def test_the_number_of_threads_is_restored_after_an_error():
-    """Torch has one thread inside of `one_thread`. After an error inside, it has two again, as before."""
+    """Torch has one thread within `one_thread`, and its earlier two threads again after an error."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -282,7 +290,7 @@ def test_the_number_of_threads_is_restored_after_an_error():
 
 
 def test_a_full_gpu_gives_advice_in_one_line():
-    """torch runs out of GPU memory. The error is one line with the advice; another error is raised unchanged."""
+    """If torch runs out of GPU memory, the error is one line with advice; another error is raised unchanged."""
     message = (
         "CUDA out of memory. Tried to allocate 2.00 GiB. "
         "GPU 0 has a total capacity of 7.79 GiB. See documentation"

@@ -30,10 +30,7 @@ def backbone_path(tmp_path_factory):
 
 @pytest.mark.slow  # a second, if no other test has loaded torchvision
 def test_torchvision_for_cuda_is_imported_without_cuda():
-    """`torchvision_models` loads the models of torchvision.
-
-    torchvision may be a CUDA build beside a torch without CUDA, as in this environment.
-    """
+    """`torchvision_models` loads the models of torchvision, also if torchvision is a CUDA build and torch is not."""
     assert torchvision_models().resnet50 is not None
 
 
@@ -48,7 +45,7 @@ def test_a_missing_torchvision_is_refused_in_one_line(monkeypatch):
 
 @pytest.mark.slow
 def test_backbone_weights_are_read_without_the_head_of_the_file(backbone_path):
-    """A network for 7 labels takes the layers of a file but for the head, which is new."""
+    """A network for 7 labels has the layers of a file of weights, except the head, which is new."""
     tensors = ResNet50(num_labels=7, weights=str(backbone_path)).initial(np.random.default_rng(0))
     stored = torch.load(backbone_path, weights_only=True)
     assert (tensors["layer4.2.conv3.weight"] == stored["layer4.2.conv3.weight"]).all()
@@ -62,9 +59,9 @@ def test_backbone_weights_are_read_without_the_head_of_the_file(backbone_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("side", [32, 64])
 def test_a_minibatch_may_be_one_image(side):
-    """One image in training gives finite logits.
+    """A minibatch of one image gives finite logits in training.
 
-    At 32 pixels the last layers see one pixel of it, which has no variance.
+    For an image of 32 x 32 pixels, the last layers have a single pixel, which has no variance.
     """
     network = ResNet50(num_labels=3)
     tensors = network.initial(np.random.default_rng(0))
@@ -94,7 +91,7 @@ def test_frozen_features_equal_torchvision_and_are_kept(backbone_path, monkeypat
 
 @pytest.mark.slow
 def test_files_without_resnet_weights_are_refused_before_training(tmp_path, backbone_path):
-    """Files of weights that are torn, missing or of another network are refused when the recipe is made or read."""
+    """Files of weights that are cut, missing or of another network are refused when the recipe is made or read."""
     (tmp_path / "cut.pth").write_bytes(b"PK")
     for recipe_class in (ResNet50Teacher, ResNet50Student):
         # before torch 2.10 no .pth is opened at all
