@@ -1,4 +1,4 @@
-"""Configurations composed as a command composes them, but without one."""
+"""Composes configurations as the commands do, without calling a command."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ def composed() -> Iterator[Composed]:
 def with_files(
     folder: Path, texts: dict[str, str], allowed_targets: Sequence[str] = ()
 ) -> Iterator[None]:
-    """Writes YAML files into a folder and initializes Hydra as for a command with this folder.
+    """Writes YAML files into a folder, and initializes Hydra with it as for a command with `--config-dir`.
 
     Args:
         folder: the folder of the configuration files.

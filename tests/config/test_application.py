@@ -1,4 +1,4 @@
-"""Hydra's own settings in a user's file are those of the command."""
+"""Hydra's own settings may stand in a user's file."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.e2e.commands import succeeded
 
 @pytest.mark.slow
 def test_a_file_in_a_folder_of_the_user_may_ask_for_a_sweep(tmp_path: Path) -> None:
-    """The mode of Hydra and the values of a sweep may stand in a file; the command then prices both values."""
+    """A user's file may set the mode of Hydra and the values of a sweep, both of which `pate-account` then prices."""
     (tmp_path / "sizes").mkdir()
     lines = [
         "# @package _global_",

@@ -1,4 +1,4 @@
-"""The method of `PATEClassifier` without estimators has the settings of `experiment=centered_votes`."""
+"""`PATEClassifier` without estimators has the parts and settings of `experiment=centered_votes`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from pate.run.plan import Plan
 
 
 def plan_of_a_fit(num_public: int) -> Plan:
-    """Returns the plan of a fit of 30 records with two labels, and a number of public samples."""
+    """Returns the plan of a fit to 30 records with two labels and to `num_public` public samples."""
     inputs = np.random.default_rng(0).standard_normal((30, 3)).astype(np.float32)
     public_inputs = np.random.default_rng(1).standard_normal((num_public, 3)).astype(np.float32)
     task = Task(num_labels=2)

@@ -1,4 +1,4 @@
-"""Long names on the site may break after signs; code blocks and short names do not break."""
+"""On the site, long names may break into two lines after signs; code blocks and short names do not."""
 
 import importlib.util
 from pathlib import Path
@@ -32,8 +32,8 @@ SPEC.loader.exec_module(HOOK)
     ],
 )
 def test_long_names_break_behind_signs(html: str, shown: str | None) -> None:
-    """The hook puts a break behind dots, underscores, equals signs and opening brackets of long names.
+    """The hook inserts `<wbr>` after dots, underscores, equals signs and opening brackets of long names.
 
-    It does so in code and headings. `shown` is the changed HTML; None where the HTML must stay.
+    It does so in inline code and headings. `shown` is the changed HTML, or None if it stays as it is.
     """
     assert HOOK.breakable(html) == (html if shown is None else shown)

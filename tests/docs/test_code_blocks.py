@@ -1,4 +1,7 @@
-"""Python blocks of README and documentation run and print what they promise; the audit has no other figures."""
+"""Python blocks of README and documentation print what their comments promise.
+
+Each decimal figure in the prose of the audit is printed by one of its blocks.
+"""
 
 import io
 import re
@@ -72,7 +75,7 @@ def code_blocks(page: Path) -> list[CodeBlock]:
 def test_the_blocks_of_a_page_run_in_order_in_one_namespace(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All Python blocks of a page run one after another. Each prints what its `#>` comments promise."""
+    """The Python blocks of a page run one after another, and each prints what its `#>` comments promise."""
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in code_blocks(page):
@@ -80,7 +83,7 @@ def test_the_blocks_of_a_page_run_in_order_in_one_namespace(
 
 
 def test_a_difference_from_the_page_is_named_by_line(tmp_path: Path) -> None:
-    """A block that prints other lines than its comments promise fails. The error names the page and line."""
+    """A block that prints other lines than its comments promise fails with the name of the page and the line."""
     page = tmp_path / "page.md"
     for code in ("print(1)\n#> 2\n", "print(1)\n", "#> 1\n", "print(1)\nprint(2)\n#> 2\n#> 1\n"):
         page.write_text(
@@ -92,7 +95,7 @@ def test_a_difference_from_the_page_is_named_by_line(tmp_path: Path) -> None:
 
 
 def figures_without_block(prose: str) -> set[str]:
-    """Returns figures with a decimal point in the text that no block of the audit prints."""
+    """Returns the decimal figures in a text that no block of the audit prints."""
     printed = {
         figure
         for block in code_blocks(AUDIT)
@@ -103,7 +106,7 @@ def figures_without_block(prose: str) -> set[str]:
 
 
 def test_every_figure_of_the_audit_is_printed_by_a_block() -> None:
-    """Each decimal figure in the prose of docs/audit.md is printed by one of its blocks. A false figure is found."""
+    """Each decimal figure in the prose of docs/audit.md is printed by one of its blocks; a false one is noticed."""
     text = AUDIT.read_text(encoding="utf-8")
     assert len(FIGURE.findall(FENCED.sub("", text))) > 10
     assert figures_without_block(prose=text) == set()

@@ -1,4 +1,4 @@
-"""Files that the page of the code names exist."""
+"""The files that docs/design.md names exist."""
 
 import re
 from pathlib import Path

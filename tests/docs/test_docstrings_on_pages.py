@@ -1,4 +1,4 @@
-"""Docstrings on the site: an entry that begins with a sign is text, no quotation."""
+"""Docstrings are shown on the site so that an entry which begins with a sign is text, and no quotation or list."""
 
 import importlib.util
 import re
@@ -34,6 +34,6 @@ def test_an_entry_that_begins_with_a_sign_is_text(hook: ModuleType, entry: str) 
 
 
 def test_other_lines_are_left_as_they_are(hook: ModuleType) -> None:
-    """The hook changes no other line: entries that begin with a word, emphasis, and code blocks with `>>>` stay."""
+    """The hook does not change entries that begin with a word or with emphasis, or code blocks with `>>>`."""
     text = "A line.\n\nAttributes:\n    order: a number > 1.\n    name: a *name*.\n\n```pycon\n>>> 1\n1\n```"
     assert hook.escaped(text) == text

@@ -29,7 +29,7 @@ SLOW = {
 
 
 def row_of(path: Path) -> Any:
-    """Returns the parameter of the test for a module: its path, with the path below `pate` as id."""
+    """Returns a module's path as a parameter of the test, with the path below `pate` as id."""
     name = path.relative_to(ROOT).as_posix()
     return pytest.param(path, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
 

@@ -1,4 +1,4 @@
-"""Figures that several pages share: one source each, and one rule of rounding for every printed epsilon."""
+"""Figures that several pages show agree, and every printed epsilon is rounded by the same rule."""
 
 import json
 import re
@@ -19,12 +19,12 @@ FIGURE = re.compile(r"\d+\.\d{2}\b")
 
 
 def printed(beginning: str) -> list[str]:
-    """Returns the figures with two decimals of the first printed line of the audit that begins with these words."""
+    """Returns the figures with two decimals in the first line of the audit that begins with these words."""
     return next(FIGURE.findall(line) for line in PRINTED if line.startswith(beginning))
 
 
 def test_the_reproductions_and_the_audit_have_the_same_figures() -> None:
-    """The figures of experiment 3 in reproductions/README.md are those that the blocks of docs/audit.md print."""
+    """reproductions/README.md has the figures of experiment 3 that the blocks of docs/audit.md print."""
     page = (ROOT / "reproductions" / "README.md").read_text(encoding="utf-8")
     item = page[page.index("**Experiment 3:") : page.index("**Table 2:")]
     (formula,) = printed(beginning="the formula behind")
@@ -48,7 +48,7 @@ KINDS = ("add_remove", "replace_one")
 def test_the_table_of_tightness_and_the_audit_have_the_same_prices(
     release: str, place: int
 ) -> None:
-    """The epsilons of a release in docs/results.json are those that docs/audit.md prints, under both adjacencies.
+    """docs/results.json has the epsilons of a release that docs/audit.md prints, under both adjacencies.
 
     Args:
         release: the row of the table.
@@ -64,7 +64,7 @@ def test_the_table_of_tightness_and_the_audit_have_the_same_prices(
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
 def test_every_epsilon_of_a_template_is_rounded_by_one_rule(path: Path) -> None:
-    """A template prints each epsilon by the filters `epsilon`, `string` or `up`; `up` is for caps alone."""
+    """A template prints each epsilon by the filters `epsilon`, `string` or `up`, and only caps by `up`."""
     text = path.read_text(encoding="utf-8")
     figures = re.findall(r"\b\w+\.(?:\w*_)?epsilon(?:\[\w+\])?\s*\|\s*(\w+)", text)
     assert set(figures) <= {"epsilon", "string", "up"}  # a data-dependent one is a sentence

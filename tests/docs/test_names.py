@@ -1,4 +1,4 @@
-"""Page of names: every member of every group, with Python that builds the same part as the configuration."""
+"""docs/names.md has each member of each group, with Python that builds the same part as the configuration."""
 
 import re
 from collections.abc import Iterator
@@ -65,7 +65,10 @@ def build_by_python(group: str, python: str) -> Any:
 
 
 def fields_as_text(part: Any) -> str:
-    """Returns the settings of a part as text: estimators equal themselves alone, and YAML has lists for tuples."""
+    """Returns the settings of a part as text, with tuples for lists, so that equal parts can be compared.
+
+    Estimators are equal only to themselves, and YAML has no tuples.
+    """
     return repr(
         {
             name: tuple(value) if isinstance(value, list) else value
@@ -95,7 +98,7 @@ def test_the_python_is_what_the_name_builds(group: str, name: str, python: str) 
 
 @pytest.mark.slow
 def test_another_value_is_noticed() -> None:
-    """A part with another noise than that of the configuration differs from it."""
+    """A part with another noise than in the configuration has another text."""
     other_part = build_by_python(group="aggregator", python="GNMax(noise_std=41.0)")
     part = build_by_name(group="aggregator", name="gnmax")
     assert fields_as_text(other_part) != fields_as_text(part)

@@ -1,4 +1,4 @@
-"""Promises of the pages: paths that exist, a place in the navigation, all proof notes in their table."""
+"""Paths on the pages exist, each page is in the navigation, and each proof note is in the index of proofs."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ DOC_PATH = re.compile(r"docs/[\w/-]+\.md")
 
 
 def test_paths_in_pages_and_documents_named_in_code_exist() -> None:
-    """Each path that a page names exists, and each page of the documentation that code names."""
+    """Each path that a page names exists, and so does each page of the documentation that code names."""
     page_paths = [
         (page, path) for page in PAGES for path in PATH.findall(page.read_text(encoding="utf-8"))
     ]
@@ -43,7 +43,7 @@ def test_paths_in_pages_and_documents_named_in_code_exist() -> None:
 
 
 def test_every_page_is_in_the_navigation_and_every_note_in_its_table() -> None:
-    """mkdocs.yml lists exactly the pages of `docs`. The index of proofs links exactly its notes."""
+    """mkdocs.yml lists exactly the pages in `docs`, and the index of proofs links exactly the notes."""
     listed = re.findall(
         r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
     )

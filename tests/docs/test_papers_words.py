@@ -1,4 +1,4 @@
-"""Page of the papers' words: the words that readers look for, and settings that exist."""
+"""docs/papers-words.md translates words of the papers to settings, all of which exist."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def hydra_config() -> Iterator[None]:
 
 
 def setting_of(word: str) -> str:
-    """Returns the setting's cell in the first row whose first cell begins with the word."""
+    """Returns the cell with the setting in the first row that begins with the word."""
     return next(cells[2] for cells in ROWS if cells[0].strip().startswith(word))
 
 
@@ -53,7 +53,7 @@ def test_a_word_has_the_setting_that_its_paper_means(word: str, setting: str) ->
 
 @pytest.mark.slow
 def test_every_setting_of_the_page_exists() -> None:
-    """Each setting and aggregator that docs/papers-words.md names is in the configuration. Each value composes."""
+    """Each setting and aggregator that docs/papers-words.md names is in the configuration, and each value composes."""
     fields = FIELD.findall(PAGE)
     assert len(fields) > 15
     for field, value, aggregator in fields:

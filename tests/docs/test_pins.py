@@ -1,4 +1,4 @@
-"""Proof notes are read again when the code that they prove changes (`scripts/proofs/pin.py`)."""
+"""`scripts/proofs/pin.py` reports proof notes that must be read again, as the code that they prove has changed."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_every_cited_note_exists(present_pins: pin.Pins) -> None:
     ids=["comment", "docstring", "layout", "annotation", "import"],
 )
 def test_words_types_and_layout_are_not_part_of_a_digest(changed: str) -> None:
-    """Comments, docstrings, annotations, imports and layout leave the digest as it is."""
+    """The digest of code does not change with comments, docstrings, annotations, imports and layout."""
     assert changed != SOURCE_CODE
     assert digest_of_function(source_code=changed) == digest_of_function(source_code=SOURCE_CODE)
 
@@ -64,7 +64,7 @@ def test_words_types_and_layout_are_not_part_of_a_digest(changed: str) -> None:
     [SOURCE_CODE.replace("1 / noise", "2 / noise"), SOURCE_CODE.replace("1 / noise", "1 * noise")],
 )
 def test_changed_code_is_named_with_what_to_do(changed: str) -> None:
-    """A changed number or operation gives a line that names the note, the code and the command."""
+    """A changed number or operation gives a line with the note, the code and the command to run."""
     before = {"gnmax": {"pate/price.py:price": digest_of_function(source_code=SOURCE_CODE)}}
     after = {"gnmax": {"pate/price.py:price": digest_of_function(source_code=changed)}}
     [line] = pin.changes(before, after)
@@ -77,7 +77,7 @@ def test_changed_code_is_named_with_what_to_do(changed: str) -> None:
 
 
 def test_new_and_removed_code_is_a_change() -> None:
-    """Code that begins or ceases to name a note is a change of that note."""
+    """A note counts as changed if code begins or ceases to name it."""
     code = {"gnmax": {"pate/price.py:price": "0"}}
     assert pin.changes({}, code) and pin.changes(code, {})
     assert pin.changes(code, code) == []

@@ -1,4 +1,4 @@
-"""The README's way from a wheel to predictions: its install line names this wheel, its shell commands run."""
+"""The install line of the README names this wheel, and its shell commands lead from a table to predictions."""
 
 import csv
 import re
@@ -50,7 +50,7 @@ def test_the_install_line_names_this_wheel_and_its_extras(page: str) -> None:
 
 @pytest.mark.slow
 def test_the_shell_commands_of_the_readme_run(tmp_path: Path) -> None:
-    """The commands of the quick start train on a table, and predict fever and age from the released student."""
+    """The commands of the quick start train on a table, and the published student predicts both labels of two rows."""
     pytest.importorskip("pyarrow")
     install, quickstart = SHELL_BLOCK.findall(README)
     assert INSTALL.search(install)
@@ -66,7 +66,7 @@ def test_the_shell_commands_of_the_readme_run(tmp_path: Path) -> None:
 
 
 def test_the_readme_has_one_way_for_python_and_one_for_the_shell() -> None:
-    """README has two shell blocks, the install line and the quick start, and one Python block."""
+    """README has one Python block and two shell blocks, the install line and the quick start."""
     assert len(SHELL_BLOCK.findall(README)) == 2
     assert README.count("```python\n") == 1
     assert README.index("pip install") < README.index("make run")

@@ -1,4 +1,4 @@
-"""Tables of docs/what-goes-with-what.md, compared with the code that decides."""
+"""The tables of docs/what-goes-with-what.md agree with the code that decides which parts fit."""
 
 import re
 from importlib import import_module
@@ -47,7 +47,7 @@ def yes_or_no(is_so: bool) -> str:
 
 
 def test_each_teacher_gives_what_the_page_says() -> None:
-    """The table of teachers has the form of votes, the rounds and the protected unit of each teacher's class."""
+    """The table of teachers has the form of votes, yes or no for rounds, and the protected unit of each class."""
     expected: dict[str, list[str]] = {}
     for name, teacher in TEACHERS.items():
         in_rounds = yes_or_no(issubclass(teacher.gives, VotesInRounds))
@@ -72,9 +72,9 @@ def test_each_aggregator_reads_what_the_page_says() -> None:
 
 
 def test_the_page_states_which_pairs_fit_and_take_budgets() -> None:
-    """The table of pairs says which teachers and aggregators fit, and which take budgets of groups.
+    """The table of pairs says which teachers and aggregators fit, and which can give groups budgets of their own.
 
-    Its answers are those of `can_read` and `can_weigh_groups`.
+    It agrees with `can_read` and `can_weigh_groups`.
     """
     rows = {
         (type_given, type_read): cells[2:]
@@ -95,7 +95,7 @@ def test_the_page_states_which_pairs_fit_and_take_budgets() -> None:
 
 
 def test_the_page_lists_aggregators_with_budgets_by_teachers() -> None:
-    """The page lists exactly the aggregators that take budgets by the number of teachers."""
+    """The page lists exactly the aggregators that can give groups budgets by dealing them to several teachers."""
     by_teachers = {
         name
         for name, kind in AGGREGATORS.items()

@@ -1,4 +1,4 @@
-"""Crashes by docs/proofs/store.md: an uncommitted draw costs nothing where the crash does not depend on the draw."""
+"""Crashes by docs/proofs/store.md: a draw that is repeated costs nothing if the crash did not depend on it."""
 
 from fractions import Fraction
 
@@ -22,15 +22,13 @@ def committed_law(
 
 
 def test_a_draw_repeated_after_crashes_has_the_law_of_one() -> None:
-    """A draw that crashes with probability 1/2, whatever was drawn, and is repeated has the law of a single draw."""
+    """A draw that is repeated after each crash has the law of a single draw, if each crash has probability 1/2."""
     for law in LAW.values():
         assert committed_law(law, crash_probs=(HALF, HALF)) == law
 
 
 def test_a_crash_that_depends_on_draw_and_data_breaks_the_price() -> None:
-    """A crash whose probability depends on the drawn bit and on the data makes the ratio of
-    committed bits exceed e^epsilon = 3.
-    """
+    """If crashes depend on the bit and the data, the probabilities of a committed bit have a ratio above e^epsilon."""
     first = committed_law(LAW["data"], crash_probs=(Fraction(0), HALF))
     second = committed_law(LAW["neighbor"], crash_probs=(HALF, Fraction(0)))
     assert LAW["data"][0] == E_EPSILON * LAW["neighbor"][0]

@@ -43,7 +43,10 @@ def test_difference_falls_with_alpha() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 4.0, 12.0])
 def test_gaussian_curve_is_below_the_corners_of_bounded_ranges(epsilon: float) -> None:
-    """The curve that meets the hyperbola of all corners on the diagonal lies below it elsewhere, and only that one."""
+    """The Gaussian curve that meets the hyperbola of all corners on the diagonal lies below it elsewhere.
+
+    With a smaller mu the curve lies above it there.
+    """
     t = np.linspace(0.0, epsilon, 2001)[1:-1]
     q = np.expm1(epsilon - t) / np.expm1(epsilon)
     beta = np.expm1(t) / np.expm1(epsilon)
@@ -56,7 +59,7 @@ def test_gaussian_curve_is_below_the_corners_of_bounded_ranges(epsilon: float) -
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 12.0])
 def test_log_slope_of_the_hyperbola_has_one_inflection(epsilon: float) -> None:
-    """Half of its slope exceeds z up to one place, and is smaller after it."""
+    """Half of the slope of the hyperbola exceeds z up to one point, and is smaller beyond it."""
     weight = np.exp(-epsilon)
     z = np.linspace(-8.0, 8.0, 4001)
     half_slope = norm.pdf(z) / (weight / (1 - weight) + norm.cdf(-z))
@@ -80,7 +83,7 @@ def test_best_guess_of_a_value_succeeds_within_the_bound(num_values: int) -> Non
 
 
 def test_smaller_price_is_broken_by_the_best_guess() -> None:
-    """Control: the best guess of two values exceeds the bound of a release with four times the noise."""
+    """Negative control: the best guess of two values exceeds the bound for four times the noise."""
     spent = pa.AutoAccountant().compose(pa.GaussianEvent(noise_multiplier=4 * 0.8 / np.sqrt(2)))
     success = norm.cdf(1 / np.sqrt(2) / 0.8)
     assert success > 1 - spent.trade_off(alpha=0.5)

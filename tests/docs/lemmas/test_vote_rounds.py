@@ -14,9 +14,9 @@ RNG = np.random.default_rng(0)
 
 @pytest.mark.parametrize("clip", [1e-3, 0.7, 1.0, 1.999, 50.0])
 def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
-    """The sum of 3000 clipped products of features and residuals is the same in another order and in parts of seven.
+    """The sum of 3000 clipped products of features and residuals is exact, in any order and in parts of seven.
 
-    It equals the sum in Python's whole numbers.
+    It equals the sum of Python integers.
     """
     moments = ClippedMoments(clip=clip, num_teachers=3000)
     features = RNG.uniform(low=-1, high=1, size=(3000, 3))
@@ -50,7 +50,7 @@ def draw_opposed_records(
 ) -> tuple[Float32Array, FloatArray]:
     """Returns features `[num_teachers, num_records, 6]` and residuals `[num_teachers, num_records, num_labels]`.
 
-    The records of a teacher are nearly alike in features; half of them are for the labels and half against them.
+    The records of a teacher have nearly the same features, and residuals that nearly cancel in pairs.
 
     Args:
         num_teachers: the number of teachers.
@@ -71,7 +71,7 @@ def draw_opposed_records(
 def sums_of_single_teachers(
     moments: ClippedMoments, features: Float32Array, residuals: FloatArray
 ) -> list[IntArray]:
-    """Returns the sum of each teacher with few records, as if there were no other teacher."""
+    """Returns the sum of votes of each teacher, as if there were no other teacher."""
     return [
         moments.sum_of_small(
             features[teacher : teacher + 1], residuals=residuals[teacher : teacher + 1]
@@ -82,10 +82,10 @@ def sums_of_single_teachers(
 
 @pytest.mark.parametrize("num_records", [1, 2, 7, 32])
 def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(num_records: int) -> None:
-    """Teachers of 1 to 32 records are summed from their records or from their mean products.
+    """The sum of teachers with up to 32 records is nearly the same from their records as from their mean products.
 
-    In l2 norm, both sums differ by less than two steps of rounding for each of the 50 teachers. The sum over all
-    teachers is exactly that of the sums of single teachers.
+    For 50 teachers, both sums differ in l2 norm by less than 50 times two steps of rounding. The sum of all teachers is
+    exactly that of the sums of single ones.
     """
     for clip, spread in ((5.0, 1.0), (0.3, 1.0), (0.02, 0.1)):
         moments = ClippedMoments(clip=clip, num_teachers=50)
@@ -105,10 +105,9 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(num_records:
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 0.0])
 def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: float) -> None:
-    """The sum of a teacher's records that nearly cancel each other is no longer than the clip.
+    """The sum of a teacher's records is no longer than the clip, even where they nearly cancel.
 
-    Without the margin that is left for rounding, some sum would be longer, unless the records of a teacher are all
-    alike.
+    Negative control: without a margin for rounding some sum would be longer, unless all records of a teacher are alike.
     """
     clip = 2e-3
     lengths = []
@@ -142,7 +141,10 @@ def test_more_teachers_than_an_integer_can_sum_are_refused() -> None:
 
 @pytest.mark.parametrize("clip", [1.0, np.nextafter(2.0, 0)])
 def test_sums_of_blocks_are_exact_beyond_the_whole_numbers_of_doubles(clip: float) -> None:
-    """A block of 2^17 longest votes is summed exactly; 2^8 such blocks exceed what a double counts by ones."""
+    """A block of 2^17 votes of the largest length is summed exactly, and so are 2^8 such blocks.
+
+    The latter sum is beyond 2^53, up to which doubles hold each whole number.
+    """
     moments = ClippedMoments(clip=clip, num_teachers=2**25)
     num_records = 2**17
     features = np.full((num_records, 1), 2.0**14)
@@ -157,7 +159,7 @@ def test_sums_of_blocks_are_exact_beyond_the_whole_numbers_of_doubles(clip: floa
 @pytest.mark.slow
 @pytest.mark.parametrize("spread", [1.0, 1e-3])
 def test_votes_on_8192_labels_are_no_longer_than_the_clip(spread: float) -> None:
-    """Lengths from products of records are right for as many labels as rounds take, also where records cancel."""
+    """Votes on 8192 labels, the most that rounds take, are no longer than the clip, even where records cancel."""
     clip = 2e-2
     moments = ClippedMoments(clip=clip, num_teachers=8)
     for num_records in (1, 2, 32):

@@ -32,8 +32,8 @@ def density(x: float) -> float:
 def winner_law(first_mean: float, second_mean: float) -> Array:
     """Returns the probabilities `[3]` that the first count wins, that the second wins, and that another wins.
 
-    The first count has mean `first_mean`, the second mean `second_mean`, both with unit normal noise; the others stand
-    at 0. The probabilities are computed by adaptive quadrature.
+    The first count has mean `first_mean`, the second `second_mean`, and the others 0, all with unit normal noise. The
+    probabilities are computed by adaptive quadrature.
     """
 
     def win_prob(mean: float, rival_mean: float) -> float:
@@ -55,11 +55,9 @@ def winner_law(first_mean: float, second_mean: float) -> Array:
 
 
 def pairs_of_winner_laws(mean_shift: float, num_moving: int) -> list[tuple[Array, Array]]:
-    """Returns the pairs of laws of the winner before and after a move by `mean_shift`, in both directions.
+    """Returns the laws of the winner before and after a move, for all means in `MEANS`, both ways round.
 
-    The means of the counts are those in `MEANS`.
-
-    With `num_moving` 1, one count falls, and a law has two outcomes; with 2, a second count rises, and it has three.
+    With `num_moving` 1, one count falls, and a law has two outcomes. With 2, a second count rises, and it has three.
     """
     if num_moving == 1:
         pairs = [
@@ -101,7 +99,8 @@ def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(
 
     The price is at most that of the noisy counts.
 
-    For the smallest shift, some pair exceeds 97% of the price at one of the five smallest Renyi orders.
+    Negative control: for the smallest shift, some pair exceeds 97% of the price at one of the five smallest Renyi
+    orders.
     """
     price = winner_rdp(noise_multiplier=1 / mean_shift, num_moving=num_moving, orders=ORDERS)
     pairs = pairs_of_winner_laws(mean_shift, num_moving=num_moving)
@@ -122,10 +121,9 @@ def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(
 def test_one_step_is_above_every_law_for_convex_functions(
     mean_shift: float, num_moving: int
 ) -> None:
-    """The composition step of a winner maps a mean V of hockey sticks to at least the value that each pair of laws
-    gives.
+    """The composition step of a winner raises a mean V of hockey sticks to at least what each pair of laws gives.
 
-    For the smallest shift and the last V, an increase of V by only 97% of the step's would be below some pair.
+    Negative control: for the smallest shift and the last V, 97% of this rise is too little for some pair.
     """
     event = WinnerEvent(noise_multiplier=1 / mean_shift, num_moving=num_moving)
     grid = LossGrid(
@@ -166,8 +164,9 @@ def test_one_step_is_above_every_law_for_convex_functions(
 
 @pytest.mark.slow
 def test_bends_are_bounded() -> None:
-    """Second differences of winning probabilities and of their derivatives, at random places in
-    random ranges, are at most the proven bounds.
+    """Second differences of winning probabilities and of their derivatives are at most the proven bounds.
+
+    They are taken at random means in random ranges.
     """
     rng = np.random.default_rng(0)
     root = math.sqrt(2)
