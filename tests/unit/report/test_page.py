@@ -201,7 +201,7 @@ def test_all_text_is_escaped(report: Report, picture_arrays: PictureArrays) -> N
 def test_the_page_begins_with_the_verdict_and_a_line_of_warnings(
     page: Page, report: Report
 ) -> None:
-    """The page begins with the verdict, whose first sentence is in bold, and with the line "Keep this page inside.""""
+    """The page begins with the verdict, whose first sentence is in bold, and with a line to keep the page inside."""
     _, verdict, warning, *_ = page.texts_of(tag="p")
     assert verdict == report.verdict.text
     assert page.texts_of(tag="strong")[0] == report.verdict.text.partition(". ")[0] + "."
