@@ -41,7 +41,7 @@ SMALL_SIZE = Size(num_labels=3, num_teachers=5)
 
 
 def _law_case(
-    name: str,
+    name_suffix: str,
     aggregator: StableFixedTopK,
     tightness: float = 0.0,
     largest_size: Size = SMALL_SIZE,
@@ -56,7 +56,7 @@ def _law_case(
         num_labels=min(largest_size.num_labels, 4), num_teachers=4 if k == 1 else 3
     )
     return LawCase(
-        name=f"StableFixedTopK-{k}{name}",
+        name=f"StableFixedTopK-{k}{name_suffix}",
         mechanism_for=lambda small_instance: replace(
             aggregator, k=min(k, small_instance.num_labels), adjacency=small_instance.adjacency
         ),
@@ -96,7 +96,7 @@ UNINFORMATIVE_TEST = replace(USUAL, test_std=1e4, failure_prob=1e-3, peel_scale=
 DISTRIBUTIONS = (
     *(
         _law_case(
-            name=f"-{padded}-{test}",
+            name_suffix=f"-{padded}-{test}",
             aggregator=replace(AGGREGATORS[test], k=k, padded=padded),
             is_failure_reached=k == 1 and not padded,
         )
@@ -106,7 +106,7 @@ DISTRIBUTIONS = (
     ),
     *(
         _law_case(
-            name=f"-{padded}-{test}-4.0-6.0-0.0",
+            name_suffix=f"-{padded}-{test}-4.0-6.0-0.0",
             aggregator=replace(
                 AGGREGATORS[test],
                 k=k,
@@ -123,27 +123,28 @@ DISTRIBUTIONS = (
     ),
     *(
         _law_case(
-            name="-table-4.0-0.2-0.05",
+            name_suffix="-table-4.0-0.2-0.05",
             aggregator=replace(WITH_TABLE, k=k),
             largest_size=Size(num_labels=4, num_teachers=6),
         )
         for k in (1, 2)
     ),
     _law_case(
-        name="-True-2-table-4.0-0.2-0.05",
+        name_suffix="-True-2-table-4.0-0.2-0.05",
         aggregator=replace(WITH_TABLE, k=3, padded=True, max_k=2),
         largest_size=Size(num_labels=4, num_teachers=3),
     ),
     *(
         _law_case(
-            name=f"-{noise}-{max_k}", aggregator=replace(USUAL, selection_noise=noise, max_k=max_k)
+            name_suffix=f"-{noise}-{max_k}",
+            aggregator=replace(USUAL, selection_noise=noise, max_k=max_k),
         )
         for noise in ("gaussian", "exponential", "laplace")
         for max_k in (None, 1)
     ),
     # With two tied labels and an uninformative test, the outcome depends on the peel alone.
     _law_case(
-        name="-gaussian-10000.0-0.001-4.0",
+        name_suffix="-gaussian-10000.0-0.001-4.0",
         aggregator=UNINFORMATIVE_TEST,
         tightness=0.9,
         largest_size=Size(num_labels=2, num_teachers=6),
@@ -151,7 +152,7 @@ DISTRIBUTIONS = (
     ),
     # In this case, too, but with two picks of the peel.
     _law_case(
-        name="-gaussian-10000.0-0.001-4.0-10000.0",
+        name_suffix="-gaussian-10000.0-0.001-4.0-10000.0",
         aggregator=replace(UNINFORMATIVE_TEST, k=2, selection_scale=1e4),
         tightness=0.9,
         largest_size=Size(num_labels=4, num_teachers=4),

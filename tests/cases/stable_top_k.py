@@ -45,7 +45,7 @@ CONTRACT = (
 
 
 def _law_case(
-    name: str,
+    name_suffix: str,
     aggregator: StableTopK,
     tightness: float = 0.0,
     *,
@@ -59,7 +59,7 @@ def _law_case(
         aggregator.selection_noise == "gumbel" and is_wide and not aggregator.padded
     )
     return LawCase(
-        name=f"StableTopK-{name}",
+        name=f"StableTopK-{name_suffix}",
         mechanism_for=lambda small_instance: replace(
             aggregator, adjacency=small_instance.adjacency
         ),
@@ -99,14 +99,14 @@ ATTAINED = (
 
 DISTRIBUTIONS = (
     _law_case(
-        name="gumbel",
+        name_suffix="gumbel",
         aggregator=StableTopK(selection_scale=1.0, test_std=1.0, failure_prob=0.05),
         tightness=0.9,
         is_sharply_priced=True,
     ),
     *(
         _law_case(
-            name=f"{noise}-{scale}-{padded}-{test}",
+            name_suffix=f"{noise}-{scale}-{padded}-{test}",
             aggregator=replace(
                 AGGREGATORS[test], selection_noise=noise, selection_scale=scale, padded=padded
             ),
@@ -119,7 +119,7 @@ DISTRIBUTIONS = (
     ),
     *(
         _law_case(
-            name=f"{noise}-0.5-{max_k}-{test}",
+            name_suffix=f"{noise}-0.5-{max_k}-{test}",
             aggregator=replace(
                 AGGREGATORS[test], selection_noise=noise, selection_scale=0.5, max_k=max_k
             ),

@@ -72,7 +72,7 @@ def check_laws(event: pa.Event, *, first_law: FloatArray, second_law: FloatArray
         second_law: the same on the second neighbor.
     """
     assert_covered(
-        largest_renyi(
+        renyi_divergence=largest_renyi(
             first_laws=np.stack([first_law, second_law]),
             second_laws=np.stack([second_law, first_law]),
         ),
@@ -703,7 +703,9 @@ def check_permute_and_flip(event: pa.Event) -> None:
             first_laws.append(permute_and_flip(utilities=first_counts, epsilon=0.5))
             second_laws.append(permute_and_flip(utilities=second_counts, epsilon=0.5))
     assert_covered(
-        largest_renyi(first_laws=np.array(first_laws), second_laws=np.array(second_laws)),
+        renyi_divergence=largest_renyi(
+            first_laws=np.array(first_laws), second_laws=np.array(second_laws)
+        ),
         renyi_price=price_curve(event),
     )
 

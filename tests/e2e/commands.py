@@ -59,9 +59,9 @@ def run(
     )
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
+def rows_of(csv_path: Path) -> list[dict[str, str]]:
     """Returns the rows of a CSV file, each as a dictionary from the name of a column to its text."""
-    with path.open() as file:
+    with csv_path.open() as file:
         return list(csv.DictReader(file))
 
 

@@ -263,7 +263,7 @@ def run_comparison(data: list[str], folder: Path) -> Snapshot:
         "num_workers=1",
     ]
     succeeded("compare", arguments=[*data, *settings, f"output_dir={output}"])
-    return {"rows": [row_of_numbers(row) for row in rows_of(path=output / "comparison.csv")]}
+    return {"rows": [row_of_numbers(row) for row in rows_of(csv_path=output / "comparison.csv")]}
 
 
 def row_of_numbers(row: Mapping[str, str]) -> Snapshot:

@@ -79,11 +79,11 @@ def ledger_beside(run_folder: Path) -> Path:
     return run_folder.parent / "ledger.db"
 
 
-def charges(folder: Path) -> list[dict[str, Any]]:
+def charges_beside(run_folder: Path) -> list[dict[str, Any]]:
     """Returns event, epsilon, draw and noise of each charge in the ledger beside a run."""
-    if not ledger_beside(folder).exists():
+    if not ledger_beside(run_folder).exists():
         return []
-    entries = Ledger.stored(ledger_beside(folder)).entries
+    entries = Ledger.stored(ledger_beside(run_folder)).entries
     return [
         {
             "event": event_to_json(entry.event),
@@ -95,9 +95,9 @@ def charges(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def parts(folder: Path) -> list[str]:
+def part_names_of_release(run_folder: Path) -> list[str]:
     """Returns the names of the parts of a release that are stored in the ledger beside a run."""
-    return [key.partition(":")[2] for key in Ledger.stored(ledger_beside(folder)).keys]
+    return [key.partition(":")[2] for key in Ledger.stored(ledger_beside(run_folder)).keys]
 
 
 class SilentMonitor(Monitor):
@@ -160,9 +160,9 @@ def watch_sums(patch: pytest.MonkeyPatch, max_sums: int | None = None) -> list[R
     return questions
 
 
-def release_bytes_of_run(folder: Path) -> bytes:
+def release_bytes_of_run(run_folder: Path) -> bytes:
     """Returns the bytes of `release/release.npz` in the folder of a run."""
-    return (folder / "release" / "release.npz").read_bytes()
+    return (run_folder / "release" / "release.npz").read_bytes()
 
 
 def small_plan() -> Plan:

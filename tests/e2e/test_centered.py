@@ -34,8 +34,8 @@ from tests.e2e.small_run import (
     NUM_LABELS,
     NUM_QUERIES,
     SilentMonitor,
-    charges,
-    parts,
+    charges_beside,
+    part_names_of_release,
     run_until,
     small_dataset,
     small_plan,
@@ -85,8 +85,8 @@ def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rou
     """
     folder, report = in_rounds
     folder_of_one_round, report_of_one_round = whole
-    (charge,) = charges(folder)
-    (charge_of_one_round,) = charges(folder_of_one_round)
+    (charge,) = charges_beside(folder)
+    (charge_of_one_round,) = charges_beside(folder_of_one_round)
     assert charge["event"] == charge_of_one_round["event"]
     assert charge["event"]["kind"] == "GaussianEvent"
     assert charge["epsilon"] == pytest.approx(report.privacy.epsilon)
@@ -142,8 +142,12 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         watch_sums(patch, max_sums=3)
         train(centered_plan(), output_dir=tmp_path / "run")
-    assert charges(folder=tmp_path / "run") == charges(in_rounds[0])
-    assert [part for part in parts(folder=tmp_path / "run") if part.startswith("step-")] == [
+    assert charges_beside(run_folder=tmp_path / "run") == charges_beside(in_rounds[0])
+    assert [
+        part
+        for part in part_names_of_release(run_folder=tmp_path / "run")
+        if part.startswith("step-")
+    ] == [
         "step-0",
         "step-1",
         "step-2",
@@ -153,7 +157,7 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
     assert len(questions) == 17 + 20  # the twenty of the majority's student
     for name in ("release/release.npz", "release/student/student.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (in_rounds[0] / name).read_bytes()
-    assert charges(folder=tmp_path / "run") == charges(in_rounds[0])
+    assert charges_beside(run_folder=tmp_path / "run") == charges_beside(in_rounds[0])
 
 
 def test_a_killed_run_with_public_labels_goes_on_from_the_same_start(
@@ -174,7 +178,9 @@ def test_a_killed_run_with_public_labels_goes_on_from_the_same_start(
     train(plan, output_dir=tmp_path / "run")
     for name in ("release/release.npz", "release/student/student.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert charges(folder=tmp_path / "run") == charges(folder=tmp_path / "whole")
+    assert charges_beside(run_folder=tmp_path / "run") == charges_beside(
+        run_folder=tmp_path / "whole"
+    )
 
 
 def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
@@ -193,7 +199,7 @@ def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
         )
         reports[rounds] = train(plan, output_dir=tmp_path / str(rounds) / "run")
     charges_of_one, charges_of_two = (
-        charges(folder=tmp_path / rounds / "run") for rounds in ("1", "2")
+        charges_beside(run_folder=tmp_path / rounds / "run") for rounds in ("1", "2")
     )
     assert charges_of_one[-1]["epsilon"] == charges_of_two[-1]["epsilon"]
     precision_of_one = reports[1].student.mean_average_precision
@@ -217,8 +223,8 @@ def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
     student = StudentModel.load(tmp_path / "run" / "release" / "student")
     test = small_dataset().test
     assert micro_f1(student.predict(test.inputs), true_labels=test.labels) > 0.6
-    assert len(charges(folder=tmp_path / "run")) == 1
-    assert "prevalence" not in parts(folder=tmp_path / "run")
+    assert len(charges_beside(run_folder=tmp_path / "run")) == 1
+    assert "prevalence" not in part_names_of_release(run_folder=tmp_path / "run")
 
 
 def test_one_vote_a_teacher_is_no_more_in_a_run(
@@ -363,7 +369,7 @@ def test_an_impossible_plan_is_refused_before_a_charge(
     """A plan that contradicts itself is refused with the expected message, and the ledger has no charge."""
     with pytest.raises(InvalidValue, match=re.escape(message)):
         train(make_plan(), output_dir=tmp_path / "run")
-    assert not charges(folder=tmp_path / "run")
+    assert not charges_beside(run_folder=tmp_path / "run")
 
 
 def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path: Path) -> None:

@@ -81,8 +81,8 @@ def test_a_student_that_is_read_back_leaves_the_same_bytes(
     run_until(plan, folder=tmp_path / "run", stage="writing the report")
     report = train(plan, output_dir=tmp_path / "run")
     uninterrupted = train(plan, output_dir=tmp_path / "whole")
-    assert release_bytes_of_run(folder=tmp_path / "run") == release_bytes_of_run(
-        folder=tmp_path / "whole"
+    assert release_bytes_of_run(run_folder=tmp_path / "run") == release_bytes_of_run(
+        run_folder=tmp_path / "whole"
     )
     for name in ("student.safetensors", "student.json"):
         path = Path("release/student", name)

@@ -26,7 +26,7 @@ from tests.e2e.commands import SMALL, call, refused_command, succeeded
 from tests.e2e.damage import WAYS, flip_one_bit, flip_sixteen_bits, remove
 from tests.e2e.small_run import (
     SilentMonitor,
-    charges,
+    charges_beside,
     contents,
     ledger_beside,
     release_bytes_of_run,
@@ -119,7 +119,7 @@ def test_any_damage_is_repaired_or_refused_in_one_line(run_folder: Path, tmp_pat
             assert name.name in message or is_of_ledger, f"{case}: {message}"
             continue
         assert release is None or release_bytes_of_run(run_folder) == release, case
-        assert len(charges(run_folder)) == 1, case
+        assert len(charges_beside(run_folder)) == 1, case
     assert tried >= 5 and turned_down >= 3
 
 
@@ -161,14 +161,14 @@ def test_a_run_without_its_keys_never_draws_again(
     run_until(seeded, folder, stage=stage)
     # a kill between the charge and the file of the release leaves this state
     (folder / "release" / "release.npz").unlink(missing_ok=True)
-    num_charges = len(charges(folder))
+    num_charges = len(charges_beside(folder))
     id_of_run = (folder / "run.id").read_bytes()
     for lost in (("run.id",), ("run.id", "ledger.json")):
         for name in lost:
             (folder / name).unlink(missing_ok=True)
         with refusal_of(name="file", value=folder / "run.id", rule_words="the names of the run"):
             train(seeded, output_dir=folder)
-        assert len(charges(folder)) == num_charges
+        assert len(charges_beside(folder)) == num_charges
     # the ledger next to the run holds its charge, or no charge was made
     (folder / "run.id").write_bytes(id_of_run)
     if num_charges:
@@ -178,7 +178,7 @@ def test_a_run_without_its_keys_never_draws_again(
             name="ledger", value=ledger_beside(folder), rule_words="the run's ledger, which is gone"
         ):
             train(seeded, output_dir=folder)
-    assert len(charges(folder)) == num_charges
+    assert len(charges_beside(folder)) == num_charges
 
 
 def test_the_votes_of_another_run_are_refused(tmp_path: Path) -> None:

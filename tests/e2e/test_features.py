@@ -124,7 +124,7 @@ def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:
             f"release={folder / 'release'}",
         ]
         succeeded("predict", arguments=settings)
-        read.append([list(row.values())[1:] for row in rows_of(path=tmp_path / "p.csv")])
+        read.append([list(row.values())[1:] for row in rows_of(csv_path=tmp_path / "p.csv")])
     assert read[0] == read[1] and len(read[0]) == 12
 
 
@@ -212,7 +212,7 @@ def test_a_comparison_gives_features_to_methods(faces: list[str], tmp_path: Path
         "compare",
         arguments=[*faces, *PATCHES, *TERMS, *settings, f"output_dir={tmp_path / 'comparison'}"],
     )
-    rows = rows_of(path=tmp_path / "comparison" / "comparison.csv")
+    rows = rows_of(csv_path=tmp_path / "comparison" / "comparison.csv")
     assert {row["aggregator"] for row in rows if row["epsilon"]} == {"centered_votes", "dp_gd"}
     settings = [
         "aggregators=[centered_votes]",

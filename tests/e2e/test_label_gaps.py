@@ -150,7 +150,7 @@ def test_a_schema_with_readings_of_uncertain_labels_serves_a_run_and_predictions
             f"output={tmp_path / 'p.csv'}",
         ],
     )
-    assert len(rows_of(path=tmp_path / "p.csv")) == 900
+    assert len(rows_of(csv_path=tmp_path / "p.csv")) == 900
 
 
 @pytest.mark.parametrize(

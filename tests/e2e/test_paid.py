@@ -74,9 +74,9 @@ RUNS = {
 """Releases that are drawn in one part, in rounds around sums, and in rounds of a session."""
 
 
-def plan_of(name: str) -> Plan:
+def plan_of(run_name: str) -> Plan:
     """Returns the plan of one of the `RUNS`, with fresh noise."""
-    return replace(RUNS[name], settings={"name": name}, seed=None)
+    return replace(RUNS[run_name], settings={"name": run_name}, seed=None)
 
 
 @pytest.fixture(scope="module", params=RUNS)
@@ -86,7 +86,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return (
         request.param,
         folder,
-        train(plan_of(name=request.param), output_dir=folder).privacy.epsilon,
+        train(plan_of(run_name=request.param), output_dir=folder).privacy.epsilon,
     )
 
 
@@ -240,7 +240,7 @@ def test_no_result_is_shown_before_it_is_committed(
     monitor = SilentMonitor()
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, commit_number=1, is_committed=False)
-        train(plan_of(name="session"), output_dir=folder, monitor=monitor)
+        train(plan_of(run_name="session"), output_dir=folder, monitor=monitor)
     rounds = [key for key in account_in_ledger_of(folder).keys if ":round-" in key]
     assert len([note for note in monitor.notes if note]) == len(rounds) == 1
 
@@ -255,7 +255,7 @@ def test_a_round_is_released_around_one_sum_only(
     """
     folder = tmp_path / "here" / "run"
     copy = tmp_path / "there" / "run"
-    plan = plan_of(name="rounds")
+    plan = plan_of(run_name="rounds")
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, commit_number=1, is_committed=True)
         train(plan, output_dir=folder)
@@ -285,15 +285,17 @@ def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path)
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for copy_name in ("a", "b"):
         train(plan, output_dir=tmp_path / copy_name)
-    assert release_bytes_of_run(folder=tmp_path / "a") == release_bytes_of_run(
-        folder=tmp_path / "b"
+    assert release_bytes_of_run(run_folder=tmp_path / "a") == release_bytes_of_run(
+        run_folder=tmp_path / "b"
     )
     assert num_charges(ledger) == 1
     for copy_name in ("c", "d"):
         folder = copy_without_report(folder=tmp_path / "a", copy_folder=tmp_path / copy_name)
         shutil.rmtree(folder / "release")
         train(replace(plan, redraw=True), output_dir=folder)
-    releases = {release_bytes_of_run(folder=tmp_path / copy_name) for copy_name in ("a", "c", "d")}
+    releases = {
+        release_bytes_of_run(run_folder=tmp_path / copy_name) for copy_name in ("a", "c", "d")
+    }
     assert len(releases) == 3
     assert [entry.draw for entry in SharedLedger.stored(ledger).entries] == [1, 2, 3]
 
@@ -379,14 +381,14 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
 
 def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path: Path) -> None:
     """Seeded runs in two folders have one release and one charge, even with `redraw=true`."""
-    plan = replace(plan_of(name="rounds"), seed=3, redraw=True)
+    plan = replace(plan_of(run_name="rounds"), seed=3, redraw=True)
     report = train(plan, output_dir=tmp_path / "a")
     train(plan, output_dir=tmp_path / "b")
     for name in ("report.json", "release/release.npz"):
         (tmp_path / "b" / name).unlink()
     assert train(plan, output_dir=tmp_path / "b").privacy == report.privacy
-    assert release_bytes_of_run(folder=tmp_path / "a") == release_bytes_of_run(
-        folder=tmp_path / "b"
+    assert release_bytes_of_run(run_folder=tmp_path / "a") == release_bytes_of_run(
+        run_folder=tmp_path / "b"
     )
     assert num_charges(ledger=tmp_path / "ledger.db") == 1, "they are one release"
 
@@ -505,7 +507,7 @@ def test_a_ledger_changed_during_training_is_noticed_before_the_report(
             return super().stage(stage, total)
 
     with refused_parameter("ledger", value=ANY):
-        train(plan_of(name="labels"), output_dir=folder, monitor=Damaging())
+        train(plan_of(run_name="labels"), output_dir=folder, monitor=Damaging())
     assert not (folder / "report.json").exists()
     assert not (folder / "release" / "privacy_card.md").exists()
 

@@ -87,7 +87,7 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
         f"release={tmp_path / 'run/release'}",
     ]
     succeeded("predict", arguments=words)
-    rows = rows_of(path=tmp_path / "p.csv")
+    rows = rows_of(csv_path=tmp_path / "p.csv")
     right = [
         row[color] == str(int(expected[row["file"]][place]))
         for row in rows
@@ -127,7 +127,7 @@ def test_arrays_in_files(tmp_path: Path) -> None:
     ]
     succeeded("predict", arguments=words)
     predicted = np.array(
-        [[int(row["up"]), int(row["down"])] for row in rows_of(path=tmp_path / "p.csv")]
+        [[int(row["up"]), int(row["down"])] for row in rows_of(csv_path=tmp_path / "p.csv")]
     )
     assert (predicted == expected).mean() > 0.8
 

@@ -20,7 +20,7 @@ from tests.e2e.small_run import (
     NUM_LABELS,
     NUM_TEACHERS,
     SilentMonitor,
-    charges,
+    charges_beside,
     ledger_beside,
     release_bytes_of_run,
     small_plan,
@@ -163,7 +163,7 @@ def test_a_run_stopped_between_rounds_ends_with_the_same_release(
     assert not (run_folder / "release" / "release.npz").exists()
     train(plan_of(name), output_dir=run_folder)
     assert release_bytes_of_run(run_folder) == release_bytes_of_run(folder)
-    assert charges(run_folder) == charges(folder)
+    assert charges_beside(run_folder) == charges_beside(folder)
 
 
 def test_a_student_expects_nothing_before_anything_was_answered() -> None:

@@ -34,7 +34,7 @@ from tests.e2e.small_run import (
     NUM_QUERIES,
     NUM_TEACHERS,
     SilentMonitor,
-    charges,
+    charges_beside,
     ledger_beside,
     release_bytes_of_run,
     run_until,
@@ -220,7 +220,7 @@ def test_interrupted_run_ends_with_the_same_release(
     assert not (folder / "report.json").exists()
     train(small_plan(), output_dir=folder)
     assert release_bytes_of_run(folder) == release_bytes_of_run(finished_folder)
-    assert charges(folder) == charges(finished_folder)
+    assert charges_beside(folder) == charges_beside(finished_folder)
 
 
 def test_a_name_in_place_of_an_object_is_refused() -> None:

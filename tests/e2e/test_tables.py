@@ -114,7 +114,7 @@ def test_the_bundle_predicts_for_others_by_label_name(
             "id=visit",
         ],
     )
-    rows = rows_of(path=tmp_path / "p.csv")
+    rows = rows_of(csv_path=tmp_path / "p.csv")
     new = pytest.importorskip("pandas").read_csv(tables_folder / "new.csv")
     loaded_release = pate.load(tmp_path / "bundle")
     assert [row["visit"] for row in rows] == new["visit"].tolist()

@@ -521,12 +521,12 @@ def test_a_different_price_in_the_ledger_has_a_remark(ledger: Path, tmp_path: Pa
 
 
 def loader_of_table(
-    letter: str, ids: range = range(0), groups: range = range(0)
+    digest_letter: str, ids: range = range(0), groups: range = range(0)
 ) -> Callable[[], Dataset]:
     """Returns a function that loads the small data set as if it came from a table with these ids and groups.
 
     Args:
-        letter: the letter that the digest of the table's private cells repeats.
+        digest_letter: the letter that the digest of the table's private cells repeats.
         ids: the ids of the private records; an empty range for a table without ids.
         groups: the groups of the private records; an empty range for a table without groups.
     """
@@ -538,7 +538,7 @@ def loader_of_table(
     }
 
     def load_dataset() -> Dataset:
-        return replace(small_dataset(), private_cells=letter * 64, owners=owners)
+        return replace(small_dataset(), private_cells=digest_letter * 64, owners=owners)
 
     return load_dataset
 
@@ -549,10 +549,12 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
     The first table is still accepted, and so is the second with `new_account`, which is needed once.
     """
     run_until_released(
-        replace(plan_of(ledger), load_dataset=loader_of_table(letter="a", ids=range(100))),
+        replace(plan_of(ledger), load_dataset=loader_of_table(digest_letter="a", ids=range(100))),
         folder=tmp_path / "a",
     )
-    again = replace(plan_of(ledger), load_dataset=loader_of_table(letter="b", ids=range(5, 105)))
+    again = replace(
+        plan_of(ledger), load_dataset=loader_of_table(digest_letter="b", ids=range(5, 105))
+    )
     monitor = SilentMonitor()
     for _ in range(2):
         with refused_parameter(
@@ -562,7 +564,7 @@ def test_owners_that_another_account_knows_are_refused(ledger: Path, tmp_path: P
     assert "training teachers" not in monitor.stages
     assert len(SharedLedger.stored(ledger).entries) == 1
     run_until_released(
-        replace(plan_of(ledger), load_dataset=loader_of_table(letter="a", ids=range(100))),
+        replace(plan_of(ledger), load_dataset=loader_of_table(digest_letter="a", ids=range(100))),
         folder=tmp_path / "c",
     )
     run_until_released(replace(again, new_account=True), folder=tmp_path / "d")
@@ -578,10 +580,10 @@ def test_other_owners_and_other_kinds_of_owners_have_accounts_of_their_own(
     The groups 0 to 8 are not taken for the ids 0 to 8, and the id 11 does not stand in the ledger as text.
     """
     for letter, load_dataset in (
-        ("a", loader_of_table(letter="a", ids=range(9))),
-        ("b", loader_of_table(letter="b", ids=range(10, 20))),
-        ("c", loader_of_table(letter="c", groups=range(9))),
-        ("d", loader_of_table(letter="d")),
+        ("a", loader_of_table(digest_letter="a", ids=range(9))),
+        ("b", loader_of_table(digest_letter="b", ids=range(10, 20))),
+        ("c", loader_of_table(digest_letter="c", groups=range(9))),
+        ("d", loader_of_table(digest_letter="d")),
     ):
         plan = replace(plan_of(ledger), load_dataset=load_dataset)
         run_until_released(plan, folder=tmp_path / letter)
@@ -594,15 +596,19 @@ def test_owners_that_an_unnamed_ledger_knows_give_a_warning(tmp_path: Path) -> N
 
     It goes on, as two tables may both number their rows from 1. With a cap on the total epsilon, a run is refused.
     """
-    usual = replace(plan_of(ledger=None), load_dataset=loader_of_table(letter="a", ids=range(100)))
+    usual = replace(
+        plan_of(ledger=None), load_dataset=loader_of_table(digest_letter="a", ids=range(100))
+    )
     run_until_released(usual, folder=tmp_path / "a")
     again = with_another_delta(
-        replace(plan_of(ledger=None), load_dataset=loader_of_table(letter="b", ids=range(5, 105)))
+        replace(
+            plan_of(ledger=None), load_dataset=loader_of_table(digest_letter="b", ids=range(5, 105))
+        )
     )
     rule = "the data of account aaaaaaaaaaaa, which knows 95 of these 100"
     capped = replace(
         plan_of(ledger=None),
-        load_dataset=loader_of_table(letter="b", ids=range(5, 105)),
+        load_dataset=loader_of_table(digest_letter="b", ids=range(5, 105)),
         max_total_epsilon=100.0,
     )
     with refused_parameter("ledger", value=tmp_path / "ledger.db", rule_words=rule):
@@ -617,7 +623,7 @@ def test_owners_that_an_unnamed_ledger_knows_give_a_warning(tmp_path: Path) -> N
     run_until_released(replace(with_another_delta(usual), new_account=True), folder=tmp_path / "e")
     capped = replace(
         plan_of(ledger=None),
-        load_dataset=loader_of_table(letter="c", ids=range(100, 120)),
+        load_dataset=loader_of_table(digest_letter="c", ids=range(100, 120)),
         max_total_epsilon=100.0,
     )
     other = tmp_path / "ledger-replace_one-0.0001.db"
@@ -644,7 +650,7 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
     seeded_plan = replace(plan_of(ledger=named_ledger), seed=3)
     for plan in (
         replace(seeded_plan, num_queries=30),
-        replace(seeded_plan, load_dataset=loader_of_table(letter="c")),
+        replace(seeded_plan, load_dataset=loader_of_table(digest_letter="c")),
     ):
         with refused_parameter("ledger", value=ANY, rule_words="another seed"):
             train(plan, output_dir=tmp_path / "b", monitor=monitor)
@@ -676,7 +682,7 @@ def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> 
             "seed=3: an earlier release in ledger=",
         ),
         (
-            partial(replace, load_dataset=loader_of_table(letter="c")),
+            partial(replace, load_dataset=loader_of_table(digest_letter="c")),
             "seed=3: this release shares its noise with an earlier",
         ),
     ],

@@ -61,22 +61,22 @@ def price_curve(event: Event, renyi_orders: FloatArray = ORDERS) -> FloatArray:
     return rdp_curve(count_leaves(event), renyi_orders)
 
 
-def assert_covered(divergence: FloatArray, renyi_price: FloatArray) -> float:
+def assert_covered(renyi_divergence: FloatArray, renyi_price: FloatArray) -> float:
     """Fails if a Renyi divergence exceeds its price.
 
     Returns the largest ratio of the divergence to the price over all Renyi orders.
     """
-    ratio = float((divergence / np.maximum(renyi_price, 1e-300)).max())
-    assert (divergence <= renyi_price * (1 + RELATIVE_SLACK) + SLACK).all(), (
+    ratio = float((renyi_divergence / np.maximum(renyi_price, 1e-300)).max())
+    assert (renyi_divergence <= renyi_price * (1 + RELATIVE_SLACK) + SLACK).all(), (
         f"the exact figure is {ratio:.4f} of its price"
     )
     return ratio
 
 
-def assert_refuted(divergence: FloatArray, renyi_price: FloatArray) -> None:
+def assert_refuted(renyi_divergence: FloatArray, renyi_price: FloatArray) -> None:
     """Fails unless `assert_covered` finds that a price is too small. Tests use it for negative controls."""
     with pytest.raises(AssertionError, match="of its price"):
-        assert_covered(divergence, renyi_price)
+        assert_covered(renyi_divergence=renyi_divergence, renyi_price=renyi_price)
 
 
 def assert_delta_covered(first_laws: FloatArray, second_laws: FloatArray, event: Event) -> float:
@@ -112,16 +112,18 @@ def largest_move(contributions: FloatArray, adjacency: Adjacency) -> float:
     return float(max(np.linalg.norm(contributions - part, axis=1).max() for part in contributions))
 
 
-def assert_reached(contributions: ArrayLike, adjacency: Adjacency, claimed: float) -> None:
+def assert_reached(
+    contributions: ArrayLike, adjacency: Adjacency, claimed_l2_sensitivity: float
+) -> None:
     """Fails if one contribution can move a sum by more than the claimed distance, or if none moves it by 90% of that.
 
     Args:
         contributions: all that one teacher or group may add to the sum, `[n, D]`.
         adjacency: whether a contribution is replaced by another, or added and removed.
-        claimed: the claimed l2 distance.
+        claimed_l2_sensitivity: the claimed l2 distance.
     """
     moved = largest_move(np.asarray(contributions, dtype=np.float64), adjacency)
-    assert 0.9 * claimed < moved <= claimed
+    assert 0.9 * claimed_l2_sensitivity < moved <= claimed_l2_sensitivity
 
 
 def record_constructed(

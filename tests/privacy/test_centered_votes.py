@@ -63,7 +63,9 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
                 for votes in votes_of_form
             ]
             assert_reached(
-                clipped_votes, adjacency, claimed=(weight or 1.0) * clipped_sum.l2_sensitivity
+                clipped_votes,
+                adjacency,
+                claimed_l2_sensitivity=(weight or 1.0) * clipped_sum.l2_sensitivity,
             )
 
 
@@ -89,7 +91,7 @@ def test_one_teacher_of_an_ensemble_moves_the_sum_by_at_most_the_sensitivity() -
             assert_reached(
                 contributions=[(totals[0] - totals[1]).ravel()],
                 adjacency=Adjacency.ADD_REMOVE,
-                claimed=clipped_sum.l2_sensitivity,
+                claimed_l2_sensitivity=clipped_sum.l2_sensitivity,
             )
 
 
@@ -115,7 +117,7 @@ def test_factored_votes_move_the_sum_by_at_most_the_sensitivity() -> None:
     assert_reached(
         contributions=totals,
         adjacency=Adjacency.REPLACE_ONE,
-        claimed=clipped_sum.l2_sensitivity,
+        claimed_l2_sensitivity=clipped_sum.l2_sensitivity,
     )
 
 

@@ -117,9 +117,9 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
         )
         exact = largest_renyi(first_laws, second_laws)
         price = price_curve(event)
-        ratio = assert_covered(exact, renyi_price=price)
+        ratio = assert_covered(renyi_divergence=exact, renyi_price=price)
         assert ratio == pytest.approx(1, rel=1e-9) if norm == "l1" else ratio > 0.3
-        assert_refuted(exact, renyi_price=(0.9 if norm == "l1" else 0.3) * price)
+        assert_refuted(renyi_divergence=exact, renyi_price=(0.9 if norm == "l1" else 0.3) * price)
         assert_delta_covered(first_laws, second_laws, event)
 
 

@@ -91,11 +91,11 @@ def test_gap_selection_covers_every_neighbor(
     Negative control: for one setting, 90% of the cost is exceeded.
     """
     costs = selection_costs(adjacency, noise_scale=noise_scale, padded=padded)
-    assert_covered(costs.exact_forward, renyi_price=costs.cost_forward)
-    assert_covered(costs.exact_backward, renyi_price=costs.cost_backward)
+    assert_covered(renyi_divergence=costs.exact_forward, renyi_price=costs.cost_forward)
+    assert_covered(renyi_divergence=costs.exact_backward, renyi_price=costs.cost_backward)
     if (adjacency, noise_scale, padded) == (Adjacency.ADD_REMOVE, 2.0, False):
-        assert_refuted(costs.exact_forward, renyi_price=0.9 * costs.cost_forward)
-        assert_refuted(costs.exact_backward, renyi_price=0.9 * costs.cost_backward)
+        assert_refuted(renyi_divergence=costs.exact_forward, renyi_price=0.9 * costs.cost_forward)
+        assert_refuted(renyi_divergence=costs.exact_backward, renyi_price=0.9 * costs.cost_backward)
 
 
 def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
@@ -171,9 +171,9 @@ def test_one_bit_covers_every_gap_within_reach_and_is_attained(adjacency: Adjace
             renyi_of_pairs(neighboring_laws, second_laws=laws),
         ).max(axis=0)
         costs_at_orders = one_bit_cost(statistics=np.array([gap]), event=bit, orders=ORDERS).rdp
-        assert_covered(exact, renyi_price=costs_at_orders)
+        assert_covered(renyi_divergence=exact, renyi_price=costs_at_orders)
         if costs_at_orders.max() > 0:
-            assert_refuted(exact, renyi_price=0.9 * costs_at_orders)
+            assert_refuted(renyi_divergence=exact, renyi_price=0.9 * costs_at_orders)
 
 
 def bits_distributions(counts: IntArray, *, num_teachers: int, noise_std: float) -> FloatArray:
@@ -231,14 +231,14 @@ def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
     exceeded.
     """
     costs = bits_costs(num_teachers, num_labels, noise_std=noise_std, adjacency=adjacency)
-    assert_covered(costs.exact_forward, renyi_price=costs.cost_forward)
-    assert_covered(costs.exact_backward, renyi_price=costs.cost_backward)
+    assert_covered(renyi_divergence=costs.exact_forward, renyi_price=costs.cost_forward)
+    assert_covered(renyi_divergence=costs.exact_backward, renyi_price=costs.cost_backward)
     if (num_labels, noise_std, adjacency) == (3, 3.0, Adjacency.REPLACE_ONE):
         larger = np.maximum(costs.exact_forward, costs.exact_backward)
-        assert_refuted(larger, renyi_price=0.9 * costs.cost_forward)
+        assert_refuted(renyi_divergence=larger, renyi_price=0.9 * costs.cost_forward)
         with pytest.raises(AssertionError, match=r"the exact figure is [12]\.\d+ of its price"):
             # half of the cost is about that of the dearest label alone
-            assert_covered(larger, renyi_price=costs.cost_forward / 2)
+            assert_covered(renyi_divergence=larger, renyi_price=costs.cost_forward / 2)
 
 
 def test_two_queries_at_once_cost_the_larger_sum() -> None:
@@ -278,8 +278,8 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
             for counts in counts_of_both_queries
         ]
     )
-    assert_covered(forward, renyi_price=costs_at_orders)
-    assert_covered(backward, renyi_price=costs_at_orders)
+    assert_covered(renyi_divergence=forward, renyi_price=costs_at_orders)
+    assert_covered(renyi_divergence=backward, renyi_price=costs_at_orders)
     ratio = np.maximum(forward, backward) / costs_at_orders
     assert ratio.max() > 0.999
 
@@ -343,15 +343,15 @@ def test_gnmax_covers_every_neighbor_both_ways_and_theorem_6_one_way(
     forward, backward, log_q = gnmax_divergences(num_teachers, num_classes, noise_std=noise_std)
     costs_at_orders = gnmax_rdp(log_q, noise_std=noise_std, orders=ORDERS)
     for exact in (forward, backward):
-        assert_covered(exact, renyi_price=costs_at_orders)
+        assert_covered(renyi_divergence=exact, renyi_price=costs_at_orders)
         if (num_classes, noise_std) == (3, 1.5):
-            assert_refuted(exact, renyi_price=0.9 * costs_at_orders)
+            assert_refuted(renyi_divergence=exact, renyi_price=0.9 * costs_at_orders)
     if noise_std == 1.5:
         bound_of_theorem_6 = theorem_6_rdp(log_q, noise_std=noise_std, orders=ORDERS)
-        assert_covered(forward, renyi_price=bound_of_theorem_6)
+        assert_covered(renyi_divergence=forward, renyi_price=bound_of_theorem_6)
         # 30 votes against 0 and 0, and a neighbor with 29, 1, 0: hundreds of times the bound
         if num_classes == 3:
             with pytest.raises(
                 AssertionError, match=r"the exact figure is \d{3,}\.\d+ of its price"
             ):
-                assert_covered(backward, renyi_price=bound_of_theorem_6)
+                assert_covered(renyi_divergence=backward, renyi_price=bound_of_theorem_6)

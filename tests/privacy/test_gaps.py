@@ -186,9 +186,9 @@ def test_the_price_of_majorities_covers_abstentions(adjacency: Adjacency, noise_
         return largest_renyi(first_laws, second_laws)
 
     exact = largest_divergence(counts_read_by(aggregator, num_teachers))
-    assert assert_covered(exact, renyi_price=price) > 0.9
+    assert assert_covered(renyi_divergence=exact, renyi_price=price) > 0.9
     exact_of_shares = largest_divergence(shares_among_voters(num_teachers))
-    assert_refuted(exact_of_shares, renyi_price=price)
+    assert_refuted(renyi_divergence=exact_of_shares, renyi_price=price)
 
 
 def test_halves_are_rounded_down_to_whole_votes() -> None:
@@ -274,7 +274,7 @@ def test_centered_votes_with_gaps_move_the_sum_by_as_much_as_is_paid(adjacency: 
         for votes in product((1, 0, UNKNOWN), repeat=3)
     ]
     clipped_sum = ClippedSum(clip=0.5, shape=(1, 3), adjacency=adjacency)
-    assert_reached(clipped_votes, adjacency, claimed=clipped_sum.l2_sensitivity)
+    assert_reached(clipped_votes, adjacency, claimed_l2_sensitivity=clipped_sum.l2_sensitivity)
     sum_without_votes = aggregator.summarize(VotesWithGaps([(UNKNOWN,) * 3], num_teachers=1))
     assert not sum_without_votes.any()
 
@@ -318,9 +318,11 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
             teacher_sums.append(sum_of_votes(labels))
             known_share = max((labels != UNKNOWN).mean(), 0.5 / num_records)
             sums_of_known_means.append(teacher_sums[-1] / known_share)
-    assert_reached(teacher_sums, adjacency, claimed=clipped_moments.l2_sensitivity)
+    assert_reached(teacher_sums, adjacency, claimed_l2_sensitivity=clipped_moments.l2_sensitivity)
     with pytest.raises(AssertionError):
-        assert_reached(sums_of_known_means, adjacency, claimed=clipped_moments.l2_sensitivity)
+        assert_reached(
+            sums_of_known_means, adjacency, claimed_l2_sensitivity=clipped_moments.l2_sensitivity
+        )
     assert not sum_of_votes(np.full((num_records, 2), UNKNOWN, dtype=np.int8)).any()
 
 
@@ -350,5 +352,5 @@ def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: A
         halves = np.split(np.append(votes_of_teacher == 1, KNOWN_WEIGHT * is_known) - center, 2)
         sums = [label_part.total(half[None, None], center=0.0, num_teachers=1) for half in halves]
         clipped_apart.append(np.concatenate(sums, axis=1).ravel())
-    assert_reached(clipped_shares, adjacency, claimed=clipped_sum.l2_sensitivity)
+    assert_reached(clipped_shares, adjacency, claimed_l2_sensitivity=clipped_sum.l2_sensitivity)
     assert largest_move(np.array(clipped_apart), adjacency) > label_part.l2_sensitivity

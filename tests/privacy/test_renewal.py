@@ -91,7 +91,7 @@ def test_a_person_of_the_earlier_cohort_pays_the_first_release() -> None:
         for later in COHORTS
     ]
     divergence = largest_divergence(pairs)
-    assert assert_covered(divergence, renyi_price=price_curve(PRICE_OF_ONE)) > 0.9
+    assert assert_covered(renyi_divergence=divergence, renyi_price=price_curve(PRICE_OF_ONE)) > 0.9
 
 
 def test_a_person_of_the_later_cohort_pays_the_second_release() -> None:
@@ -106,7 +106,7 @@ def test_a_person_of_the_later_cohort_pays_the_second_release() -> None:
         for later_neighbor in neighbors(later)
     ]
     divergence = largest_divergence(pairs)
-    assert assert_covered(divergence, renyi_price=price_curve(PRICE_OF_ONE)) > 0.9
+    assert assert_covered(renyi_divergence=divergence, renyi_price=price_curve(PRICE_OF_ONE)) > 0.9
 
 
 @pytest.mark.slow
@@ -120,5 +120,5 @@ def test_a_person_in_both_cohorts_pays_both_releases() -> None:
         for later_neighbor in neighbors(later)
     ]
     divergence = largest_divergence(pairs)
-    assert assert_covered(divergence, renyi_price=price_curve(PRICE_OF_BOTH)) > 0.9
-    assert_refuted(divergence, renyi_price=price_curve(PRICE_OF_ONE))
+    assert assert_covered(renyi_divergence=divergence, renyi_price=price_curve(PRICE_OF_BOTH)) > 0.9
+    assert_refuted(renyi_divergence=divergence, renyi_price=price_curve(PRICE_OF_ONE))

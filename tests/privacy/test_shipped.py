@@ -328,9 +328,9 @@ def test_curve_holds_without_sets_that_the_neighbor_does_not_have(
     exact = largest_renyi(first_laws, second_laws)
     price = price_curve(event)
     assert failure_probs.max() <= failure_probability(event) * (1 + 1e-9)
-    assert_covered(exact, renyi_price=price)
+    assert_covered(renyi_divergence=exact, renyi_price=price)
     if case.is_curve_attained:
-        assert_refuted(exact, renyi_price=0.9 * price)
+        assert_refuted(renyi_divergence=exact, renyi_price=0.9 * price)
 
 
 @for_cases([case for case in CASES if case.is_range_attained])

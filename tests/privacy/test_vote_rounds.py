@@ -129,7 +129,9 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
         vote_sum = votes.total(question).ravel()
         # a teacher may say the opposite under another student
         teacher_sums += [vote_sum, -vote_sum]
-    assert_reached(teacher_sums, adjacency, claimed=weight * clipped_moments.l2_sensitivity)
+    assert_reached(
+        teacher_sums, adjacency, claimed_l2_sensitivity=weight * clipped_moments.l2_sensitivity
+    )
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -159,7 +161,7 @@ def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjac
                 pool_answers=[sign * answers],
             )
             teacher_sums.append(votes.total(question).ravel())
-    assert_reached(teacher_sums, adjacency, claimed=clipped_moments.l2_sensitivity)
+    assert_reached(teacher_sums, adjacency, claimed_l2_sensitivity=clipped_moments.l2_sensitivity)
 
 
 @pytest.mark.parametrize(

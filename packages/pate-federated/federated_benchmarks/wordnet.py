@@ -123,9 +123,10 @@ def main() -> None:
         files = arguments.folder / "files"
         files.mkdir()
         paths = [
-            cast_votes(holders.plan(str(number)), folder=files) for number in range(1, HOLDERS + 1)
+            cast_votes(holders.plan(str(number)), vote_folder=files)
+            for number in range(1, HOLDERS + 1)
         ]
-        release(plan, paths, arguments.folder / "apart")
+        release(plan, vote_paths=paths, output_folder=arguments.folder / "apart")
         release_of_stages = arguments.folder / "apart" / "release" / "release.npz"
         figures["same"] = released.read_bytes() == release_of_stages.read_bytes()
     figures["answered"] = int(np.load(released)["answered"].sum())

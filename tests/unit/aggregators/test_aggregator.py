@@ -97,27 +97,27 @@ def test_source_with_more_votes_than_declared_is_refused() -> None:
     assert ledger.entries == []
 
 
-def long_array(middle: float) -> np.ndarray:
+def long_array(middle_value: float) -> np.ndarray:
     """Returns 5000 zeros with one other value in the middle, which NumPy leaves out when it prints the array."""
     values = np.zeros(5000)
-    values[2500] = middle
+    values[2500] = middle_value
     return values
 
 
 @pytest.mark.parametrize(
     ("field", "other_field"),
     [
-        (long_array(middle=0.0), long_array(middle=1.0)),
-        (long_array(middle=1.0), long_array(1.0 + 1e-15)),
+        (long_array(middle_value=0.0), long_array(middle_value=1.0)),
+        (long_array(middle_value=1.0), long_array(1.0 + 1e-15)),
         (np.zeros(3), np.zeros(3, dtype=int)),
         (np.zeros(3), np.zeros((1, 3))),
         (np.zeros(3), [0.0, 0.0, 0.0]),
         ((1.0,), [1.0]),
-        ([long_array(middle=0.0)], [long_array(middle=1.0)]),
-        ({"a": long_array(middle=0.0)}, {"a": long_array(middle=1.0)}),
+        ([long_array(middle_value=0.0)], [long_array(middle_value=1.0)]),
+        ({"a": long_array(middle_value=0.0)}, {"a": long_array(middle_value=1.0)}),
         (
-            Thresholds(thresholds=long_array(middle=0.0)),
-            Thresholds(thresholds=long_array(middle=1.0)),
+            Thresholds(thresholds=long_array(middle_value=0.0)),
+            Thresholds(thresholds=long_array(middle_value=1.0)),
         ),
     ],
     ids=[

@@ -15,9 +15,9 @@ ONE_ROW = PrivacyUnit(words="one row")
 ONE_GROUP = PrivacyUnit(words="one value of groups, with all its rows", columns=("groups",))
 
 
-def count_and_epsilon_of_fits(
+def count_and_epsilon_after_fit(
     records: np.ndarray,
-    epsilon: float,
+    fit_epsilon: float,
     *,
     delta: float = 1e-6,
     seed: int | None = None,
@@ -26,7 +26,7 @@ def count_and_epsilon_of_fits(
 ) -> tuple[int, float]:
     """Remembers a fit to records; returns the number of fits with records in common, and their total epsilon."""
     past_fits = remember_fit(
-        records=records, epsilon=epsilon, delta=delta, seed=seed, unit=unit, adjacency=adjacency
+        records=records, epsilon=fit_epsilon, delta=delta, seed=seed, unit=unit, adjacency=adjacency
     )
     return past_fits.count, past_fits.epsilon
 
@@ -57,10 +57,10 @@ def remember_fit(
 
 def test_prices_of_fits_with_records_in_common_add_up() -> None:
     """Fits to overlapping records are counted, and their prices added up; a fit to other records counts alone."""
-    assert count_and_epsilon_of_fits(records=RECORDS[:100], epsilon=2.0) == (1, 2.0)
-    assert count_and_epsilon_of_fits(records=RECORDS[50:150], epsilon=3.0) == (2, 5.0)
-    assert count_and_epsilon_of_fits(records=RECORDS[200:300], epsilon=1.0) == (1, 1.0)
-    assert count_and_epsilon_of_fits(records=RECORDS[:300], epsilon=1.0) == (3, 6.0)
+    assert count_and_epsilon_after_fit(records=RECORDS[:100], fit_epsilon=2.0) == (1, 2.0)
+    assert count_and_epsilon_after_fit(records=RECORDS[50:150], fit_epsilon=3.0) == (2, 5.0)
+    assert count_and_epsilon_after_fit(records=RECORDS[200:300], fit_epsilon=1.0) == (1, 1.0)
+    assert count_and_epsilon_after_fit(records=RECORDS[:300], fit_epsilon=1.0) == (3, 6.0)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,11 @@ def test_a_fold_of_many_records_is_recognized(row_order: slice) -> None:
 
     Of each fit, 1,000 records are remembered; most of those of the second fit are also remembered of the first.
     """
-    count_and_epsilon_of_fits(records=RECORDS, epsilon=1.0)
-    assert count_and_epsilon_of_fits(records=RECORDS[1000:][row_order], epsilon=1.0) == (2, 2.0)
+    count_and_epsilon_after_fit(records=RECORDS, fit_epsilon=1.0)
+    assert count_and_epsilon_after_fit(records=RECORDS[1000:][row_order], fit_epsilon=1.0) == (
+        2,
+        2.0,
+    )
 
 
 def test_the_sum_of_deltas_has_no_guarantee_from_one_on() -> None:
@@ -89,7 +92,10 @@ def test_the_sum_of_deltas_has_no_guarantee_from_one_on() -> None:
 
 def test_a_repeated_record_in_one_fit_counts_once() -> None:
     """A fit to nine equal records counts once."""
-    assert count_and_epsilon_of_fits(records=np.zeros((9, 2), np.float32), epsilon=1.0) == (1, 1.0)
+    assert count_and_epsilon_after_fit(records=np.zeros((9, 2), np.float32), fit_epsilon=1.0) == (
+        1,
+        1.0,
+    )
 
 
 def test_fits_with_the_same_seed_have_no_total_price() -> None:
@@ -97,23 +103,31 @@ def test_fits_with_the_same_seed_have_no_total_price() -> None:
 
     The difference of their releases has no noise. Prices of fits with different seeds are added up.
     """
-    assert count_and_epsilon_of_fits(records=RECORDS[:100], epsilon=2.0, seed=7) == (1, 2.0)
-    assert count_and_epsilon_of_fits(records=RECORDS[200:300], epsilon=2.0, seed=7) == (1, 2.0)
-    assert count_and_epsilon_of_fits(records=RECORDS[:100], epsilon=3.0, seed=8) == (2, 5.0)
-    assert count_and_epsilon_of_fits(records=RECORDS[50:150], epsilon=3.0, seed=7) == (3, math.inf)
-    assert count_and_epsilon_of_fits(records=RECORDS[:10], epsilon=1.0) == (3, 6.0)
+    assert count_and_epsilon_after_fit(records=RECORDS[:100], fit_epsilon=2.0, seed=7) == (1, 2.0)
+    assert count_and_epsilon_after_fit(records=RECORDS[200:300], fit_epsilon=2.0, seed=7) == (
+        1,
+        2.0,
+    )
+    assert count_and_epsilon_after_fit(records=RECORDS[:100], fit_epsilon=3.0, seed=8) == (2, 5.0)
+    assert count_and_epsilon_after_fit(records=RECORDS[50:150], fit_epsilon=3.0, seed=7) == (
+        3,
+        math.inf,
+    )
+    assert count_and_epsilon_after_fit(records=RECORDS[:10], fit_epsilon=1.0) == (3, 6.0)
 
 
 def test_prices_for_two_units_or_two_adjacencies_have_no_sum() -> None:
     """Fits with records in common, but with other units or adjacencies, have an infinite total epsilon."""
-    assert count_and_epsilon_of_fits(records=RECORDS[:100], epsilon=2.0) == (1, 2.0)
-    assert count_and_epsilon_of_fits(records=RECORDS[50:150], epsilon=3.0, unit=ONE_GROUP) == (
+    assert count_and_epsilon_after_fit(records=RECORDS[:100], fit_epsilon=2.0) == (1, 2.0)
+    assert count_and_epsilon_after_fit(
+        records=RECORDS[50:150], fit_epsilon=3.0, unit=ONE_GROUP
+    ) == (
         2,
         math.inf,
     )
-    assert count_and_epsilon_of_fits(records=RECORDS[:50], epsilon=3.0) == (2, 5.0)
-    assert count_and_epsilon_of_fits(
-        records=RECORDS[:50], epsilon=1.0, adjacency=Adjacency.ADD_REMOVE
+    assert count_and_epsilon_after_fit(records=RECORDS[:50], fit_epsilon=3.0) == (2, 5.0)
+    assert count_and_epsilon_after_fit(
+        records=RECORDS[:50], fit_epsilon=1.0, adjacency=Adjacency.ADD_REMOVE
     ) == (3, math.inf)
 
 
@@ -148,4 +162,4 @@ def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
     )
     remembered_fit = RememberedFit.from_inputs(records, fit_price=price)
     assert remembered_fit.dearest_fits().count == 1
-    assert count_and_epsilon_of_fits(records=records, epsilon=1.0) == (1, 1.0)
+    assert count_and_epsilon_after_fit(records=records, fit_epsilon=1.0) == (1, 1.0)

@@ -99,7 +99,7 @@ def run_with_scores(
 
 
 def private_run(
-    name: str,
+    method_name: str,
     epsilon: float,
     micro_f1: float | None,
     seed: int | None = 0,
@@ -114,7 +114,9 @@ def private_run(
     Without a micro-F1 the run has no scores and answered no query, for the reason `note`.
     """
     return replace(
-        run_with_scores(name=name, micro_f1=micro_f1, teacher=teacher, num_teachers=num_teachers),
+        run_with_scores(
+            name=method_name, micro_f1=micro_f1, teacher=teacher, num_teachers=num_teachers
+        ),
         adjacency="replace_one",
         epsilon=epsilon,
         delta=1e-6,
@@ -141,23 +143,23 @@ def frontier() -> Frontier:
             name="majority_vote_student", micro_f1=0.55, teacher="linear", num_teachers=400
         ),
         *(
-            private_run(name="late", epsilon=epsilon, micro_f1=micro_f1, seed=seed)
+            private_run(method_name="late", epsilon=epsilon, micro_f1=micro_f1, seed=seed)
             for epsilon in (1.0, 8.0)
             for seed, micro_f1 in enumerate((0.1, 0.3))
         ),
-        private_run(name="early", epsilon=1.0, micro_f1=0.45, num_teachers=2000),
-        private_run(name="early", epsilon=8.0, micro_f1=0.5, num_teachers=2000),
-        private_run(name="early", epsilon=1.0, micro_f1=0.3),
-        private_run(name="early", epsilon=8.0, micro_f1=0.55),
+        private_run(method_name="early", epsilon=1.0, micro_f1=0.45, num_teachers=2000),
+        private_run(method_name="early", epsilon=8.0, micro_f1=0.5, num_teachers=2000),
+        private_run(method_name="early", epsilon=1.0, micro_f1=0.3),
+        private_run(method_name="early", epsilon=8.0, micro_f1=0.55),
         private_run(
-            name="never<b>",
+            method_name="never<b>",
             epsilon=1.0,
             micro_f1=None,
             seed=None,
             note="target_epsilon=1: expected more",
         ),
         private_run(
-            name="never<b>",
+            method_name="never<b>",
             epsilon=8.0,
             micro_f1=None,
             seed=None,

@@ -24,13 +24,15 @@ def names_of_files(folder: Path) -> set[str]:
 def test_pages_are_replaced_if_all_their_methods_are_compared_again(tmp_path: Path) -> None:
     """No earlier page is kept if the new runs have every method and epsilon of the earlier runs."""
     earlier_runs = [
-        private_run(name="votes", epsilon=1.0, micro_f1=0.4),
-        private_run(name="peeling", epsilon=1.0, micro_f1=None, seed=None, note="out of reach"),
+        private_run(method_name="votes", epsilon=1.0, micro_f1=0.4),
+        private_run(
+            method_name="peeling", epsilon=1.0, micro_f1=None, seed=None, note="out of reach"
+        ),
     ]
     assert keep_earlier_pages(folder=tmp_path, runs=earlier_runs) == ""
     write_pages(comparison_folder=tmp_path, runs=earlier_runs)
     more_runs = [
-        private_run(name=name, epsilon=epsilon, micro_f1=0.4, seed=seed)
+        private_run(method_name=name, epsilon=epsilon, micro_f1=0.4, seed=seed)
         for name in ("votes", "peeling")
         for epsilon in (1.0, 8.0)
         for seed in (0, 1)
@@ -46,10 +48,11 @@ def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
     """
     for number, name in enumerate(("votes", "peeling"), start=1):
         write_pages(
-            comparison_folder=tmp_path, runs=[private_run(name=name, epsilon=1.0, micro_f1=0.4)]
+            comparison_folder=tmp_path,
+            runs=[private_run(method_name=name, epsilon=1.0, micro_f1=0.4)],
         )
         message = keep_earlier_pages(
-            folder=tmp_path, runs=[private_run(name="joint", epsilon=1.0, micro_f1=0.5)]
+            folder=tmp_path, runs=[private_run(method_name="joint", epsilon=1.0, micro_f1=0.5)]
         )
         assert (
             f"are of another selection ({name}); they are kept as comparison-{number}.csv, "
@@ -62,7 +65,7 @@ def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
     assert names_of_files(folder=tmp_path).isdisjoint(PAGES)
     (tmp_path / "comparison.csv").write_text("of another version")
     assert "comparison-3.csv" in keep_earlier_pages(
-        folder=tmp_path, runs=[private_run(name="joint", epsilon=1.0, micro_f1=0.5)]
+        folder=tmp_path, runs=[private_run(method_name="joint", epsilon=1.0, micro_f1=0.5)]
     )
 
 
@@ -72,10 +75,10 @@ def test_methods_with_other_teachers_or_another_student_than_most_are_named() ->
     A method without teachers gets no warning.
     """
     linear_runs = [
-        private_run(name=name, epsilon=1.0, micro_f1=0.4) for name in ("votes", "peeling")
+        private_run(method_name=name, epsilon=1.0, micro_f1=0.4) for name in ("votes", "peeling")
     ]
     kernel_run = private_run(
-        name="centered_votes",
+        method_name="centered_votes",
         epsilon=1.0,
         micro_f1=0.5,
         teacher="kernel",
@@ -83,7 +86,12 @@ def test_methods_with_other_teachers_or_another_student_than_most_are_named() ->
         num_teachers=99,
     )
     run_without_teachers = private_run(
-        name="dp_gd", epsilon=1.0, micro_f1=0.5, teacher=None, student=None, num_teachers=None
+        method_name="dp_gd",
+        epsilon=1.0,
+        micro_f1=0.5,
+        teacher=None,
+        student=None,
+        num_teachers=None,
     )
     baselines = [
         run_with_scores(name="all_records_model", micro_f1=0.6),

@@ -34,7 +34,7 @@ PERSON_OF = [5, 5, 6, 7, 8, 8, 9, 9]
 class Edit(Protocol):
     """A function that changes one of the copy's lists."""
 
-    def __call__(self, list_file: str, *, old: str, new: str) -> None:
+    def __call__(self, list_file: str, *, old_text: str, new_text: str) -> None:
         """Replaces the first occurrence of a text in a list by another text."""
 
 
@@ -92,11 +92,11 @@ def csv_copy(tmp_path: Path) -> Path:
 def edit(text_copy: Path) -> Edit:
     """Returns a function that replaces a text, which must occur, in one of the copy's lists."""
 
-    def replace_text(list_file: str, *, old: str, new: str) -> None:
+    def replace_text(list_file: str, *, old_text: str, new_text: str) -> None:
         path = text_copy / list_file
         content = path.read_text()
-        assert old in content
-        path.write_text(content.replace(old, new, 1))
+        assert old_text in content
+        path.write_text(content.replace(old_text, new_text, 1))
 
     return replace_text
 
@@ -472,15 +472,15 @@ class BrokenList:
 
     Attributes:
         list_file: the name of the list.
-        old: the text that is replaced.
-        new: the invalid text.
-        message: the beginning of the refusal, as a regular expression.
+        old_text: the text that is replaced.
+        new_text: the invalid text.
+        message_pattern: the beginning of the refusal, as a regular expression.
     """
 
     list_file: str
-    old: str
-    new: str
-    message: str
+    old_text: str
+    new_text: str
+    message_pattern: str
 
 
 def broken_rows_of_numbers(list_file: str, old_row: str) -> list[BrokenList]:
@@ -498,7 +498,9 @@ def broken_rows_of_numbers(list_file: str, old_row: str) -> list[BrokenList]:
         "000001.jpg 1\n000001.jpg 0",
     )
     return [
-        BrokenList(list_file=list_file, old=old_row, new=invalid_row, message=NUMBER)
+        BrokenList(
+            list_file=list_file, old_text=old_row, new_text=invalid_row, message_pattern=NUMBER
+        )
         for invalid_row in invalid_rows
     ]
 
@@ -506,57 +508,57 @@ def broken_rows_of_numbers(list_file: str, old_row: str) -> list[BrokenList]:
 BROKEN_LISTS = [
     BrokenList(
         list_file=SPLITS,
-        old="000002.jpg 0",
-        new="000002.jpg 3",
-        message=r"list_eval_partition row 000002\.jpg=3: expected 0 ",
+        old_text="000002.jpg 0",
+        new_text="000002.jpg 3",
+        message_pattern=r"list_eval_partition row 000002\.jpg=3: expected 0 ",
     ),
     BrokenList(
         list_file=SPLITS,
-        old="000003.jpg 0\n",
-        new="",
-        message=r"list_eval_partition=000003\.jpg: expected a row for each",
+        old_text="000003.jpg 0\n",
+        new_text="",
+        message_pattern=r"list_eval_partition=000003\.jpg: expected a row for each",
     ),
     BrokenList(
         list_file=PEOPLE,
-        old="000003.jpg 6\n",
-        new="",
-        message=r"identity_CelebA=000003\.jpg: expected a row for each image of",
+        old_text="000003.jpg 6\n",
+        new_text="",
+        message_pattern=r"identity_CelebA=000003\.jpg: expected a row for each image of",
     ),
     BrokenList(
         list_file=PEOPLE,
-        old="000005.jpg 8",
-        new="000005.jpg 7",
-        message=r"group_ids: expected each group in one split, found 1 in pr",
+        old_text="000005.jpg 8",
+        new_text="000005.jpg 7",
+        message_pattern=r"group_ids: expected each group in one split, found 1 in pr",
     ),
     BrokenList(
         list_file=ATTRIBUTES,
-        old="8\n",
-        new="",
-        message=rf"{LISTED} line 1=Bald Smiling Young: expected the number of images, names",
+        old_text="8\n",
+        new_text="",
+        message_pattern=rf"{LISTED} line 1=Bald Smiling Young: expected the number of images, names",
     ),
     BrokenList(
         list_file=ATTRIBUTES,
-        old="02.jpg  1",
-        new="02.jpg",
-        message=rf"{LISTED} row 000002\.jpg, values=2: expected 1 or -1, .* for each of 3 ",
+        old_text="02.jpg  1",
+        new_text="02.jpg",
+        message_pattern=rf"{LISTED} row 000002\.jpg, values=2: expected 1 or -1, .* for each of 3 ",
     ),
     BrokenList(
         list_file=ATTRIBUTES,
-        old="02.jpg  1",
-        new="02.jpg yes",
-        message=rf"{LISTED} row 000002\.jpg, Bald=yes: expected 1 or -1",
+        old_text="02.jpg  1",
+        new_text="02.jpg yes",
+        message_pattern=rf"{LISTED} row 000002\.jpg, Bald=yes: expected 1 or -1",
     ),
     BrokenList(
         list_file=ATTRIBUTES,
-        old="02.jpg  1 -1",
-        new="02.jpg  1 0",
-        message=rf"{LISTED} row 000002\.jpg, Smiling=0: expected ",
+        old_text="02.jpg  1 -1",
+        new_text="02.jpg  1 0",
+        message_pattern=rf"{LISTED} row 000002\.jpg, Smiling=0: expected ",
     ),
     BrokenList(
         list_file=ATTRIBUTES,
-        old="000002.jpg",
-        new="000001.jpg",
-        message=rf"{LISTED}=8 rows: expected each image once$",
+        old_text="000002.jpg",
+        new_text="000001.jpg",
+        message_pattern=rf"{LISTED}=8 rows: expected each image once$",
     ),
     *broken_rows_of_numbers(list_file=SPLITS, old_row="000001.jpg 0"),
     *broken_rows_of_numbers(list_file=PEOPLE, old_row="000001.jpg 5"),
@@ -568,8 +570,8 @@ def test_invalid_list_is_refused_in_one_line(
     text_copy: Path, edit: Edit, broken: BrokenList
 ) -> None:
     """A list with one invalid text is refused in one line, which has the list, the row and the value."""
-    edit(broken.list_file, old=broken.old, new=broken.new)
-    with pytest.raises(InvalidValue, match=f"^{broken.message}"):
+    edit(broken.list_file, old_text=broken.old_text, new_text=broken.new_text)
+    with pytest.raises(InvalidValue, match=f"^{broken.message_pattern}"):
         CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
 
 
@@ -578,8 +580,8 @@ def test_two_names_of_one_photograph_are_refused(text_copy: Path, edit: Edit) ->
 
     Otherwise a private picture could also be public.
     """
-    edit(ATTRIBUTES, old="000005.jpg", new="000001.png")
-    edit(SPLITS, old="000005.jpg", new="000001.png")
+    edit(ATTRIBUTES, old_text="000005.jpg", new_text="000001.png")
+    edit(SPLITS, old_text="000005.jpg", new_text="000001.png")
     with refused_parameter("img_align_celeba/000001.jpg", rule_words="one row for"):
         CelebA(root=text_copy, image_size=4).load()
 
@@ -620,18 +622,18 @@ def test_copy_without_the_list_of_splits_is_refused(text_copy: Path) -> None:
         pytest.param(
             BrokenList(
                 list_file=ATTRIBUTES,
-                old="8\n",
-                new="202599\n",
-                message="list_attr_celeba line 1=202599: expected 8, the rows that follow; ",
+                old_text="8\n",
+                new_text="202599\n",
+                message_pattern="list_attr_celeba line 1=202599: expected 8, the rows that follow; ",
             ),
             id="number of rows",
         ),
         pytest.param(
             BrokenList(
                 list_file=SPLITS,
-                old="000001",
-                new="999999.jpg 0\n000001",
-                message="list_attr_celeba=8 images: expected also the 1 that only list",
+                old_text="000001",
+                new_text="999999.jpg 0\n000001",
+                message_pattern="list_attr_celeba=8 images: expected also the 1 that only list",
             ),
             id="one photograph more",
         ),
@@ -641,12 +643,14 @@ def test_disagreeing_lists_are_warned_of_or_refused(
     text_copy: Path, edit: Edit, caplog: pytest.LogCaptureFixture, disagreeing: BrokenList
 ) -> None:
     """If two lists disagree on the photographs, one warning says so; with `missing=error` the copy is refused."""
-    edit(disagreeing.list_file, old=disagreeing.old, new=disagreeing.new)
+    edit(disagreeing.list_file, old_text=disagreeing.old_text, new_text=disagreeing.new_text)
     dataset = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
     assert dataset.private.group_ids.tolist() == [5, 5, 6, 7]
     (warning,) = caplog.records
-    assert warning.getMessage().startswith(disagreeing.message)
-    with pytest.raises(InvalidValue, match=f"^{disagreeing.message}.*data.missing=skip goes on"):
+    assert warning.getMessage().startswith(disagreeing.message_pattern)
+    with pytest.raises(
+        InvalidValue, match=f"^{disagreeing.message_pattern}.*data.missing=skip goes on"
+    ):
         CelebA(root=text_copy, image_size=4, missing="error").load()
 
 
@@ -654,7 +658,7 @@ def test_identities_of_unlisted_photographs_are_ignored(
     text_copy: Path, edit: Edit, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A photograph that only the list of identities has is ignored without a warning."""
-    edit(PEOPLE, old="000001", new="999999.jpg 4\n000001")
+    edit(PEOPLE, old_text="000001", new_text="999999.jpg 4\n000001")
     dataset = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
     assert dataset.private.group_ids.tolist() == [5, 5, 6, 7]
     assert caplog.records == []

@@ -9,27 +9,29 @@ from pate.data import Partition, Split
 from tests.refusals import Refusal, refused_parameter
 
 
-def split(groups: list[int], records: list[int] | None = None) -> Split:
+def split(group_ids: list[int], record_ids: list[int] | None = None) -> Split:
     """Returns a split of zeros with the given groups; record ids are 100, 101 and so on unless they are given."""
-    group_ids = np.array(groups, dtype=np.int64)
+    group_ids = np.array(group_ids, dtype=np.int64)
     record_ids = (
-        np.arange(100, 100 + len(groups)) if records is None else np.array(records, dtype=np.int64)
+        np.arange(100, 100 + len(group_ids))
+        if record_ids is None
+        else np.array(record_ids, dtype=np.int64)
     )
-    inputs = np.zeros((len(groups), 1), np.float32)
-    labels = np.zeros((len(groups), 1), np.bool_)
+    inputs = np.zeros((len(group_ids), 1), np.float32)
+    labels = np.zeros((len(group_ids), 1), np.bool_)
     return Split(inputs=inputs, labels=labels, record_ids=record_ids, group_ids=group_ids)
 
 
-def partition(teachers: list[int], num_teachers: int) -> Partition:
+def partition(teacher_of: list[int], num_teachers: int) -> Partition:
     """Returns the partition in which each record has the given teacher."""
-    return Partition(teacher_of=np.array(teachers, dtype=np.int64), num_teachers=num_teachers)
+    return Partition(teacher_of=np.array(teacher_of, dtype=np.int64), num_teachers=num_teachers)
 
 
 def test_draw_keeps_groups_whole_and_balances_group_counts() -> None:
     """A random partition of 50 groups among 7 teachers divides no group; teachers differ by at most one group."""
     groups = np.repeat(np.arange(50, dtype=np.int64) * 3, np.arange(50) % 4 + 1)
     partition_drawn = Partition.draw(groups, num_teachers=7, rng=np.random.default_rng(0))
-    partition_drawn.verify(split(groups.tolist()))
+    partition_drawn.verify(split(group_ids=groups.tolist()))
     groups_of = [
         len(set(groups[partition_drawn.indices(teacher)].tolist())) for teacher in range(7)
     ]
@@ -77,7 +79,7 @@ def test_indices_and_sizes_match_hand_computed_values() -> None:
 
     Teacher 3 is refused.
     """
-    manifest_of = partition(teachers=[1, 0, 1, 2], num_teachers=3)
+    manifest_of = partition(teacher_of=[1, 0, 1, 2], num_teachers=3)
     assert manifest_of.indices(teacher=1).tolist() == [0, 2]
     assert manifest_of.sizes().tolist() == [1, 2, 1]
     with refused_parameter("teacher", value=3, rule_words="at most 2"):
@@ -101,23 +103,23 @@ def test_impossible_assignments_are_refused() -> None:
     ("made", "pool", "refusal"),
     [
         (
-            partition(teachers=[0, 1, 1], num_teachers=2),
-            split([1, 2, 3], [7, 8, 7]),
+            partition(teacher_of=[0, 1, 1], num_teachers=2),
+            split(group_ids=[1, 2, 3], record_ids=[7, 8, 7]),
             refused_parameter("record_ids", rule_words="found two"),
         ),
         (
-            partition(teachers=[0, 1, 1], num_teachers=2),
-            split([5, 6, 5]),
+            partition(teacher_of=[0, 1, 1], num_teachers=2),
+            split(group_ids=[5, 6, 5]),
             refused_parameter("group_ids", rule_words="found two, in rows 0 and 2"),
         ),
         (
-            partition(teachers=[0, 1], num_teachers=2),
-            split([1, 2, 3]),
+            partition(teacher_of=[0, 1], num_teachers=2),
+            split(group_ids=[1, 2, 3]),
             refused_parameter("len(teacher_of)", value=2),
         ),
         (
-            partition(teachers=[0, 2, 2], num_teachers=3),
-            split([1, 2, 3]),
+            partition(teacher_of=[0, 2, 2], num_teachers=3),
+            split(group_ids=[1, 2, 3]),
             refused_parameter("teacher", value=1),
         ),
     ],
@@ -140,10 +142,12 @@ def test_manifest_does_not_depend_on_the_order_of_records() -> None:
 
     Each record has its teacher.
     """
-    text = partition(teachers=[0, 0, 1, 2], num_teachers=3).to_json(
-        split([5, 5, 6, 7], records=[10, 11, 12, 13])
+    text = partition(teacher_of=[0, 0, 1, 2], num_teachers=3).to_json(
+        split(group_ids=[5, 5, 6, 7], record_ids=[10, 11, 12, 13])
     )
-    back = Partition.from_json(text, split=split([7, 5, 6, 5], records=[13, 11, 12, 10]))
+    back = Partition.from_json(
+        text, split=split(group_ids=[7, 5, 6, 5], record_ids=[13, 11, 12, 10])
+    )
     assert back.teacher_of.tolist() == [2, 0, 1, 0]
 
 
@@ -205,8 +209,8 @@ def test_a_tampered_manifest_is_refused(
     tamper: Callable[[dict[str, Any]], None], refusal: Refusal
 ) -> None:
     """A written partition with one changed entry is refused when it is read."""
-    pool = split([5, 5, 6, 7])
-    content = json.loads(partition(teachers=[0, 0, 1, 2], num_teachers=3).to_json(pool))
+    pool = split(group_ids=[5, 5, 6, 7])
+    content = json.loads(partition(teacher_of=[0, 0, 1, 2], num_teachers=3).to_json(pool))
     tamper(content)
     with refusal:
         Partition.from_json(json.dumps(content), split=pool)
@@ -219,15 +223,20 @@ def test_a_manifest_of_other_records_is_refused(
 
     A partition with a teacher without records is refused too.
     """
-    text = partition(teachers=[0, 1], num_teachers=2).to_json(split([5, 6]))
+    text = partition(teacher_of=[0, 1], num_teachers=2).to_json(split(group_ids=[5, 6]))
     with refused_parameter("manifest", value="JSONDecodeError"):
-        Partition.from_json(text[:-5], split=split([5, 6]))
-    for other_split in (split([5, 9]), split([5]), split([5, 6, 7]), split([5, 6], records=[3, 4])):
+        Partition.from_json(text[:-5], split=split(group_ids=[5, 6]))
+    for other_split in (
+        split(group_ids=[5, 9]),
+        split(group_ids=[5]),
+        split(group_ids=[5, 6, 7]),
+        split(group_ids=[5, 6], record_ids=[3, 4]),
+    ):
         with refused_parameter("manifest", value="others"):
             Partition.from_json(text, other_split)
-    pool = split([5, 6, 7])
+    pool = split(group_ids=[5, 6, 7])
     with monkeypatch.context() as unchecked:
         unchecked.setattr(Partition, "verify", lambda self, split: None)
-        text = partition(teachers=[0, 0, 2], num_teachers=3).to_json(pool)
+        text = partition(teacher_of=[0, 0, 2], num_teachers=3).to_json(pool)
     with refused_parameter("teacher", value=1):
         Partition.from_json(text, split=pool)

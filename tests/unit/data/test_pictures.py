@@ -21,11 +21,11 @@ RAMP = np.arange(256, dtype=np.uint8).reshape(16, 16)
 ORIENTATION = 0x0112  # the EXIF tag
 
 
-def levels(picture: Any, *, white: float | None = None) -> Any:
+def gray_levels(picture: Any, *, white_level: float | None = None) -> Any:
     """Returns the gray levels of a picture, `[16, 16]`, as `ImageForm` reads them."""
-    return ImageForm(channels=1, height=16, width=16, white=white).levels(picture, name="picture")[
-        0
-    ]
+    return ImageForm(channels=1, height=16, width=16, white=white_level).levels(
+        picture, name="picture"
+    )[0]
 
 
 # A level of 8 bits is 257 levels of 16, and 4095 / 255 of 12.
@@ -44,7 +44,7 @@ def test_pictures_over_8_bits_are_scaled_by_white(tmp_path: Path, name: str) -> 
     array, white = DEEP[name]
     Image.fromarray(array).save(tmp_path / name)
     for picture in (tmp_path / name, Image.open(tmp_path / name), Image.fromarray(array)):
-        np.testing.assert_array_equal(levels(picture=picture, white=white), RAMP)
+        np.testing.assert_array_equal(gray_levels(picture=picture, white_level=white), RAMP)
 
 
 @pytest.mark.parametrize("name", [name for name in DEEP if name != "32.tif"])
@@ -55,7 +55,7 @@ def test_white_of_one_picture_is_inferred_from_fewest_bits(tmp_path: Path, name:
     """
     Image.fromarray(DEEP[name][0]).save(tmp_path / name)
     for picture in (tmp_path / name, Image.open(tmp_path / name)):
-        np.testing.assert_array_equal(levels(picture=picture), RAMP)
+        np.testing.assert_array_equal(gray_levels(picture=picture), RAMP)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_picture_without_inferable_white_is_refused(array: Any) -> None:
     """A picture of floats above 1, with negative levels or with NaN is refused without a level of white."""
     picture = Image.fromarray(array.astype(np.int32 if array.dtype == np.int32 else np.float32))
     with refused_parameter("picture", rule_words="a picture of 8"):
-        levels(picture=picture)
+        gray_levels(picture=picture)
 
 
 def test_level_above_white_is_refused() -> None:
@@ -73,12 +73,14 @@ def test_level_above_white_is_refused() -> None:
 
     A picture of 8 bits is read as it is, whatever level is given for white.
     """
-    np.testing.assert_array_equal(levels(picture=Image.fromarray(RAMP), white=65535), RAMP)
+    np.testing.assert_array_equal(
+        gray_levels(picture=Image.fromarray(RAMP), white_level=65535), RAMP
+    )
     bright = np.full((16, 16), 4096, np.uint16)
     dark = np.full((16, 16), -1.0, np.float32)
     for array in (bright, dark, np.full((16, 16), np.nan, np.float32)):
         with refused_parameter("picture", rule_words="levels from 0"):
-            levels(picture=Image.fromarray(array), white=4095)
+            gray_levels(picture=Image.fromarray(array), white_level=4095)
     for white in (0, -1, float("inf"), True, "65535"):
         with refused_parameter("white", value=ANY, rule_words="a number > 0"):
             ImageForm(white=white)  # type: ignore[arg-type]
@@ -140,11 +142,11 @@ def test_exif_orientation_is_applied_by_every_reader(tmp_path: Path, orientation
     Image.fromarray(RAMP).save(path, exif=exif)
     upright = UPRIGHT_RAMP[orientation]
     for picture in (path, str(path), Image.open(path), io.BytesIO(path.read_bytes())):
-        np.testing.assert_array_equal(levels(picture=picture), upright)
+        np.testing.assert_array_equal(gray_levels(picture=picture), upright)
     np.testing.assert_array_equal(decode_images(image_paths=[path], image_size=16)[0, 0], upright)
     deep = tmp_path / "deep.png"
     Image.fromarray(RAMP.astype(np.uint16) * 257).save(deep, exif=exif)
-    np.testing.assert_array_equal(levels(picture=Image.open(deep), white=65535), upright)
+    np.testing.assert_array_equal(gray_levels(picture=Image.open(deep), white_level=65535), upright)
 
 
 def transparent(mode: str, hidden: int) -> Image.Image:
@@ -197,7 +199,7 @@ def test_picture_that_pil_cannot_convert_is_refused() -> None:
     """A picture in LAB, and bytes that are no picture, are refused."""
     for picture in (Image.new("LAB", (4, 4)), io.BytesIO(b"no picture")):
         with refused_parameter("picture", rule_words="a picture that"):
-            levels(picture=picture)
+            gray_levels(picture=picture)
 
 
 def folder_of(path: Path, pixels: Any) -> ImageFolder:

@@ -57,9 +57,9 @@ def weights_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved_weights(folder=tmp_path_factory.mktemp("weights"))
 
 
-def backbone_of(path: Path) -> Backbone:
+def backbone_of(weights_path: Path) -> Backbone:
     """Returns the recipe of 20 features with the weights of a file."""
-    return Backbone(model=NETWORK, weights=str(path), dimension=20)
+    return Backbone(model=NETWORK, weights=str(weights_path), dimension=20)
 
 
 def test_features_are_the_inputs_of_the_last_layer(weights_path: Path, tmp_path: Path) -> None:
@@ -67,7 +67,9 @@ def test_features_are_the_inputs_of_the_last_layer(weights_path: Path, tmp_path:
 
     The extractor is the same after it was written and read, and names its weights by digest.
     """
-    extractor = backbone_of(path=weights_path).fit(PublicPictures(dataset()), stage=unwatched)
+    extractor = backbone_of(weights_path=weights_path).fit(
+        PublicPictures(dataset()), stage=unwatched
+    )
     model = torchvision_models().get_model(NETWORK, weights=None)
     model.load_state_dict(torch.load(weights_path, weights_only=True))
     model.fc = torch.nn.Identity()
@@ -99,18 +101,18 @@ def test_extractor_depends_on_weights_not_on_private_pictures(
 ) -> None:
     """An extractor has the same digest if no private picture can be read, and another digest with other weights."""
     pictures = PublicPictures(dataset())
-    usual = backbone_of(path=weights_path).fit(pictures, stage=unwatched).digest
+    usual = backbone_of(weights_path=weights_path).fit(pictures, stage=unwatched).digest
     assert (
-        backbone_of(path=weights_path)
+        backbone_of(weights_path=weights_path)
         .fit(PublicPictures(with_unreadable_private_pictures(data=dataset())), stage=unwatched)
         .digest
         == usual
     )
-    backbone_of_other_weights = backbone_of(path=saved_weights(folder=tmp_path, seed=1))
+    backbone_of_other_weights = backbone_of(weights_path=saved_weights(folder=tmp_path, seed=1))
     assert backbone_of_other_weights.fit(pictures, stage=unwatched).digest != usual
-    assert backbone_of_other_weights.identity(pictures) != backbone_of(path=weights_path).identity(
-        pictures
-    )
+    assert backbone_of_other_weights.identity(pictures) != backbone_of(
+        weights_path=weights_path
+    ).identity(pictures)
 
 
 def test_both_file_formats_and_gray_pictures_are_accepted(
@@ -119,8 +121,10 @@ def test_both_file_formats_and_gray_pictures_are_accepted(
     """Weights as `.pth` and as safetensors give the same features, also for gray pictures."""
     safetensors_path = saved_weights(folder=tmp_path, ending=".safetensors")
     images = np.random.default_rng(0).random((2, 1, 16, 16), dtype=np.float32)
-    extractor = backbone_of(path=weights_path)._network(picture_shape=(1, 16, 16), origin={})
-    extractor_of_safetensors = backbone_of(path=safetensors_path)._network(
+    extractor = backbone_of(weights_path=weights_path)._network(
+        picture_shape=(1, 16, 16), origin={}
+    )
+    extractor_of_safetensors = backbone_of(weights_path=safetensors_path)._network(
         picture_shape=(1, 16, 16), origin={}
     )
     measured = extractor.measure(images)
@@ -131,7 +135,9 @@ def test_both_file_formats_and_gray_pictures_are_accepted(
 def test_data_set_is_read_with_network_features(weights_path: Path, tmp_path: Path) -> None:
     """A data set of pictures gets 20 features of the network, and its preprocessing names the network."""
     data = FeaturedData(
-        ReaderOfDataset(dataset=dataset()), features=backbone_of(path=weights_path), cache=tmp_path
+        ReaderOfDataset(dataset=dataset()),
+        features=backbone_of(weights_path=weights_path),
+        cache=tmp_path,
     ).load()
     assert data.private.inputs.shape == (SIZES["private"], 20)
     assert data.preprocessing is not None
@@ -140,7 +146,7 @@ def test_data_set_is_read_with_network_features(weights_path: Path, tmp_path: Pa
 
 def backbone_of_missing_file(folder: Path, weights_path: Path) -> Backbone:
     """Returns a recipe whose weights do not exist."""
-    return backbone_of(path=folder / "none.pth")
+    return backbone_of(weights_path=folder / "none.pth")
 
 
 def backbone_of_unknown_network(folder: Path, weights_path: Path) -> Backbone:
@@ -155,13 +161,13 @@ def backbone_without_weights(folder: Path, weights_path: Path) -> Backbone:
 
 def backbone_of_other_network(folder: Path, weights_path: Path) -> Backbone:
     """Returns a recipe with the weights of another network."""
-    return backbone_of(path=saved_weights(folder=folder, network="mobilenet_v3_small"))
+    return backbone_of(weights_path=saved_weights(folder=folder, network="mobilenet_v3_small"))
 
 
 def backbone_of_damaged_file(folder: Path, weights_path: Path) -> Backbone:
     """Returns a recipe with the first 5,000 bytes of a file of weights."""
     (folder / "weights.pth").write_bytes(weights_path.read_bytes()[:5000])
-    return backbone_of(path=folder / "weights.pth")
+    return backbone_of(weights_path=folder / "weights.pth")
 
 
 def backbone_without_linear_layer(folder: Path, weights_path: Path) -> Backbone:
@@ -240,7 +246,7 @@ def test_unsupported_picture_size_is_refused(
 
     monkeypatch.setattr("pate.features.backbone.BackboneExtractor.measure", refuse)
     with refused_parameter("features.image_size", value=96):
-        replace(backbone_of(path=weights_path), image_size=96).check((3, 12, 12))
+        replace(backbone_of(weights_path=weights_path), image_size=96).check((3, 12, 12))
 
 
 def test_missing_package_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,11 +33,11 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def load_with_features(
-    folder: Path, data: Dataset | None = None, *, kill_at: int | None = None
+    cache_folder: Path, data: Dataset | None = None, *, num_pictures_before_kill: int | None = None
 ) -> tuple[Dataset, list[str]]:
     """Returns the data set with features, and the names of the stages of work that it reported.
 
-    The extraction is killed after `kill_at` private pictures.
+    The extraction is killed after `num_pictures_before_kill` private pictures.
     """
     stages: list[str] = []
 
@@ -46,12 +46,18 @@ def load_with_features(
         stages.append(name)
 
         def advance(done: int) -> None:
-            if "private" in name and kill_at is not None and done >= kill_at:
+            if (
+                "private" in name
+                and num_pictures_before_kill is not None
+                and done >= num_pictures_before_kill
+            ):
                 raise Killed
 
         yield advance
 
-    reader = FeaturedData(ReaderOfDataset(dataset=data or dataset()), features=SMALL, cache=folder)
+    reader = FeaturedData(
+        ReaderOfDataset(dataset=data or dataset()), features=SMALL, cache=cache_folder
+    )
     return reader.load(stage), stages  # type: ignore[arg-type]
 
 
@@ -67,7 +73,7 @@ def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -
     The digest of the private data is that of the pictures.
     """
     raw = dataset()
-    (data, _) = load_with_features(folder=tmp_path)
+    (data, _) = load_with_features(cache_folder=tmp_path)
     assert (data.kind, data.input_shape) == ("features", (SMALL.dimension,))
     assert isinstance(data.preprocessing, ExtractedForm)
     for name, count in SIZES.items():
@@ -87,9 +93,9 @@ def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -
 @pytest.mark.slow
 def test_cached_results_are_reused_and_readable_by_owner_only(tmp_path: Path) -> None:
     """A second load computes nothing and changes no file; the files have mode 0600."""
-    first, stages = load_with_features(folder=tmp_path)
+    first, stages = load_with_features(cache_folder=tmp_path)
     before = bytes_of_files(folder=tmp_path)
-    again, later = load_with_features(folder=tmp_path)
+    again, later = load_with_features(cache_folder=tmp_path)
     assert (len(stages), later) == (5, [])
     assert (bytes_of_files(folder=tmp_path), again.digest()) == (before, first.digest())
     modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*") if path.is_file()}
@@ -101,14 +107,14 @@ def test_killed_extraction_continues_to_the_same_bytes(
     tmp_path: Path,
 ) -> None:
     """If an extraction is killed after three blocks, the next load leaves the bytes of an extraction without a kill."""
-    load_with_features(folder=tmp_path / "whole")
+    load_with_features(cache_folder=tmp_path / "whole")
     with pytest.raises(Killed):
-        load_with_features(folder=tmp_path / "killed", kill_at=3 * BLOCK)
+        load_with_features(cache_folder=tmp_path / "killed", num_pictures_before_kill=3 * BLOCK)
     (folder,) = (tmp_path / "killed").iterdir()
     (path,) = folder.glob("private-*.stamps")
     stamps = np.fromfile(path, np.int64)
     assert 3 <= (stamps != 0).sum() < len(stamps)
-    _, stages = load_with_features(folder=tmp_path / "killed")
+    _, stages = load_with_features(cache_folder=tmp_path / "killed")
     assert stages[0] == "features of the private pictures"
     assert bytes_of_files(folder=tmp_path / "killed") == bytes_of_files(folder=tmp_path / "whole")
 
@@ -119,12 +125,12 @@ def test_changed_private_pictures_keep_the_extractor(tmp_path: Path) -> None:
 
     A process that reads the earlier file sees no change.
     """
-    first, _ = load_with_features(folder=tmp_path / "kept")
+    first, _ = load_with_features(cache_folder=tmp_path / "kept")
     before = first.digest()
     changed = dataset()
     changed.private.inputs.levels[40] //= 2  # type: ignore[attr-defined]
-    second, stages = load_with_features(folder=tmp_path / "kept", data=changed)
-    load_with_features(folder=tmp_path / "fresh", data=changed)
+    second, stages = load_with_features(cache_folder=tmp_path / "kept", data=changed)
+    load_with_features(cache_folder=tmp_path / "fresh", data=changed)
     assert stages == ["features of the private pictures"]
     assert (
         bytes_of_files(folder=tmp_path / "fresh").items()
@@ -151,13 +157,13 @@ def test_altered_or_truncated_cache_is_recomputed(
     name: str, repeated_stages: list[str], is_cut: bool, tmp_path: Path
 ) -> None:
     """If a file of the cache was altered or cut, the stages that made it run again and leave the same bytes."""
-    load_with_features(folder=tmp_path)
+    load_with_features(cache_folder=tmp_path)
     before = bytes_of_files(folder=tmp_path)
     (path,) = tmp_path.rglob(name)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content[:100] if is_cut else content)
-    _, stages = load_with_features(folder=tmp_path)
+    _, stages = load_with_features(cache_folder=tmp_path)
     assert stages == repeated_stages
     assert bytes_of_files(folder=tmp_path) == before
 
@@ -169,9 +175,9 @@ def test_features_do_not_depend_on_the_number_of_cores(
     """The bytes of all files are the same for another number of cores."""
     import joblib
 
-    load_with_features(folder=tmp_path / "some")
+    load_with_features(cache_folder=tmp_path / "some")
     monkeypatch.setattr(joblib, "cpu_count", lambda: 5)
-    load_with_features(folder=tmp_path / "more")
+    load_with_features(cache_folder=tmp_path / "more")
     assert bytes_of_files(folder=tmp_path / "some") == bytes_of_files(folder=tmp_path / "more")
 
 
@@ -192,20 +198,20 @@ def test_measurements_of_the_fit_are_reused(
 
     monkeypatch.setattr(PatchExtractor, "measure", counted)
     monkeypatch.setattr(PatchExtractor, "batch_size", BLOCK)
-    load_with_features(folder=tmp_path)
+    load_with_features(cache_folder=tmp_path)
     files = bytes_of_files(folder=tmp_path)
     again = 60 % BLOCK and BLOCK  # public pictures that fill no batch
     assert sum(count for count in batch_sizes if count > 1) == 60 + again + 160 + 48
     for path in tmp_path.rglob("public-*"):
         path.unlink()
-    load_with_features(folder=tmp_path)
+    load_with_features(cache_folder=tmp_path)
     assert bytes_of_files(folder=tmp_path) == files
 
 
 @pytest.mark.slow
 def test_data_without_suitable_pictures_are_refused(tmp_path: Path) -> None:
     """Data without pictures, patches larger than pictures, and a cache path below a file are refused."""
-    data, _ = load_with_features(folder=tmp_path)
+    data, _ = load_with_features(cache_folder=tmp_path)
     with refused_parameter("features", value="patches"):
         FeaturedData(
             ReaderOfDataset(dataset=replace(data, preprocessing=None)),

@@ -169,9 +169,9 @@ def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
             read_arrays(path, forms=forms)
 
 
-def spilled_rows(most_bytes: int, rows: np.ndarray = ROWS) -> Any:
-    """Collects rows in blocks of 90, and returns them; more than `most_bytes` of them go to the disk."""
-    collected = Spilled(most_bytes=most_bytes)
+def spilled_rows(max_bytes_in_memory: int, rows: np.ndarray = ROWS) -> Any:
+    """Collects rows in blocks of 90, and returns them; more than `max_bytes_in_memory` of them go to the disk."""
+    collected = Spilled(most_bytes=max_bytes_in_memory)
     for first in range(0, len(rows), 90):
         collected.append(rows[first : first + 90])
     return collected.whole()
@@ -184,7 +184,7 @@ def test_spilled_rows_equal_the_appended_rows(
     """Collected rows equal the appended rows, in memory up to the limit and beyond it in a file without a name."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    rows = spilled_rows(most_bytes=most_bytes)
+    rows = spilled_rows(max_bytes_in_memory=most_bytes)
     assert isinstance(rows, FileRows) is on_disk
     assert np.array_equal(rows, ROWS) and rows.dtype == np.float32
     assert rows.shape == ROWS.shape and len(rows) == len(ROWS) and rows.nbytes == ROWS.nbytes
@@ -211,7 +211,7 @@ def test_rows_in_a_file_are_indexed_as_an_array(
     indices: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slices, row numbers and masks select the rows of an array, whether rows are read one by one or together."""
-    rows = spilled_rows(most_bytes=0)
+    rows = spilled_rows(max_bytes_in_memory=0)
     for close_bytes in (0, 2**12, 2**30):
         monkeypatch.setattr("pate.files.array_rows._CLOSE_BYTES", close_bytes)
         taken = rows[indices]
@@ -223,7 +223,7 @@ def test_rows_in_a_file_are_indexed_as_an_array(
 def test_rows_beyond_the_file_are_an_index_error(indices: Any) -> None:
     """A row number beyond the rows, and a mask for fewer rows, raise an IndexError, as for an array."""
     with pytest.raises(IndexError):
-        spilled_rows(most_bytes=0)[indices]
+        spilled_rows(max_bytes_in_memory=0)[indices]
 
 
 def test_rows_in_a_file_are_a_pickled_array_and_refuse_arithmetic() -> None:
@@ -231,7 +231,7 @@ def test_rows_in_a_file_are_a_pickled_array_and_refuse_arithmetic() -> None:
 
     They can be reshaped if the sizes agree.
     """
-    rows = spilled_rows(most_bytes=0)
+    rows = spilled_rows(max_bytes_in_memory=0)
     restored = pickle.loads(pickle.dumps(rows))
     assert type(restored) is np.ndarray and np.array_equal(restored, ROWS)
     with pytest.raises(TypeError):
@@ -246,7 +246,7 @@ def test_rows_in_a_file_are_a_pickled_array_and_refuse_arithmetic() -> None:
 
 def test_a_file_of_rows_is_closed_with_the_last_reader() -> None:
     """The file of rows stays open while one of two arrays reads it, and is closed with the last one."""
-    rows = spilled_rows(most_bytes=0)
+    rows = spilled_rows(max_bytes_in_memory=0)
     wide = rows.reshape(-1, 1, ROWS.shape[1])
     descriptor = rows._file.descriptor
     del rows
@@ -275,7 +275,13 @@ def test_taken_rows_are_a_copy_and_blocks_keep_their_order(tmp_path: Path) -> No
         assert np.array_equal(copy, ROWS[row_indices])
         let_go(mapped_rows)
         assert np.array_equal(mapped_rows, ROWS), "what was let go is read again"
-    for array in (ROWS, mapped_rows, spilled_rows(most_bytes=0), np.arange(5), np.zeros((0, 4))):
+    for array in (
+        ROWS,
+        mapped_rows,
+        spilled_rows(max_bytes_in_memory=0),
+        np.arange(5),
+        np.zeros((0, 4)),
+    ):
         assert np.array_equal(np.concatenate([np.zeros_like(array[:0]), *row_blocks(array)]), array)
 
 
@@ -288,21 +294,21 @@ def test_a_split_of_inputs_in_a_file_is_that_of_the_same_in_memory() -> None:
     ids = np.arange(1000)
     in_memory, on_disk = (
         Split(inputs=inputs, labels=labels, record_ids=ids, group_ids=ids)
-        for inputs in (ROWS, spilled_rows(most_bytes=0))
+        for inputs in (ROWS, spilled_rows(max_bytes_in_memory=0))
     )
     assert on_disk.digest() == in_memory.digest()
     assert type(on_disk.take(ids[:5]).inputs) is np.ndarray
     assert on_disk.take(ids[::-3]).digest() == in_memory.take(ids[::-3]).digest()
     in_memory, on_disk = (
         Split(inputs=inputs, labels=labels, record_ids=ids[::-1].copy(), group_ids=ids)
-        for inputs in (ROWS, spilled_rows(most_bytes=0))
+        for inputs in (ROWS, spilled_rows(max_bytes_in_memory=0))
     )
     assert on_disk.digest() == in_memory.digest()
     rows_with_infinity = ROWS.copy()
     rows_with_infinity[901, 3] = np.inf
     with refused_parameter("inputs[901, 3]", rule_words="finite numbers"):
         Split(
-            inputs=spilled_rows(most_bytes=0, rows=rows_with_infinity),
+            inputs=spilled_rows(max_bytes_in_memory=0, rows=rows_with_infinity),
             labels=labels,
             record_ids=ids,
             group_ids=ids,

@@ -51,17 +51,17 @@ def dealt_partition(dataset: Dataset, folder: EnsembleFolder) -> Partition:
 
 
 def train_ensemble(
-    dataset: Dataset, path: Path, engine: Engine, teacher: Voter | None = None
+    dataset: Dataset, ensemble_folder: Path, engine: Engine, teacher: Voter | None = None
 ) -> tuple[Ensemble, SilentMonitor]:
     """Trains an ensemble in a folder with an engine; returns the ensemble and the monitor that saw its stages.
 
     Args:
         dataset: the data set.
-        path: the folder of the ensemble.
+        ensemble_folder: the folder of the ensemble.
         engine: the engine.
         teacher: the teacher; None for linear teachers.
     """
-    folder = EnsembleFolder(path)
+    folder = EnsembleFolder(ensemble_folder)
     monitor = SilentMonitor()
     ensemble = Ensemble.train(
         teacher=teacher or LinearTeacher(device="cpu"),
@@ -89,7 +89,7 @@ def test_teachers_are_trained_once_and_before_votes_are_read(
     Reading votes, and a second ensemble in the folder, do neither.
     """
     engine = CountingEngine()
-    ensemble, monitor = train_ensemble(dataset=dataset, path=tmp_path, engine=engine)
+    ensemble, monitor = train_ensemble(dataset=dataset, ensemble_folder=tmp_path, engine=engine)
     assert engine.num_trained == NUM_TEACHERS
     assert monitor.stages == ["training teachers"]
     votes = ensemble.vote()
@@ -100,7 +100,9 @@ def test_teachers_are_trained_once_and_before_votes_are_read(
     votes.counts()
     votes.label_shares()
     assert monitor.stages == ["training teachers", "casting votes"]
-    second_ensemble, monitor = train_ensemble(dataset=dataset, path=tmp_path, engine=engine)
+    second_ensemble, monitor = train_ensemble(
+        dataset=dataset, ensemble_folder=tmp_path, engine=engine
+    )
     np.testing.assert_array_equal(vote_bits(votes=second_ensemble.vote()), first_bits)
     assert monitor.stages == []
     assert engine.num_trained == NUM_TEACHERS
@@ -114,11 +116,11 @@ def test_teachers_with_votes_on_disk_are_not_trained_again(
     Confidences, which only teachers have, are refused. If the file of votes is missing too, the teachers are trained
     again, to the same votes.
     """
-    ensemble, _ = train_ensemble(dataset=dataset, path=tmp_path, engine=CountingEngine())
+    ensemble, _ = train_ensemble(dataset=dataset, ensemble_folder=tmp_path, engine=CountingEngine())
     first_bits = vote_bits(votes=ensemble.vote())
     rmtree(tmp_path / "teachers")
     engine = CountingEngine()
-    ensemble, _ = train_ensemble(dataset=dataset, path=tmp_path, engine=engine)
+    ensemble, _ = train_ensemble(dataset=dataset, ensemble_folder=tmp_path, engine=engine)
     votes = ensemble.vote()
     np.testing.assert_array_equal(vote_bits(votes=votes), first_bits)
     assert engine.num_trained == 0
@@ -126,7 +128,7 @@ def test_teachers_with_votes_on_disk_are_not_trained_again(
         next(iter(votes.confidences()))
     assert f"remove {tmp_path / 'votes.npz'}" in str(caught.value)
     (tmp_path / "votes.npz").unlink()
-    ensemble, _ = train_ensemble(dataset=dataset, path=tmp_path, engine=engine)
+    ensemble, _ = train_ensemble(dataset=dataset, ensemble_folder=tmp_path, engine=engine)
     assert engine.num_trained == NUM_TEACHERS
     np.testing.assert_array_equal(vote_bits(votes=ensemble.vote()), first_bits)
 
@@ -140,7 +142,7 @@ def test_progress_counts_the_teachers_of_an_earlier_call(dataset: Dataset, tmp_p
     partition = dealt_partition(dataset=dataset, folder=folder)
     teacher = LinearTeacher(device="cpu")
     assert training_progress(teacher, partition=partition, folder=folder) == ""
-    ensemble, _ = train_ensemble(dataset=dataset, path=tmp_path, engine=StackedEngine())
+    ensemble, _ = train_ensemble(dataset=dataset, ensemble_folder=tmp_path, engine=StackedEngine())
     progress = training_progress(teacher, partition=partition, folder=folder)
     assert progress == "6 of 6 teachers are there"
     ensemble.vote()
@@ -153,7 +155,7 @@ def test_untrained_teachers_vote_without_an_engine(dataset: Dataset, tmp_path: P
     """Kernel teachers vote without training, and have no confidences for queries."""
     engine = CountingEngine()
     ensemble, _ = train_ensemble(
-        dataset=dataset, path=tmp_path, engine=engine, teacher=KernelTeacher()
+        dataset=dataset, ensemble_folder=tmp_path, engine=engine, teacher=KernelTeacher()
     )
     assert engine.num_trained == 0
     assert isinstance(ensemble.vote(), KernelVotes)
@@ -190,7 +192,9 @@ def test_a_teacher_does_not_vote_on_a_label_that_none_of_its_records_knows(
     # All known labels are present, so every teacher that knows a label votes for it.
     labels = known.copy()
     with_gaps = replace(dataset, private=replace(dataset.private, labels=labels, known=known))
-    ensemble, _ = train_ensemble(dataset=with_gaps, path=tmp_path, engine=CountingEngine())
+    ensemble, _ = train_ensemble(
+        dataset=with_gaps, ensemble_folder=tmp_path, engine=CountingEngine()
+    )
     votes = ensemble.vote().require_type(TeacherVotes)
     assert votes.num_abstaining().tolist()[:3] == [1, 2, 0]
     counts = votes.counts()

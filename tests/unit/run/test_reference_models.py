@@ -41,10 +41,13 @@ class CountedTraining:
 
 
 def trained_model(
-    folder: Path, training: Callable[[], TrainedStudent], *, monitor: SilentMonitor | None = None
+    outputs_folder: Path,
+    training: Callable[[], TrainedStudent],
+    *,
+    monitor: SilentMonitor | None = None,
 ) -> TrainedStudent:
     """Asks a folder of outputs for the all-records model: it is read if it is kept there, and else trained."""
-    references = ReferenceModels(outputs_folder=folder, monitor=monitor or SilentMonitor())
+    references = ReferenceModels(outputs_folder=outputs_folder, monitor=monitor or SilentMonitor())
     return references.model(
         "all_records_model", model_words="all-records model", inputs_digest=KEY, train=training
     )
@@ -57,9 +60,9 @@ def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) 
     """
     training = CountedTraining()
     monitor = SilentMonitor()
-    first = trained_model(folder=tmp_path, training=training, monitor=monitor)
+    first = trained_model(outputs_folder=tmp_path, training=training, monitor=monitor)
     assert monitor.lines == []
-    second = trained_model(folder=tmp_path, training=training, monitor=monitor)
+    second = trained_model(outputs_folder=tmp_path, training=training, monitor=monitor)
     assert training.num_calls == 1
     assert second.curve == first.curve == [{"loss": 0.5}]
     inputs = small_dataset().test.inputs
@@ -78,7 +81,7 @@ def test_no_model_is_kept_where_other_users_can_list_it(tmp_path: Path) -> None:
     training = CountedTraining()
     monitor = SilentMonitor()
     for _ in range(2):
-        trained_model(folder=tmp_path, training=training, monitor=monitor)
+        trained_model(outputs_folder=tmp_path, training=training, monitor=monitor)
     assert training.num_calls == 2
     assert list(folder.iterdir()) == []
     assert all(f"chmod 700 {folder}" in line for line in monitor.lines)
@@ -87,7 +90,7 @@ def test_no_model_is_kept_where_other_users_can_list_it(tmp_path: Path) -> None:
 
 def test_only_the_owner_can_read_a_model(tmp_path: Path) -> None:
     """The files of a reference model have mode 0600, and its folders 0700."""
-    trained_model(folder=tmp_path, training=CountedTraining())
+    trained_model(outputs_folder=tmp_path, training=CountedTraining())
     paths = list((tmp_path / "pate_cache").rglob("*"))
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {0o600}
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_dir()} == {0o700}
@@ -98,10 +101,10 @@ def test_only_the_owner_can_read_a_model(tmp_path: Path) -> None:
 def test_a_damaged_model_is_trained_again(name: str, way: Way, tmp_path: Path) -> None:
     """A file of a kept model is damaged in one way. The next call trains the model again, and a later call reads it."""
     training = CountedTraining()
-    trained_model(folder=tmp_path, training=training)
+    trained_model(outputs_folder=tmp_path, training=training)
     way(tmp_path / "pate_cache" / "reference_models" / ENTRY / name)
-    trained_model(folder=tmp_path, training=training)
-    trained_model(folder=tmp_path, training=training)
+    trained_model(outputs_folder=tmp_path, training=training)
+    trained_model(outputs_folder=tmp_path, training=training)
     assert training.num_calls == 2
 
 
@@ -111,8 +114,8 @@ def test_a_file_in_the_place_of_a_model_is_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "pate_cache" / "reference_models"
     make_folder(folder)
     (folder / ENTRY).write_text("no folder")
-    trained_model(folder=tmp_path, training=training)
-    trained_model(folder=tmp_path, training=training)
+    trained_model(outputs_folder=tmp_path, training=training)
+    trained_model(outputs_folder=tmp_path, training=training)
     assert training.num_calls == 1
 
 
@@ -123,9 +126,9 @@ def test_a_run_that_is_killed_while_it_trains_leaves_no_model(tmp_path: Path) ->
         raise KeyboardInterrupt
 
     with suppress(KeyboardInterrupt):
-        trained_model(folder=tmp_path, training=killed)
+        trained_model(outputs_folder=tmp_path, training=killed)
     training = CountedTraining()
-    trained_model(folder=tmp_path, training=training)
+    trained_model(outputs_folder=tmp_path, training=training)
     assert training.num_calls == 1
 
 
@@ -160,11 +163,11 @@ def test_a_second_run_waits_for_the_first_and_reads_its_model(tmp_path: Path) ->
 
 def test_a_whole_model_is_read_without_its_lock(tmp_path: Path) -> None:
     """A stored model is read while another process holds its lock."""
-    trained_model(folder=tmp_path, training=CountedTraining())
+    trained_model(outputs_folder=tmp_path, training=CountedTraining())
     lock = tmp_path / "pate_cache" / "reference_models" / f"{ENTRY}.lock"
     with file_lock(lock, wait=False):
         # With the lock, this call would wait for ever.
-        trained_model(folder=tmp_path, training=CountedTraining())
+        trained_model(outputs_folder=tmp_path, training=CountedTraining())
 
 
 def test_a_folder_that_cannot_be_written_keeps_no_model(
@@ -177,8 +180,8 @@ def test_a_folder_that_cannot_be_written_keeps_no_model(
 
     monkeypatch.setattr("pate.run.reference_models.make_folder", refuse_folder)
     training = CountedTraining()
-    trained_model(folder=tmp_path, training=training)
-    trained_model(folder=tmp_path, training=training)
+    trained_model(outputs_folder=tmp_path, training=training)
+    trained_model(outputs_folder=tmp_path, training=training)
     assert training.num_calls == 2
 
 
@@ -190,7 +193,7 @@ def test_a_full_disk_is_no_reason_to_go_on(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr("pate.run.reference_models.make_folder", fill_disk)
     with pytest.raises(OSError, match="No space left"):
-        trained_model(folder=tmp_path, training=CountedTraining())
+        trained_model(outputs_folder=tmp_path, training=CountedTraining())
 
 
 class OwnStudent(LinearStudent):
@@ -198,10 +201,12 @@ class OwnStudent(LinearStudent):
 
 
 def key_of(
-    *students: LinearStudent | MLPStudent | LogisticStudent, seed: int = 0, records: str = "a"
+    *students: LinearStudent | MLPStudent | LogisticStudent, seed: int = 0, record_digest: str = "a"
 ) -> str | None:
     """Returns the key of a model of `students` on some records."""
-    return reference_key("all_records_model", recipes=students, seed=seed, record_digests=[records])
+    return reference_key(
+        "all_records_model", recipes=students, seed=seed, record_digests=[record_digest]
+    )
 
 
 def test_a_key_depends_on_recipes_seed_and_records() -> None:
@@ -212,7 +217,7 @@ def test_a_key_depends_on_recipes_seed_and_records() -> None:
         key_of(LogisticStudent(), MLPStudent()),
         key_of(LogisticStudent(), MLPStudent(hidden=65)),
         key_of(LinearStudent(), seed=1),
-        key_of(LinearStudent(), records="b"),
+        key_of(LinearStudent(), record_digest="b"),
     ]
     assert len(set(keys)) == len(keys)
     assert key_of(LinearStudent()) == keys[0]

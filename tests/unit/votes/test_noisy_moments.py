@@ -12,11 +12,11 @@ TRUE_MOMENTS = RNG.standard_normal((NUM_FEATURES, NUM_LABELS))
 EVEN = np.ones_like(TRUE_MOMENTS)
 
 
-def moments_with_noise(true_moments: np.ndarray, variance: float, seed: int) -> NoisyMoments:
+def moments_with_noise(true_moments: np.ndarray, noise_variance: float, seed: int) -> NoisyMoments:
     """Returns moments with noise of one variance."""
     noise = np.random.default_rng(seed).standard_normal(true_moments.shape)
-    values = true_moments + np.sqrt(variance) * noise
-    return NoisyMoments(values=values, variances=variance * EVEN)
+    values = true_moments + np.sqrt(noise_variance) * noise
+    return NoisyMoments(values=values, variances=noise_variance * EVEN)
 
 
 def moments_in_new_features(
@@ -33,8 +33,8 @@ def moments_in_new_features(
 
 def test_moments_of_alike_people_are_averaged_by_their_variances() -> None:
     """Moments with variances .01 and .04 count about as 4 to 1, and the average has about the variance .008."""
-    own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
-    earlier_moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.04, seed=2)
+    own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.01, seed=1)
+    earlier_moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.04, seed=2)
     average = own_moments.average_with(earlier_moments, expected_squares=EVEN)
     np.testing.assert_allclose(
         average.values, 0.8 * own_moments.values + 0.2 * earlier_moments.values, atol=0.03
@@ -44,8 +44,8 @@ def test_moments_of_alike_people_are_averaged_by_their_variances() -> None:
 
 def test_moments_of_weaker_labels_are_scaled() -> None:
     """Earlier moments that are half as large everywhere are doubled, with four times the variance."""
-    own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
-    earlier_moments = moments_with_noise(true_moments=TRUE_MOMENTS / 2, variance=0.01, seed=2)
+    own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.01, seed=1)
+    earlier_moments = moments_with_noise(true_moments=TRUE_MOMENTS / 2, noise_variance=0.01, seed=2)
     average = own_moments.average_with(earlier_moments, expected_squares=EVEN)
     np.testing.assert_allclose(
         average.values, 0.8 * own_moments.values + 0.2 * 2 * earlier_moments.values, atol=0.05
@@ -56,10 +56,10 @@ def test_moments_of_weaker_labels_are_scaled() -> None:
 @pytest.mark.parametrize("strength", [0.0, 1.0])
 def test_moments_of_unlike_people_hardly_count(strength: float) -> None:
     """Earlier moments without any signal, or with one of their own, leave the moments about as they are."""
-    own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
+    own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.01, seed=1)
     unlike_moments = strength * np.random.default_rng(9).standard_normal(TRUE_MOMENTS.shape)
     average = own_moments.average_with(
-        moments_with_noise(true_moments=unlike_moments, variance=0.01, seed=2),
+        moments_with_noise(true_moments=unlike_moments, noise_variance=0.01, seed=2),
         expected_squares=EVEN,
     )
     np.testing.assert_allclose(average.variances, 0.01, rtol=0.02)
@@ -68,7 +68,7 @@ def test_moments_of_unlike_people_hardly_count(strength: float) -> None:
 
 def test_equal_features_keep_moments() -> None:
     """Moments for the same features are the same numbers, also where a fit has to find that out."""
-    moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.5, seed=1)
+    moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.5, seed=1)
     features = RNG.standard_normal((200, NUM_FEATURES))
     assert (
         moments_in_new_features(moments=moments, earlier_features=features, features=features)
@@ -83,7 +83,7 @@ def test_equal_features_keep_moments() -> None:
 
 def test_scaled_features_scale_moments() -> None:
     """Features of twice the size have twice the moments, with four times the variance."""
-    moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.5, seed=1)
+    moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.5, seed=1)
     features = RNG.standard_normal((200, NUM_FEATURES))
     scaled = moments_in_new_features(
         moments=moments, earlier_features=features, features=2 * features
@@ -94,7 +94,7 @@ def test_scaled_features_scale_moments() -> None:
 
 def test_a_new_feature_has_a_moment_of_large_variance() -> None:
     """A feature that no earlier one explains has a variance dozens of times as large."""
-    moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.5, seed=1)
+    moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.5, seed=1)
     features = RNG.standard_normal((2000, NUM_FEATURES + 1))
     converted = moments_in_new_features(
         moments=moments, earlier_features=features[:, :-1], features=features

@@ -47,6 +47,6 @@ def votes(tmp_path_factory: pytest.TempPathFactory) -> Votes:
         )
         folder = tmp_path_factory.mktemp(name)
         votes_of_forms[name] = [
-            cast_votes(plan_of_holder, folder=folder) for plan_of_holder in plans
+            cast_votes(plan_of_holder, vote_folder=folder) for plan_of_holder in plans
         ]
     return votes_of_forms

@@ -13,7 +13,7 @@ import pytest
 
 from small_federation.deployment import Deployment, connected
 from small_federation.stages import deployed_plan
-from tests.e2e.small_run import charges, release_bytes_of_run, run_until_released
+from tests.e2e.small_run import charges_beside, release_bytes_of_run, run_until_released
 
 pytest.importorskip("flwr", reason="Flower is not installed: the extra flower")
 pytest.importorskip(
@@ -77,7 +77,7 @@ def test_deployment_releases_the_same_bytes_as_pate_train(
     send(federation, folder)
     assert finished(federation, folder, seconds=240), federation.log(name="link")[-3000:]
     assert release_bytes_of_run(folder / "release") == expected
-    assert len(charges(folder / "release")) == 1
+    assert len(charges_beside(folder / "release")) == 1
 
 
 def test_connections_are_encrypted_under_the_authority_of_the_federation(
@@ -122,9 +122,9 @@ def test_a_killed_app_ends_with_the_same_and_one_charge(
     for _ in range(SUBMISSIONS):
         if done:
             break
-        assert len(charges(folder / "release")) <= 1
+        assert len(charges_beside(folder / "release")) <= 1
         federation.run(folder)
         done = finished(federation, folder, seconds=2 * federation.seconds + 60)
     assert done, federation.log(name="link")[-3000:]
     assert release_bytes_of_run(folder / "release") == expected
-    assert len(charges(folder / "release")) == 1
+    assert len(charges_beside(folder / "release")) == 1

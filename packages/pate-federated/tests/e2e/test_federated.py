@@ -23,7 +23,7 @@ from small_federation.stages import deployed_plan
 from tests.e2e.small_run import (
     NUM_TEACHERS,
     SilentMonitor,
-    charges,
+    charges_beside,
     release_bytes_of_run,
     run_until_released,
     seeded_plan,
@@ -55,14 +55,14 @@ def test_release_equals_that_of_pate_train_with_the_same_seed(tmp_path: Path) ->
     simulate(
         app,
         client_app=flower.holder_app(
-            SmallHolders(tmp_path / "holders", holders=HOLDERS, plan=plan)
+            SmallHolders(tmp_path / "holders", num_holders=HOLDERS, plan=plan)
         ),
         num_nodes=HOLDERS,
     )
     assert release_bytes_of_run(tmp_path / "release") == run_until_released(
         plan, folder=tmp_path / "whole" / "train"
     )
-    assert len(charges(tmp_path / "release")) == 1
+    assert len(charges_beside(tmp_path / "release")) == 1
 
 
 def test_failed_holder_is_absent_and_discloses_no_records(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_failed_holder_is_absent_and_discloses_no_records(tmp_path: Path) -> Non
     simulate(
         flower.release_app(release, seconds=300, monitor=monitor),
         client_app=flower.holder_app(
-            SmallHolders(tmp_path / "holders", holders=4, plan=plan, spoil=fails)
+            SmallHolders(tmp_path / "holders", num_holders=4, plan=plan, before_answer=fails)
         ),
         num_nodes=4,
     )
@@ -92,7 +92,7 @@ def test_secure_sum_gives_the_same_release_as_vote_files(tmp_path: Path) -> None
     plan = replace(seeded_plan(GaussianVotes(noise_std=1.0)), target_epsilon=None)
     release = summed_release(plan, tmp_path)
     holders = flower.secure_holder_app(
-        SmallHolders(tmp_path / "holders", holders=4, plan=plan), HolderSum(release.terms)
+        SmallHolders(tmp_path / "holders", num_holders=4, plan=plan), HolderSum(release.terms)
     )
     simulate(flower.summed_app(release, seconds=120), client_app=holders, num_nodes=4)
     assert release_bytes_of_run(tmp_path / "release") == run_until_released(
@@ -112,7 +112,8 @@ def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
     simulate(
         flower.summed_app(release, seconds=120),
         client_app=flower.secure_holder_app(
-            SmallHolders(tmp_path / "holders", holders=4, plan=plan, spoil=fails), holder_sum
+            SmallHolders(tmp_path / "holders", num_holders=4, plan=plan, before_answer=fails),
+            holder_sum,
         ),
         num_nodes=4,
     )
@@ -125,7 +126,7 @@ def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
         rng = np.random.default_rng([7, *name.encode()])
         expected += noise.contribution(counts, num_teachers=NUM_TEACHERS // 4, rng=rng)
     np.testing.assert_array_equal(total, expected)
-    assert len(charges(tmp_path / "release")) == 1
+    assert len(charges_beside(tmp_path / "release")) == 1
 
 
 def test_flower_derives_masks_from_32_bits_of_each_key() -> None:
@@ -150,10 +151,10 @@ def test_rounds_give_the_release_of_train_with_and_without_a_secure_sum(
     """Rounds over Flower, plain or by a secure sum, release the bytes of `train` with one charge."""
     plan = rounds_plan()
     release = small_rounds(plan, folder=tmp_path, max_absent=1)
-    plans = SmallHolders(tmp_path / "holders", holders=4, plan=plan)
+    plans = SmallHolders(tmp_path / "holders", num_holders=4, plan=plan)
     app = flower.secure_holder_app(plans, release.roll) if secure else flower.holder_app(plans)
     simulate(flower.rounds_app(release, secure=secure, seconds=300), client_app=app, num_nodes=4)
     assert release_bytes_of_run(tmp_path / "release") == run_until_released(
         plan, folder=tmp_path / "whole" / "train"
     )
-    assert len(charges(tmp_path / "release")) == 1
+    assert len(charges_beside(tmp_path / "release")) == 1

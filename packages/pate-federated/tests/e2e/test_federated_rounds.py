@@ -37,7 +37,7 @@ from tests.e2e.small_run import (
     NUM_TEACHERS,
     SEED,
     SilentMonitor,
-    charges,
+    charges_beside,
     release_bytes_of_run,
     run_until,
     run_until_released,
@@ -74,7 +74,7 @@ def server_and_exchange(
     """
     run_plan = plan or rounds_plan()
     release = small_rounds(run_plan, folder=folder, max_absent=max_absent)
-    holders = SmallHolders(folder / "holders", holders=HOLDERS, plan=run_plan)
+    holders = SmallHolders(folder / "holders", num_holders=HOLDERS, plan=run_plan)
     return release, Exchanges(plans=holders, roll=release.roll, spoil=spoil_answer)
 
 
@@ -82,8 +82,8 @@ def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path:
     """Rounds of four holders, with linear and with kernel teachers, release the bytes of `train`. They charge once."""
     release, exchange = server_and_exchange(tmp_path)
     release.run(exchange=exchange, monitor=SilentMonitor())
-    assert len(charges(tmp_path / "release")) == 1  # for the prevalence and all rounds
-    train_student(rounds_plan(), folder=tmp_path / "release")
+    assert len(charges_beside(tmp_path / "release")) == 1  # for the prevalence and all rounds
+    train_student(rounds_plan(), release_folder=tmp_path / "release")
     require_the_same(train=whole, apart=tmp_path / "release")
     kernel_plan = replace(rounds_plan(), teacher=KernelTeacher())
     release, exchange = server_and_exchange(tmp_path / "kernel", plan=kernel_plan)
@@ -156,7 +156,7 @@ def test_unsupported_settings_of_rounds_are_refused_before_the_charge(
     release, exchange = server_and_exchange(tmp_path, plan)
     with refusal:
         release.run(exchange=exchange)
-    assert not charges(tmp_path / "release")
+    assert not charges_beside(tmp_path / "release")
 
 
 def test_interrupted_server_releases_the_same_bytes(whole: Path, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_interrupted_server_releases_the_same_bytes(whole: Path, tmp_path: Path)
         )
         release.run(exchange=exchange)
         assert release_bytes_of_run(release.output_dir) == release_bytes_of_run(whole)
-        assert len(charges(release.output_dir)) == 1
+        assert len(charges_beside(release.output_dir)) == 1
     assert killed >= 3
 
 
@@ -219,8 +219,8 @@ def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
     # the second round had fewer teachers in it
     assert release_bytes_of_run(tmp_path / "release") != release_bytes_of_run(whole)
     assert (
-        charges(tmp_path / "release")[0]["epsilon"]
-        == charges(whole)[0]["epsilon"]
+        charges_beside(tmp_path / "release")[0]["epsilon"]
+        == charges_beside(whole)[0]["epsilon"]
         <= terms.privacy.epsilon
     )
     assert terms.num_teachers == 24
@@ -256,7 +256,7 @@ def test_round_with_too_many_absences_is_asked_again(
     )
     with refused_parameter("absent holders", value=1, rule_words="holder=3:"):
         release.run(exchange=exchange)
-    assert len(charges(tmp_path / "release")) == 1  # and nothing is published
+    assert len(charges_beside(tmp_path / "release")) == 1  # and nothing is published
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
     for path in release.inbox.glob("moments-*.npz") if moments_are_lost else ():
         path.unlink()
@@ -264,7 +264,7 @@ def test_round_with_too_many_absences_is_asked_again(
     release.run(again)
     assert again.asked == ["moments"]
     assert release_bytes_of_run(tmp_path / "release") == release_bytes_of_run(whole)
-    assert len(charges(tmp_path / "release")) == 1
+    assert len(charges_beside(tmp_path / "release")) == 1
     (tmp_path / "release" / "manifest.json").unlink()
     shutil.rmtree(release.inbox)
     with refused_parameter("data", value="another"):
@@ -281,7 +281,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with the finished vote files of four holders, one folder for each holder."""
     folder = tmp_path_factory.mktemp("homes")
     for name in NAMES:
-        plan, holder_sum = SmallHolders(folder, holders=HOLDERS, plan=PLAN)(name)
+        plan, holder_sum = SmallHolders(folder, num_holders=HOLDERS, plan=PLAN)(name)
         answer_request(plan, request=small_request(), folder=holder_sum)
     return folder
 
@@ -317,7 +317,10 @@ def test_server_interrupted_at_any_file_makes_the_same_release(
         killed = [killed_at(file_number=number, task=go, after=after) for after in (False, True)]
         kills += sum(killed)
         go()
-        assert (release_bytes_of_run(folder / "release"), len(charges(folder / "release"))) == (
+        assert (
+            release_bytes_of_run(folder / "release"),
+            len(charges_beside(folder / "release")),
+        ) == (
             expected,
             1,
         )
@@ -345,7 +348,7 @@ def test_complete_votes_are_not_asked_for_again(
             break
     assert not (folder / "release" / "release" / "release.npz").exists()
     release.run(lambda: pytest.fail("holders were asked again"))
-    assert (release_bytes_of_run(folder / "release"), len(charges(folder / "release"))) == (
+    assert (release_bytes_of_run(folder / "release"), len(charges_beside(folder / "release"))) == (
         expected,
         1,
     )
@@ -376,7 +379,7 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
             assert "was not answered before" in str(error)
             assert not (folder / "release" / "release" / "release.npz").exists()
             ended["refused"] += 1
-        assert len(charges(folder / "release")) == 1
+        assert len(charges_beside(folder / "release")) == 1
         shutil.rmtree(folder)
     assert ended["released"] >= 5 and ended["refused"] >= 1, ended
 
@@ -388,7 +391,7 @@ def summed(homes: Path, own: HolderSum) -> Summed:
         homes: the folder of the holders' folders.
         own: the computation of one holder's numbers.
     """
-    plans = SmallHolders(homes, holders=HOLDERS, plan=PLAN)
+    plans = SmallHolders(homes, num_holders=HOLDERS, plan=PLAN)
     total = np.zeros((1, 1))
     for name in NAMES:
         plan, folder = plans(name)
@@ -406,9 +409,9 @@ def test_release_refused_for_absences_charges_nothing(homes: Path, tmp_path: Pat
     release = small_release(PLAN, folder=tmp_path)
     with refused_parameter("absent holders", value=1):
         release.run(lambda: answers(homes)[1:])
-    assert not charges(tmp_path / "release")
+    assert not charges_beside(tmp_path / "release")
     release.run(lambda: answers(homes))
-    assert len(charges(tmp_path / "release")) == 1
+    assert len(charges_beside(tmp_path / "release")) == 1
 
 
 @pytest.mark.parametrize(

@@ -72,12 +72,14 @@ def test_votes_on_different_labels_are_released_on_all_of_them(tmp_path: Path) -
     Each label is right for at least 80% of the queries, as teachers without a label do not move its majority.
     """
     paths = [
-        cast_votes(plan_of(holder, teacher=LinearTeacher(device="cpu")), folder=tmp_path)
+        cast_votes(plan_of(holder, teacher=LinearTeacher(device="cpu")), vote_folder=tmp_path)
         for holder in TEACHERS
     ]
     plan = release_plan(seeded_plan(GaussianVotes(noise_std=1.0)))
     monitor = SilentMonitor()
-    terms = release(plan, paths, tmp_path / "many" / "release", monitor)
+    terms = release(
+        plan, vote_paths=paths, output_folder=tmp_path / "many" / "release", monitor=monitor
+    )
     assert terms.num_labels == 4
     few = "Labels of few teachers: label_2 (12 teachers of 1 holder), label_4 (12 teachers of 1 holder)."
     assert few in monitor.lines
@@ -192,8 +194,8 @@ def test_files_of_holders_with_gaps_give_the_release_of_pate_train(
             seed=plan.seed,
             settings={"holder": str(number)},
         )
-        paths.append(cast_votes(holder_plan, folder=tmp_path))
-    release(release_plan(plan), paths, tmp_path / "apart" / "release")
+        paths.append(cast_votes(holder_plan, vote_folder=tmp_path))
+    release(release_plan(plan), vote_paths=paths, output_folder=tmp_path / "apart" / "release")
     train = run_until_released(plan, folder=tmp_path / "whole" / "train")
     assert release_bytes_of_run(tmp_path / "apart" / "release") == train
 

@@ -33,7 +33,7 @@ from tests.e2e.small_run import (
     NUM_TEACHERS,
     SEED,
     SilentMonitor,
-    charges,
+    charges_beside,
     contents,
     release_bytes_of_run,
     seeded_plan,
@@ -54,13 +54,13 @@ def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) 
     changed = replace(PLAN, public_settings=lambda _: "name: small\n", ledger=ledger)
     train(changed, output_dir=tmp_path / "whole")
     plan = replace(release_plan(PLAN), public_settings=lambda *_: "name: small\n")
-    release(plan, paths=votes["bits"], folder=tmp_path / "apart")
+    release(plan, vote_paths=votes["bits"], output_folder=tmp_path / "apart")
     before = contents(tmp_path / "apart")
     sent_release = Path(shutil.copytree(tmp_path / "apart" / "release", tmp_path / "sent"))
     with refused_parameter("release", value=ANY, rule_words="student in"):
         pate.load(sent_release)
-    train_student(PLAN, folder=sent_release, output=tmp_path / "model")
-    train_student(PLAN, folder=tmp_path / "apart", output=tmp_path / "again")
+    train_student(PLAN, release_folder=sent_release, output_folder=tmp_path / "model")
+    train_student(PLAN, release_folder=tmp_path / "apart", output_folder=tmp_path / "again")
     assert contents(tmp_path / "apart") == before
     assert contents(tmp_path / "model") == contents(tmp_path / "again")
     (tmp_path / "outside").mkdir()
@@ -73,16 +73,18 @@ def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) 
         with pytest.raises(
             InvalidValue, match=r"expected no links in it, found (release/)?student; remove that$"
         ):
-            train_student(PLAN, folder=tmp_path / "apart", output=output)
+            train_student(PLAN, release_folder=tmp_path / "apart", output_folder=output)
         (folder_with_link / "student").unlink()
     assert not any((tmp_path / "outside").iterdir())
     later_monitor = SilentMonitor()
     for _ in range(2):
-        train_student(PLAN, folder=tmp_path / "apart")
+        train_student(PLAN, release_folder=tmp_path / "apart")
         for item in ("whole", "apart"):
             assert contents(tmp_path / "model") == contents(tmp_path / item / "release")
         # The release is made again with a student beside it.
-        release(plan, paths=votes["bits"], folder=tmp_path / "apart", monitor=later_monitor)
+        release(
+            plan, vote_paths=votes["bits"], output_folder=tmp_path / "apart", monitor=later_monitor
+        )
     finished = f"output_dir={tmp_path / 'apart'}: this release is finished; nothing was drawn or spent again"
     assert later_monitor.lines == [finished, finished]
     card = (tmp_path / "model" / "privacy_card.md").read_text()
@@ -115,23 +117,23 @@ def test_vote_file_has_mode_0600_and_no_record_data(votes: Votes, tmp_path: Path
     plan_of_holder = replace(
         holder_plan(PLAN, holder=1), holder="hospital", holders=None, seed=None
     )
-    path = cast_votes(plan_of_holder, folder=tmp_path)
+    path = cast_votes(plan_of_holder, vote_folder=tmp_path)
     head = VoteFile.open(path).manifest
     first = path.read_bytes()
     assert (head.holder, head.num_groups) == ("hospital", 960)
     path.unlink()
     with refused_parameter("output_dir", value=ANY, rule_words="new folder or this run's own"):
-        cast_votes(replace(plan_of_holder, settings={"name": "another"}), folder=tmp_path)
+        cast_votes(replace(plan_of_holder, settings={"name": "another"}), vote_folder=tmp_path)
     (tmp_path / "hospital.work" / "cast.sha256").unlink()
-    assert cast_votes(plan_of_holder, folder=tmp_path).read_bytes() == first
+    assert cast_votes(plan_of_holder, vote_folder=tmp_path).read_bytes() == first
 
 
 def test_interrupted_holder_casts_the_same_votes(votes: Votes, tmp_path: Path) -> None:
     """A holder is killed at each file that it writes. It then casts the vote file of an uninterrupted holder."""
     plan = holder_plan(PLAN, holder=2)
-    killed = list(after_kills(tmp_path, task=lambda folder: cast_votes(plan, folder=folder)))
+    killed = list(after_kills(tmp_path, task=lambda folder: cast_votes(plan, vote_folder=folder)))
     for folder in killed:
-        assert cast_votes(plan, folder=folder).read_bytes() == votes["bits"][1].read_bytes()
+        assert cast_votes(plan, vote_folder=folder).read_bytes() == votes["bits"][1].read_bytes()
         assert not list(folder.rglob("*.partial"))
     assert len(killed) > 8
 
@@ -150,8 +152,8 @@ def test_a_killed_release_is_drawn_once_and_charged_once(
     def release_into(folder: Path) -> Terms:
         return release(
             plan=replace(release_plan(plan), ledger=folder.with_suffix(".db")),
-            paths=votes["bits"],
-            folder=folder,
+            vote_paths=votes["bits"],
+            output_folder=folder,
         )
 
     for folder in after_kills(tmp_path, task=release_into):
@@ -162,7 +164,7 @@ def test_a_killed_release_is_drawn_once_and_charged_once(
         results.append(release_bytes_of_run(folder))
         assert before in (None, results[-1])
         assert len(SharedLedger.stored(folder.with_suffix(".db")).entries) == 1
-        train_student(plan, folder=folder)
+        train_student(plan, release_folder=folder)
         assert not (folder / "release" / "terms.json").exists()
     assert len(results) > 8
     assert seed is None or len(set(results)) == 1
@@ -173,16 +175,16 @@ def test_interrupted_training_gives_an_identical_student(votes: Votes, tmp_path:
 
     The release is that of uninterrupted training.
     """
-    release(plan=release_plan(PLAN), paths=votes["bits"], folder=tmp_path / "apart")
+    release(plan=release_plan(PLAN), vote_paths=votes["bits"], output_folder=tmp_path / "apart")
     expected_folder = Path(shutil.copytree(tmp_path / "apart", tmp_path / "wanted"))
-    train_student(PLAN, folder=expected_folder)
+    train_student(PLAN, release_folder=expected_folder)
 
     def train_on_copy(folder: Path) -> None:
-        train_student(PLAN, folder=Path(shutil.copytree(tmp_path / "apart", folder)))
+        train_student(PLAN, release_folder=Path(shutil.copytree(tmp_path / "apart", folder)))
 
     killed = list(after_kills(tmp_path, task=train_on_copy))
     for folder in killed:
-        train_student(PLAN, folder=folder)
+        train_student(PLAN, release_folder=folder)
         assert contents(folder / "release") == contents(expected_folder / "release")
     assert len(killed) > 4
 
@@ -199,17 +201,17 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     plan = replace(PLAN, target_epsilon=5.0)
     ledger = tmp_path / "all.db"
     other_ledger = tmp_path / "others.db"
-    release(plan=release_plan(plan), paths=votes["bits"], folder=tmp_path / "first")
+    release(plan=release_plan(plan), vote_paths=votes["bits"], output_folder=tmp_path / "first")
     for _ in range(2):  # the first call charges the ledger for what is finished
         release(
             plan=replace(release_plan(plan), ledger=ledger, max_total_epsilon=6.0),
-            paths=votes["bits"],
-            folder=tmp_path / "first",
+            vote_paths=votes["bits"],
+            output_folder=tmp_path / "first",
         )
     other = replace(release_plan(plan), ledger=ledger, max_total_epsilon=6.0, seed=7)
     with refused_parameter("max_epsilon", value=6.0):
         # These are the votes of some of the holders.
-        release(plan=other, paths=votes["bits"][:3], folder=tmp_path / "second")
+        release(plan=other, vote_paths=votes["bits"][:3], output_folder=tmp_path / "second")
     event = NOISE.event_for(num_queries=1, num_labels=1, num_teachers=1)
     account = SharedLedger(other_ledger, target_delta=1e-5, accountant=RdpAccountant).account(
         data="others"
@@ -218,8 +220,8 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     with refused_parameter("ledger", value=ANY, rule_words="new file"):
         release(
             plan=replace(release_plan(plan), ledger=other_ledger),
-            paths=votes["bits"],
-            folder=tmp_path / "second",
+            vote_paths=votes["bits"],
+            output_folder=tmp_path / "second",
         )
     assert (
         len(SharedLedger.stored(ledger).entries)
@@ -233,13 +235,13 @@ def test_folder_of_another_plan_is_refused(votes: Votes, tmp_path: Path) -> None
     """A folder that holds the release of two holders' votes refuses other votes, and charges nothing for them."""
     plan = replace(PLAN, target_epsilon=None)
     folder = tmp_path / "release"
-    release(plan=release_plan(plan), paths=votes["bits"][:2], folder=folder)
+    release(plan=release_plan(plan), vote_paths=votes["bits"][:2], output_folder=folder)
     with refused_parameter("data", value="another"):
-        release(plan=release_plan(plan), paths=votes["bits"], folder=folder)
+        release(plan=release_plan(plan), vote_paths=votes["bits"], output_folder=folder)
     with refused_parameter("data", value="another"):
-        release(plan=release_plan(plan), paths=votes["bits"][2:], folder=folder)
+        release(plan=release_plan(plan), vote_paths=votes["bits"][2:], output_folder=folder)
     assert Ledger.stored(tmp_path / "ledger.db").epsilon > 0
-    assert len(charges(folder)) == 1
+    assert len(charges_beside(folder)) == 1
 
 
 def test_unsupported_settings_of_stages_are_refused_before_reading(
@@ -263,8 +265,8 @@ def test_unsupported_settings_of_stages_are_refused_before_reading(
         with refusal:
             release(
                 plan=replace(release_plan(seeded_plan(aggregator)), queries=None),
-                paths=votes[form],
-                folder=tmp_path / "apart",
+                vote_paths=votes[form],
+                output_folder=tmp_path / "apart",
             )
     for teacher in (KernelTeacher(), ConvexTeacher()):
         with pytest.raises(
@@ -281,21 +283,23 @@ def test_unsupported_settings_of_stages_are_refused_before_reading(
 
 def test_a_student_of_other_samples_or_releases_is_refused(votes: Votes, tmp_path: Path) -> None:
     """The student's stage refuses queries that differ from the released queries, and a privacy card that was edited."""
-    release(plan=release_plan(PLAN), paths=votes["bits"], folder=tmp_path / "apart")
+    release(plan=release_plan(PLAN), vote_paths=votes["bits"], output_folder=tmp_path / "apart")
     data = small_dataset()
     moved = replace(data, public=replace(data.public, inputs=data.public.inputs + np.float32(1)))
     with refused_parameter("queries", value="others"):
-        train_student(plan=replace(PLAN, load_dataset=lambda: moved), folder=tmp_path / "apart")
+        train_student(
+            plan=replace(PLAN, load_dataset=lambda: moved), release_folder=tmp_path / "apart"
+        )
     terms = json.loads((tmp_path / "apart" / "release" / "terms.json").read_text())
     file = tmp_path / "apart" / "release" / "privacy_card.md"
     file.write_text(file.read_text().replace(f"{terms['privacy']['epsilon']:.2f}", "0.10"))
     with refused_parameter("file", value=ANY, rule_words="was released"):
-        train_student(PLAN, folder=tmp_path / "apart")
+        train_student(PLAN, release_folder=tmp_path / "apart")
 
 
 def test_the_folder_of_a_run_is_no_release_to_learn_from(tmp_path: Path) -> None:
     """A run has trained its student, and its folder holds no terms for another one."""
     train(PLAN, output_dir=tmp_path / "run")
     with refused_parameter("release", value=tmp_path / "run", rule_words="is not trained again"):
-        train_student(PLAN, folder=tmp_path / "run", output=tmp_path / "elsewhere")
+        train_student(PLAN, release_folder=tmp_path / "run", output_folder=tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()

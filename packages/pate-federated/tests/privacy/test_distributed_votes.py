@@ -102,8 +102,8 @@ def test_price_covers_all_neighbors_and_is_almost_attained(
             first_counts, second_counts, noise_law=law, noise_steps=aggregator.shares.steps
         )
         price = price_of(aggregator, num_labels=num_labels, num_teachers=num_teachers)
-        assert assert_covered(exact[LOW], renyi_price=price) > 0.99
-        assert_refuted(exact[LOW], renyi_price=0.9 * price)
+        assert assert_covered(renyi_divergence=exact[LOW], renyi_price=price) > 0.99
+        assert_refuted(renyi_divergence=exact[LOW], renyi_price=0.9 * price)
 
 
 def changes_of_counts(num_labels: int, max_votes: int, adjacency: Adjacency) -> IntArray:
@@ -141,8 +141,8 @@ def test_price_covers_teachers_with_few_votes_and_not_those_with_more(adjacency:
             noise_steps=aggregator.shares.steps,
         )[LOW]
 
-    assert assert_covered(exact_divergences(max_votes=1), renyi_price=price) > 0.99
-    assert_refuted(exact_divergences(max_votes=2), renyi_price=price)
+    assert assert_covered(renyi_divergence=exact_divergences(max_votes=1), renyi_price=price) > 0.99
+    assert_refuted(renyi_divergence=exact_divergences(max_votes=2), renyi_price=price)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -180,7 +180,9 @@ def test_price_without_dropouts_and_colluders_is_too_small(
     exact = largest_divergence(
         first_counts, second_counts, noise_law=law, noise_steps=naive.shares.steps
     )[LOW]
-    assert_refuted(exact, renyi_price=price_of(naive, num_labels=3, num_teachers=3))
+    assert_refuted(
+        renyi_divergence=exact, renyi_price=price_of(naive, num_labels=3, num_teachers=3)
+    )
     counted_variance = naive.shares.share_variance * num_shares
     aware = replace(
         naive,
@@ -189,7 +191,9 @@ def test_price_without_dropouts_and_colluders_is_too_small(
         max_colluders=max_colluders,
     )
     assert (aware.shares.share, aware.shares.steps) == (naive.shares.share, naive.shares.steps)
-    assert_covered(exact, renyi_price=price_of(aware, num_labels=3, num_teachers=3))
+    assert_covered(
+        renyi_divergence=exact, renyi_price=price_of(aware, num_labels=3, num_teachers=3)
+    )
 
 
 def test_price_covers_every_query_and_one_share_never_fails() -> None:

@@ -24,22 +24,22 @@ class SmallHolders:
 
     Attributes:
         folder: the folder that the folders of all holders lie in.
-        holders: the number of holders that the records are dealt to.
+        num_holders: the number of holders that the records are dealt to.
         plan: the plan of the whole run.
-        spoil: called with a holder's name before the holder answers; it may raise an error. None for no call.
+        before_answer: called with a holder's name before the holder answers; it may raise an error. None for no call.
     """
 
     folder: Path
-    holders: int
+    num_holders: int
     plan: Plan
-    spoil: Callable[[str], None] | None = None
+    before_answer: Callable[[str], None] | None = None
 
     def __call__(self, name: str) -> tuple[HolderPlan, Path]:
-        if self.spoil is not None:
-            self.spoil(name)
+        if self.before_answer is not None:
+            self.before_answer(name)
         folder = self.folder / name
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return holder_plan(self.plan, holder=name, holders=self.holders), folder
+        return holder_plan(self.plan, holder=name, num_holders=self.num_holders), folder
 
 
 def small_request() -> Request:

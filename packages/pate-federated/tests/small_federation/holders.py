@@ -33,7 +33,7 @@ def votes_of(holder: str) -> BoolArray:
 
 
 def answer(
-    folder: Path,
+    vote_file_folder: Path,
     holder: str,
     sent_request: Request | None = None,
     *,
@@ -44,7 +44,7 @@ def answer(
     """Returns the answer of a holder to a request.
 
     Args:
-        folder: the folder in which the vote file is written.
+        vote_file_folder: the folder in which the vote file is written.
         holder: the name of the holder, which seeds its votes.
         sent_request: the request; by default `request()`.
         votes: the votes in place of its own, `[num_teachers, num_queries, num_labels]`.
@@ -67,7 +67,7 @@ def answer(
     )
     has_confidences = sent_request.cast == "confidences"
     confidences = bits.astype(np.float32)
-    path = folder / "sent.npz"
+    path = vote_file_folder / "sent.npz"
     VoteFile.write(
         path,
         manifest=manifest,

@@ -34,26 +34,26 @@ def deployed_plan(holders: int) -> Plan:
     return replace(seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), holders=holders)
 
 
-def holder_plan(plan: Plan, holder: int | str, holders: int = HOLDERS) -> HolderPlan:
+def holder_plan(plan: Plan, holder: int | str, num_holders: int = HOLDERS) -> HolderPlan:
     """Returns the plan of one of the holders among which the records are divided."""
     return HolderPlan(
         load_dataset=plan.load_dataset,
         teacher=plan.teacher,
-        num_teachers=NUM_TEACHERS // holders,
+        num_teachers=NUM_TEACHERS // num_holders,
         engine=plan.engine,
         holder=str(holder),
-        holders=holders,
+        holders=num_holders,
         num_queries=plan.num_queries,
         seed=plan.seed,
         settings={"name": "small", "holder": str(holder)},
     )
 
 
-def cast_votes(plan: HolderPlan, folder: Path) -> Path:
+def cast_votes(plan: HolderPlan, vote_folder: Path) -> Path:
     """Casts the votes of a holder into a file in a folder, and returns the path of the file."""
-    path = folder / f"{plan.holder}.npz"
+    path = vote_folder / f"{plan.holder}.npz"
     cast_vote_file(
-        plan, output=path, output_dir=folder / f"{plan.holder}.work", monitor=SilentMonitor()
+        plan, output=path, output_dir=vote_folder / f"{plan.holder}.work", monitor=SilentMonitor()
     )
     return path
 
@@ -79,23 +79,28 @@ def release_plan(plan: Plan) -> ReleasePlan:
 
 
 def release(
-    plan: ReleasePlan, paths: list[Path], folder: Path, monitor: SilentMonitor | None = None
+    plan: ReleasePlan,
+    vote_paths: list[Path],
+    output_folder: Path,
+    monitor: SilentMonitor | None = None,
 ) -> Terms:
-    """Releases the votes of the files at `paths` into a folder, and returns the terms of the release."""
-    votes = GatheredVotes.read(paths)
+    """Releases the votes of the files at `vote_paths` into a folder, and returns the terms of the release."""
+    votes = GatheredVotes.read(vote_paths)
     return release_votes(
         plan,
         votes=votes,
         cohort=cohort_of_votes(votes),
-        output_dir=folder,
+        output_dir=output_folder,
         monitor=monitor or SilentMonitor(),
     )
 
 
-def train_student(plan: Plan, folder: Path, output: Path | None = None) -> None:
-    """Trains the student of a release in a folder; the result goes into `output`, or stays in the folder."""
+def train_student(plan: Plan, release_folder: Path, output_folder: Path | None = None) -> None:
+    """Trains the student of a release in a folder; the result goes into `output_folder`, or stays in the folder."""
     student_plan = StudentPlan(student=plan.student, queries=queries_of(plan), seed=plan.seed)
-    train_on_release(student_plan, release=folder, output=output, monitor=SilentMonitor())
+    train_on_release(
+        student_plan, release=release_folder, output=output_folder, monitor=SilentMonitor()
+    )
 
 
 def require_the_same(train: Path, apart: Path) -> None:

@@ -32,17 +32,23 @@ CLIPPED = replace(request(), vote_clip=2)
 
 
 def collect_answers(
-    folder: Path, answers: Sequence[Contribution], roll: Roll = ROLL, sent_request: Request = BITS
+    inbox_parent: Path,
+    answers: Sequence[Contribution],
+    roll: Roll = ROLL,
+    sent_request: Request = BITS,
 ) -> Collection:
     """Collects the answers to a request from the holders on a roll."""
-    return collect(roll, request=sent_request, contributions=answers, folder=folder / "inbox")
+    return collect(roll, request=sent_request, contributions=answers, folder=inbox_parent / "inbox")
 
 
 def honest_answers_of(
-    folder: Path, holders: Sequence[str], sent_request: Request = BITS
+    vote_file_folder: Path, holders: Sequence[str], sent_request: Request = BITS
 ) -> list[Contribution]:
     """Returns the honest answers of holders to a request."""
-    return [answer(folder, holder=holder, sent_request=sent_request) for holder in holders]
+    return [
+        answer(vote_file_folder=vote_file_folder, holder=holder, sent_request=sent_request)
+        for holder in holders
+    ]
 
 
 def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
@@ -50,9 +56,15 @@ def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
 
     The counts are those of the two holders, and the number of teachers is that of all four.
     """
-    everyone = collect_answers(tmp_path, answers=honest_answers_of(tmp_path, holders=NAMES)[::-1])
+    everyone = collect_answers(
+        inbox_parent=tmp_path,
+        answers=honest_answers_of(vote_file_folder=tmp_path, holders=NAMES)[::-1],
+    )
     assert (everyone.absent, dict(everyone.refused)) == ((), {})
-    partial = collect_answers(tmp_path, answers=honest_answers_of(tmp_path, holders=["1", "4"]))
+    partial = collect_answers(
+        inbox_parent=tmp_path,
+        answers=honest_answers_of(vote_file_folder=tmp_path, holders=["1", "4"]),
+    )
     assert partial.absent == ("2", "3")
     assert partial.refused["2"] == "holder=2: no answer"
     for collection, names in ((everyone, NAMES), (partial, "14")):
@@ -67,7 +79,8 @@ def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
 def test_absent_teachers_vote_for_the_first_label_if_one_is_required(tmp_path: Path) -> None:
     """Two of four holders are absent. For `GNMax`, which needs one label a teacher, their teachers vote for label 0."""
     source = collect_answers(
-        tmp_path, answers=honest_answers_of(tmp_path, holders=["1", "2"])
+        inbox_parent=tmp_path,
+        answers=honest_answers_of(vote_file_folder=tmp_path, holders=["1", "2"]),
     ).source(GNMax(noise_std=1.0))
     absent = np.concatenate(list(source.bits()))[2 * TEACHERS :]
     assert absent[:, :, 0].all() and not absent[:, :, 1:].any()
@@ -75,7 +88,9 @@ def test_absent_teachers_vote_for_the_first_label_if_one_is_required(tmp_path: P
 
 def test_with_more_absent_than_the_roll_allows_there_is_no_source(tmp_path: Path) -> None:
     """Three of four holders are absent where the roll allows two. The votes are refused."""
-    collection = collect_answers(tmp_path, answers=honest_answers_of(tmp_path, holders=["1"]))
+    collection = collect_answers(
+        inbox_parent=tmp_path, answers=honest_answers_of(vote_file_folder=tmp_path, holders=["1"])
+    )
     with refused_parameter("absent holders", value=3, rule_words="ask again, or"):
         collection.source(PLAIN)
 
@@ -87,8 +102,10 @@ def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
 
     `GaussianVotes` is accepted under add_remove.
     """
-    answers = honest_answers_of(tmp_path, holders=["1", "2"], sent_request=CONFIDENCES)
-    collection = collect_answers(tmp_path, answers=answers, sent_request=CONFIDENCES)
+    answers = honest_answers_of(
+        vote_file_folder=tmp_path, holders=["1", "2"], sent_request=CONFIDENCES
+    )
+    collection = collect_answers(inbox_parent=tmp_path, answers=answers, sent_request=CONFIDENCES)
     centered = CenteredVotes(noise_multiplier=3.0, adjacency=Adjacency.ADD_REMOVE)
     with refused_parameter("adjacency", value="add_remove"):
         collection.source(centered)
@@ -98,8 +115,10 @@ def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
 
 def test_confidences_of_absent_teachers_are_zero(tmp_path: Path) -> None:
     """Two of four holders are absent. The confidences of their six teachers are zero, after those that were sent."""
-    answers = honest_answers_of(tmp_path, holders=["1", "2"], sent_request=CONFIDENCES)
-    collection = collect_answers(tmp_path, answers=answers, sent_request=CONFIDENCES)
+    answers = honest_answers_of(
+        vote_file_folder=tmp_path, holders=["1", "2"], sent_request=CONFIDENCES
+    )
+    collection = collect_answers(inbox_parent=tmp_path, answers=answers, sent_request=CONFIDENCES)
     source = collection.source(CenteredVotes(noise_multiplier=3.0))
     sent_confidences = np.concatenate(list(source.confidences()))
     assert (
@@ -112,7 +131,9 @@ def test_confidences_of_absent_teachers_are_zero(tmp_path: Path) -> None:
 
 def answer_with_packed_bits(folder: Path, packed_bits: np.ndarray) -> Contribution:
     """Returns the answer of holder 2 with these packed bits in place of its votes."""
-    return with_array_replaced(answer(folder, holder="2"), array_name="packed", array=packed_bits)
+    return with_array_replaced(
+        answer(vote_file_folder=folder, holder="2"), array_name="packed", array=packed_bits
+    )
 
 
 ALL = np.full((TEACHERS, NUM_QUERIES, 1), 255, np.uint8)
@@ -121,30 +142,38 @@ SPOILED: dict[str, tuple[Callable[[Path], Contribution], str]] = {
     "no file": (lambda _: Contribution(holder="2", votes=b"votes"), "expected a whole vote file"),
     "torn": (
         lambda folder: Contribution(
-            holder="2", votes=(answer(folder, holder="2").votes or b"")[:-40]
+            holder="2", votes=(answer(vote_file_folder=folder, holder="2").votes or b"")[:-40]
         ),
         "expected a whole vote file",
     ),
     "of another": (
-        lambda folder: Contribution(holder="2", votes=answer(folder, holder="3").votes),
+        lambda folder: Contribution(
+            holder="2", votes=answer(vote_file_folder=folder, holder="3").votes
+        ),
         "holder=3: expected 2",
     ),
     "other queries": (
-        lambda folder: answer(folder, holder="2", queries_digest="0" * 64),
+        lambda folder: answer(vote_file_folder=folder, holder="2", queries_digest="0" * 64),
         "queries=others: expected those",
     ),
     "too few queries": (
-        lambda folder: answer(folder, holder="2", votes=votes_of(holder="2")[:, :5]),
+        lambda folder: answer(
+            vote_file_folder=folder, holder="2", votes=votes_of(holder="2")[:, :5]
+        ),
         "num_queries=5: expected 6",
     ),
     "too many labels": (
         lambda folder: answer(
-            folder, holder="2", votes=np.ones((TEACHERS, NUM_QUERIES, 9), dtype=np.bool_)
+            vote_file_folder=folder,
+            holder="2",
+            votes=np.ones((TEACHERS, NUM_QUERIES, 9), dtype=np.bool_),
         ),
         "num_labels=9: expected at most 4",
     ),
     "too many teachers": (
-        lambda folder: answer(folder, holder="2", votes=np.concatenate([votes_of(holder="2")] * 5)),
+        lambda folder: answer(
+            vote_file_folder=folder, holder="2", votes=np.concatenate([votes_of(holder="2")] * 5)
+        ),
         "num_teachers=15: expected 3",
     ),
     "another shape": (
@@ -172,8 +201,11 @@ def test_invalid_answer_gives_a_one_line_reason_by_holder(fault: str, tmp_path: 
     """
     make_answer, reason = SPOILED[fault]
     collection = collect_answers(
-        tmp_path,
-        answers=[*honest_answers_of(tmp_path, holders=["1", "3", "4"]), make_answer(tmp_path)],
+        inbox_parent=tmp_path,
+        answers=[
+            *honest_answers_of(vote_file_folder=tmp_path, holders=["1", "3", "4"]),
+            make_answer(tmp_path),
+        ],
     )
     assert collection.absent == ("2",)
     line = collection.refused["2"]
@@ -186,12 +218,14 @@ def test_invalid_answer_gives_a_one_line_reason_by_holder(fault: str, tmp_path: 
 @pytest.mark.parametrize("wrong_confidence", [np.nan, np.inf, -0.5, 1.5])
 def test_invalid_confidences_are_refused(wrong_confidence: float, tmp_path: Path) -> None:
     """One confidence of holder 2 is NaN, infinite or outside [0, 1]. The holder counts as absent, with this reason."""
-    honest_answers = honest_answers_of(tmp_path, holders=["1", "3", "4"], sent_request=CONFIDENCES)
+    honest_answers = honest_answers_of(
+        vote_file_folder=tmp_path, holders=["1", "3", "4"], sent_request=CONFIDENCES
+    )
     sent_confidences = votes_of(holder="2").astype(np.float32)
     sent_confidences[1, 2, 3] = wrong_confidence
-    honest = answer(tmp_path, holder="2", sent_request=CONFIDENCES)
+    honest = answer(vote_file_folder=tmp_path, holder="2", sent_request=CONFIDENCES)
     collection = collect_answers(
-        tmp_path,
+        inbox_parent=tmp_path,
         answers=[
             *honest_answers,
             with_array_replaced(honest, array_name="confidences", array=sent_confidences),
@@ -208,14 +242,26 @@ def test_more_labels_of_a_query_than_the_clip_allows_are_refused(tmp_path: Path)
     The holder counts as absent, with this reason.
     """
     clipped_answers = [
-        answer(tmp_path, holder=name, sent_request=CLIPPED, votes=votes_of(holder=name) & False)
+        answer(
+            vote_file_folder=tmp_path,
+            holder=name,
+            sent_request=CLIPPED,
+            votes=votes_of(holder=name) & False,
+        )
         for name in ("1", "3", "4")
     ]
-    empty = answer(tmp_path, holder="2", sent_request=CLIPPED, votes=votes_of(holder="2") & False)
+    empty = answer(
+        vote_file_folder=tmp_path,
+        holder="2",
+        sent_request=CLIPPED,
+        votes=votes_of(holder="2") & False,
+    )
     greedy = with_array_replaced(
         empty, array_name="packed", array=np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, np.uint8)
     )
-    collection = collect_answers(tmp_path, answers=[*clipped_answers, greedy], sent_request=CLIPPED)
+    collection = collect_answers(
+        inbox_parent=tmp_path, answers=[*clipped_answers, greedy], sent_request=CLIPPED
+    )
     assert collection.absent == ("2",)
     assert "more than vote_clip=2 labels of a query" in collection.refused["2"]
 
@@ -226,10 +272,10 @@ def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None
     The inbox holds the four known holders' files.
     """
     collection = collect_answers(
-        tmp_path,
+        inbox_parent=tmp_path,
         answers=[
-            *honest_answers_of(tmp_path, holders=NAMES),
-            answer(tmp_path, holder="5"),
+            *honest_answers_of(vote_file_folder=tmp_path, holders=NAMES),
+            answer(vote_file_folder=tmp_path, holder="5"),
             Contribution(holder="../x\n", votes=b"y"),
         ],
     )
@@ -251,8 +297,8 @@ def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_
     With votes clipped to one label, all counts of a query together grow by 3 at most.
     """
     rng = np.random.default_rng(seed)
-    honest = honest_answers_of(tmp_path, holders=["1", "3", "4"])
-    without = collect_answers(tmp_path, answers=honest).source(PLAIN).counts()
+    honest = honest_answers_of(vote_file_folder=tmp_path, holders=["1", "3", "4"])
+    without = collect_answers(inbox_parent=tmp_path, answers=honest).source(PLAIN).counts()
     for packed in (
         rng.integers(0, 256, size=(TEACHERS, NUM_QUERIES, 1), dtype=np.uint8) & 0b11110000,
         np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, dtype=np.uint8),
@@ -260,18 +306,18 @@ def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_
         rng.integers(0, 256, size=(40, NUM_QUERIES, 1), dtype=np.uint8),
     ):
         collection = collect_answers(
-            tmp_path,
+            inbox_parent=tmp_path,
             answers=[
                 *honest,
                 with_array_replaced(
-                    answer(tmp_path, holder="2"), array_name="packed", array=packed
+                    answer(vote_file_folder=tmp_path, holder="2"), array_name="packed", array=packed
                 ),
             ],
         )
         moved = collection.source(PLAIN).counts() - without
         assert ((moved >= 0) & (moved <= TEACHERS)).all()
         clipped_without = (
-            collect_answers(tmp_path, answers=honest).source(PLAIN).counts(max_votes=1)
+            collect_answers(inbox_parent=tmp_path, answers=honest).source(PLAIN).counts(max_votes=1)
         )
         moved_within_clip = collection.source(PLAIN).counts(max_votes=1) - clipped_without
         assert (
@@ -284,12 +330,14 @@ def test_votes_of_one_holder_reach_the_bound_of_the_price(tmp_path: Path) -> Non
 
     Each count then grows by its number of teachers, which is the bound.
     """
-    honest = honest_answers_of(tmp_path, holders=["1", "3", "4"])
+    honest = honest_answers_of(vote_file_folder=tmp_path, holders=["1", "3", "4"])
 
     def counts_with(vote: bool) -> np.ndarray:
         """Returns the counts where every teacher of holder 2 casts this vote for every label."""
-        own = answer(tmp_path, holder="2", votes=np.full_like(votes_of(holder="2"), vote))
-        collection = collect_answers(tmp_path, answers=[*honest, own])
+        own = answer(
+            vote_file_folder=tmp_path, holder="2", votes=np.full_like(votes_of(holder="2"), vote)
+        )
+        collection = collect_answers(inbox_parent=tmp_path, answers=[*honest, own])
         return np.asarray(collection.source(PLAIN).counts())
 
     assert (counts_with(vote=True) - counts_with(vote=False) == TEACHERS).all()

@@ -180,12 +180,12 @@ def test_a_sum_with_more_votes_than_voting_teachers_is_refused(
 def test_holders_with_some_of_the_asked_labels_are_counted(tmp_path: Path) -> None:
     """Of a request for a to d, holder 1 answers on d and b alone. The union is what was asked."""
     votes = np.ones((3, 6, 2), dtype=np.int8)
-    answer_on_all = answer(tmp_path, holder="2")
+    answer_on_all = answer(vote_file_folder=tmp_path, holder="2")
     answer_on_two = answer(
-        tmp_path, holder="1", votes=votes.astype(np.bool_), label_names=("d", "b")
+        vote_file_folder=tmp_path, holder="1", votes=votes.astype(np.bool_), label_names=("d", "b")
     )
     answer_on_another = answer(
-        tmp_path, holder="3", votes=votes.astype(np.bool_), label_names=("d", "x")
+        vote_file_folder=tmp_path, holder="3", votes=votes.astype(np.bool_), label_names=("d", "x")
     )
     collection = collect(
         ROLL,

@@ -61,7 +61,7 @@ def homes(learned: Path, tmp_path: Path) -> Path:
 
 def plans_in(folder: Path) -> SmallHolders:
     """Returns the plans of four holders with their folders in `folder`."""
-    return SmallHolders(folder, holders=4, plan=seeded_plan(GaussianVotes(noise_std=1.0)))
+    return SmallHolders(folder, num_holders=4, plan=seeded_plan(GaussianVotes(noise_std=1.0)))
 
 
 @pytest.fixture(autouse=True)
@@ -77,17 +77,20 @@ class Link:
 
     Args:
         homes: the folder with a folder for each holder.
-        own: what the holders agreed on before: the terms of their sum, or the roll; by default a sum of counts.
+        agreed_terms: what the holders agreed on before: the terms of their sum, or the roll; None for a sum of counts.
         spoil: a function that may change a message on its way.
     """
 
     run = SimpleNamespace(run_id=1)
 
     def __init__(
-        self, homes: Path, own: Any = None, spoil: Callable[[Any], None] = lambda message: None
+        self,
+        homes: Path,
+        agreed_terms: Any = None,
+        spoil: Callable[[Any], None] = lambda message: None,
     ) -> None:
         self.app = flower.secure_holder_app(
-            plans=plans_in(homes), own=own or HolderSum(terms=SumTerms.of_counts(ROLL))
+            plans=plans_in(homes), own=agreed_terms or HolderSum(terms=SumTerms.of_counts(ROLL))
         )
         self.spoil = spoil
         self.sent: dict[tuple[str, int], Any] = {}
@@ -421,7 +424,7 @@ def test_only_the_opening_is_answered_without_masks(homes: Path) -> None:
 
     It answers `lengths` in such messages by a refusal, and no question in messages of another type.
     """
-    link = Link(homes, own=ROLL)
+    link = Link(homes, agreed_terms=ROLL)
     opening = Question.of_opening(small_request())
     lengths = Question(kind=LENGTHS, asked=opening.asked, num_labels=opening.num_labels)
     payload = {}

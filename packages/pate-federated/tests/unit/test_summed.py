@@ -168,7 +168,7 @@ def numbers_of(folder: Path, *, holder: str, holder_sum: HolderSum) -> np.ndarra
     path = folder / f"{holder}.npz"
     home = folder / f"home-{holder}"
     home.mkdir(exist_ok=True)
-    path.write_bytes(answer(folder, holder=holder).votes or b"")
+    path.write_bytes(answer(vote_file_folder=folder, holder=holder).votes or b"")
     plan: Any = SimpleNamespace(holder=holder, num_teachers=TEACHERS)
     return holder_sum.numbers(plan, request=request(), votes=path, folder=home)
 

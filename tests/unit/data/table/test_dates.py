@@ -27,21 +27,23 @@ DAYS = [date(2024, 3, 1) + timedelta(days=number) for number in range(40)]
 EARLY = [date(2024, month, day) for month in range(1, 9) for day in range(1, 6)]
 
 
-def days(year: int, month: int, day: int, hours: float = 0.0) -> float:
+def days_since_1970(year: int, month: int, day: int, hours: float = 0.0) -> float:
     """Returns the number of days from 1970-01-01 to a date, plus `hours` as a part of a day."""
     return (datetime(year, month, day) - datetime(1970, 1, 1)) / timedelta(days=1) + hours / 24
 
 
-def write_dates(folder: Path, cells: list[str], *, private: list[str] | None = None) -> Table:
+def write_dates(
+    folder: Path, date_cells: list[str], *, private_date_cells: list[str] | None = None
+) -> Table:
     """Writes three files with a column of dates, and returns their reader.
 
     Args:
         folder: the folder of the files.
-        cells: the cells of the public and the test file.
-        private: the cells of the private file; None for the same cells.
+        date_cells: the cells of the public and the test file.
+        private_date_cells: the cells of the private file; None for the same cells.
     """
-    private_cells = cells if private is None else private
-    cells_of_split = {"private": private_cells, "public": cells, "test": cells}
+    own_private_cells = date_cells if private_date_cells is None else private_date_cells
+    cells_of_split = {"private": own_private_cells, "public": date_cells, "test": date_cells}
     for split_number, (split, dates) in enumerate(cells_of_split.items()):
         rows = []
         for row, cell in enumerate(dates):
@@ -106,7 +108,7 @@ FORMS = [
 @pytest.fixture(scope="module")
 def iso_inputs(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
     """Returns the private inputs of the table whose dates are in the form of ISO 8601."""
-    return write_dates(folder=tmp_path_factory.mktemp("iso"), cells=ISO).load().private.inputs
+    return write_dates(folder=tmp_path_factory.mktemp("iso"), date_cells=ISO).load().private.inputs
 
 
 @pytest.mark.parametrize("form", FORMS, ids=[form.text for form in FORMS])
@@ -117,7 +119,7 @@ def test_dates_in_other_orders_have_the_features_of_iso_dates(
 
     A written and a published schema read the form without the settings.
     """
-    bare = write_dates(folder=tmp_path, cells=dates_in_form(form=form.text))
+    bare = write_dates(folder=tmp_path, date_cells=dates_in_form(form=form.text))
     table = replace(bare, date_order=form.date_order, first_year=form.first_year)
     dataset = table.load()
     assert np.array_equal(dataset.private.inputs, iso_inputs)
@@ -136,13 +138,17 @@ def test_dates_in_other_orders_have_the_features_of_iso_dates(
 def test_private_dates_are_read_in_the_public_order(tmp_path: Path) -> None:
     """Private dates that could have the month first are read with the day first if public dates show this order."""
     private = dates_in_form(form="%d.%m.%Y", dates=EARLY)
-    table = write_dates(folder=tmp_path, cells=dates_in_form(form="%d.%m.%Y"), private=private)
+    table = write_dates(
+        folder=tmp_path, date_cells=dates_in_form(form="%d.%m.%Y"), private_date_cells=private
+    )
     inputs = table.load().private.inputs
     column = column_of(table=table)
     assert column.order == "dmy"
     days_in_march = column.frame_columns(inputs[:, 1:])["when"][10:15]
-    assert np.allclose(days_in_march, [days(year=2024, month=3, day=day) for day in range(1, 6)])
-    with_iso_public = write_dates(folder=tmp_path, cells=ISO, private=private)
+    assert np.allclose(
+        days_in_march, [days_since_1970(year=2024, month=3, day=day) for day in range(1, 6)]
+    )
+    with_iso_public = write_dates(folder=tmp_path, date_cells=ISO, private_date_cells=private)
     dataset = replace(with_iso_public, date_order="dmy").load()
     assert np.array_equal(dataset.private.inputs, inputs)
 
@@ -152,14 +158,16 @@ def test_private_dates_in_another_order_are_refused(tmp_path: Path) -> None:
     with refused_parameter("data.private.when", rule_words="dates such as 31.01.2025"):
         write_dates(
             folder=tmp_path,
-            cells=dates_in_form(form="%d.%m.%Y"),
-            private=dates_in_form(form="%m/%d/%Y"),
+            date_cells=dates_in_form(form="%d.%m.%Y"),
+            private_date_cells=dates_in_form(form="%m/%d/%Y"),
         ).load()
     with refused_parameter(
         "data.private.when", rule_words="dates", hint_words="dates in other orders"
     ):
         write_dates(
-            folder=tmp_path, cells=ISO, private=dates_in_form(form="%d.%m.%Y", dates=EARLY)
+            folder=tmp_path,
+            date_cells=ISO,
+            private_date_cells=dates_in_form(form="%d.%m.%Y", dates=EARLY),
         ).load()
 
 
@@ -223,7 +231,7 @@ def test_unclear_dates_are_refused_with_the_setting(tmp_path: Path, case: str) -
     """
     unclear = UNCLEAR[case]
     table = replace(
-        write_dates(folder=tmp_path, cells=unclear.cells), date_order=unclear.date_order
+        write_dates(folder=tmp_path, date_cells=unclear.cells), date_order=unclear.date_order
     )
     with pytest.raises(InvalidValue, match=rf"^data\.public\.when: expected {unclear.line}"):
         table.load()
@@ -234,13 +242,13 @@ def test_unclear_dates_are_refused_with_the_setting(tmp_path: Path, case: str) -
 @pytest.mark.parametrize("order", ["dmy", "mdy"])
 def test_a_setting_names_the_order(tmp_path: Path, order: str) -> None:
     """The unclear dates get a range of dates that depends on `date_order`, `dmy` or `mdy`."""
-    table = write_dates(folder=tmp_path, cells=dates_in_form(form="%d.%m.%Y", dates=EARLY))
+    table = write_dates(folder=tmp_path, date_cells=dates_in_form(form="%d.%m.%Y", dates=EARLY))
     column = column_of(table=replace(table, date_order=order))
     last_day = {
-        "dmy": days(year=2024, month=8, day=5),
-        "mdy": days(year=2024, month=5, day=8),
+        "dmy": days_since_1970(year=2024, month=8, day=5),
+        "mdy": days_since_1970(year=2024, month=5, day=8),
     }
-    assert column.min == days(year=2024, month=1, day=1)
+    assert column.min == days_since_1970(year=2024, month=1, day=1)
     assert column.max == last_day[order]
 
 
@@ -251,10 +259,10 @@ def test_column_may_mix_iso_dates_ordered_dates_and_missing_cells(tmp_path: Path
     """
     cells = [day.strftime("%d.%m.%Y") if day.day % 2 else str(day) for day in DAYS]
     cells[3] = ""
-    column = column_of(table=write_dates(folder=tmp_path, cells=cells))
+    column = column_of(table=write_dates(folder=tmp_path, date_cells=cells))
     assert (column.min, column.max, column.missing) == (
-        days(year=2024, month=3, day=1),
-        days(year=2024, month=4, day=9),
+        days_since_1970(year=2024, month=3, day=1),
+        days_since_1970(year=2024, month=4, day=9),
         True,
     )
 
@@ -264,20 +272,35 @@ def test_column_may_mix_iso_dates_ordered_dates_and_missing_cells(tmp_path: Path
 )
 def test_codes_similar_to_dates_stay_words(tmp_path: Path, cells: list[str]) -> None:
     """Codes with dots or dashes, such as 10.1.3, are a category and no dates."""
-    schema = write_dates(folder=tmp_path, cells=cells * 20).public_schema()
+    schema = write_dates(folder=tmp_path, date_cells=cells * 20).public_schema()
     assert schema.columns[1].kind == "category"
 
 
 @pytest.mark.parametrize(
     ("word", "orders", "first_year", "expected"),
     [
-        ("01.02.45", ("dmy",), 1930, days(year=1945, month=2, day=1)),
-        ("01.02.22", ("dmy",), 1930, days(year=2022, month=2, day=1)),
-        ("12/31/2024 12:30 AM", ("mdy",), None, days(year=2024, month=12, day=31, hours=0.5)),
-        ("31/12/2024 12:30 pm", ("dmy",), None, days(year=2024, month=12, day=31, hours=12.5)),
-        ("31/12/2024 23:00:00 -0130", ("dmy",), None, days(year=2025, month=1, day=1, hours=0.5)),
-        ("1 September 2024", (), None, days(year=2024, month=9, day=1)),
-        ("1st Sept. 2024", (), None, days(year=2024, month=9, day=1)),
+        ("01.02.45", ("dmy",), 1930, days_since_1970(year=1945, month=2, day=1)),
+        ("01.02.22", ("dmy",), 1930, days_since_1970(year=2022, month=2, day=1)),
+        (
+            "12/31/2024 12:30 AM",
+            ("mdy",),
+            None,
+            days_since_1970(year=2024, month=12, day=31, hours=0.5),
+        ),
+        (
+            "31/12/2024 12:30 pm",
+            ("dmy",),
+            None,
+            days_since_1970(year=2024, month=12, day=31, hours=12.5),
+        ),
+        (
+            "31/12/2024 23:00:00 -0130",
+            ("dmy",),
+            None,
+            days_since_1970(year=2025, month=1, day=1, hours=0.5),
+        ),
+        ("1 September 2024", (), None, days_since_1970(year=2024, month=9, day=1)),
+        ("1st Sept. 2024", (), None, days_since_1970(year=2024, month=9, day=1)),
     ],
 )
 def test_dates_are_parsed_to_known_days(
@@ -311,12 +334,12 @@ def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: s
     word = form.replace("%Y", year).replace("%m", month).replace("%d", day)
     cells = dates_in_form(form=form)
     cells[::8] = [word] * 5
-    table = write_dates(folder=tmp_path, cells=cells)
+    table = write_dates(folder=tmp_path, date_cells=cells)
     dataset = table.load()
     column = column_of(table=table)
     assert (column.min, column.max, column.absent) == (
-        days(year=2024, month=3, day=2),
-        days(year=2024, month=4, day=9),
+        days_since_1970(year=2024, month=3, day=2),
+        days_since_1970(year=2024, month=4, day=9),
         (absent,),
     )
     assert dataset.private.inputs[::8, 2].tolist() == [1.0] * 5  # the feature of missing cells
@@ -332,8 +355,10 @@ def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: s
 
 def test_private_placeholder_date_does_not_change_the_schema(tmp_path: Path) -> None:
     """If one private date is 9999-12-31, the schema and all other private inputs stay the same."""
-    usual = write_dates(folder=tmp_path, cells=ISO).load()
-    dataset = write_dates(folder=tmp_path, cells=ISO, private=["9999-12-31", *ISO[1:]]).load()
+    usual = write_dates(folder=tmp_path, date_cells=ISO).load()
+    dataset = write_dates(
+        folder=tmp_path, date_cells=ISO, private_date_cells=["9999-12-31", *ISO[1:]]
+    ).load()
     assert dataset.preprocessing == usual.preprocessing
     assert np.array_equal(dataset.private.inputs[1:], usual.private.inputs[1:])
 
@@ -349,7 +374,7 @@ def test_private_placeholder_date_does_not_change_the_schema(tmp_path: Path) -> 
 )
 def test_evenly_spread_dates_are_not_placeholders(years: Any) -> None:
     """No date is taken for a placeholder if none is far from all others."""
-    dates = np.array([days(year=year, month=1, day=1) for year in years])
+    dates = np.array([days_since_1970(year=year, month=1, day=1) for year in years])
     assert placeholder_dates(dates) == []
 
 
@@ -359,7 +384,7 @@ def test_all_placeholder_dates_count_as_missing() -> None:
     dates = np.array(
         [
             *(days_of(date_text=word) for word in words),
-            *(days(year=2020, month=1, day=day) for day in range(1, 30)),
+            *(days_since_1970(year=2020, month=1, day=day) for day in range(1, 30)),
             np.nan,
         ]
     )
@@ -369,7 +394,7 @@ def test_all_placeholder_dates_count_as_missing() -> None:
 def test_frequent_possible_placeholder_yields_a_remark(tmp_path: Path) -> None:
     """If 20 of 120 dates are 1900-01-01, which is not far from others, a remark proposes `data.missing` for it."""
     births = [f"{1920 + row}-05-0{1 + row % 9}" for row in range(100)]
-    table = write_dates(folder=tmp_path, cells=births + ["1900-01-01"] * 20)
+    table = write_dates(folder=tmp_path, date_cells=births + ["1900-01-01"] * 20)
     expected = "when: 20 of 120 cells are 1900-01-01; 'data.missing=[\"1900-01-01\"]' if that means a missing cell"
     assert table.public_remarks()[0] == expected
 
@@ -377,14 +402,14 @@ def test_frequent_possible_placeholder_yields_a_remark(tmp_path: Path) -> None:
 def test_an_unknown_order_is_refused(tmp_path: Path) -> None:
     """`data.date_order=dm` is refused."""
     with refused_parameter("data.date_order", value="dm"):
-        replace(write_dates(folder=tmp_path, cells=ISO), date_order="dm").load()
+        replace(write_dates(folder=tmp_path, date_cells=ISO), date_order="dm").load()
 
 
 def test_text_as_first_year_is_refused(tmp_path: Path) -> None:
     """`data.first_year` as text is refused."""
     year: Any = "1930"
     with refused_parameter("data.first_year", value="1930"):
-        replace(write_dates(folder=tmp_path, cells=ISO), first_year=year).load()
+        replace(write_dates(folder=tmp_path, date_cells=ISO), first_year=year).load()
 
 
 @pytest.mark.parametrize("absent", ["9999-12-31T23:59:59.9999999", "9999-12-31 23:59:59.999999"])
@@ -394,14 +419,14 @@ def test_last_moment_of_year_9999_is_a_placeholder(tmp_path: Path, absent: str) 
     A float64 of days has a resolution of 40 microseconds there, and must not be rounded into the year 10000.
     """
     assert days_as_text(float(np.floor(days_of(date_text=absent)))) == "9999-12-31"
-    column = column_of(table=write_dates(folder=tmp_path, cells=[*ISO, absent]))
+    column = column_of(table=write_dates(folder=tmp_path, date_cells=[*ISO, absent]))
     assert column.absent == ("9999-12-31",)
-    assert column.max == days(year=2024, month=4, day=9)
+    assert column.max == days_since_1970(year=2024, month=4, day=9)
 
 
 def test_unicode_blanks_are_allowed_in_dates() -> None:
     """A date with non-breaking blanks between its parts is read."""
-    assert days_of(date_text="13\u00a0Jan\u202f2022") == days(year=2022, month=1, day=13)
+    assert days_of(date_text="13\u00a0Jan\u202f2022") == days_since_1970(year=2022, month=1, day=13)
 
 
 @pytest.mark.parametrize(
@@ -411,7 +436,7 @@ def test_unicode_blanks_are_allowed_in_dates() -> None:
 def test_words_that_contain_years_yield_a_remark(tmp_path: Path, form: str) -> None:
     """Words that contain a year, but are no dates that can be read, yield a remark."""
     dates = [date(2022, 1, 1) + timedelta(days=29 * number) for number in range(40)]
-    table = write_dates(folder=tmp_path, cells=dates_in_form(form=form, dates=dates))
+    table = write_dates(folder=tmp_path, date_cells=dates_in_form(form=form, dates=dates))
     remarks = table.public_remarks()
     expected = "when: 40 of 40 cells are words with a year in them ("
     assert any(expected in remark for remark in remarks), remarks
@@ -420,13 +445,13 @@ def test_words_that_contain_years_yield_a_remark(tmp_path: Path, form: str) -> N
 def test_codes_without_years_yield_no_remark_on_years(tmp_path: Path) -> None:
     """Codes without a year, such as ICD-10-3, yield no remark on years."""
     codes = [f"ICD-10-{number % 5}" for number in range(40)]
-    remarks = write_dates(folder=tmp_path, cells=codes).public_remarks()
+    remarks = write_dates(folder=tmp_path, date_cells=codes).public_remarks()
     assert not any("year" in remark for remark in remarks)
 
 
 def test_whole_numbers_that_look_like_days_yield_a_remark(tmp_path: Path) -> None:
     """Numbers such as 20240301 yield a remark that they may be dates."""
-    remarks = write_dates(folder=tmp_path, cells=dates_in_form(form="%Y%m%d")).public_remarks()
+    remarks = write_dates(folder=tmp_path, date_cells=dates_in_form(form="%Y%m%d")).public_remarks()
     line = "when: whole numbers that may be dates, such as 20240301; written as 2025-01-31 they are dates"
     assert line in remarks
 
@@ -434,5 +459,5 @@ def test_whole_numbers_that_look_like_days_yield_a_remark(tmp_path: Path) -> Non
 def test_whole_numbers_with_one_invalid_day_yield_no_remark(tmp_path: Path) -> None:
     """Whole numbers yield no remark on dates if one of them is no day, such as 20240332."""
     numbers = [str(20240301 + offset) for offset in range(40)]
-    remarks = write_dates(folder=tmp_path, cells=numbers).public_remarks()
+    remarks = write_dates(folder=tmp_path, date_cells=numbers).public_remarks()
     assert not any("dates" in remark for remark in remarks)

@@ -28,21 +28,25 @@ WARDS = ["Pädiatrie", "Gynäkologie"]
 def write_people(
     folder: Path,
     *,
-    private: str = "utf-8",
-    public: str = "utf-8",
-    test: str = "utf-8",
+    private_encoding: str = "utf-8",
+    public_encoding: str = "utf-8",
+    test_encoding: str = "utf-8",
     are_shared: bool = False,
 ) -> Table:
     """Writes a file of four persons for each split, and returns their reader.
 
     Args:
         folder: the folder of the files.
-        private: the encoding of the private file.
-        public: the encoding of the public file.
-        test: the encoding of the test file.
+        private_encoding: the encoding of the private file.
+        public_encoding: the encoding of the public file.
+        test_encoding: the encoding of the test file.
         are_shared: whether all files have the same persons.
     """
-    encoding_of_split = {"private": private, "public": public, "test": test}
+    encoding_of_split = {
+        "private": private_encoding,
+        "public": public_encoding,
+        "test": test_encoding,
+    }
     for split, encoding in encoding_of_split.items():
         suffix = "" if are_shared else f" {split}"
         rows = []
@@ -58,7 +62,7 @@ def write_people(
 @pytest.mark.parametrize("named", ["latin-1", "cp1252", "windows-1252", {"private": "iso-8859-1"}])
 def test_person_in_two_splits_is_found_across_encodings(tmp_path: Path, named: Any) -> None:
     """Persons in two splits are found and refused although the private file is in cp1252 and the others in UTF-8."""
-    table = write_people(folder=tmp_path, private="cp1252", are_shared=True)
+    table = write_people(folder=tmp_path, private_encoding="cp1252", are_shared=True)
     with refused_parameter("data.group", value="person", rule_words="split, 4 are"):
         replace(table, encoding=named).load()
 
@@ -99,7 +103,9 @@ def test_each_file_is_read_in_its_own_encoding(
     """
     expected = write_people(folder=tmp_path).load()
     private, public, test = encodings
-    table = write_people(folder=tmp_path, private=private, public=public, test=test)
+    table = write_people(
+        folder=tmp_path, private_encoding=private, public_encoding=public, test_encoding=test
+    )
     dataset = replace(table, encoding=named).load()
     for split in ("private", "public", "test"):
         assert np.array_equal(getattr(dataset, split).inputs, getattr(expected, split).inputs)
@@ -111,7 +117,9 @@ def test_each_file_is_read_in_its_own_encoding(
 
 def test_prediction_file_is_read_in_its_own_encoding(tmp_path: Path) -> None:
     """A schema gives equal inputs for files in three encodings, even if another encoding is named for them."""
-    schema = write_people(folder=tmp_path, private="cp1252", test="utf-16").public_schema()
+    schema = write_people(
+        folder=tmp_path, private_encoding="cp1252", test_encoding="utf-16"
+    ).public_schema()
     public = schema.inputs(
         TableFile(tmp_path / "public.csv", setting="data", encoding="cp1252").read()
     )
@@ -125,7 +133,7 @@ def test_prediction_file_is_read_in_its_own_encoding(tmp_path: Path) -> None:
 
 def test_split_files_keep_the_encoding(tmp_path: Path) -> None:
     """The splits of a file in cp1252 are in cp1252, with all words unchanged."""
-    write_people(folder=tmp_path, private="cp1252")
+    write_people(folder=tmp_path, private_encoding="cp1252")
     (tmp_path / "parts").mkdir()
     file = TableFile(tmp_path / "private.csv", setting="data", encoding="latin-1")
     dealing = Dealing(table_file=file, group=None, public_share=0.25, test_share=0.25)
@@ -211,7 +219,7 @@ def test_encodings_by_split_are_refused_for_one_file() -> None:
 def test_refusal_of_a_wrong_encoding_names_the_setting(tmp_path: Path) -> None:
     """A file in cp1252 is refused without a setting, and the error hints at the setting of the encoding."""
     with refused_parameter("data.private", value=ANY, hint_words="encoding=latin-1"):
-        write_people(folder=tmp_path, private="cp1252").load()
+        write_people(folder=tmp_path, private_encoding="cp1252").load()
 
 
 def test_reading_column_names_reads_no_block_of_rows(
@@ -235,7 +243,7 @@ def test_refusal_names_utf_16_without_byte_order_mark(
     tmp_path: Path, encoding: str, named: str
 ) -> None:
     """A file in UTF-16 without a byte-order mark is refused, and the error names the encoding; with it, it is read."""
-    table = write_people(folder=tmp_path, private=encoding)
+    table = write_people(folder=tmp_path, private_encoding=encoding)
     rule = rf"data\.encoding={encoding}\b"
     with pytest.raises(InvalidValue, match=rule):
         replace(table, encoding=named).load()

@@ -72,17 +72,17 @@ def write_table(path: Path, table: Any) -> None:
             csv.write_csv(table, out)
 
 
-def write_parts(folder: Path, table: Any, ends: list[int], ending: str = "parquet") -> Path:
+def write_parts(folder: Path, table: Any, part_ends: list[int], ending: str = "parquet") -> Path:
     """Writes the rows of a table into several files of a new folder, and returns the folder.
 
     Args:
         folder: the new folder.
         table: the table.
-        ends: the row numbers at which one file ends and the next one begins.
+        part_ends: the row numbers at which one file ends and the next one begins.
         ending: the ending of the files' names.
     """
     folder.mkdir()
-    bounds = [0, *ends, table.num_rows]
+    bounds = [0, *part_ends, table.num_rows]
     for part, (start, end) in enumerate(pairwise(bounds)):
         write_table(path=folder / f"part-{part}.{ending}", table=table.slice(start, end - start))
     return folder
@@ -131,7 +131,9 @@ def test_a_folder_gives_the_data_set_of_one_joined_file(
     """Three files give the digests, notes and owners of one joined file, also for groups with rows in several files."""
     table = records(num_rows=NUM_ROWS)
     write_table(path=tmp_path / f"whole.{ending}", table=table)
-    folder = write_parts(folder=tmp_path / "many", table=table, ends=[5001, 12_345], ending=ending)
+    folder = write_parts(
+        folder=tmp_path / "many", table=table, part_ends=[5001, 12_345], ending=ending
+    )
     whole = reader_of(tmp_path / f"whole.{ending}").load()
     for private in (folder, folder / f"part-*.{ending}", f"{tmp_path}/m*/part-[0-2].{ending}"):
         assert identity_of(dataset=reader_of(private).load()) == identity_of(dataset=whole)
@@ -160,7 +162,7 @@ def test_public_and_test_rows_may_lie_in_folders(
     """A folder of public or test files gives the data set of one file; the schema is learned from all of its files."""
     write_table(path=tmp_path / "private.parquet", table=records(num_rows=60))
     table = {"public": PUBLIC, "test": TEST}[split]
-    folder = write_parts(folder=tmp_path / "many", table=table, ends=[20, 50])
+    folder = write_parts(folder=tmp_path / "many", table=table, part_ends=[20, 50])
     usual_reader = reader_of(tmp_path / "private.parquet")
     if split == "public":
         parts_reader = replace(usual_reader, public=str(folder))
@@ -184,7 +186,7 @@ def test_one_folder_may_hold_all_splits(tmp_path: Path) -> None:
     mixed_order = np.argsort(np.arange(120) * 37 % 120)
     table = pa.concat_tables(tables).take(mixed_order)
     write_table(path=tmp_path / "whole.csv", table=table)
-    folder = write_parts(folder=tmp_path / "many", table=table, ends=[11, 60], ending="csv")
+    folder = write_parts(folder=tmp_path / "many", table=table, part_ends=[11, 60], ending="csv")
     whole = Table(
         path=str(tmp_path / "whole.csv"),
         split="which",
@@ -198,7 +200,7 @@ def test_one_folder_may_hold_all_splits(tmp_path: Path) -> None:
 
 def test_files_of_programs_beside_the_data_are_left_out(tmp_path: Path) -> None:
     """Files whose names begin with a point or an underscore, as Spark writes them, are not read as data."""
-    folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), ends=[10])
+    folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), part_ends=[10])
     for name in ("_SUCCESS", ".part-0.parquet.crc"):
         (folder / name).write_text("other")
     (folder / "_log").mkdir()
@@ -219,7 +221,7 @@ def test_other_files_in_a_folder_are_refused(tmp_path: Path, name: str, rule: st
 
     A pattern of file names leaves such a file out.
     """
-    folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), ends=[10])
+    folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), part_ends=[10])
     if name.endswith("/"):
         (folder / name).mkdir()
     else:
@@ -262,7 +264,7 @@ def test_files_with_other_columns_are_refused(
 ) -> None:
     """A second file that lacks a column, or has one more, is refused with its path and the column."""
     table = records(num_rows=20)
-    folder = write_parts(folder=tmp_path / "many", table=table, ends=[], ending=ending)
+    folder = write_parts(folder=tmp_path / "many", table=table, part_ends=[], ending=ending)
     second_path = folder / f"part-1.{ending}"
     write_table(path=second_path, table=second_table)
     rule = f"the columns of part-0.{ending} and no others, {difference}"
@@ -273,7 +275,7 @@ def test_files_with_other_columns_are_refused(
 def test_columns_may_be_in_another_order(tmp_path: Path) -> None:
     """Columns are found by their names if a second file has them in reverse order."""
     table = records(num_rows=20)
-    folder = write_parts(folder=tmp_path / "many", table=table.slice(0, 10), ends=[])
+    folder = write_parts(folder=tmp_path / "many", table=table.slice(0, 10), part_ends=[])
     with_reversed_columns = table.slice(10).select(table.column_names[::-1])
     write_table(path=folder / "part-1.parquet", table=with_reversed_columns)
     assert TableFile(folder, setting="data").read().to_pydict() == table.to_pydict()
@@ -317,7 +319,7 @@ def test_one_file_in_two_splits_is_refused(
 ) -> None:
     """A test split is refused if its path is the name of a private file, its folder, a pattern or a link."""
     folder = write_parts(
-        folder=tmp_path / "many", table=records(num_rows=30), ends=[10, 20], ending="csv"
+        folder=tmp_path / "many", table=records(num_rows=30), part_ends=[10, 20], ending="csv"
     )
     os.link(folder / "part-1.csv", tmp_path / "link.csv")
     with refused_parameter("data.test", value=ANY, rule_words="another file than data.private"):
@@ -327,7 +329,7 @@ def test_one_file_in_two_splits_is_refused(
 def test_one_file_twice_in_a_folder_is_refused(reader_of: MakeReader, tmp_path: Path) -> None:
     """A link in the private folder to a file of this folder is refused, as its rows would count twice."""
     folder = write_parts(
-        folder=tmp_path / "many", table=records(num_rows=30), ends=[10], ending="csv"
+        folder=tmp_path / "many", table=records(num_rows=30), part_ends=[10], ending="csv"
     )
     (folder / "part-2.csv").symlink_to("part-0.csv")
     with refused_parameter(
@@ -345,7 +347,7 @@ def test_a_wrong_cell_is_named_with_its_file(
     labels = table.column("flu").to_pylist()
     labels[13] = 7
     table = replace_column(table, name="flu", cells=pa.array(labels))
-    folder = write_parts(folder=tmp_path / "many", table=table, ends=[10, 20], ending=ending)
+    folder = write_parts(folder=tmp_path / "many", table=table, part_ends=[10, 20], ending=ending)
     rule = f"1 of 30 rows hold something else, row 4 of {folder}/part-1.{ending} is the first"
     with refused_parameter("data.private.flu", rule_words=rule):
         reader_of(folder).load()
@@ -357,7 +359,7 @@ def test_a_wrong_number_is_named_with_its_file(reader_of: MakeReader, tmp_path: 
     ages = table.column("age").cast(pa.string()).to_pylist()
     ages[29] = "old"
     table = replace_column(table, name="age", cells=pa.array(ages))
-    folder = write_parts(folder=tmp_path / "many", table=table, ends=[10, 20], ending="csv")
+    folder = write_parts(folder=tmp_path / "many", table=table, part_ends=[10, 20], ending="csv")
     with refused_parameter(
         "data.private.age", rule_words=f"row 10 of {folder}/part-2.csv is the first"
     ):
@@ -367,7 +369,7 @@ def test_a_wrong_number_is_named_with_its_file(reader_of: MakeReader, tmp_path: 
 def test_damage_is_named_with_its_file(reader_of: MakeReader, tmp_path: Path) -> None:
     """A row with too many cells in the second file is refused with the path and the row in this file."""
     folder = write_parts(
-        folder=tmp_path / "many", table=records(num_rows=30), ends=[10, 20], ending="csv"
+        folder=tmp_path / "many", table=records(num_rows=30), part_ends=[10, 20], ending="csv"
     )
     path = folder / "part-1.csv"
     path.write_text(path.read_text() + "1,2\n")
@@ -385,7 +387,7 @@ def test_copies_in_several_files_are_remarked_on(reader_of: MakeReader, tmp_path
     for column in ("record", "person"):
         other_numbers = pa.compute.add(copies.column(column), 10**7)
         copies = replace_column(copies, name=column, cells=other_numbers)
-    folder = write_parts(folder=tmp_path / "many", table=records(num_rows=60), ends=[20])
+    folder = write_parts(folder=tmp_path / "many", table=records(num_rows=60), part_ends=[20])
     write_table(path=folder / "part-2.parquet", table=copies)
     notes = reader_of(folder).load().notes
     assert any(note.startswith("data.public: ") and "of private ones" in note for note in notes)
@@ -393,7 +395,7 @@ def test_copies_in_several_files_are_remarked_on(reader_of: MakeReader, tmp_path
 
 def test_an_id_in_two_files_is_refused(reader_of: MakeReader, tmp_path: Path) -> None:
     """The same id in two private files, for rows of different people, is refused."""
-    folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), ends=[20])
+    folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), part_ends=[20])
     write_table(path=folder / "part-2.parquet", table=records(num_rows=10))
     with refused_parameter(
         "data.id", value="record", rule_words="another id in each row, 10 of 40 rows of private"

@@ -12,11 +12,11 @@ WORDS = [first + second for first in SYLLABLES for second in SYLLABLES[:20]]
 SECRET = "zyxwordsecret"
 
 
-def some_texts(count: int, seed: int) -> list[str]:
+def some_texts(num_texts: int, seed: int) -> list[str]:
     """Returns random texts of twelve words, in which the first words of the vocabulary are more frequent."""
     rng = np.random.default_rng(seed)
-    word_numbers = rng.geometric(p=0.01, size=(count, 12)) % len(WORDS)
+    word_numbers = rng.geometric(p=0.01, size=(num_texts, 12)) % len(WORDS)
     return [" ".join(WORDS[number] for number in row) for row in word_numbers.tolist()]
 
 
-PUBLIC = some_texts(count=300, seed=0)
+PUBLIC = some_texts(num_texts=300, seed=0)

@@ -42,10 +42,10 @@ def write_notes(
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """Returns the reader of three files in which each private text has a word that no public text has."""
-    private = [f"{text} {SECRET}" for text in some_texts(count=90, seed=0)]
+    private = [f"{text} {SECRET}" for text in some_texts(num_texts=90, seed=0)]
     write_notes(path=tmp_path / "private.csv", texts=private)
-    write_notes(path=tmp_path / "public.csv", texts=some_texts(count=120, seed=1))
-    write_notes(path=tmp_path / "test.csv", texts=some_texts(count=30, seed=2))
+    write_notes(path=tmp_path / "public.csv", texts=some_texts(num_texts=120, seed=1))
+    write_notes(path=tmp_path / "test.csv", texts=some_texts(num_texts=30, seed=2))
     return Table(
         private=str(tmp_path / "private.csv"),
         public=str(tmp_path / "public.csv"),
@@ -71,7 +71,7 @@ def test_published_files_of_texts_hold_no_private_word(table: Table, tmp_path: P
 def test_vectors_do_not_depend_on_private_texts(table: Table, tmp_path: Path) -> None:
     """Schema and public inputs stay the same if the private texts are replaced."""
     dataset = table.load()
-    write_notes(path=tmp_path / "private.csv", texts=some_texts(count=90, seed=9))
+    write_notes(path=tmp_path / "private.csv", texts=some_texts(num_texts=90, seed=9))
     other = table.load()
     assert dataset.preprocessing is not None and other.preprocessing is not None
     assert other.preprocessing.plain() == dataset.preprocessing.plain()
@@ -150,13 +150,17 @@ def test_cached_vectors_are_reused_and_damaged_ones_recomputed(
 @pytest.mark.slow
 def test_cell_larger_than_a_block_is_read(table: Table, tmp_path: Path) -> None:
     """All 4,061 rows are read although one text has six megabytes, more than a block."""
-    texts = [*some_texts(count=4000, seed=5), "ba " * 2_000_000, *some_texts(count=60, seed=6)]
+    texts = [
+        *some_texts(num_texts=4000, seed=5),
+        "ba " * 2_000_000,
+        *some_texts(num_texts=60, seed=6),
+    ]
     persons = [str(place) for place in range(len(texts))]
     write_notes(path=tmp_path / "private.csv", texts=texts, persons=persons)
     for split in ("public", "test"):
         persons = [f"{split}{place}" for place in range(40)]
         write_notes(
-            path=tmp_path / f"{split}.csv", texts=some_texts(count=40, seed=7), persons=persons
+            path=tmp_path / f"{split}.csv", texts=some_texts(num_texts=40, seed=7), persons=persons
         )
     assert len(replace(table, id="who").load().private) == len(texts)
 
@@ -166,7 +170,7 @@ def test_json_lines_may_have_texts_and_lists_of_labels(tmp_path: Path) -> None:
     for seed, split in enumerate(("private", "public", "test")):
         rows = [
             {"note": text, "labels": ["flu", "cough"][: place % 3], "sick": place % 2 == 0}
-            for place, text in enumerate(some_texts(count=40, seed=seed))
+            for place, text in enumerate(some_texts(num_texts=40, seed=seed))
         ]
         lines = [json.dumps(row) + "\n" for row in rows]
         (tmp_path / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
@@ -195,21 +199,23 @@ def test_hugging_face_data_may_have_texts(tmp_path: Path) -> None:
     parts = {}
     for seed, split in enumerate(("private", "public", "test")):
         columns = {
-            "note": some_texts(count=40, seed=seed),
+            "note": some_texts(num_texts=40, seed=seed),
             "labels": [[0, 1][: place % 3] for place in range(40)],
         }
         parts[split] = datasets.Dataset.from_dict(columns, features=features)
     datasets.DatasetDict(parts).save_to_disk(str(tmp_path / "saved"))
     data = HuggingFace(path=str(tmp_path / "saved"), text=("note",), labels=("labels",)).load()
     assert data.label_names == ("flu", "cough")
-    expected = TfidfVectors.fit(some_texts(count=40, seed=1)).vectors(some_texts(count=40, seed=0))
+    expected = TfidfVectors.fit(some_texts(num_texts=40, seed=1)).vectors(
+        some_texts(num_texts=40, seed=0)
+    )
     np.testing.assert_array_equal(data.private.inputs, expected)
 
 
 @pytest.mark.slow
 def test_rows_with_one_id_must_share_a_group(table: Table, tmp_path: Path) -> None:
     """Two private rows with one id are read if they have one group, and refused without a group."""
-    texts = some_texts(count=40, seed=8)
+    texts = some_texts(num_texts=40, seed=8)
     names = [f"a{place}" for place in range(39)]
     repeated = [*names, names[0]]
     write_notes(path=tmp_path / "private.csv", texts=texts, persons=repeated, ids=repeated)
@@ -224,7 +230,7 @@ def test_rows_with_one_id_must_share_a_group(table: Table, tmp_path: Path) -> No
 
 def test_few_public_texts_yield_a_remark(table: Table, tmp_path: Path) -> None:
     """A public file of 50 texts gives a remark that at least 1,000 texts are expected."""
-    write_notes(path=tmp_path / "public.csv", texts=some_texts(count=50, seed=1))
+    write_notes(path=tmp_path / "public.csv", texts=some_texts(num_texts=50, seed=1))
     line = "data.public.note: expected 1,000 texts or more, 50 say little of words"
     assert any(line in note for note in table.load().notes)
 

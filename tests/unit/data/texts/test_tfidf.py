@@ -22,27 +22,27 @@ from tests.unit.data.texts.syllables import SECRET, some_texts
 @pytest.fixture(scope="module")
 def fitted() -> TfidfVectors:
     """Returns vectors of 24 features, fitted to 400 texts."""
-    return TfidfVectors.fit(some_texts(count=400, seed=0), dimension=24)
+    return TfidfVectors.fit(some_texts(num_texts=400, seed=0), dimension=24)
 
 
 @pytest.mark.slow
 def test_a_vector_does_not_depend_on_other_texts(fitted: TfidfVectors) -> None:
     """The vector of a text is the same, bit for bit, in another order and among other texts."""
-    texts = [*some_texts(count=1500, seed=1), "ba " * 40_000, "", SECRET]
+    texts = [*some_texts(num_texts=1500, seed=1), "ba " * 40_000, "", SECRET]
     together = fitted.vectors(texts)
     rng = np.random.default_rng(2)
     order = rng.permutation(len(texts))
     shuffled = fitted.vectors([texts[index] for index in order])
     np.testing.assert_array_equal(shuffled, together[order])
     for index in (*rng.integers(len(texts), size=40).tolist(), len(texts) - 1):
-        neighbors = some_texts(count=int(rng.integers(3)), seed=index)
+        neighbors = some_texts(num_texts=int(rng.integers(3)), seed=index)
         vector = fitted.vectors([*neighbors, texts[index]])[-1]
         np.testing.assert_array_equal(vector, together[index])
 
 
 def test_a_vector_has_length_1(fitted: TfidfVectors) -> None:
     """The vectors of 50 texts have length 1."""
-    lengths = np.linalg.norm(fitted.vectors(some_texts(count=50, seed=3)), axis=1)
+    lengths = np.linalg.norm(fitted.vectors(some_texts(num_texts=50, seed=3)), axis=1)
     np.testing.assert_allclose(lengths, 1, atol=1e-6)
 
 
@@ -123,7 +123,7 @@ def test_many_texts_are_processed_in_other_processes(
     fitted: TfidfVectors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Vectors of 9,000 texts that are computed in blocks by other processes are the same, and progress is reported."""
-    texts = some_texts(count=9000, seed=4)
+    texts = some_texts(num_texts=9000, seed=4)
     expected = fitted.vectors(texts)
     monkeypatch.setattr(vectors_module, "_MANY_CHARACTERS", 1)
     counts_done: list[int] = []

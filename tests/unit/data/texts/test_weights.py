@@ -47,7 +47,7 @@ def fitted(weights_path: Path) -> TextVectors:
 
 def test_a_vector_does_not_depend_on_other_texts(fitted: TextVectors) -> None:
     """The vector of a text is the same, bit for bit, among other texts, for each kind of weights."""
-    texts = [*some_texts(count=200, seed=1), "", "!?", PUBLIC[0]]
+    texts = [*some_texts(num_texts=200, seed=1), "", "!?", PUBLIC[0]]
     together = fitted.vectors(texts)
     for index in range(0, 203, 17):
         vector = fitted.vectors([PUBLIC[1], texts[index]])[1]
@@ -56,7 +56,7 @@ def test_a_vector_does_not_depend_on_other_texts(fitted: TextVectors) -> None:
 
 def test_vector_is_centered_and_has_length_1(fitted: TextVectors) -> None:
     """Vectors have length 1, and their mean over the public texts is near 0; an empty text has the vector 0."""
-    vectors = fitted.vectors(some_texts(count=200, seed=1))
+    vectors = fitted.vectors(some_texts(num_texts=200, seed=1))
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(fitted.vectors([""]), 0)
     assert np.abs(fitted.vectors(PUBLIC).mean(axis=0)).max() < 0.2

@@ -12,7 +12,7 @@ HOLDERS = int(os.environ.get("SMALL_HOLDERS", "3"))
 app = holder_app(
     SmallHolders(
         Path(os.environ.get("SMALL_FOLDER", "holders")),
-        holders=HOLDERS,
+        num_holders=HOLDERS,
         plan=deployed_plan(HOLDERS),
     )
 )
