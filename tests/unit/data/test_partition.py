@@ -11,15 +11,14 @@ from tests.refusals import Refusal, refused_parameter
 
 def split(group_ids: list[int], record_ids: list[int] | None = None) -> Split:
     """Returns a split of zeros with the given groups; record ids are 100, 101 and so on unless they are given."""
-    group_ids = np.array(group_ids, dtype=np.int64)
-    record_ids = (
-        np.arange(100, 100 + len(group_ids))
-        if record_ids is None
-        else np.array(record_ids, dtype=np.int64)
+    if record_ids is None:
+        record_ids = list(range(100, 100 + len(group_ids)))
+    return Split(
+        inputs=np.zeros((len(group_ids), 1), np.float32),
+        labels=np.zeros((len(group_ids), 1), np.bool_),
+        record_ids=np.array(record_ids, dtype=np.int64),
+        group_ids=np.array(group_ids, dtype=np.int64),
     )
-    inputs = np.zeros((len(group_ids), 1), np.float32)
-    labels = np.zeros((len(group_ids), 1), np.bool_)
-    return Split(inputs=inputs, labels=labels, record_ids=record_ids, group_ids=group_ids)
 
 
 def partition(teacher_of: list[int], num_teachers: int) -> Partition:
