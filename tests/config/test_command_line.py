@@ -1,7 +1,7 @@
-"""Choices that a command line leaves open get defaults, and noise is solved for unless `noise=given`.
+"""Commands choose defaults for parts that a command line leaves open, and solve for noise unless `noise=given`.
 
-A *way* is a choice of features, teachers, aggregator, accountant and student that suit a kind of data (the group
-`way`). A command chooses the way that suits the data if its command line leaves these parts open.
+A *way* is a choice of features, teachers, aggregator, accountant and student for a kind of data (the group `way`). A
+command takes the way for the data if its command line names neither teacher nor aggregator.
 """
 
 import json
@@ -64,7 +64,7 @@ def composed(tmp_path: Path) -> Iterator[Composed]:
 
 @dataclass(frozen=True)
 class CommandLine:
-    """The words of a command line: the name of the command, without `pate-`, and its arguments."""
+    """A command line: the name of the command, without `pate-`, and its arguments."""
 
     command_name: str
     arguments: tuple[str, ...]
@@ -114,7 +114,7 @@ LINES_OF_WAYS: dict[str | None, tuple[str, ...]] = {
 def test_open_choices_get_defaults_for_the_data(text: str, way: str | None) -> None:
     """`default_way` returns the way for the data, such as `pictures`, if a command line leaves its choices open.
 
-    It returns None where the user has chosen teachers or an aggregator.
+    It returns None if the user has chosen teachers or an aggregator.
     """
     line = CommandLine.from_text(text)
     assert default_way(line.arguments, command=line.command_name) == way
@@ -137,9 +137,9 @@ def test_open_choices_get_defaults_for_the_data(text: str, way: str | None) -> N
     ],
 )
 def test_teachers_of_pictures_choose_a_student_of_pictures(text: str, student: str | None) -> None:
-    """Without a named student, teachers that look at pictures get `student=cnn`, and a line that says so.
+    """If teachers look at pictures and no student is named, the student is `cnn`, and a line says so.
 
-    Elsewhere `default_student` returns None.
+    Otherwise `default_student` returns None.
     """
     line = CommandLine.from_text(text)
     assert default_student(line.arguments, command=line.command_name) == student
@@ -151,7 +151,7 @@ def test_teachers_of_pictures_choose_a_student_of_pictures(text: str, student: s
 
 @pytest.mark.slow
 def test_a_run_of_seconds_trains_no_model_of_all_private_records(composed: Composed) -> None:
-    """`experiment=quick` sets `all_records=false`, and a user may set it to true; without the experiment it is null.
+    """`experiment=quick` sets `all_records=false`, which the user may change; without the experiment it is null.
 
     A model of all private records would take 110 of 127 seconds.
     """
@@ -164,11 +164,11 @@ def test_a_run_of_seconds_trains_no_model_of_all_private_records(composed: Compo
 def test_way_keeps_the_choices_of_the_user(composed: Composed) -> None:
     """A way chooses the groups that the user leaves open, such as the teacher, and keeps those that the user names.
 
-    One printed line lists what the way chose; without a way there is no line.
+    A printed line lists the choices of the way; without a way there is none.
     """
 
     def chosen_groups(arguments: Arguments, command: str = "train") -> dict[str, Any]:
-        """Returns the chosen file of each configuration group that the way may choose."""
+        """Returns the chosen file of each configuration group that a way may choose."""
         config = compose(command, list(arguments), return_hydra_config=True)
         return {group: config.hydra.runtime.choices.get(group) for group in WAY_FOR_PICTURES}
 
@@ -203,7 +203,10 @@ def test_way_keeps_the_choices_of_the_user(composed: Composed) -> None:
 
 @pytest.mark.slow
 def test_default_choice_is_printed_and_stored(tmp_path: Path, drawn_faces: Path) -> None:
-    """pate-train on CelebA without a named teacher prints the groups of the way in one line. run.json stores them."""
+    """`pate-train data=celeba` without a teacher prints the choices of the way in one line.
+
+    run.json has the features and the teacher of the way.
+    """
     small = [
         f"data.root={drawn_faces}",
         "data.image_size=10",
@@ -244,9 +247,9 @@ GIVEN = f"{GAUSSIAN} aggregator.noise_std=40 noise=given"
     ],
 )
 def test_noise_is_solved_unless_given(composed: Composed, words: str, target: float | None) -> None:
-    """Without `noise=given` the noise is solved for the target epsilon of the settings, or for a default.
+    """Without `noise=given`, noise is solved for the target epsilon that is set, or for a default one.
 
-    With it, no noise is solved, and the published target is None.
+    With it, no noise is solved, and no target is published.
     """
     config = composed(arguments=words.split())
     assert settings_from(config, settings_class=TrainSettings).solved_epsilon == target
@@ -256,9 +259,9 @@ def test_noise_is_solved_unless_given(composed: Composed, words: str, target: fl
 
 
 def test_target_mu_is_solved_in_place_of_the_target_epsilon(composed: Composed) -> None:
-    """With `target_mu` the published target is the epsilon of a Gaussian release with that mu.
+    """With `target_mu`, the published target is the epsilon of a Gaussian release with that mu.
 
-    An epsilon beside it, and noise that is given, are refused.
+    A target epsilon beside it is refused, and so is `noise=given`.
     """
     config = composed(arguments=[GAUSSIAN, "target_mu=1.5"])
     assert settings_from(config, settings_class=TrainSettings).solved_epsilon is None
@@ -287,9 +290,11 @@ def test_target_mu_is_solved_in_place_of_the_target_epsilon(composed: Composed) 
 def test_default_epsilon_of_stable_top_k_boundary_applies_to_runs_alone(
     composed: Composed, command: str, target: float | None
 ) -> None:
-    """For this aggregator pate-train targets epsilon 36, and other commands keep their defaults.
+    """For `aggregator=stable_top_k_boundary`, the default target epsilon of pate-train is 36.
 
-    A target on the command line is kept by every command.
+    Other commands keep their own defaults.
+
+    A target on the command line counts for every command.
     """
     boundary = "aggregator=stable_top_k_boundary"
     assert composed(arguments=[boundary], command=command).target_epsilon == target
@@ -318,7 +323,10 @@ def test_default_epsilon_of_stable_top_k_boundary_applies_to_runs_alone(
 def test_settings_of_noise_that_contradict_each_other_are_refused(
     composed: Composed, words: str, refusal: Refusal
 ) -> None:
-    """An unknown `noise`, no target where noise is solved, and a maximal epsilon without `noise=given` are refused."""
+    """Settings of noise that contradict each other are refused.
+
+    They are an unknown `noise`, no target where noise is solved, and `max_epsilon` without `noise=given`.
+    """
     with refusal:
         settings_from(composed(arguments=words.split()), settings_class=TrainSettings)
 
@@ -371,9 +379,9 @@ TARGET_OF_GIVEN_NOISE = "none beside noise=given, which takes the aggregator's n
 def test_noise_without_a_setting_that_explains_it_is_refused(
     composed: Composed, text: str, refusal: Refusal
 ) -> None:
-    """pate-train and pate-release refuse a noise scale on the command line that nothing else on it explains.
+    """pate-train and pate-release refuse a noise scale on the command line if nothing says whether it is final.
 
-    It is explained by `noise=given`, `noise=solved` or a target epsilon. A target beside `noise=given` is refused, too.
+    `noise=given`, `noise=solved` or a target epsilon would say so. A target beside `noise=given` is refused, too.
     """
     line = CommandLine.from_text(text)
     config = composed(arguments=line.arguments, command=line.command_name)
@@ -399,7 +407,7 @@ def test_noise_without_a_setting_that_explains_it_is_refused(
     ],
 )
 def test_noise_that_a_setting_explains_is_accepted(composed: Composed, text: str) -> None:
-    """A target epsilon, `noise=solved` and `noise=given` explain a noise scale. pate-account needs no explanation."""
+    """A noise scale is accepted beside a target epsilon or `noise=solved` or `noise=given`, or by pate-account."""
     line = CommandLine.from_text(text)
     config = composed(arguments=line.arguments, command=line.command_name)
     require_noise_stated(config, command_line_settings=given_settings(line.arguments))
@@ -409,9 +417,9 @@ def test_noise_that_a_setting_explains_is_accepted(composed: Composed, text: str
 def test_plan_has_the_values_of_the_settings(
     composed: Composed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pate-train with `noise=given` and a maximal epsilon builds a plan with these values.
+    """pate-train with `noise=given` and `max_epsilon` builds a plan with these values, and publishes them.
 
-    The functions that train and report are replaced; the first keeps its plan.
+    The functions that train and report are replaced; the first keeps the plan.
     """
     plans: list[Any] = []
 
@@ -437,7 +445,7 @@ def test_plan_has_the_values_of_the_settings(
 
 @pytest.mark.process
 def test_printed_configuration_is_the_one_that_runs() -> None:
-    """`--cfg job` prints the configuration after the defaults for the data are chosen."""
+    """`--cfg job` prints the configuration that runs, with the default choices for the data."""
     printed = succeeded(
         "train",
         arguments=[
@@ -470,9 +478,9 @@ def test_printed_configuration_is_the_one_that_runs() -> None:
 def test_allowed_targets_are_read_from_the_command_line(
     words: list[str], prefixes: tuple[str, ...]
 ) -> None:
-    """`allowed_modules` returns the prefixes of `allowed_targets=`, or of the chosen experiment.
+    """`allowed_modules` returns the prefixes of `allowed_targets=`, and none if the words cannot be read.
 
-    Words that cannot be read give none. `given_settings` returns the settings of the command line as text.
+    `given_settings` returns the settings of a command line as text.
     """
     assert allowed_modules(words) == prefixes
     assert given_settings(["a=1", "+b.c=x=y", "~d", "--help"]) == {"a": "1", "b.c": "x=y", "d": ""}

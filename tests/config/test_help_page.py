@@ -1,4 +1,4 @@
-"""Help pages: as wide as the terminal, and with the settings of the chosen parts in the words of their classes."""
+"""Help pages fit the terminal, and explain the settings of the chosen parts in the words of their classes."""
 
 import dataclasses
 import os
@@ -60,7 +60,7 @@ A footer that is longer than the width."""
 
 
 def test_page_is_wrapped_except_examples_and_yaml() -> None:
-    """A help page is folded to 40 columns: paragraphs and remarks are wrapped, and the printed configuration stays.
+    """In a help page of 40 columns, paragraphs and remarks are wrapped, and examples and configuration are not.
 
     At 100 columns, the lines of a paragraph are joined.
     """
@@ -72,7 +72,7 @@ def test_page_is_wrapped_except_examples_and_yaml() -> None:
 
 
 def test_long_command_breaks_after_a_backslash_outside_quotes() -> None:
-    """An example command longer than the page breaks behind a backslash, and never within a quoted argument."""
+    """An example command that is too long breaks after a backslash, and not within a quoted argument."""
     page = f"Examples\n  pate-train 'name=[two words]' second=2 third=3\n{help_page.CONFIGURATION}\n\nend"
     lines = fold_page(page, line_width=36).splitlines()
     assert lines[1:3] == ["  pate-train 'name=[two words]' \\", "      second=2 third=3"]
@@ -81,7 +81,10 @@ def test_long_command_breaks_after_a_backslash_outside_quotes() -> None:
 def test_width_is_the_terminals_or_80_in_a_pipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The page is as wide as the terminal, and 80 columns in a pipe. `COLUMNS` replaces 80, within 40 to 110."""
+    """A help page is as wide as the terminal, and has 80 columns in a pipe.
+
+    In a pipe `COLUMNS` replaces the 80, from 40 to 110.
+    """
 
     def is_no_terminal(descriptor: int) -> os.terminal_size:
         raise OSError(25, "Inappropriate ioctl for device")
@@ -105,7 +108,7 @@ class Base:
 
 @dataclass
 class Commented(Base):
-    """A class with comments in all places.
+    """A class whose fields are explained in comments, in the docstring and in the base class.
 
     Attributes:
         rate: size of a step,
@@ -120,7 +123,7 @@ class Commented(Base):
 
 
 def test_comments_of_fields_are_read_from_all_places() -> None:
-    """The texts of fields are read from comments, from the docstring's attributes and from base classes."""
+    """The texts of fields are read from comments, from attributes in the docstring, and from base classes."""
     comments = comments_of(Commented)
     assert comments["private"] == "file of the records, one a line"  # lines above
     assert comments["rate"] == "size of a step, above 0"  # the docstring
@@ -154,7 +157,7 @@ def test_comments_of_fields_are_read_from_all_places() -> None:
 def test_settings_of_the_chosen_parts_are_explained(
     composed: Callable[..., Any], command: str, words: tuple[str, ...], settings: dict[str, str]
 ) -> None:
-    """The help of the chosen groups has one line for each expected setting, with the expected words."""
+    """The help has one line for each expected setting of the chosen parts, with the expected words."""
     page = settings_of_parts(composed(arguments=words, command=command))
     for name, text in settings.items():
         (line,) = [line for line in page.splitlines() if line.split()[:1] == [name]]
@@ -186,7 +189,7 @@ def test_examples_are_written_in_one_line(command: str) -> None:
 
 @pytest.mark.slow
 def test_every_setting_of_every_part_that_ships_is_explained() -> None:
-    """Each field of each shipped teacher, aggregator, reader and so on has a text for the help."""
+    """Each field of each part that ships, such as a teacher or an aggregator, has a text in the help."""
     lacking = []
     for group in ("data", "features", "teacher", "engine", "aggregator", "student", "method"):
         for name in names_in_config_group(group):

@@ -1,4 +1,4 @@
-"""What is wrong with a command line or a configuration is one line that says what to write."""
+"""A wrong command line or configuration is refused in one line that says what to write."""
 
 import re
 from importlib.util import find_spec
@@ -39,9 +39,9 @@ def parsed_value(word: str) -> object:
 
 
 def test_unparsable_value_is_answered_with_a_quoted_form() -> None:
-    """A value that Hydra cannot parse is answered with a quoted form, which Hydra reads as the value.
+    """The line about a value that Hydra cannot parse suggests a quoted form, which Hydra reads as the value.
 
-    A word without `=` is answered with the form NAME=VALUE.
+    The line about a word without `=` suggests NAME=VALUE.
     """
     for value in ("~/celeba", "/my copy (1)", "/a=b", "/a[1]"):
         line = parse_error_line(f"data.root={value}")
@@ -59,7 +59,7 @@ def test_unparsable_value_is_answered_with_a_quoted_form() -> None:
 
 
 def test_a_general_error_is_a_mistake_only_while_composing() -> None:
-    """A TypeError of OmegaConf is explained with the arguments that were composed, and is no mistake without them."""
+    """A TypeError of OmegaConf is explained if arguments were composed, and is not a user's mistake otherwise."""
     with pytest.raises(TypeError) as raised:
         OmegaConf.load(3)  # type: ignore[arg-type]
     assert explain(raised.value) is None
@@ -69,7 +69,7 @@ def test_a_general_error_is_a_mistake_only_while_composing() -> None:
 
 
 def test_a_missing_value_is_named_with_its_group() -> None:
-    """A configuration without `data.root` is refused under this full name, on each way to read it."""
+    """A configuration without `data.root` is refused with this full name, however the value is read."""
     config = OmegaConf.create({"data": {"root": MISSING}})
     with pytest.raises(MissingMandatoryValue) as raised:
         OmegaConf.select(config, "data.root", throw_on_missing=True)
@@ -83,7 +83,7 @@ def test_a_missing_value_is_named_with_its_group() -> None:
     ("group", "key"), [("data", "root"), ("teacher", "penalty")], ids=["data", "teacher"]
 )
 def test_a_missing_setting_of_a_part_is_named_with_its_group(group: str, key: str) -> None:
-    """A part that leaves a setting to whoever runs it is refused with the setting's full name."""
+    """A part without a required setting is refused with the setting's full name."""
     part = {"_target_": "my_parts.Part", key: MISSING, "num_teachers": 10, "public_labels": None}
     config = OmegaConf.create({group: part, "allowed_targets": ["my_parts."]})
     with pytest.raises(MissingMandatoryValue) as raised:
@@ -93,7 +93,7 @@ def test_a_missing_setting_of_a_part_is_named_with_its_group(group: str, key: st
 
 
 def test_classes_that_are_not_there_are_named() -> None:
-    """A `_target_` in a module that does not exist is refused by its name, also where the module is allowed."""
+    """A `_target_` in a module that does not exist is refused and named, even if the module is allowed."""
     node = OmegaConf.create({"_target_": "nowhere.Data"})
     with refused_parameter("_target_", value="nowhere.Data"):
         build(node, slot="data", allowed_targets=["nowhere."])
@@ -126,7 +126,7 @@ def test_mistakes_in_a_users_file_name_the_file(tmp_path: Path, text: str, line:
 
 
 def test_missing_configuration_is_named_by_its_option(tmp_path: Path) -> None:
-    """Composing a command `nowhere` without a file gives a line about `--config-name=nowhere`."""
+    """If a command has no configuration file, the line about it begins with `--config-name=`."""
     with with_files(tmp_path, texts={}), pytest.raises(HydraException) as raised:
         compose("nowhere")
     assert (
@@ -212,7 +212,7 @@ def test_uncomposable_setting_is_answered_with_advice(
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("submitit") is not None, reason="it is installed")
 def test_refusal_of_a_missing_launcher_names_its_package(composed: Composed) -> None:
-    """The launcher of submitit, which is not installed, is refused with the command that installs it."""
+    """The launcher of submitit is refused with the command that installs it, as it is not installed here."""
     with pytest.raises(HydraException) as raised:
         composed(arguments=["hydra/launcher=submitit_local"], return_hydra_config=True)
     hint = f"submitit's come with {how_to_install(extra='slurm')}"
@@ -233,7 +233,7 @@ def test_refusal_of_a_missing_launcher_names_its_package(composed: Composed) -> 
     ],
 )
 def test_refusal_of_an_unnamed_member_lists_the_group(words: list[str], line: str) -> None:
-    """A group that is null or a number is refused, and the refusal lists its members. Other settings pass."""
+    """A group that is null or a number is refused with a list of its members; other settings may be either."""
     with pytest.raises(InvalidValue) as raised:
         require_choices(words)
     assert str(raised.value) == line
@@ -242,7 +242,7 @@ def test_refusal_of_an_unnamed_member_lists_the_group(words: list[str], line: st
 
 @pytest.mark.slow
 def test_a_key_that_nothing_reads_is_refused(composed: Composed) -> None:
-    """A key that a user adds with `+`, and that is no setting of the command, is refused."""
+    """A key that a user adds with `+` is refused if it is no setting of the command."""
     require_sound(composed(), schema=command_schema("train"), command="train")
     with refused_parameter("num_query", rule_words="a key of"):
         require_sound(
@@ -266,9 +266,9 @@ def test_a_key_that_nothing_reads_is_refused(composed: Composed) -> None:
     ],
 )
 def test_forbidden_arguments_are_refused_before_hydra(words: list[str], line: str) -> None:
-    """Arguments with dashes, without a name or with signs are refused, with a near setting if there is one.
+    """Arguments with dashes, without a name or with signs are refused.
 
-    Hydra's own options pass.
+    A similar setting is suggested if there is one. Hydra's own options are accepted.
     """
     with pytest.raises(InvalidValue) as raised:
         require_words(
@@ -306,9 +306,9 @@ def test_forbidden_arguments_are_refused_before_hydra(words: list[str], line: st
     ],
 )
 def test_arguments_may_have_letters_of_all_languages(word: str, value: object) -> None:
-    """An argument with other letters than ASCII, or with signs, is quoted so that Hydra reads its value unchanged.
+    """An argument with letters of any language, or with signs, is quoted so that Hydra reads its value unchanged.
 
-    Arguments that Hydra can read stay as they are.
+    Arguments that Hydra can read are not changed.
     """
     assert parsed_value(quote_argument(word)) == value
     words = "seed=3 labels=[a,b] data='\u00f6.csv' labels=[\"\u00f6\",b] --config-dir=\u00f6 -m a=${b:\u00f6} ~data"

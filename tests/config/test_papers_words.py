@@ -1,4 +1,4 @@
-"""Words of the papers in place of settings, on the command line and in the table of the documentation."""
+"""If a command line has a word of a paper in place of a setting, the refusal names the setting."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "papers-words.md"
 def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
     aggregator: str, word: str, setting: str
 ) -> None:
-    """A symbol of a paper, such as sigma1, gets a hint that names the setting of this aggregator."""
+    """For a symbol of a paper, such as sigma1, a hint names the setting of the chosen aggregator."""
     names = tuple(map(str, settings_of_aggregator(aggregator)))
     assert (
         hint(word, known_settings=names)
@@ -45,7 +45,7 @@ def test_a_word_of_a_paper_names_the_setting_of_the_chosen_aggregator(
 @pytest.mark.slow
 @pytest.mark.parametrize("plus", ["", "+"])
 def test_refusal_of_a_papers_word_ends_with_the_hint(plus: str) -> None:
-    """pate-train refuses `aggregator.sigma1=5` and `T=5`. The error ends with the name of the setting."""
+    """pate-train refuses `aggregator.sigma1=5` and `T=5`, and ends the line with the name of the setting."""
     for word, setting in (
         ("aggregator.sigma1", "aggregator.selection_scale"),
         ("T", "teacher.num_teachers"),
@@ -59,12 +59,12 @@ def test_refusal_of_a_papers_word_ends_with_the_hint(plus: str) -> None:
 
 
 def test_unknown_word_of_no_paper_has_no_hint() -> None:
-    """A misspelled setting that no paper uses gets no hint."""
+    """A misspelled setting that no paper uses has no hint."""
     assert hint(word="selection_scal", known_settings=("selection_scale",)) == ""
 
 
 def test_hint_in_another_part_names_no_aggregator_setting() -> None:
-    """Under `student` or `features`, a paper's word gets no hint about aggregators.
+    """A paper's word under `student` or `features` has no hint about aggregators.
 
     Under `teacher`, n is the number of teachers.
     """

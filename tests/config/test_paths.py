@@ -1,4 +1,4 @@
-"""Paths of every spelling: taken as they are, told as they are read, and below the home folder where they say so."""
+"""Paths are read as they were typed, whatever signs they have, and a leading `~` is the home folder."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NAMES = (
 
 
 def resolved_by_omegaconf(value: Any) -> str:
-    """Returns the value that a command receives from OmegaConf for a text."""
+    """Returns what a command receives from OmegaConf for a text."""
     return str(OmegaConf.create({"value": str(value)}).value)
 
 
@@ -52,7 +52,7 @@ def resolved_by_omegaconf(value: Any) -> str:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(name=NAMES, setting=st.sampled_from(["data.private", "data.group", "output_dir"]))
 def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
-    """`as_setting` writes a setting for the shell. For random names, the shell and Hydra read the value back."""
+    """The shell and Hydra read the setting that `as_setting` writes back as its value, for random names."""
     (pasted,) = shlex.split(as_setting(setting, value=name))
     assert resolved_by_omegaconf(parsed_value(quote_argument(pasted))) == name
     (pasted,) = shlex.split(as_setting(name="data.drop", value=[name, "b"]))
@@ -66,7 +66,7 @@ def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(name=NAMES, setting=st.sampled_from(sorted(PATHS)))
 def test_path_is_taken_literally(name: str, setting: str) -> None:
-    """An argument NAME=PATH with a random path is read as this path, for every setting that is a path.
+    """In an argument NAME=PATH, a random path is read unchanged, for every setting that is a path.
 
     Interpolations, quotes, lists and `null` are left out.
     """
@@ -81,15 +81,15 @@ def test_path_is_taken_literally(name: str, setting: str) -> None:
     "name", ["[x]/f.csv", "[x]", "a,b/f.csv", "x=y.csv", "{x}/f", "it's", "2019", "1e5", "true"]
 )
 def test_paths_with_special_characters_are_quoted(name: str) -> None:
-    """Paths with brackets, commas, quotes or the form of numbers are read unchanged."""
+    """Paths with brackets, commas or quotes, and paths that look like numbers, are read unchanged."""
     assert parsed_value(quote_argument(f"data.private={name}")) == name
     assert parsed_value(quote_argument(f"+output_dir={name}")) == name
 
 
 def test_non_literal_paths_are_unchanged() -> None:
-    """Arguments that mean null, a list, an interpolation, a quoted text or a sweep are left as they are.
+    """Arguments that mean null, a list, an interpolation, a quoted text or a sweep are not changed.
 
-    `is_sweep` is true for the options of several runs.
+    `is_sweep` is true for the options that ask for several runs.
     """
     words = (
         "output_dir=null votes=[a.npz,b.npz] ledger=${oc.env:HOME}/l "
@@ -103,7 +103,7 @@ def test_non_literal_paths_are_unchanged() -> None:
 
 
 def test_refusal_of_a_value_suggests_quotes() -> None:
-    """A value that Hydra cannot read is refused. The suggested argument gives the value after the shell and Hydra."""
+    """The line about a value that Hydra cannot read suggests an argument that shell and Hydra read as the value."""
     for value in ("[x]/f", "a b(c)", "[a,b"):
         line = parse_error_line(quote_argument(f"data.name={value}"))
         (suggested_argument,) = shlex.split(line[line.index("'data.name=") :])
@@ -112,7 +112,7 @@ def test_refusal_of_a_value_suggests_quotes() -> None:
 
 
 def test_refusal_of_a_list_suggests_a_parsable_list() -> None:
-    """Hydra's error about a list without brackets becomes a line whose suggestion Hydra reads as the list."""
+    """The line about a list without brackets suggests an argument that Hydra reads as the list."""
     message = "Ambiguous value for argument 'data.labels=flu,\"chest pain\",2019'\n"
     line = explain(HydraException(message))
     assert line is not None
@@ -125,7 +125,7 @@ def test_refusal_of_a_list_suggests_a_parsable_list() -> None:
 
 
 def test_home_is_expanded_in_every_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`~` becomes the home folder in settings that are paths, also in lists, and stays in a name."""
+    """`~` becomes the home folder in settings that are paths, also in lists, but not in a name."""
     monkeypatch.setenv("HOME", str(tmp_path))
     config = OmegaConf.create(
         dict.fromkeys(("ledger", "output", "data"), "~/a") | {"votes": ["~/v", "w"], "name": "~/x"}
@@ -142,7 +142,7 @@ def test_home_is_expanded_in_every_path(tmp_path: Path, monkeypatch: pytest.Monk
 def test_commands_compose_with_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Paths of pate-train that begin with `~` are expanded after composing. The name of the data is not."""
+    """In paths of pate-train a leading `~` becomes the home folder; in the name of the data it stays."""
     monkeypatch.setenv("HOME", str(tmp_path))
     from hydra import compose
 
@@ -194,7 +194,7 @@ def test_every_setting_of_a_command_that_names_a_file_is_a_path() -> None:
 def test_ledgers_expand_the_home_folder_in_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`Ledger("~/...")` opens a file in the home folder, and creates no folder named `~`.
+    """`Ledger("~/...")` opens a file in the home folder, and makes no folder named `~`.
 
     `ImageFolder` accepts `~` too.
     """
@@ -208,7 +208,7 @@ def test_ledgers_expand_the_home_folder_in_paths(
 def test_readers_expand_the_home_folder_in_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Readers of data, `RunFolder` and `pate.load` expand `~` in each path. A name on the Hub stays."""
+    """Readers of data, `RunFolder` and `pate.load` expand `~` in each path, but not in a name on the Hub."""
     monkeypatch.setenv("HOME", str(tmp_path))
     table = Table(
         private="~/private.csv",

@@ -1,4 +1,4 @@
-"""`release/config.yaml` is an allow-list: what nobody declared public does not leave, whatever it looks like."""
+"""`release/config.yaml` has only what is declared public; everything else is left out, whatever it looks like."""
 
 import json
 import operator
@@ -52,7 +52,7 @@ SECRETS = (
 
 @dataclass(frozen=True, kw_only=True)
 class MyVotes(GaussianVotes):
-    """An aggregator of a user with public, private and undeclared fields."""
+    """A user's aggregator with public, private and undeclared fields."""
 
     note: str = ""
     quorum: float = 0.5
@@ -66,7 +66,7 @@ class MyVotes(GaussianVotes):
 
 @dataclass(frozen=True)
 class MyData:
-    """A reader of a user, of which only `image_size` is declared public."""
+    """A user's reader, of which only `image_size` is declared public."""
 
     folder: str = "f"
     file: str = "f"
@@ -78,14 +78,14 @@ class MyData:
 
 @dataclass(frozen=True)
 class Inner:
-    """A class of a user within another one, with no declared field."""
+    """A user's class within another one, whose fields are marked neither public nor private."""
 
     size: int = 1
     path: str = ""
 
 
 class Plain:
-    """A class of a user that declares no field public."""
+    """A user's class that declares no field public."""
 
     def __init__(self, ward: int = 0, path: str = "") -> None:
         self.ward = ward
@@ -98,7 +98,7 @@ def target_of_class(cls: type) -> str:
 
 
 def config_of_inner(secret: str) -> dict[str, Any]:
-    """Returns the configuration of an `Inner` with a secret path and undeclared keys."""
+    """Returns the configuration of an `Inner` with a secret path and with keys that are no fields."""
     return {
         "_target_": target_of_class(Inner),
         "size": 3,
@@ -109,7 +109,7 @@ def config_of_inner(secret: str) -> dict[str, Any]:
 
 
 def settings_with(secret: str) -> dict[str, Any]:
-    """Returns settings with the secret in every place that is not declared public."""
+    """Returns settings with the secret text and the private number in every place that is not declared public."""
     forest = {
         "_target_": "sklearn.ensemble.RandomForestClassifier",
         "n_estimators": 20,
@@ -168,7 +168,7 @@ def settings_with(secret: str) -> dict[str, Any]:
 
 
 def aggregator_with(secret: str) -> MyVotes:
-    """Returns the aggregator of these settings after its noise was solved for."""
+    """Returns the aggregator of these settings, with solved noise."""
     return MyVotes(
         noise_std=40.0,
         note=secret,
@@ -181,10 +181,7 @@ def aggregator_with(secret: str) -> MyVotes:
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_secret_is_not_published_from_any_depth(secret: str) -> None:
-    """Settings contain a secret in every place that is not declared public.
-
-    The published text contains neither the secret nor the private number.
-    """
+    """Neither a secret nor a private number is published from any place that is not declared public."""
     text = public_settings(
         settings=settings_with(secret=secret), aggregator=aggregator_with(secret=secret)
     )
@@ -194,7 +191,7 @@ def test_secret_is_not_published_from_any_depth(secret: str) -> None:
 
 
 def test_published_settings_are_exactly_the_expected_ones() -> None:
-    """The published settings have the expected entries and no others, so that every new entry is noticed."""
+    """The published settings have exactly the expected entries, so that a new one is noticed."""
     votes = {
         "_target_": "MyVotes",
         "noise_std": 40.0,
@@ -230,7 +227,7 @@ def test_published_settings_are_exactly_the_expected_ones() -> None:
 
 
 def published(aggregator: Aggregator, fields: dict[str, Any]) -> Any:
-    """Returns the published settings of an aggregator whose configuration has these fields."""
+    """Returns what is published of an aggregator whose configuration has these fields."""
     node = {"_target_": target_of_class(type(aggregator)), **fields}
     return OmegaConf.create(
         public_settings(
@@ -240,9 +237,9 @@ def published(aggregator: Aggregator, fields: dict[str, Any]) -> Any:
 
 
 def test_nested_objects_are_filtered_and_tables_published_by_digest() -> None:
-    """Published settings keep the declared fields of an object in a field, and lists of numbers.
+    """Of an object in a field, the declared fields are published, and lists of numbers as they are.
 
-    A center is left out. A certified table is published as its digest.
+    A center is left out, and a certified table is published as its digest.
     """
     with_object = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=operator.neg)
     component = published(with_object, fields={"regularizer": config_of_inner(secret="secret")})
@@ -271,7 +268,7 @@ FOLDERS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names_in_config_group(group="data"))
 def test_data_set_is_published_by_class_without_folder(composed: Any, name: str) -> None:
-    """For each shipped reader, the published settings have its class, but no folder and no seed."""
+    """Of each shipped reader the class is published, but neither folder nor seed."""
     config = composed(
         arguments=[
             f"data={name}",
@@ -290,7 +287,7 @@ def test_data_set_is_published_by_class_without_folder(composed: Any, name: str)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names_in_config_group(group="aggregator"))
 def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: str) -> None:
-    """Each shipped aggregator, with solved noise, is built again from its published settings with the same epsilon."""
+    """Each shipped aggregator, built again from its published settings, has the same epsilon."""
     config = composed(
         arguments=[
             f"aggregator={name}",
@@ -327,7 +324,7 @@ def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_solved_noise_is_published(case: Any) -> None:
-    """The published numbers are those of the aggregator that was used, and not the -1 that its configuration has."""
+    """The published numbers are those of the aggregator that was used, and not those of the configuration."""
     scaled = case.aggregator.scaled(noise_factor=2.0)
     component = published(scaled, fields=dict.fromkeys(vars(scaled), -1.0))
     used_numbers = {
@@ -339,7 +336,7 @@ def test_solved_noise_is_published(case: Any) -> None:
 
 @pytest.mark.slow
 def test_privacy_card_shows_only_published_fields(tmp_path: Path) -> None:
-    """A run uses an aggregator with secret fields. Its privacy card and report show the public fields alone."""
+    """The privacy card of a run shows public fields of its aggregator, and no secret ones."""
     folder = tmp_path / "run"
     aggregator = aggregator_with(secret="mercy hospital")
     train(replace(small_plan(), aggregator=aggregator, target_epsilon=None), output_dir=folder)
@@ -353,7 +350,7 @@ def test_privacy_card_shows_only_published_fields(tmp_path: Path) -> None:
 
 
 def test_features_are_published_without_files() -> None:
-    """Published features have their class and model, but no file of weights, cache or seed."""
+    """Of features, class and model are published, but no file of weights, cache or seed."""
     recipe = {"_target_": "pate.features.Backbone", "model": "resnet18"}
     features = recipe | {"weights": "/mnt/ward/w.pth", "cache": "ward", "seed": NUMBER}
     settings = {"aggregator": {"_target_": "pate.aggregators.GaussianVotes"}, "features": features}
@@ -374,7 +371,7 @@ ROUTES = (
 
 
 def config_with(setting: str, value: Any) -> Any:
-    """Returns a configuration in which one setting has this value, as a configuration file could set it."""
+    """Returns a configuration in which one setting has this value, as a file could set it."""
     config = OmegaConf.create(
         settings_with(secret="secret")
         | {"word": "oc", "output_dir": "${oc.env:PATE_SECRET}", "holder": "a"}
@@ -402,9 +399,9 @@ def config_with(setting: str, value: Any) -> Any:
 def test_nothing_of_the_environment_is_published(
     setting: str, route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A public setting is refused under its name if its value comes from an environment variable.
+    """A public setting whose value comes from an environment variable is refused and named.
 
-    The value may come directly, or through other settings.
+    The value may come directly or through other settings.
     """
     monkeypatch.setenv("PATE_SECRET", "771942")
     for value, index in ((route, ""), ([route], r"\.0")):
@@ -420,9 +417,9 @@ def test_nothing_of_the_environment_is_published(
 def test_folder_from_the_environment_is_not_published(
     route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader's settings that come from the environment are left out of the published text, without a refusal.
+    """Settings of a reader that come from the environment are left out of the published text, and not refused.
 
-    This holds even for a field that a user's class declares public.
+    That holds even for a field that a user's class declares public.
     """
     monkeypatch.setenv("PATE_SECRET", "771942")
     config = config_with(setting="data.image_size", value=route)
@@ -440,7 +437,7 @@ def test_folder_from_the_environment_is_not_published(
 def test_values_from_the_configuration_itself_are_published() -> None:
     """A setting that refers to another setting is published with its value.
 
-    Text that only looks like an interpolation is published as text.
+    Text that only looks like an interpolation is published as it is.
     """
     config = config_with(setting="student.rank", value="${data.image_size}")
     OmegaConf.update(config, "output_dir", None)
@@ -464,7 +461,7 @@ def test_values_from_the_configuration_itself_are_published() -> None:
 def test_the_number_of_labeled_public_rows_is_published_with_the_data(
     composed: Callable[..., Any],
 ) -> None:
-    """`data.public_labels` stands in `release/config.yaml` where it is set, and nothing where it is null."""
+    """`data.public_labels` is published if it is set, and left out if it is null."""
     for value in (None, 7, True):
         arguments = ["data=arrays"] + ([] if value is None else [f"data.public_labels={value}"])
         plain = plain_settings(composed(arguments=arguments), excluded_settings=())
@@ -476,7 +473,7 @@ def test_the_number_of_labeled_public_rows_is_published_with_the_data(
 
 
 def test_only_training_takes_labels_of_public_rows(composed: Callable[..., Any]) -> None:
-    """The data of other commands are refused with the setting; in a run the reader is built without it."""
+    """Only pate-train accepts `data.public_labels`, and builds its reader without it; other commands refuse it."""
     config = composed(arguments=["data=wordnet", "data.public_labels=5"])
     make_part = part_maker(config)
     with refused_parameter("data.public_labels", value=5, rule_words="pate-train"):

@@ -1,4 +1,4 @@
-"""A constant of a recipe is a typed key of the configuration, and is published where it differs from the default."""
+"""The constants of a recipe are typed settings, and are published if they differ from the default."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ def aggregator_of(config: Any) -> Any:
 
 
 def published(config: Any) -> dict[str, Any]:
-    """Returns the aggregator's part of the settings that a run publishes."""
+    """Returns what a run publishes of its aggregator."""
     settings: Any = OmegaConf.to_container(config, resolve=True)
     text = public_settings(settings, aggregator=aggregator_of(config))
     part: dict[str, Any] = yaml.safe_load(text)["aggregator"]
@@ -29,7 +29,7 @@ def published(config: Any) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_constant_is_set_by_its_name(composed: Callable[..., Any]) -> None:
-    """`aggregator.recipe.trust=0.25` sets this constant of the recipe. The published recipe has this constant alone."""
+    """`aggregator.recipe.trust=0.25` sets this constant of the recipe, which alone is published."""
     config = composed(arguments=["aggregator=centered_votes", "aggregator.recipe.trust=0.25"])
     own_confidence_share = 0.25
     assert aggregator_of(config).recipe == Recipe(trust=own_confidence_share)
@@ -48,7 +48,7 @@ def test_a_split_is_set_as_a_list(composed: Callable[..., Any]) -> None:
 
 @pytest.mark.slow
 def test_the_default_is_null_and_not_published(composed: Callable[..., Any]) -> None:
-    """Without settings, each constant of the recipe is null, and the recipe is the default. It is not published."""
+    """By default each constant of the recipe is null, which stands for the default recipe, and none is published."""
     config = composed(arguments=["aggregator=centered_votes"])
     assert set(config.aggregator.recipe.values()) == {None}
     assert aggregator_of(config).recipe == DEFAULT_RECIPE
@@ -56,7 +56,7 @@ def test_the_default_is_null_and_not_published(composed: Callable[..., Any]) -> 
 
 
 def test_published_settings_build_the_same_aggregator() -> None:
-    """An aggregator with two changed constants is published. The published settings build an equal aggregator."""
+    """The published settings of an aggregator with two changed constants build an equal aggregator."""
     aggregator = CenteredVotes(noise_multiplier=5.0, recipe=Recipe(num_rounds=7, trust=0.25))
     settings: Any = {"aggregator": {"_target_": "pate.aggregators.CenteredVotes"}}
     part = yaml.safe_load(public_settings(settings=settings, aggregator=aggregator))["aggregator"]
@@ -66,14 +66,14 @@ def test_published_settings_build_the_same_aggregator() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["aggregator.recipe.trusted=1", "aggregator.recipe.trust=much"])
 def test_an_unknown_constant_or_type_is_refused(composed: Callable[..., Any], word: str) -> None:
-    """A constant that no recipe has, and a text for a number, are refused when the configuration is composed."""
+    """An unknown constant, or a text for a number, is refused when the configuration is composed."""
     with pytest.raises(Exception, match=r"recipe|trust"):
         composed(arguments=["aggregator=centered_votes", word])
 
 
 @pytest.mark.slow
 def test_a_constant_out_of_range_is_refused_by_its_key(composed: Callable[..., Any]) -> None:
-    """`recipe.trust=2` is out of range. Building the aggregator refuses it under this name."""
+    """`recipe.trust=2`, which is out of range, is refused and named when the aggregator is built."""
     config = composed(arguments=["aggregator=centered_votes", "aggregator.recipe.trust=2"])
     with refused_parameter("recipe.trust", value=2.0):
         aggregator_of(config)

@@ -1,4 +1,4 @@
-"""Every YAML composes and builds, with typed keys; what `--help` says of each member."""
+"""Each YAML file composes with typed keys and builds its part, and `--help` explains each member of a group."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class ClassWithUnknownHint:
 
 
 def test_schema_has_the_configurable_fields() -> None:
-    """A schema has the target and the fields of a class, but for those left out and those that are no arguments.
+    """The schema of a class has its target and its fields, apart from excluded ones and those that are no arguments.
 
-    Unknown type hints make a field that takes any value.
+    If a type hint is unknown, its field takes any value.
     """
     node = OmegaConf.structured(
         schema_of(ClassWithFields, excluded_fields=("share",), extra_fields=[("beside", int, 5)])
@@ -74,10 +74,7 @@ def test_schema_has_the_configurable_fields() -> None:
 
 
 def test_command_schema_has_typed_keys_of_its_file() -> None:
-    """The schema of pate-train has its groups first, and its settings with their types.
-
-    Hydra's own keys are not in it.
-    """
+    """The schema of pate-train has its groups first, then its settings with types, and none of Hydra's own keys."""
     types = {field.name: field.type for field in dataclasses.fields(command_schema("train"))}
     assert (
         list(types)[:3] == ["data", "features", "teacher"]
@@ -102,7 +99,7 @@ def test_command_schema_has_typed_keys_of_its_file() -> None:
 def hydra_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Initializes Hydra with a user's folder of aggregators.
 
-    One aggregator is valid, the module of another fails, and a third has no `_target_`.
+    The first is valid, the module of the second cannot be imported, and the third has no `_target_`.
     """
     (tmp_path / "lacking.py").write_text("import certainly_not_installed\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -119,9 +116,9 @@ def hydra_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 @pytest.mark.slow
 @pytest.mark.usefixtures("hydra_config")
 def test_users_yaml_file_is_typed_like_the_member_it_extends() -> None:
-    """A user's YAML extends a shipped aggregator.
+    """The keys of a user's YAML file have the types of the shipped aggregator that it extends.
 
-    Its keys have the types of that aggregator, so that a text for a number is refused.
+    So a text for a number is refused.
     """
     node = compose("train", ["aggregator=mine", "aggregator.padded=true"]).aggregator
     assert (node.max_k, node.padded, node.table_order) == (3, True, 4.4827)
@@ -139,7 +136,7 @@ def test_users_yaml_file_is_typed_like_the_member_it_extends() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("hydra_config")
 def test_a_member_whose_class_cannot_be_loaded_is_composed_unchecked() -> None:
-    """A member whose module imports a package that is not installed composes without types.
+    """A member composes without types if its module imports a package that is not installed.
 
     Its class cannot be found.
     """
@@ -166,7 +163,7 @@ GROUPS = (
 def test_each_member_is_explained_by_a_first_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The help of a group has one line for each member, with the first sentence of the comment in its file."""
+    """The help of a group has a line for each member, with the first sentence of the comment in its file."""
     for group in GROUPS:
         page = choices(group)
         assert page.startswith(f"  {group}\n")
@@ -187,10 +184,7 @@ def test_each_member_is_explained_by_a_first_sentence(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names_in_config_group(group="experiment"))
 def test_experiment_composes(name: str, composed: Composed) -> None:
-    """Each experiment composes.
-
-    Its teacher has a number of teachers, or is a kernel teacher that trains one teacher for each group.
-    """
+    """Each experiment composes, with a number of teachers or with a kernel teacher for each private group."""
     teacher = composed(arguments=[f"experiment={name}"]).teacher
     every_group = teacher["_target_"].endswith("KernelTeacher") and teacher.num_teachers is None
     assert every_group or teacher.num_teachers > 0
@@ -198,7 +192,7 @@ def test_experiment_composes(name: str, composed: Composed) -> None:
 
 @pytest.mark.slow
 def test_default_configuration_has_expected_values(composed: Composed) -> None:
-    """pate-train without arguments has 400 teachers, 600 queries, epsilon 8, delta 1e-6, replace_one and no seed."""
+    """By default, pate-train has 400 teachers, 600 queries, epsilon 8, delta 1e-6, replace_one and no seed."""
     config = composed()
     assert (config.teacher.num_teachers, config.num_queries, config.target_epsilon) == (
         400,
@@ -217,11 +211,9 @@ class Sized:
 
 
 def test_a_users_class_is_built_where_it_is_allowed() -> None:
-    """A class of a user with `load` is built as data if its module is allowed.
+    """A user's class with a method `load` is built as data if its module is allowed.
 
-    It is refused as a teacher.
-
-    A class without `load` is refused as data.
+    It is refused as a teacher, and a class without `load` is refused as data.
     """
     node = OmegaConf.create({"_target_": f"{__name__}.Sized", "size": 3})
     for allowed in (f"{__name__}.", __name__, __name__.partition(".")[0]):
@@ -235,9 +227,9 @@ def test_a_users_class_is_built_where_it_is_allowed() -> None:
 
 @pytest.mark.slow
 def test_regularizer_is_a_number_or_a_function_of_pate(composed: Composed) -> None:
-    """A regularizer is set as a list of numbers or as a class of pate.
+    """A regularizer may be a list of numbers or a class of pate.
 
-    NaN and a negative scale are refused by their names.
+    NaN in it and a negative noise scale are refused and named.
     """
     numbers = composed(arguments=["aggregator.regularizer=[0,-1.5,-3]"]).aggregator
     assert build_aggregator(numbers, adjacency="replace_one").regularizer == (0.0, -1.5, -3.0)
@@ -259,7 +251,7 @@ def test_regularizer_is_a_number_or_a_function_of_pate(composed: Composed) -> No
 
 @pytest.mark.slow
 def test_fixed_variant_has_the_keys_of_stable_top_k(composed: Composed) -> None:
-    """The keys of stable_top_k_fixed are those of stable_top_k, but for `regularizer` and its own four keys."""
+    """stable_top_k_fixed has the keys of stable_top_k without `regularizer`, and four of its own."""
     keys = {
         name: set(composed(arguments=[f"aggregator={name}"]).aggregator)
         for name in ("stable_top_k", "stable_top_k_fixed")
@@ -276,7 +268,7 @@ def test_fixed_variant_has_the_keys_of_stable_top_k(composed: Composed) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names_in_config_group("method"))
 def test_every_method_of_a_comparison_is_typed_and_built(name: str, composed: Composed) -> None:
-    """Each method of pate-compare composes with types, and builds a `Method` of its name."""
+    """Each method of pate-compare composes with types, and builds a `Method` with its name."""
     node = composed(arguments=[f"method={name}"], command="compare").method
     assert OmegaConf.get_type(node).__name__.endswith("Config")
     method = build(node, slot="method", name=name, adjacency="replace_one")
@@ -289,6 +281,6 @@ def test_every_method_of_a_comparison_is_typed_and_built(name: str, composed: Co
 def test_refusal_of_num_teachers_uses_the_commands_setting(
     composed: Composed, command: str
 ) -> None:
-    """The name under which errors of a command show `num_teachers` is a setting of this command."""
+    """The name that errors of a command have for `num_teachers` is a setting of that command."""
     setting_path = SPELLING_OF_COMMAND.get(command, COMMAND).setting("num_teachers")
     assert OmegaConf.select(composed(command=command), setting_path) is not None

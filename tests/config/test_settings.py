@@ -1,4 +1,4 @@
-"""The settings of the commands: a field is all that one needs to be typed, explained, compared and published."""
+"""A field of a settings class is all that a new setting needs to be typed, explained, compared and published."""
 
 import dataclasses
 from pathlib import Path
@@ -12,7 +12,7 @@ from pate.settings import SETTINGS_OF_COMMAND, names_with, setting, settings_of
 
 @pytest.mark.parametrize("command", SETTINGS_OF_COMMAND)
 def test_every_setting_is_explained_and_typed(command: str) -> None:
-    """Each setting of each command has a help text on its page, and is required exactly if it has no default."""
+    """Each setting of each command has a text on the help page, and is required if and only if it has no default."""
     page = settings_page(command)
     config = OmegaConf.structured(command_schema(command))
     for item in settings_of(command):
@@ -27,7 +27,7 @@ def test_every_setting_is_explained_and_typed(command: str) -> None:
 
 
 def test_no_file_of_a_command_repeats_a_setting() -> None:
-    """The YAML file of a command sets no key that its Python settings define, but for an equal target epsilon."""
+    """The YAML file of a command sets no key of its settings class, except for an equal target epsilon."""
     conf = Path(__file__).parents[2] / "conf"
     for command in SETTINGS_OF_COMMAND:
         (path,) = [
@@ -46,9 +46,9 @@ def test_no_file_of_a_command_repeats_a_setting() -> None:
 
 
 def test_adding_a_field_adds_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A field is added to the settings of pate-train. The schema and the help page have it.
+    """A field that is added to the settings of pate-train appears in its schema and on its help page.
 
-    So do the lists of settings that are paths, that are published, or that may change when a run is continued.
+    It is also in the lists of paths, of published settings, and of those that may change when a run is continued.
     """
 
     @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A configuration is no code: what a `_target_` may name, and what of the packages that it may name passes."""
+"""A `_target_` in a configuration runs no code but that of allowed classes which suit its place."""
 
 import importlib
 import inspect
@@ -147,9 +147,9 @@ class WriterWhenUnpickled:
 
 
 def with_folder(node: Any, folder: Path) -> Any:
-    """Returns a copy of a node that names a folder in place of `{folder}`, and the file `ran` in place of `{mark}`.
+    """Returns a copy of a node with a folder in place of `{folder}`, and with its file `ran` in place of `{mark}`.
 
-    The file lies in the folder. An attack that succeeds creates the file.
+    An attack that succeeds makes that file.
     """
     return json.loads(
         json.dumps(node).replace("{mark}", f"{folder}/ran").replace("{folder}", str(folder))
@@ -168,9 +168,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_target_other_than_an_accountant_is_refused(name: str, folder: Path) -> None:
-    """Each attack names code that is no accountant in `_target_`.
+    """An attack, whose `_target_` names other code than an accountant, is refused in one line as an accountant.
 
-    Building an accountant refuses it in one line, and runs nothing.
+    The code does not run.
     """
     node = with_folder(node=ATTACKS[name], folder=folder)
     with pytest.raises(InvalidValue, match=r": expected ") as caught:
@@ -183,17 +183,14 @@ def test_target_other_than_an_accountant_is_refused(name: str, folder: Path) -> 
 @pytest.mark.process
 @pytest.mark.parametrize("name", ATTACKS_ON_HYDRA)
 def test_refused_targets_do_run_under_hydras_instantiate(name: str, folder: Path) -> None:
-    """`hydra.utils.instantiate` executes the code of these attacks, so that they are real."""
+    """`hydra.utils.instantiate` runs the code of these attacks, which shows that they are real."""
     with suppress(InstantiationException, FileNotFoundError):  # after it ran
         instantiate(with_folder(node=ATTACKS_ON_HYDRA[name], folder=folder), _convert_="all")
     assert (folder / "ran").exists()
 
 
 def test_interpolation_in_a_resolved_text_stays_text(tmp_path: Path) -> None:
-    """`instantiate` resolves ${...} in a value a second time, and builds an unchecked class.
-
-    `build` refuses the text.
-    """
+    """`build` refuses a text with ${...} that `instantiate` resolves a second time, to build an unchecked class."""
     mark = tmp_path / "ran"
     text = f"${{oc.create:'{{_target_: pate.validation.np.savetxt, fname: {mark}, X: [1]}}'}}"
     with suppress(InstantiationException):
@@ -210,11 +207,9 @@ def test_interpolation_in_a_resolved_text_stays_text(tmp_path: Path) -> None:
 def test_module_is_loaded_only_if_allowed(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A `_target_` in a module that is not allowed is refused, also within a list.
+    """A `_target_` in a module that is not allowed is refused, also within a list, and the module is not imported.
 
-    The module is not imported.
-
-    Prefixes that end within a name, such as `lone.` for `lonely`, allow nothing.
+    A prefix that ends within a name, such as `lone.` for `lonely`, allows nothing.
     """
     (tmp_path / "lonely.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     (tmp_path / "lonely_too").mkdir()
@@ -232,9 +227,9 @@ def test_module_is_loaded_only_if_allowed(
 
 
 def test_class_imported_by_an_allowed_module_is_refused() -> None:
-    """`Path` is imported by this allowed module but defined elsewhere: it is refused.
+    """A class is refused if an allowed module only imports it, such as `Path`.
 
-    Values of `allowed_targets` that are no names of modules are refused.
+    Values of `allowed_targets` that are no names of modules are refused, too.
     """
     for allowed in ("", ".", "a b", "a/b", "__main__", "os.__init__"):
         with refused_parameter("allowed_targets", value=ANY, rule_words="names of modules"):
@@ -253,7 +248,7 @@ def test_class_imported_by_an_allowed_module_is_refused() -> None:
 
 
 def modules_of(package: ModuleType) -> Iterator[ModuleType]:
-    """Yields a package and the modules in it, without tests and modules that cannot be imported here."""
+    """Yields a package and its modules, without tests and without modules that cannot be imported here."""
     yield package
     for found in pkgutil.walk_packages(
         package.__path__, f"{package.__name__}.", onerror=lambda _: None
@@ -270,7 +265,7 @@ def modules_of(package: ModuleType) -> Iterator[ModuleType]:
 
 @cache
 def names() -> dict[str, Any]:
-    """Returns every name in a module of pate or scikit-learn, and every name in the modules that it contains, once."""
+    """Returns every name in the modules of pate and scikit-learn, and every name in modules that these import."""
     import sklearn
 
     found: dict[str, Any] = {}
@@ -286,15 +281,15 @@ def names() -> dict[str, Any]:
 
 
 def package_of(value: Any) -> str:
-    """Returns the first part of the name of the module in which a value is defined."""
+    """Returns the name of the package in which a value is defined."""
     return str(getattr(value, "__module__", "")).partition(".")[0]
 
 
 @pytest.mark.slow
 def test_names_resolve_only_to_classes_of_their_own_package() -> None:
-    """Of over 20,000 names in pate and scikit-learn, `find_class` finds only classes that the package defines.
+    """Of over 20,000 names in pate and scikit-learn, `find_class` finds only classes that the package itself defines.
 
-    Modules, functions and classes of other packages are not found.
+    It finds no modules, functions, or classes of other packages.
     """
     reached = {name: cls for name in names() if (cls := find_class(name)) is not None}
     for name, cls in reached.items():
@@ -321,7 +316,7 @@ BASES = {
 def test_group_accepts_exactly_the_subclasses_of_its_base(group: str) -> None:
     """A group accepts exactly the subclasses of its base class that pate and scikit-learn define.
 
-    Abstract and hidden classes may be refused; all of scikit-learn's estimators are accepted.
+    Abstract and hidden classes may be refused. All estimators of scikit-learn are accepted.
     """
     passed = set()
     for name in names():
@@ -352,7 +347,7 @@ def test_group_accepts_exactly_the_subclasses_of_its_base(group: str) -> None:
 
 @pytest.mark.slow
 def test_data_group_accepts_classes_with_load() -> None:
-    """The classes of pate and scikit-learn that the data group accepts are the shipped readers."""
+    """Of the classes of pate and scikit-learn, the data group accepts only the shipped readers and `FeaturedData`."""
     kind = kind_of_group("data")
     readers = {
         cls for name in names() if (cls := find_class(name)) is not None and kind.accepts(cls)
@@ -370,12 +365,12 @@ def test_data_group_accepts_classes_with_load() -> None:
 
 
 class Theirs:
-    """A class of a user that is not part of a run."""
+    """A user's class that is not part of a run."""
 
 
 @dataclass
 class Holder:
-    """A class of a user, with a field of each kind of annotation."""
+    """A user's class with a field of each kind of annotation."""
 
     many: list[Teacher] = field(default_factory=list)
     either: RdpAccountant | str | None = None
@@ -389,7 +384,7 @@ class Holder:
 
 
 class Unannotated:
-    """A class of a user whose argument has no annotation."""
+    """A user's class whose argument has no annotation."""
 
     def __init__(self, inner, rank: int = 0):
         self.inner = inner
@@ -443,7 +438,7 @@ SEARCH = node_of(
 
 
 def test_estimators_within_estimators_are_built() -> None:
-    """A teacher's estimator, a grid search over a pipeline, is built from nested `_target_`s. So is a kernel."""
+    """Nested `_target_`s build a teacher's estimator, such as a grid search over a pipeline, and a kernel."""
     teacher = build(
         OmegaConf.create(node_of(target="pate.teachers.SklearnTeacher", estimator=SEARCH)),
         slot="teacher",
@@ -502,13 +497,13 @@ def test_estimators_within_estimators_are_built() -> None:
     ],
 )
 def test_untrusted_values_of_an_estimator_are_refused(node: Any, refusal: Refusal) -> None:
-    """Caches, unknown arguments and foreign classes in an estimator are refused by the name of the field."""
+    """Caches, unknown arguments and foreign classes in an estimator are refused with the name of the field."""
     with refusal:
         build(OmegaConf.create(node), slot="estimator")
 
 
 def test_refusal_names_values_that_a_class_rejects() -> None:
-    """A missing path and an argument that the class rejects are refused by the name of the argument."""
+    """A missing path, or an argument that the class rejects, is refused with the argument's name."""
     with pytest.raises(MissingMandatoryValue, match="root"):
         build(OmegaConf.create(node_of(target="pate.data.CelebA", root="???")), slot="data")
     with refused_parameter("penalties", value=3, rule_words="a list of numbers > 0"):
@@ -520,7 +515,7 @@ def test_refusal_names_values_that_a_class_rejects() -> None:
 
 @pytest.fixture
 def foreign_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Installs a package with entry points to an aggregator, to another class, and under a name of pate."""
+    """Installs a package with three entry points: an aggregator, another class, and a name that pate has, too."""
     points = "their_votes = their_parts:TheirVotes\nopened = their_parts:Opened\ngaussian_votes = their_parts:Opened\n"
     theirs = "from pate.aggregators import GaussianVotes\nclass TheirVotes(GaussianVotes): ...\n"
     for name, text in {
@@ -550,9 +545,9 @@ def composed_by_a_command(arguments: list[str]) -> DictConfig:
 
 @pytest.mark.slow
 def test_a_part_of_an_installed_package_is_found_by_its_name(foreign_package: None) -> None:
-    """An aggregator of an installed package is a member of the group, with its fields as settings.
+    """An aggregator of an installed package is a member of the group, and its fields are settings.
 
-    `allowed_targets` is not needed, and the package is imported only when the member is chosen.
+    `allowed_targets` is not needed. The package is imported only if the member is chosen.
     """
     assert "their_votes" in names_in_config_group(group="aggregator") and "their_votes" in choices(
         "aggregator"
@@ -571,9 +566,9 @@ def test_a_part_of_an_installed_package_is_found_by_its_name(foreign_package: No
 
 @pytest.mark.slow
 def test_class_of_an_entry_point_is_checked_like_a_target(foreign_package: None) -> None:
-    """An entry point to a class that is no aggregator is refused.
+    """An entry point to a class that is no aggregator is refused as an aggregator.
 
-    Other classes of the package, and its aggregator in other groups, are refused too.
+    So are other classes of the package, and its aggregator is refused in other groups.
     """
     opened = composed_by_a_command(arguments=["aggregator=opened"]).aggregator
     beside = node_of(target="their_parts.majority.Beside")

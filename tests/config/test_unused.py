@@ -1,7 +1,7 @@
-"""Every setting against every part: one that changes nothing in what is used is named, and one that does is not.
+"""A setting is reported as unused if and only if it changes nothing in the parts that are used.
 
-Whether it does is tried, not read from the code: the price, the answers to made-up votes with a fixed seed, the noise
-that a target leads to, a model on a few rows.
+That is tried and not read from the code. Price, answers to made-up votes, solved noise or a model on a few rows must
+change with the setting.
 """
 
 from collections.abc import Callable, Iterator
@@ -96,7 +96,7 @@ FIELDS_OF_RUNS = {
 
 
 def price_and_answers(aggregator: Aggregator) -> Any:
-    """Returns the price and the answers of releases of synthetic votes with a fixed seed."""
+    """Returns the price of an aggregator, and its answers to made-up votes with a fixed seed."""
     parts = [
         event_to_json(
             aggregator.event_for(
@@ -142,11 +142,9 @@ def copies_with_one_change(aggregator: Aggregator) -> Iterator[tuple[str, Aggreg
 def test_aggregator_fields_reported_as_unused_change_nothing(
     composed: Callable[..., Any], name: str
 ) -> None:
-    """One field of an aggregator is changed.
+    """A field of an aggregator changes price or answers if and only if it is not reported as unused.
 
-    Price and answers change if and only if the field is not reported as unused.
-
-    The same holds after the noise is solved for a target.
+    A field that changes nothing with solved noise either is reported as unused beside a target.
     """
     aggregator = part_maker(composed(arguments=[f"aggregator={name}"]))("aggregator")
     if aggregator.expects_prior or aggregator.reads is TeacherVotes:
@@ -190,7 +188,7 @@ def test_aggregator_fields_reported_as_unused_change_nothing(
 
 
 def bytes_of_fit(fit: Callable[[Any, Any], Any]) -> bytes:
-    """Returns the bytes that the function `fit` returns for 90 random rows with three labels."""
+    """Returns the bytes that `fit` returns for 90 random rows with three labels."""
     rng = np.random.default_rng(2)
     inputs = rng.standard_normal((90, 6)).astype(np.float32)
     labels = inputs[:, :3] + 0.5 * rng.standard_normal((90, 3)) > 0.4
@@ -221,13 +219,10 @@ def bytes_of_fit(fit: Callable[[Any, Any], Any]) -> bytes:
 def test_student_fields_reported_as_unused_change_nothing(
     student: Any, changed: dict[str, Any]
 ) -> None:
-    """One field of a student is changed.
-
-    Its predictions stay the same if and only if the field is reported as unused.
-    """
+    """A changed field of a student leaves its predictions as they are if and only if it is reported as unused."""
 
     def bytes_of_student(recipe: Any) -> bytes:
-        """Returns the predictions of a student that is fitted by a recipe, as bytes."""
+        """Returns the predictions of a student that is fitted by a recipe."""
 
         def fit_and_predict(inputs: Any, labels: Any) -> bytes:
             fitted = recipe.fit(inputs, labels, seed=1)
@@ -274,7 +269,10 @@ def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
 
 
 def test_engines_sum_votes_of_kernel_teachers_in_rounds_alone() -> None:
-    """For kernel teachers in rounds only settings of training are unused; for one round the engine is unused."""
+    """For kernel teachers in rounds, only the engine's settings of training are reported as unused.
+
+    In one round, the whole engine is.
+    """
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
     centered_votes = CenteredVotes(noise_multiplier=1.0)
     reasons = engine_reasons(
@@ -300,7 +298,7 @@ def test_engines_sum_votes_of_kernel_teachers_in_rounds_alone() -> None:
 def test_nonlinear_is_reported_for_too_few_teachers_for_rounds(
     num_teachers: int | None, is_unused: bool, nonlinear: bool
 ) -> None:
-    """Fewer than 200 kernel teachers vote once, so `nonlinear` is reported as unused."""
+    """`nonlinear` is reported as unused for fewer than 200 kernel teachers, as these vote in one round."""
     reasons = teacher_reasons(
         KernelTeacher(nonlinear=nonlinear),
         aggregator=CenteredVotes(noise_multiplier=1.0),
@@ -310,7 +308,7 @@ def test_nonlinear_is_reported_for_too_few_teachers_for_rounds(
 
 
 def test_settings_that_networks_of_methods_do_not_read_are_reported() -> None:
-    """For a compared method, the settings that its `network` does not read are reported as unused.
+    """For a method of a comparison, the settings that its `network` does not read are reported as unused.
 
     `linear` reads neither `hidden` nor `learning_rate`, `cnn` does not read `hidden`, and `mlp` reads both. For PATE
     with linear teachers nothing is reported.
@@ -388,7 +386,7 @@ def test_settings_that_networks_of_methods_do_not_read_are_reported() -> None:
 def test_given_setting_without_effect_is_reported(
     composed: Callable[..., Any], words: str, told: list[str]
 ) -> None:
-    """For a command line, the settings in `told` and no others are reported to change nothing."""
+    """For a command line, exactly the settings in `told` are reported to change nothing."""
     config = composed(arguments=words.split())
     settings = dict(word.split("=") for word in words.split())
     lines = list(
