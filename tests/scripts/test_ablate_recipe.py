@@ -1,4 +1,4 @@
-"""Ablations of a recipe: the rows of a command line, a table by hand, and one on made-up data."""
+"""`ablate_recipe` scores recipes with one constant changed, in rows that the command line asks for."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_each_value_is_a_row_below_the_default() -> None:
 
 
 def test_settings_hold_in_all_rows() -> None:
-    """A base recipe with `num_rounds=5` and the argument `trust=0.25` give two rows, both with five rounds."""
+    """With the base recipe `num_rounds=5`, the argument `trust=0.25` gives two rows, both of five rounds."""
     base = ablate_recipe.settings_in(["num_rounds=5"])
     rows = ablate_recipe.rows_of(words=["trust=0.25"], base=base)
     assert [row.recipe for row in rows] == [
@@ -32,21 +32,21 @@ def test_settings_hold_in_all_rows() -> None:
 
 
 def test_a_value_of_the_base_has_no_row_of_its_own() -> None:
-    """The values of `trust` include that of the base recipe. It has no row beside the default."""
+    """A value that the base recipe has gets no row beside the default."""
     rows = ablate_recipe.rows_of(words=["trust=0.5,0.25"], base=DEFAULT_RECIPE)
     assert [row.name for row in rows] == ["default", "trust=0.25"]
 
 
 def test_an_unknown_constant_is_refused() -> None:
-    """A constant that no recipe has is refused under its name."""
+    """A constant that no recipe has is refused and named."""
     with refused_parameter("recipe.trusted"):
         ablate_recipe.rows_of(words=["trusted=1"], base=DEFAULT_RECIPE)
 
 
 def test_differences_are_taken_seed_by_seed() -> None:
-    """The table shows the mean of a score over two seeds.
+    """The table shows the mean score over two seeds, and its difference to the default with a standard error.
 
-    The difference to the default, and its standard error, are taken seed by seed.
+    The difference is taken for each seed before the mean.
     """
     rows = [Row(name="default", recipe=DEFAULT_RECIPE), Row(name="trust=0", recipe=Recipe(trust=0))]
     scores = [
@@ -69,7 +69,7 @@ def test_differences_are_taken_seed_by_seed() -> None:
 
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:
-    """Returns a thousand private groups of three records, whose labels are linear in their inputs."""
+    """Returns a data set with a thousand private groups of three records, whose labels are linear in the inputs."""
     rng = np.random.default_rng(0)
     directions = rng.normal(size=(6, 4))
 
@@ -95,7 +95,10 @@ def dataset() -> Dataset:
 
 
 def test_groups_of_the_validation_part_have_no_vote(dataset: Dataset) -> None:
-    """Of 1,000 private groups, 150 become the test split. No group is in both splits, and no record is lost."""
+    """Of 1,000 private groups, 150 become the test split, with all their records.
+
+    No group is in both splits.
+    """
     part = ablate_recipe.with_validation(dataset, seed=1)
     assert part.private.num_groups == 850
     assert part.test.num_groups == 150
@@ -112,7 +115,10 @@ def test_fewer_groups_keep_all_their_records(dataset: Dataset) -> None:
 
 @pytest.mark.slow
 def test_one_round_scores_worse_than_twenty(dataset: Dataset) -> None:
-    """The default recipe has a higher mean average precision than a recipe with one round. Its score is repeatable."""
+    """The default recipe has a higher mean average precision than a recipe with one round.
+
+    It has the same score if it is computed again.
+    """
     ablation = Ablation(dataset=dataset, epsilon=4.0, delta=1e-5, num_queries=200)
     usual = ablation.score(DEFAULT_RECIPE, seed=0)
     hurried = ablation.score(Recipe(num_rounds=1, longer=0.01), seed=0)

@@ -1,4 +1,4 @@
-"""Debian's table: fields of a Packages file, each package once, each source in one split."""
+"""The builder of Debian's table reads each package of a Packages file once, with its fields."""
 
 from scripts.build_debian import packages
 
@@ -23,9 +23,9 @@ Tag: interface::x11
 
 
 def test_packages_are_read_with_their_tags_once() -> None:
-    """Of four packages in a Packages file, the repeated and the untagged are left out.
+    """Of a Packages file, packages that are repeated or have no tags are left out.
 
-    The others have their source, description and expanded tags.
+    The others have their source, description and tags, with abbreviated tags written out.
     """
     first, second = packages(TEXT)
     assert (first.name, first.source, first.description) == ("liba", "a", "a library of letters")

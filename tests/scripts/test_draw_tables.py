@@ -1,4 +1,4 @@
-"""Tables of results: pages show docs/results.json, and each figure set names its source."""
+"""`draw_tables` writes the tables of the pages from docs/results.json, in which each table names its source."""
 
 import json
 
@@ -15,13 +15,13 @@ def test_the_pages_show_the_file() -> None:
 
 
 def test_a_figure_set_names_its_source() -> None:
-    """Each set in docs/results.json that is no part of another set names its command and commit."""
+    """Each table in docs/results.json names its command and commit, unless it is a part of another table."""
     whole_sets = {name: figure_set for name, figure_set in SETS.items() if "from" not in figure_set}
     assert all(figure_set["command"] and figure_set["commit"] for figure_set in whole_sets.values())
 
 
 def test_rows_are_as_wide_as_their_columns() -> None:
-    """Each row of a set in docs/results.json has as many cells as the set has columns."""
+    """Each row of a table in docs/results.json has as many cells as the table has columns."""
     whole_sets = {name: figure_set for name, figure_set in SETS.items() if "from" not in figure_set}
     assert all(
         len(row) == len(figure_set["columns"])
@@ -31,7 +31,7 @@ def test_rows_are_as_wide_as_their_columns() -> None:
 
 
 def test_part_of_a_set_has_its_rows_and_columns() -> None:
-    """The set `readme` is a part of the set `wordnet`: it has the last column of its rows."""
+    """The table `readme` is a part of the table `wordnet`, with the last column of some of its rows."""
     columns, rows = draw_tables.rows_of_set(SETS, name="readme")
     wordnet = {tuple(row[:2]): row for row in SETS["wordnet"]["rows"]}
     keys = SETS["readme"]["rows"]
@@ -41,7 +41,7 @@ def test_part_of_a_set_has_its_rows_and_columns() -> None:
 
 @pytest.mark.parametrize("name", ["yeast", "readme"])
 def test_another_figure_is_noticed(name: str) -> None:
-    """A figure in a table of a page is changed. The script writes the table back as it was."""
+    """If a figure in a table of a page is changed, the script restores the table."""
     page = f"before\n<!-- results: {name} -->\n<!-- end -->\nafter\n"
     once = draw_tables.page_with_tables(page, sets=SETS)
     assert draw_tables.page_with_tables(once, sets=SETS) == once

@@ -1,4 +1,4 @@
-"""Icons: words, splits, drawing, the package's sets, and the builder with what stops it."""
+"""`build_icons` makes a data set of icons from a package of icon sets: families, splits, labels and pictures."""
 
 import errno
 import json
@@ -39,7 +39,7 @@ STYLES = ("", "-outline", "-24-bold", "-sharp")
 def icon_set(
     prefix: str, *, license_: str | None = "MIT", more_icons: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Returns 24 icons in 6 families; the pictures of two sets differ by their width."""
+    """Returns a set of 24 icons in 6 families; the width of its pictures depends on its name."""
     width = 24 + len(prefix)
     icons = {
         f"{shape}{style}": {"body": body.replace("/>", f' opacity="{1 - place / 5}"/>')}
@@ -82,7 +82,7 @@ def sets() -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def make_package(tmp_path: Path) -> Callable[..., Path]:
-    """Returns a function that writes sets of icons as npm unpacks them, packed unless `packed=False`."""
+    """Returns a function that writes sets of icons as npm does, in a `.tgz` archive unless `packed=False`."""
 
     def make(
         sets: dict[str, Any], *, name: str = NAME, version: str = VERSION, packed: bool = True
@@ -104,9 +104,9 @@ def make_package(tmp_path: Path) -> Callable[..., Path]:
 
 
 def test_styles_and_sizes_of_an_icon_are_one_family() -> None:
-    """Names that differ in style and size, such as `home-outline` and `home-24-filled`, have one family.
+    """Icons of a set whose names differ only in style or size, such as `home-outline`, are one family.
 
-    Other icons and other sets have other families.
+    Other icons and icons of other sets are in other families.
     """
     styles = (
         "home",
@@ -123,14 +123,14 @@ def test_styles_and_sizes_of_an_icon_are_one_family() -> None:
 
 
 def test_number_of_a_family_is_its_digest() -> None:
-    """The number of family `a:b` is a digest of its name. A single icon of this name has another number."""
+    """The number of a family is a digest of its name, and differs from that of an icon with the same name."""
     # SHA-256 of "icons family a:b", its first 8 bytes without the last two bits; worked out with sha256sum.
     assert number_of(unit="family", name="a:b") == 0x66FA18AC7195D5AB >> 2
     assert number_of(unit="family", name="a:b") != number_of(unit="icon", name="a:b")
 
 
 def test_whole_families_fill_the_splits_exactly() -> None:
-    """Families of 1 to 4 icons are dealt whole into splits of 20 and 30 icons, which are filled exactly."""
+    """Families of 1 to 4 icons are dealt whole, so that splits of 20 and 30 icons are filled exactly."""
     families = np.repeat(np.arange(50), np.arange(50) % 4 + 1)
     assert deal_splits(np.array([9, 2, 5, 2]), sizes=(2, 1)).tolist() == [2, 0, 1, 0], (
         "the smallest number is public"
@@ -144,7 +144,7 @@ def test_whole_families_fill_the_splits_exactly() -> None:
 def choose_labels_by_definition(
     words: list[frozenset[str]], families: np.ndarray, *, num_public: int, num_labels: int
 ) -> list[str]:
-    """Returns the chosen labels by their definition: for each prefix of the pool, all words are counted anew.
+    """Returns the chosen labels by their definition, which counts all words anew for each prefix of the pool.
 
     Args:
         words: the words of each icon.
@@ -169,9 +169,9 @@ def choose_labels_by_definition(
 
 @pytest.mark.parametrize("seed", [0, 29, 34, 106, 112])
 def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
-    """`choose_labels` chooses the labels of `choose_labels_by_definition` for random families.
+    """`choose_labels` chooses the same labels as `choose_labels_by_definition`, for random families.
 
-    A longer pool may hold fewer icons with a label, since other words come first in it.
+    A longer pool may have fewer icons with a label, since other words come first in it.
     """
     rng = np.random.default_rng(seed)
     families = np.repeat(np.arange(30), rng.integers(1, 6, size=30))
@@ -201,7 +201,7 @@ HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8">'
     ],
 )
 def test_a_bad_icon_has_its_outcome(svg: str | None, outcome: int) -> None:
-    """An icon that is blank, no SVG or too deep has the outcome BLANK or BROKEN, and an array of its size."""
+    """A blank icon has the outcome BLANK, and one that is no SVG or nested too deep BROKEN; both have an array."""
     levels, alpha = draw_icon(svg, pixels=8, color="grey")
     assert alpha == outcome
     assert levels.shape == (1, 8, 8)
@@ -213,7 +213,7 @@ Make = Callable[..., Path]
 def test_a_faulty_package_is_refused_in_one_line(
     make_package: Make, sets: dict[str, Any], tmp_path: Path
 ) -> None:
-    """A package that is missing, of another version, torn, no archive or not JSON is refused with this reason."""
+    """A package that is missing, of another version, cut off, no archive or not JSON is refused with the reason."""
     for path in (tmp_path / "none.tgz", tmp_path):
         with refused_parameter(
             "package", value=ANY, rule_words="npm pack @iconify/json@2.2.535, or make icons"
@@ -285,7 +285,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_data_image_folder_reads_a_build(package: IconPackage, tmp_path: Path) -> None:
     """The settings that a build prints load its pictures, with at most 20 public and 16 test icons.
 
-    Splits share no family; each private icon has a label.
+    The private split shares no family with the others, and each private icon has a label.
     """
     pytest.importorskip("pyarrow")
     settings = build_in(folder=tmp_path / "out", package=package)
@@ -311,7 +311,7 @@ def test_data_image_folder_reads_a_build(package: IconPackage, tmp_path: Path) -
 
 
 def test_a_name_that_is_no_file_name_is_refused(make_package: Make, sets: dict[str, Any]) -> None:
-    """An icon is named `../bar`. The package is refused with this name."""
+    """A package with an icon named `../bar` is refused with this name."""
     sets["alpha"] = icon_set(prefix="alpha", more_icons={"../bar": {"body": SHAPES["bar"]}})
     with refused_parameter(
         "package", value=ANY, rule_words="letters, digits, _ and -, found '../bar'"
@@ -328,7 +328,7 @@ def test_a_name_that_is_no_file_name_is_refused(make_package: Make, sets: dict[s
 def test_the_manifest_counts_what_was_left_out_and_why(
     package: IconPackage, tmp_path: Path
 ) -> None:
-    """The manifest of a build counts icons, pictures and what was left out, by license and fault.
+    """The manifest of a build counts icons and pictures, and those left out by license and by fault.
 
     It has the license and author of each set.
     """
@@ -359,9 +359,9 @@ def test_the_manifest_counts_what_was_left_out_and_why(
 def test_a_build_that_was_killed_goes_on(
     package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A build is killed after two of four sets, one of which is then torn.
+    """A build that was killed after two of four sets draws only the missing ones when called again.
 
-    The next build draws three, and has the files of a whole build.
+    One of the two was cut off since, so it draws three. The files are those of an uninterrupted build.
     """
     build_in(folder=tmp_path / "whole", package=package)
     drawn_sets = list[int]()
@@ -394,7 +394,7 @@ def test_a_build_that_was_killed_goes_on(
 def test_a_full_disk_leaves_no_table(
     package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str
 ) -> None:
-    """The disk is full while pictures or the table are written. No table is left, and the next build finishes."""
+    """If the disk is full while pictures or the table are written, no table is left, and the next build finishes."""
 
     def fail_to_write(*_: object, **arrays: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -422,7 +422,7 @@ def test_the_command_says_what_is_wrong_in_one_line(
 ) -> None:
     """The script refuses a missing package, a size of 0 and 0 jobs with exit code 2 and one line.
 
-    Without resvg the line names the package to install.
+    If resvg is missing, the refusal has the command that installs it.
     """
     assert run_script(monkeypatch, arguments=[str(tmp_path / "none.tgz")]) == 2
     assert re.fullmatch(

@@ -1,4 +1,4 @@
-"""Requirements whose lowest versions are tested."""
+"""`lowest` lists the lowest versions of the requirements, with which they are tested."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ dev = ["pate-multilabel[train,table]", "ruff>=0.6"]
 
 
 def test_what_an_extra_brings_is_written_out_once(tmp_path: Path) -> None:
-    """`lowest` lists the requirements of a project and its extras, with those of nested extras, each once.
+    """`lowest` lists each requirement of a project, of its extras and of extras within these once.
 
     An unknown extra raises `KeyError`.
     """

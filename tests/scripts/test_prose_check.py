@@ -1,4 +1,4 @@
-"""Prose check: lines within sentences that Markdown renders as quotations and lists, and true quotations."""
+"""The prose check finds lines that Markdown would render as a quotation or list in the middle of a sentence."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ from scripts.prose import check
     ],
 )
 def test_a_mark_within_a_sentence_is_found(text: str) -> None:
-    """A line within a sentence begins with a sign that Markdown renders as a list or quotation. The check finds it."""
+    """The check finds a line in a sentence that begins with the sign of a list or quotation."""
     assert len([*check.marks(Path("page.md"), text)]) == 1
 
 
@@ -47,7 +47,7 @@ def test_lists_quotations_and_code_are_left_alone(text: str) -> None:
 
 
 def test_docstrings_and_cells_of_notebooks_are_read(tmp_path: Path) -> None:
-    """The check finds a mark in a docstring of a module and in a cell of a notebook, with its line."""
+    """The check finds such a line in a docstring and in a cell of a notebook, with its number."""
     source = tmp_path / "module.py"
     source.write_text(
         'def loss():\n    """A loss of h\n    + 1 counts.\n\n    >>> 1\n    1\n    """\n',

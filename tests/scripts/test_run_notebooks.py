@@ -1,4 +1,4 @@
-"""Notebooks are run for the site, which shows their outputs."""
+"""`run_notebooks` runs notebooks for the site, which shows their outputs."""
 
 import importlib.util
 from pathlib import Path
@@ -16,7 +16,7 @@ HOOK = run_notebooks.ROOT / "docs" / "_build" / "notebooks.py"
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_notebook_is_kept_with_its_outputs(tmp_path: Path) -> None:
-    """A notebook that prints 2 is run. The written notebook has this output."""
+    """A notebook that prints 2 has this output in the file that is written."""
     source = tmp_path / "sum.ipynb"
     cells = [nbformat.v4.new_code_cell("print(1 + 1)")]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), source)
@@ -26,7 +26,7 @@ def test_a_notebook_is_kept_with_its_outputs(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """The script refuses a notebook that does not exist with exit code 2, and lists the names."""
+    """The script refuses an unknown notebook with exit code 2, and lists the names."""
     assert run_notebooks.main(["no_such_notebook"]) == 2
     assert capsys.readouterr().err.startswith("NAME=no_such_notebook: expected one of 1_quickstart")
 
@@ -34,7 +34,7 @@ def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_site_prefers_a_notebook_with_outputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One notebook has been run. The site takes this one from the folder of outputs, and others from the repository."""
+    """The site takes a notebook that was run from the folder of outputs, and others from the repository."""
     specification = importlib.util.spec_from_file_location("notebook_hook", HOOK)
     assert specification is not None and specification.loader is not None
     hook = importlib.util.module_from_spec(specification)

@@ -1,4 +1,4 @@
-"""The simulator of experts: one Newton step worked out directly, and files that `pate-release` reads."""
+"""`simulate_answers` simulates experts by one Newton step, and writes files that `pate-release` reads."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def data() -> Dataset:
 
 @pytest.mark.slow
 def test_an_expert_is_the_prior_after_one_newton_step(data: Dataset) -> None:
-    """The step on three examples is that of the weighted Hessian inverted as a whole."""
+    """The answers of an expert with three examples are those of one Newton step with the whole Hessian inverted."""
     prior = LogisticPrior(data.public.inputs[:60], data.public.labels[:60])
     queries = with_constant(data.public.inputs[60:70])
     examples = data.private.inputs[:6].reshape(2, 3, -1)
@@ -41,7 +41,7 @@ def test_an_expert_is_the_prior_after_one_newton_step(data: Dataset) -> None:
 def test_the_files_are_answers_of_prompts_with_separate_groups(
     data: Dataset, tmp_path: Path
 ) -> None:
-    """The files are read as answers of experts; bits are the log-odds above 0."""
+    """The simulated files are read as answers of experts, and bits are 1 where probabilities exceed 0.5."""
     simulation = Simulation(num_experts=12, num_examples=4, num_queries=30, num_labeled=60)
     write_simulation(tmp_path, simulation, data)
     public = PublicAnswers.read(tmp_path / "public.npz")

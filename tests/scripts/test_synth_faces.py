@@ -1,4 +1,4 @@
-"""Cartoon faces: attributes, pictures, and the folder of them in CelebA's layout."""
+"""Cartoon faces have attributes as frequent as CelebA's, and are written in CelebA's layout."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HIDES = ("Wearing_Hat", "Bald", "Blurry")
 
 @pytest.fixture(scope="module")
 def drawn() -> np.ndarray:
-    """Returns 20,480 attribute vectors of a seed that the thresholds were not fitted to."""
+    """Returns 20,480 vectors of attributes, drawn with a seed to which the thresholds were not fitted."""
     return np.concatenate([draw_attributes(seed=11, block=block) for block in range(80)])
 
 
@@ -57,7 +57,7 @@ def test_the_main_correlations_are_within_015(drawn: np.ndarray, pair: tuple[str
 
 
 def test_the_rules_hold(drawn: np.ndarray) -> None:
-    """A drawn face has at most one color of hair, and no hair if it is bald. Only men have beards."""
+    """Drawn attributes do not contradict each other: bald faces have no hair, and only men have beards."""
     has = {name: drawn[:, COLUMN[name]] for name in NAMES}
     assert sum(has[name].astype(int) for name in HAIR).max() == 1
     for name in (*HAIR, "Straight_Hair", "Wavy_Hair", "Bangs", "Receding_Hairline"):
@@ -73,7 +73,7 @@ def test_the_rules_hold(drawn: np.ndarray) -> None:
 
 @pytest.mark.slow
 def test_a_face_depends_on_its_seed_number_and_size_alone() -> None:
-    """The same seed, block and size draw the same face twice. Another seed or block draws another face."""
+    """Equal seed, block and size draw the same face, and another seed or block another one."""
     face = draw_faces(seed=0, block=0, image_size=8)[3]
     assert np.array_equal(face, draw_faces(seed=0, block=0, image_size=8)[3])
     assert not np.array_equal(face, draw_faces(seed=1, block=0, image_size=8)[3])
@@ -89,13 +89,13 @@ def test_a_face_depends_on_its_seed_number_and_size_alone() -> None:
     ],
 )
 def test_impossible_parameters_are_refused(make_copy: Callable[[], FaceCopy], name: str) -> None:
-    """A copy with a negative count, size or seed is refused, and the error names that parameter."""
+    """A copy with an impossible count, size or seed is refused with the name of that parameter."""
     with refused_parameter(name, value=-1, rule_words="a whole number >="):
         make_copy()
 
 
 def num_changed_pixels(name: str, without: tuple[str, ...]) -> float:
-    """Returns how many pixels of 1,024 an attribute changes clearly, as the median over 15 faces.
+    """Returns how many pixels an attribute changes clearly, as the median over 15 faces.
 
     Args:
         name: the name of the attribute.
@@ -118,7 +118,7 @@ def num_changed_pixels(name: str, without: tuple[str, ...]) -> float:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_attribute_is_seen(name: str) -> None:
-    """Each attribute changes at least 4 pixels of a face clearly, if nothing hides it."""
+    """Each attribute clearly changes at least 4 pixels of a face, if nothing hides it."""
     colors = (
         tuple(other for other in NAMES if other.endswith("Hair")) if name.endswith("Hair") else ()
     )
@@ -131,7 +131,7 @@ def test_every_attribute_is_seen(name: str) -> None:
 
 
 def test_a_tenth_of_the_attributes_is_not_drawn() -> None:
-    """A tenth of the attributes of faces is not drawn, and about as many are drawn without being true."""
+    """A tenth of the attributes that faces have is not drawn, and about as many that they lack are drawn."""
     attributes = np.concatenate([draw_attributes(seed=5, block=block) for block in range(40)])
     pixels = shown(attributes, np.random.default_rng(0))
     assert (attributes & ~pixels).sum() / attributes.sum() == pytest.approx(0.1, abs=0.01)
@@ -153,7 +153,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module", params=["text", "csv"])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the folder of a copy of 600 faces, with its lists as text or as CSV."""
+    """Returns the folder of a copy with 600 faces, whose lists are text or CSV."""
     folder = tmp_path_factory.mktemp("copies") / request.param
     FaceCopy(count=COUNT, image_size=16, form=request.param).write(folder)
     return folder
@@ -161,7 +161,10 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.mark.slow
 def test_read_as_celeba_they_are_the_faces_that_were_drawn(written: Path) -> None:
-    """`CelebA` reads a copy as three splits with 40 labels. Attributes are those drawn, pixels within 2%."""
+    """`CelebA` reads a copy as three splits with the drawn attributes as 40 labels.
+
+    The pixels differ from the drawn ones by less than 2% on average.
+    """
     dataset = CelebA(root=written, image_size=16, missing="error").load()
     assert (dataset.real, dataset.kind, dataset.label_names) == (False, "images", NAMES)
     splits = (dataset.private, dataset.public, dataset.test)
@@ -203,9 +206,9 @@ def test_the_files_are_laid_out_as_the_genuine_ones(tmp_path: Path) -> None:
 def test_people_have_up_to_20_faces_in_one_split(
     tmp_path: Path,
 ) -> None:
-    """The 300 faces of a copy belong to people with up to 20 faces, all in one split.
+    """The people in the private split of a copy with 300 faces have up to 20 faces each.
 
-    CelebA's own number of faces gives its own splits. Fewer than 3 faces are refused.
+    For CelebA's own number of faces, the splits have CelebA's sizes. Fewer than 3 faces are refused.
     """
     FaceCopy(count=300, image_size=8).write(tmp_path / "copy")
     dataset = CelebA(root=tmp_path / "copy", image_size=8, partition_by_identity=True).load()
@@ -221,9 +224,9 @@ def test_people_have_up_to_20_faces_in_one_split(
 def test_a_copy_continues_after_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk is full at the second block of three.
+    """A copy that met a full disk at the second of three blocks draws that block and the third when called again.
 
-    The next call draws two blocks, and writes the files of a whole copy.
+    Its files are then those of an uninterrupted copy.
     """
     copy = FaceCopy(count=COUNT, image_size=8)
     copy.write(tmp_path / "whole")
@@ -245,7 +248,7 @@ def test_a_copy_continues_after_a_full_disk(
 
 
 def test_another_folder_or_another_copy_is_refused(tmp_path: Path) -> None:
-    """A folder with foreign pictures, and one with a copy of another size, are refused."""
+    """A copy is refused in a folder with other pictures, or with a copy of another number of faces."""
     (tmp_path / "photographs").mkdir()
     (tmp_path / "photographs" / "a.jpg").write_text("")
     with refused_parameter("output", value=ANY, rule_words="a new folder"):
@@ -257,9 +260,9 @@ def test_another_folder_or_another_copy_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_the_script_writes_a_copy_and_says_a_mistake_in_one_line(tmp_path: Path) -> None:
-    """The script refuses an unknown format in one line with exit code 2.
+    """The script writes nine faces in CSV format, which `CelebA` reads.
 
-    With CSV it writes nine faces that `CelebA` reads.
+    It refuses an unknown format in one line with exit code 2.
     """
     command = [
         sys.executable,

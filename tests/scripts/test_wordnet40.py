@@ -1,4 +1,4 @@
-"""WordNet's table: dictionary, labels, splits, representation, archive, and the builder."""
+"""The builder of WordNet-40: it parses the dictionary, chooses labels and splits, and encodes definitions."""
 
 import hashlib
 import subprocess
@@ -47,7 +47,7 @@ def synset(offset: int, lemma: str, pointers: list[tuple[str, int, str]], gloss:
 
 @pytest.fixture(scope="session")
 def dictionary() -> list[str]:
-    """Returns a root (1), three kinds under the root (2..4) and 48 things (100..147), a third of each kind."""
+    """Returns lines of a small dictionary: a root, three kinds under it, and 48 things, a third of each kind."""
     lines = [
         *LICENCE,
         synset(
@@ -83,7 +83,10 @@ ATTACK = '00975452 04 n 01 attack 0 000 | an Offensive,  against an enemy; "the 
 
 
 def test_a_line_of_the_real_dictionary_by_hand() -> None:
-    """Two real lines and one with an open quote are parsed: lemma, hypernyms and definition, without examples."""
+    """Lines of the real dictionary give lemma, hypernyms and definition, without examples.
+
+    So does a line with an open quote.
+    """
     foray, attack = parse_dictionary([FORAY, ATTACK])
     assert foray == Synset(
         offset=976953, lemma="foray", hypernyms=(975452,), definition="a sudden short attack"
@@ -96,7 +99,10 @@ def test_a_line_of_the_real_dictionary_by_hand() -> None:
 
 
 def test_ancestors_follow_every_path_include_the_synset_and_survive_a_circle() -> None:
-    """A synset's ancestors are itself and all synsets above, on every path. A circle of two ends with both."""
+    """The ancestors of a synset are itself and all synsets above it, on every path.
+
+    In a circle of two synsets, both are the ancestors of each.
+    """
     above = {1: (), 2: (1,), 3: (1,), 4: (2, 3)}
     diamond = [
         Synset(place, lemma="x", hypernyms=hypernyms, definition="")
@@ -116,9 +122,9 @@ ABOVE |= {synset: frozenset({1, 2 if synset < 12 else 3, synset}) for synset in 
 
 
 def test_labels_are_the_commonest_public_hypernyms_but_the_root() -> None:
-    """Labels are the most frequent hypernyms of public synsets, of at most the given prevalence.
+    """Labels are the most frequent hypernyms of public synsets, up to the given prevalence.
 
-    Ties are decided by the number of the synset. The matrix has the labels of each record.
+    The smaller number decides ties. The matrix has the labels of each record.
     """
     public = [10, 11, 12, 13, 14]
     assert choose_labels(ABOVE, public, num_labels=2) == [3, 2]
@@ -136,7 +142,7 @@ def test_labels_are_the_commonest_public_hypernyms_but_the_root() -> None:
 
 
 def test_labels_that_share_a_name_are_numbered() -> None:
-    """Of three labels, two have the lemma `substance`. They are named substance_1 and substance_2, by offset."""
+    """Labels with the same lemma get numbers in the order of their offsets, such as substance_1 and substance_2."""
     synsets = [
         Synset(offset=1, lemma="part", hypernyms=(), definition=""),
         Synset(offset=5, lemma="substance", hypernyms=(), definition=""),
@@ -172,9 +178,9 @@ TEXTS = [
 
 
 def test_codes_are_unit_vectors_times_127_and_components_the_leading_singular_vectors() -> None:
-    """Codes of texts are int8 with the length of 127, within 1%.
+    """Codes of texts are int8 vectors of length 127, within 1%.
 
-    The components span the leading singular vectors of the matrix of texts, with positive largest entries.
+    The components span the leading singular vectors of the matrix of texts, and their largest entries are positive.
     """
     fitted = Representation.fit(TEXTS, num_dims=3)
     codes = fitted.encode(TEXTS)
@@ -206,10 +212,7 @@ def test_the_vendored_archive_is_the_measured_one() -> None:
 def test_a_small_dictionary_becomes_arrays(
     dictionary: list[str],
 ) -> None:
-    """A dictionary of 52 synsets becomes splits of 20, 12 and 20 with 3 labels.
-
-    Each record has the label of its kind.
-    """
+    """A dictionary of 52 synsets becomes splits of 20, 12 and 20 records, each with the label of its kind."""
     arrays = SMALL.build(dictionary)
     assert arrays["split_sizes"].tolist() == [20, 12, 20]
     assert arrays["features"].shape == (52, 4)
@@ -224,7 +227,7 @@ def test_a_small_dictionary_becomes_arrays(
 
 
 def test_no_private_gloss_reaches_vocabulary_components_or_labels(dictionary: list[str]) -> None:
-    """Changing every private gloss leaves the public and test rows unchanged, to the bit."""
+    """If every private definition is changed, public and test rows have the same features and labels, bit by bit."""
     before = SMALL.build(dictionary)
     private = {f"{record:08d}" for record in before["record_ids"][32:]}
     changed = [
@@ -243,7 +246,7 @@ def test_no_private_gloss_reaches_vocabulary_components_or_labels(dictionary: li
 @pytest.mark.slow
 @pytest.mark.skipif(not DICTIONARY.exists(), reason="Debian's wordnet-base is not installed")
 def test_the_script_makes_the_same_bytes_again(tmp_path: Path) -> None:
-    """The script builds the package's archive from Debian's WordNet, byte for byte."""
+    """From Debian's WordNet, the script builds the archive in the package byte for byte."""
     command = [
         sys.executable,
         "-m",
