@@ -1,4 +1,7 @@
-"""One browser for each module of tests: the driver keeps an event loop running, which no second driver could start."""
+"""Fixtures of a browser for each module of tests, and of pages.
+
+The browser's driver keeps an event loop running, beside which no second driver could start.
+"""
 
 import os
 import shutil
@@ -14,7 +17,7 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 
 
 def _missing(what: str) -> None:
-    """Skips a test, with `what` as the reason; fails it in continuous integration, where all is installed."""
+    """Skips a test with a reason, or fails it in continuous integration, where all is installed."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"{what}, which continuous integration needs")
     pytest.skip(what)
@@ -39,7 +42,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Returns a function that gives the path of a page by its name in `PAGES`. The first call writes the page."""
+    """Returns a function from the name of a page in `PAGES` to its path; its first call writes the page."""
     folder = tmp_path_factory.mktemp("pages")
 
     def write(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Pages of runs and comparisons without training: usual pages, empty pages and hostile pages."""
+"""Pages of runs and comparisons that were not trained: usual ones, empty ones, and ones with hostile names."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -78,7 +78,7 @@ def usual_report(num_labels: int, num_queries: int, num_answered: int) -> Report
 
 
 def usual_figures(names: tuple[str, ...], num_queries: int, num_answered: int) -> PictureArrays:
-    """Returns the arrays behind the pictures of such a run."""
+    """Returns the arrays that the pictures of such a run are drawn from."""
     rng = np.random.default_rng(0)
     num_labels = len(names)
     prevalence = np.linspace(0.6, 0.05, num_labels)
@@ -144,9 +144,9 @@ def nothing_answered() -> str:
 
 
 def halted() -> str:
-    """Returns the HTML page of a charged session that ran out of hits half-way.
+    """Returns the HTML page of a session that used up its hits half-way.
 
-    Its data are seeded and synthetic, with long names.
+    Its noise is seeded, its data are synthetic, and its names long.
     """
     release = ReleaseSummary(
         num_queries=600,
@@ -186,7 +186,10 @@ def halted() -> str:
 
 
 def no_guarantee() -> str:
-    """Returns the HTML page of a run without noise or price: one label, three queries, one epoch, no baseline."""
+    """Returns the HTML page of a run without noise or price.
+
+    It has one label, three queries, one epoch and no baseline.
+    """
     report = usual_report(num_labels=1, num_queries=3, num_answered=2)
     unpriced = replace(
         report.privacy,
@@ -216,7 +219,7 @@ def no_guarantee() -> str:
 
 
 def hostile() -> str:
-    """Returns the HTML page of a run in which every text that a user can choose is markup."""
+    """Returns the HTML page of a run in which HTML markup stands for every text that a user can choose."""
     report = usual_report(num_labels=3, num_queries=20, num_answered=10)
     privacy = replace(
         report.privacy,
@@ -241,7 +244,10 @@ def hostile() -> str:
 
 
 def usual_frontier(names: tuple[str, ...], epsilons: tuple[float, ...]) -> Frontier:
-    """Returns scores that rise with epsilon from a start of each entrant's own; the last entrant is out of reach."""
+    """Returns scores that rise with epsilon from a different start for each method.
+
+    If there are more than two methods, the last has no scores.
+    """
     runs = [
         _run_of(aggregator="prior", score=0.1),
         _run_of(aggregator="best_constant", score=0.2),
@@ -280,13 +286,13 @@ def usual_frontier(names: tuple[str, ...], epsilons: tuple[float, ...]) -> Front
 
 
 def two_entrants() -> str:
-    """Returns the HTML page of a comparison of two aggregators at one epsilon."""
+    """Returns the HTML page that compares two aggregators at one epsilon."""
     parameters = {name: [(1.0, "noise_std 3.14159")] for name in ("early", "late")}
     return render_page(usual_frontier(names=("early", "late"), epsilons=(1.0,)), parameters)
 
 
 def fifteen_entrants() -> str:
-    """Returns the HTML page of a comparison of fifteen aggregators with long names at seven epsilons."""
+    """Returns the HTML page that compares fifteen aggregators with long names at seven epsilons."""
     names = tuple(f"stable_top_k_not_prior_{index}" for index in range(15))
     epsilons = (0.1, 0.25, 0.5, 1.0, 2.0, 3.6, 8.0)
     solved = (
@@ -297,7 +303,7 @@ def fifteen_entrants() -> str:
 
 
 def hostile_entrants() -> str:
-    """Returns the HTML page of a comparison whose aggregators and data set have markup as names."""
+    """Returns the HTML page of a comparison in which aggregators and data set have HTML markup as names."""
     frontier = replace(
         usual_frontier(names=(HOSTILE, LONG, "out of reach"), epsilons=(1.0, 1.01, 1.02, 8.0)),
         dataset=HOSTILE,
@@ -307,7 +313,7 @@ def hostile_entrants() -> str:
 
 
 def _run_of(aggregator: str, score: float | None) -> Run:
-    """Returns a run of an aggregator all of whose scores are equal; None for a run that failed."""
+    """Returns a run of an aggregator whose scores are all equal, or None for a run that failed."""
     num_answered = None if score is None else 300
     scores = dict.fromkeys(METRICS, score)
     return Run(aggregator=aggregator, num_queries=600, num_answered=num_answered, **scores)

@@ -1,4 +1,4 @@
-"""Page in a browser, opened as one of four readers, and the faults that this reader meets."""
+"""Opens a page in a browser as one of four readers would, and finds the faults that this reader meets."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ class Sight:
     """What a reader sees of a page.
 
     Attributes:
-        faults: the faults that the reader meets, each a sentence with the kind of fault in front.
+        faults: the faults that the reader meets, each as a sentence that begins with the kind of fault.
         paper: the luminance of the page's background, 0 for black and 1 for white.
     """
 
@@ -50,7 +50,7 @@ class Sight:
 
 
 def look(browser: Any, path: Path, readers: Collection[str]) -> dict[str, Sight]:
-    """Returns what each of the named readers sees of the page; readers at a desk share a window."""
+    """Returns what each of the named readers sees of a page; all but the one on a phone share a window."""
     sights = {}
     for mobile in {READERS[name].mobile for name in readers}:
         with opened(browser, path, mobile=mobile) as (page, events):
@@ -77,7 +77,7 @@ def show(page: Any, reader: Reader) -> None:
 
 @contextmanager
 def opened(browser: Any, path: Path, *, mobile: bool = False) -> Iterator[tuple[Any, list[str]]]:
-    """Opens the page in a window of its own. Yields the page, and a list of the browser's complaints and requests."""
+    """Opens a page in a new window, and yields it with a list of the browser's complaints and requests."""
     events: list[str] = []
     reader = READERS["phone" if mobile else "desk"]
     context = browser.new_context(

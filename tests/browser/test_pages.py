@@ -1,4 +1,4 @@
-"""Pages report.html and frontier.html in a headless Chromium: at a desk, on a phone, in the dark and on paper."""
+"""report.html and frontier.html are readable in a headless Chromium: on desk and phone, in the dark and in print."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +14,9 @@ PageFile = Callable[[str], Path]
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_reader_can_read_the_page(browser: Any, page_file: PageFile, name: str) -> None:
-    """Each page is shown at a desk, on a phone, in dark colors and in print.
+    """Each page has no fault at a desk, on a phone, in dark colors and in print.
 
-    No fault is found; paper is white but in the dark.
+    Its background is dark in dark colors, and white otherwise.
     """
     sights = look(browser, path=page_file(name), readers=READERS)
     assert {reader: sight.faults for reader, sight in sights.items() if sight.faults} == {}
@@ -27,7 +27,10 @@ def test_every_reader_can_read_the_page(browser: Any, page_file: PageFile, name:
 
 @pytest.mark.parametrize("name", ["hostile", "hostile_entrants"])
 def test_names_are_text_whatever_is_in_them(browser: Any, page_file: PageFile, name: str) -> None:
-    """Pages show names that are markup as text. They have no script, picture or bold element, and no event."""
+    """A page shows names with HTML markup as text.
+
+    It has no script, picture or bold element, and the browser has no complaint.
+    """
     with opened(browser, path=page_file(name)) as (page, events):
         assert HOSTILE in page.title()
         assert page.locator("script, img, b").count() == 0
@@ -36,7 +39,7 @@ def test_names_are_text_whatever_is_in_them(browser: Any, page_file: PageFile, n
 
 
 def test_a_script_would_not_run(browser: Any, tmp_path: Path) -> None:
-    """A script is put into a page. The page's Content Security Policy blocks it, so that the title stays."""
+    """The Content Security Policy of a page blocks a script that is put into the page."""
     path = tmp_path / "page.html"
     path.write_text(
         PAGES["two_entrants"]().replace(
@@ -52,7 +55,7 @@ def test_a_script_would_not_run(browser: Any, tmp_path: Path) -> None:
 def test_wide_tables_scroll_next_to_their_row_names(
     browser: Any, page_file: PageFile, name: str
 ) -> None:
-    """On a phone, a wide table scrolls sideways, and the names of its rows stay in place."""
+    """On a phone a wide table scrolls sideways, and the names of its rows stay in place."""
     with opened(browser, path=page_file(name), mobile=True) as (page, _):
         box = page.locator(".scroll").last
         assert box.evaluate("box => box.scrollWidth > box.clientWidth")
@@ -68,7 +71,7 @@ def test_wide_tables_scroll_next_to_their_row_names(
 def test_the_verdict_is_seen_before_anything_is_scrolled(
     browser: Any, page_file: PageFile, name: str, mobile: bool
 ) -> None:
-    """The verdict stands above warnings, tables and pictures, in the first window.
+    """The verdict stands above warnings, tables and pictures, and is in view when the page opens.
 
     The page does not scroll sideways.
     """

@@ -1,4 +1,4 @@
-"""Faults that the tests of the pages look for are reported."""
+"""`look` finds each fault that the tests of pages look for."""
 
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,14 @@ SHAPES = "".join(f'<rect x="{10 * index}" y="50" width="5" height="5"/>' for ind
 
 
 def page(body: str, *, head: str = "<title>t</title>", lang: str = 'lang="en"') -> str:
-    """Returns an HTML page with twenty words, and `body` behind them."""
+    """Returns an HTML page with twenty lines of words, followed by `body`."""
     viewport = '<meta name="viewport" content="width=device-width">'
     start = f'<!DOCTYPE html><html {lang}><head><meta charset="utf-8">{viewport}{head}</head>'
     return f'{start}<body style="background: white"><main><h1>One</h1>{WORDS}{body}</main></body></html>'
 
 
 def picture(text: str, label: str = "x" * 40) -> str:
-    """Returns a figure in SVG that contains shapes and `text`, with a label for screen readers."""
+    """Returns a figure in SVG with shapes and `text`, and with a label for screen readers."""
     svg = f'<svg viewBox="0 0 300 100" width="300" height="100">{SHAPES}{text}</svg>'
     return f'<figure><div role="img" aria-label="{label}">{svg}</div><figcaption>c</figcaption></figure>'
 
@@ -55,7 +55,7 @@ FAULTS = {
 
 @pytest.fixture(scope="module")
 def faults_found(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Returns the faults that a phone meets on one page that has all faults of `FAULTS`."""
+    """Returns the faults that a reader on a phone meets on a page with all of `FAULTS`."""
     path = tmp_path_factory.mktemp("faults") / "page.html"
     path.write_text(page("".join(FAULTS.values())), encoding="utf-8")
     return look(browser, path=path, readers=["phone"])["phone"].faults
@@ -63,12 +63,12 @@ def faults_found(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> list
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_is_found(faults_found: list[str], fault: str) -> None:
-    """A page has every fault of `FAULTS`, such as an error in the console. `look` reports each of them."""
+    """`look` finds each fault of `FAULTS`, such as an error in the console, on a page that has all of them."""
     assert any(text.startswith(fault) for text in faults_found), faults_found
 
 
 def test_a_good_page_has_no_fault(browser: Any, tmp_path: Path) -> None:
-    """`look` reports no fault for a page with one valid picture."""
+    """`look` finds no fault on a page with one valid picture."""
     path = tmp_path / "page.html"
     path.write_text(page(picture('<text x="9" y="20">well</text>')), encoding="utf-8")
     assert look(browser, path=path, readers=["phone"])["phone"].faults == []

@@ -23,7 +23,7 @@ CONTRACT = (
 
 
 def _rename(outcome: Any, label_of_rank: list[int]) -> Any:
-    """Returns an outcome as labels instead of ranks; an outcome in words has no labels."""
+    """Returns an outcome as labels instead of ranks; an outcome that is a word is not changed."""
     return outcome if isinstance(outcome, str) else rename_set(outcome, label_of_rank)
 
 

@@ -1,8 +1,8 @@
-"""Cases of every shipped aggregator, a file each in this folder; new files are found without a list.
+"""Finds the cases of every shipped aggregator, each in a file of this folder, without a list of the files.
 
-A file has `CONTRACT`, the cases of the common suite (`tests.contract.case.Case`), and `DISTRIBUTIONS`, the cases of the
-verifier (`tests.privacy.case.Case`). An aggregator without an exact distribution of one histogram has
-`WITHOUT_DISTRIBUTION` in its place: the reason, and the test that looks at its draws.
+A file has `CONTRACT`, the cases for the tests that every aggregator passes (`tests.contract.case.Case`), and
+`DISTRIBUTIONS`, the cases for the verifier (`tests.privacy.case.Case`). An aggregator without an exact distribution of
+one histogram has `WITHOUT_DISTRIBUTION` in its place: the reason, and the test that looks at its draws.
 """
 
 import runpy
@@ -19,7 +19,7 @@ class CaseFile:
 
     Attributes:
         name: the name of the file, without its ending.
-        contract: the cases for the common suite, at least one; all of one class.
+        contract: the cases for the contract suite, at least one; all of one class.
         distributions: the cases for the verifier.
         without_distribution: the reason why there are no distributions; empty if there are some.
     """
@@ -43,7 +43,7 @@ def case_files(folder: Path) -> tuple[CaseFile, ...]:
 def _read(path: Path) -> CaseFile:
     """Reads the cases of one file.
 
-    Fails unless they are of one class, with distributions or a reason for their lack.
+    Fails unless all are of one class, and there are distributions or a reason why there are none.
     """
     names = runpy.run_path(str(path))
     distributions = tuple(names.get("DISTRIBUTIONS", ()))

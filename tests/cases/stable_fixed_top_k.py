@@ -32,7 +32,7 @@ CONTRACT = (
 
 
 def _rename(outcome: Any, label_of_rank: list[int]) -> Any:
-    """Returns an outcome, a pair of the stable set and the picks of the peel, as labels instead of ranks."""
+    """Returns an outcome, the stable set and the sequence of peeled labels, as labels instead of ranks."""
     stable_set, picks = outcome
     return rename_set(stable_set, label_of_rank), rename_indices(picks, label_of_rank)
 

@@ -1,4 +1,4 @@
-"""The notebooks of the repository: they run from a clean kernel, are stripped in git, and use public names only."""
+"""The notebooks run from a clean kernel, have no outputs in git, and use public names only."""
 
 import ast
 import json
@@ -65,7 +65,7 @@ ceiling._MAX_INPUT_SIZE = 0"""
 def outputs_of_notebook(
     notebook: nbformat.NotebookNode, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> list[nbformat.NotebookNode]:
-    """Runs a notebook in a new kernel in an empty folder, and returns the outputs of all cells."""
+    """Runs a notebook in a new kernel and an empty folder, and returns the outputs of all cells."""
     working_folder = folder / "work"
     working_folder.mkdir()
     # The kernel reads no settings of the person who runs the tests.
@@ -100,7 +100,7 @@ def private_names(source_code: str) -> Iterator[str]:
 def test_a_notebook_runs_from_a_clean_kernel(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A notebook with shorter settings runs without a line on standard error, and shows a picture."""
+    """A notebook runs, with shorter settings, shows a picture, and writes nothing to standard error."""
     notebook = nbformat.read(path, as_version=4)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for old_code, new_code in SHORTER_CODE[path.stem].items():
@@ -115,7 +115,7 @@ def test_a_notebook_runs_from_a_clean_kernel(
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
 def test_a_notebook_is_stripped_listed_and_of_public_names(path: Path) -> None:
-    """A notebook has no outputs, begins with a heading, uses public names alone, and is listed in docs/index.md."""
+    """A notebook has no outputs and begins with a heading, uses public names only, and is listed in docs/index.md."""
     text = path.read_text(encoding="utf-8")
     assert text == stripped(text), "run `make notebooks`"
     nbformat.validate(json.loads(text))

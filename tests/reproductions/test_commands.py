@@ -1,4 +1,4 @@
-"""Commands on tiny inputs: tables, files, help, and mistakes in one line with exit code 2."""
+"""Commands of the reproductions on tiny inputs: tables, files, and mistakes in one line with exit code 2."""
 
 import csv
 from collections.abc import Callable
@@ -17,19 +17,19 @@ Command = Callable[[list[str]], None]
 
 
 def quick_arguments(arguments: list[str], folder: Path) -> list[str]:
-    """Returns the arguments of a command with three repeats, which writes its files into a folder."""
+    """Returns the arguments of a command, with three repeats and with files that go to a folder."""
     return [*arguments, "--repeats", "3", "--output-dir", str(folder)]
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    """Returns the rows of a CSV file, by the names of its columns."""
+    """Returns the rows of a CSV file, each as a dictionary from the name of a column to its text."""
     with path.open() as file:
         return list(csv.DictReader(file))
 
 
 @pytest.fixture
 def check_ins(tmp_path: Path) -> Path:
-    """Returns a file of check-ins at six places; a place has half as many visitors as the one before."""
+    """Returns a file of check-ins at six places, each with half as many visitors as the one before."""
     path = tmp_path / "check_ins.txt"
     visits = [(user, place) for place in range(6) for user in range(60 >> place)]
     path.write_text(
@@ -42,9 +42,9 @@ def check_ins(tmp_path: Path) -> Path:
 def test_exp1_on_check_ins_of_the_user(
     tmp_path: Path, check_ins: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Experiment 1 reads a user's own check-ins, and writes a table and a picture.
+    """Experiment 1 reads a user's check-ins, and writes a table and a picture.
 
-    Each row costs at most its epsilon, and at epsilon 900 every contender finds the true top 2.
+    Each row costs at most its epsilon. At epsilon 900 every mechanism finds the true top 2.
     """
     arguments = [
         "--data",
@@ -92,7 +92,10 @@ def test_exp2_prices_all_days_together(
 
 @pytest.mark.slow
 def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path) -> None:
-    """Error curves of two contenders, two k and two ways of counting have ordered quartiles of three measures."""
+    """Error curves have ordered quartiles of three measures.
+
+    There are curves for two mechanisms, two k and two ways of counting.
+    """
     arguments = [
         "--data",
         "gowalla",
@@ -112,7 +115,7 @@ def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path
 
 
 def test_a_cell_does_not_depend_on_other_cells() -> None:
-    """A contender has equal scores alone and beside others, and other scores with another seed."""
+    """A mechanism has the same scores alone as beside others, and other scores with another seed."""
     data = check_ins_look_alike(num_places=30, num_users=900)
 
     grid = SelectionGrid(epsilons=[1.0], repeats=20, names=["joint"], ks=[6])
@@ -177,7 +180,7 @@ def test_mistakes_are_one_line(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Impossible arguments of a command end it with exit code 2 and this one line."""
+    """A command with impossible arguments ends with exit code 2 and the expected line."""
     with pytest.raises(SystemExit, match="2"):
         main([*arguments, "--output-dir", str(tmp_path)])
     error = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Readers of count data and look-alikes: counted items, skipped lines, and refused lines."""
+"""Readers of count data count items, skip some lines and refuse others; made-up data resemble the real ones."""
 
 import gzip
 import zipfile
@@ -88,7 +88,7 @@ def test_both_layouts_of_foursquare(tmp_path: Path, lines: list[str], counts: li
 def test_a_line_that_is_no_check_in_is_refused_by_its_number(
     tmp_path: Path, line: str, rule: str
 ) -> None:
-    """A line of a file of check-ins lacks a column or a user, or has a bad place. It is refused by its number."""
+    """A line of check-ins that lacks a column or a user, or has an impossible place, is refused with its number."""
     require_invalid_value(
         CheckIns(written(tmp_path, lines=[*SNAP, line])).load, message_pattern=rule
     )
@@ -137,7 +137,7 @@ def zipped(folder: Path, *names: str) -> Path:
 
 
 def test_a_plane_counts_once_at_an_airport(tmp_path: Path) -> None:
-    """One plane flies twice to IAH, and counts there once: the counts are 2 planes at IAH and 1 at ORD.
+    """A plane that flies to an airport twice counts there once.
 
     A flight without a tail number is left out, and counted in the notes. A zipped table gives the same counts.
     """

@@ -1,4 +1,4 @@
-"""Distributions that hatch builds: reproductions are in the source, and never in the wheel."""
+"""The reproductions are in the source distribution that hatch builds, and not in the wheel."""
 
 from pathlib import Path
 

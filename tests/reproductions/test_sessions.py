@@ -1,4 +1,4 @@
-"""Tables of the target-charging sessions, to the digits printed in the specification."""
+"""Tables of target-charging sessions have the figures that the specification prints, digit by digit."""
 
 import pytest
 
@@ -30,11 +30,9 @@ def test_the_claim_of_three_private_tests() -> None:
 
 
 def test_hit_probabilities() -> None:
-    """The hit probabilities of the boundary wrapper and of running twice are those of the specification, to four
-    decimals.
+    """The hit probabilities q of the boundary wrapper and of running twice are those of the specification.
 
-    At epsilon 0.05, 0.2 and 1, that of running twice is below the smallest probability that a search found, by less
-    than 0.1%.
+    At epsilon 0.05, 0.2 and 1, that of running twice is less than 0.1% below the smallest one that a search found.
     """
     table = {
         epsilon: (wide, tight, twice) for epsilon, _, _, _, wide, _, tight, twice in target_table()

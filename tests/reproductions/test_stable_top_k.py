@@ -1,4 +1,4 @@
-"""Experiments of Zhu & Wang: prices and floors of the CelebA release, and epsilon at equal accuracy."""
+"""Experiments of Zhu & Wang: prices of the CelebA release with lower bounds, and epsilon at equal accuracy."""
 
 import contextlib
 import csv
@@ -52,7 +52,10 @@ def printed() -> dict[str, Any]:
 
 
 def test_every_cell_is_within_a_hundredth_and_labeled(printed: dict[str, Any]) -> None:
-    """Each epsilon of the table is the recorded one, and each row says whether its accounting is a bound."""
+    """Each epsilon of the table is the recorded one, within about 1%.
+
+    Each row says whether its accounting is a bound.
+    """
     rows = {row["accounting"]: row for row in printed["rows"]}
     assert [*rows] == [*PRINTED, ADDED]
     for accounting, (holds, cells) in PRINTED.items():
@@ -71,7 +74,7 @@ def test_every_cell_is_within_a_hundredth_and_labeled(printed: dict[str, Any]) -
 def test_sound_prices_exceed_the_floors_and_the_false_formula_does_not(
     printed: dict[str, Any],
 ) -> None:
-    """Valid bounds lie above the epsilon that a pair of neighbors proves, and the paper's own figures below."""
+    """Valid bounds lie above the epsilon that a pair of neighbors proves necessary, and the paper's figures below."""
     floors = printed["floors"]
     for floor, expected in zip(floors, AT_LEAST, strict=True):
         assert floor["epsilon_at_least"] == pytest.approx(expected, rel=0.01)
@@ -88,7 +91,7 @@ def test_sound_prices_exceed_the_floors_and_the_false_formula_does_not(
 def test_the_table_and_the_csv_say_the_same(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A row is in the CSV with all digits, and in the table rounded to the safe side."""
+    """The CSV has all digits of a figure, and the printed table rounds it to the safe side."""
     row = PricedAccounting(
         accounting="some accounting",
         holds=FALSE,
@@ -118,7 +121,7 @@ NUM_LABELS = 6
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> StudentExperiment:
-    """Returns an experiment on the votes of 60 teachers, who are mostly right, on 80 queries."""
+    """Returns an experiment on the votes of 60 teachers, most of which are right, on 80 queries."""
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((NUM_QUERIES + 200, 5)).astype(np.float32)
     labels = inputs @ rng.standard_normal((5, NUM_LABELS)) > 0.7
@@ -145,7 +148,7 @@ def experiment(tmp_path: Path) -> StudentExperiment:
 
 @pytest.mark.slow
 def test_noise_is_found_and_priced_for_its_adjacency(experiment: StudentExperiment) -> None:
-    """Each family of aggregators gets noise that reaches an accuracy half-way, and the price of that noise."""
+    """Each kind of aggregator gets noise that reaches half of the possible gain in accuracy, and its price."""
     compared = families()
     accuracy = experiment.prior_accuracy()
     accuracy += 0.5 * (within_reach(experiment, compared) - accuracy)
@@ -168,7 +171,7 @@ def test_noise_is_found_and_priced_for_its_adjacency(experiment: StudentExperime
 def test_plain_pate_as_its_paper_accounts() -> None:
     """By the paper's accounting at sigma 50, delta 1e-6 and 600 queries of 40 labels, PATE has epsilon 21.09.
 
-    It is rho + 2 sqrt(rho log(1/delta)) with rho = 600 * 40 / (2 * 50**2). Stable top-k has 3.66, and stable top-k with
+    That is rho + 2 sqrt(rho log(1/delta)) with rho = 600 * 40 / (2 * 50**2). Stable top-k has 3.66. Stable top-k with
     Gumbel noise has no such figure.
     """
     rho = 600 * 40 / (2 * 50.0**2)

@@ -1,4 +1,4 @@
-"""Contenders at one sound price, and the distance of their picks from the true top k."""
+"""Top-k mechanisms at one sound price, and the distance of their picks from the true top k."""
 
 import math
 
@@ -25,7 +25,7 @@ def selection_task(budget: SharedBudget, adjacency: str = "replace_one") -> Sele
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_fit_is_within_the_target_and_no_finer_one_is(name: str, adjacency: str) -> None:
-    """A fitted contender costs at most the shared epsilon, and one that is 1 % more precise costs more."""
+    """A fitted mechanism costs at most the shared epsilon, and one that is 1% more precise costs more."""
     budget = SharedBudget(epsilon=1.5, releases=3)
     task = selection_task(budget, adjacency=adjacency)
     fitted = fit(name, task=task, budget=budget)
@@ -40,7 +40,7 @@ def test_a_fit_is_within_the_target_and_no_finer_one_is(name: str, adjacency: st
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_same_noise_costs_about_twice_under_replace_one(name: str) -> None:
-    """Noise that costs at most 1 under add/remove costs 1.9 to 2.4 times as much under replace-one."""
+    """Noise that costs at most 1 under add-remove costs 1.9 to 2.4 times as much under replace-one."""
     budget = SharedBudget(epsilon=1.0)
     row = price_row(name, task=selection_task(budget), budget=budget)
     assert row.add_remove <= 1
@@ -48,7 +48,7 @@ def test_the_same_noise_costs_about_twice_under_replace_one(name: str) -> None:
 
 
 def test_papers_formulas() -> None:
-    """The row of each contender has the price by its paper's own formula, and says whether the formula is true."""
+    """The row of a mechanism has the price by its paper's formula, and says whether the formula is true."""
     assert theorem_11(rho=0.1, target_delta=1e-5) == pytest.approx(
         0.1 + math.sqrt(0.2 * math.log(1e5))
     )
@@ -71,7 +71,7 @@ COUNTS_OF_SIX_ITEMS = np.array([5, 0, 9, 7, 7, 0])
 
 
 def test_scores_by_hand() -> None:
-    """Scores of four picks of three items are those that were worked out by hand."""
+    """The scores of four picks of up to three items are those that were worked out by hand."""
     picks = np.array([[2, 3, 0], [0, 2, -1], [1, 5, 2], [-1, -1, -1]])
     fitted = scores(COUNTS_OF_SIX_ITEMS, picks, k=3, ordered=True)  # true counts 9, 7, 7
     assert fitted.recall == pytest.approx([2 / 3, 1 / 3, 1 / 3, 0])
@@ -82,7 +82,7 @@ def test_scores_by_hand() -> None:
 
 
 def test_ties_are_interchangeable_and_zeros_are_never_true() -> None:
-    """Either of two equal counts is among the true top k, and a count of 0 never is."""
+    """Either of two equal counts belongs to the true top k, and a count of 0 never does."""
     assert scores(
         COUNTS_OF_SIX_ITEMS, picks=np.array([[2, 3], [2, 4]]), k=2, ordered=True
     ).recall.tolist() == [1, 1]
@@ -95,7 +95,7 @@ def test_ties_are_interchangeable_and_zeros_are_never_true() -> None:
 
 
 def test_draws_are_repeated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten repeats of three counts are drawn in blocks of at most 12 numbers: four repeats, four and two."""
+    """Ten repeats of three counts are drawn in blocks of four, four and two if a block may have 12 numbers."""
     block_sizes = []
 
     def pick(counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
