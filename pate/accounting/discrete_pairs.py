@@ -130,7 +130,7 @@ def pair_above_points(q_masses: FloatArray, heights: FloatArray, *, mean_shift: 
         x=np.concatenate([[0.0, 1.0], q_masses]), y=np.concatenate([[0.0, 0.0], heights])
     )
     widths = np.diff(x)
-    tangents = _gaussian_curve(_TANGENT_THRESHOLDS, mean_shift=mean_shift)
+    tangents = _gaussian_curve(thresholds=_TANGENT_THRESHOLDS, mean_shift=mean_shift)
     # The edges of the polygon and the tangents, as lines offset + slope * q.
     slopes = np.concatenate([np.diff(y) / widths, tangents.slopes])
     line_x = np.concatenate([x[:-1], tangents.masses])
@@ -193,7 +193,7 @@ def gaussian_pair(mean_shift: float, edges: FloatArray) -> Pair:
         mean_shift: the distance between the two means, > 0.
         edges: the edges, rising, `[num_edges]`.
     """
-    curve = _gaussian_curve(edges, mean_shift=mean_shift)  # masses fall, slopes rise
+    curve = _gaussian_curve(thresholds=edges, mean_shift=mean_shift)  # masses fall, slopes rise
     slopes = curve.slopes
     q_of_cell = ndtr(edges[1:]) - ndtr(edges[:-1])
     height_of_cell = curve.heights[:-1] - curve.heights[1:]

@@ -72,7 +72,7 @@ class _GaussianTotal:
 
     def epsilon(self, target_delta: float) -> float:
         """Returns the epsilon of all Gaussian releases together at `target_delta`."""
-        return gaussian_epsilon(self.mu, target_delta=target_delta)
+        return gaussian_epsilon(mu=self.mu, target_delta=target_delta)
 
     def delta(self, target_epsilon: float) -> float:
         """Returns the delta of all Gaussian releases together at `target_epsilon`."""
@@ -151,7 +151,7 @@ class ExactAccountant(LossAccountant):
         """
         releases = _releases_of(event, require_count("count", count, minimum=0))
         # Nothing is added before every part has its pairs.
-        self._compose_renyi(event, count)
+        self._compose_renyi(event, num_times=count)
         self._steps += releases.steps
         self._tuned += releases.tuned
         if releases.mu_squared:
@@ -319,7 +319,7 @@ def _releases_of(event: Event, count: int) -> _Releases:
     tuned: list[events.TuningEvent] = []
     mu_squared = 0.0
     mu_squared_of_winners = 0.0
-    for leaf, num_times in _leaves_in_order(by_accesses(event), num_releases=count):
+    for leaf, num_times in _leaves_in_order(event=by_accesses(event), num_releases=count):
         if num_times == 0 or _has_no_protection(leaf):
             continue
         if isinstance(leaf, events.TuningEvent):
@@ -411,16 +411,16 @@ def _leaves_in_order(event: Event, num_releases: int) -> Iterator[tuple[LeafEven
     if isinstance(event, LeafEvent):
         yield event, num_releases
     elif isinstance(event, events.ApproximateEvent):
-        yield from _leaves_in_order(event.event, num_releases=num_releases)
+        yield from _leaves_in_order(event=event.event, num_releases=num_releases)
     elif isinstance(event, events.SelfComposedEvent) and isinstance(event.event, LeafEvent):
         yield event.event, num_releases * event.count
     elif isinstance(event, events.SelfComposedEvent):
         for _ in range(num_releases * event.count):
-            yield from _leaves_in_order(event.event, num_releases=1)
+            yield from _leaves_in_order(event=event.event, num_releases=1)
     elif isinstance(event, events.ComposedEvent):
         for _ in range(num_releases):
             for part in event.events:
                 if isinstance(part, LeafEvent):
                     yield part, 1
                 else:
-                    yield from _leaves_in_order(part, num_releases=1)
+                    yield from _leaves_in_order(event=part, num_releases=1)

@@ -370,7 +370,8 @@ def compose_in_blocks(
                 deltas = profiles[len(run) - 1][::stride]
                 block_of[run] = Block.from_profile(deltas, spacing=stride * grid.spacing)
     blocks = [
-        block.power(runs[run], largest_num_points=num_points) for run, block in block_of.items()
+        block.power(num_losses=runs[run], largest_num_points=num_points)
+        for run, block in block_of.items()
     ]
     blocks += [
         _repeated_block(pair, num_times=num_times, grid=block_grid, negligible=negligible)
@@ -431,7 +432,7 @@ def _repeated_block(
             negligible_mass=negligible,
         )
         block = Block(masses=masses, infinite_loss_prob=infinite_loss_prob, spacing=grid.spacing)
-    return block.power(num_times, largest_num_points=num_points)
+    return block.power(num_losses=num_times, largest_num_points=num_points)
 
 
 @lru_cache(maxsize=16)  # several blocks of steps hold the same maximum

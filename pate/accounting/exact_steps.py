@@ -219,7 +219,7 @@ class _CoveredStep:
         self._is_winner = isinstance(tree, Winner)
         self._roots: list[Box | Pair] = [tree] if isinstance(tree, Box) else [*tree.roots]
         self._slack = _WINNER_SLACK if self._is_winner else _BOX_SLACK
-        self._num_padding = grid.padding(tree.largest)
+        self._num_padding = grid.padding(largest_loss=tree.largest)
         # The pair of a winner has many outcomes, whose sum has a rounding error of its own.
         rounding_of_sum = 2 * self._num_padding * 2.0**-52 if self._is_winner else 0.0
         self._rounding_factor = 1 + _ROUNDING + rounding_of_sum
@@ -396,7 +396,7 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
     length = grid.rounded_outward(length)
     ends = _ends_of_pieces(grid, length=length)
     pairs = [_span_pair(grid, up_loss=t, down_loss=t - length) for t in ends]
-    num_padding = grid.padding(max(pair.distance for pair in pairs))
+    num_padding = grid.padding(largest_loss=max(pair.distance for pair in pairs))
     widths = [after - before for before, after in pairwise(ends)]
     # D = up_factor * (change of V(x - t)) - down_factor * (change of V(x - t + length)), both over a piece
     up_factors = [-math.expm1(width) / math.expm1(-length) for width in widths]
@@ -482,7 +482,7 @@ def fixed_pair_step(
     rounding = _ROUNDING + len(loss_masses) * 2.0**-52
 
     def step(values: FloatArray) -> FloatArray:
-        padded = grid.padded(values, num_padding=n + 1)
+        padded = grid.padded(deltas=values, num_padding=n + 1)
         reachable_values = padded[1 : 1 + 2 * n + grid.num_points]
         expectation = np.convolve(reachable_values, loss_masses, mode="valid") + infinite_loss_prob
         return np.minimum(expectation * (1 + rounding), 1.0)

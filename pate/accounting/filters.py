@@ -217,11 +217,11 @@ class PrivacyFilter(ABC):
         """The largest amount, in the filter's unit, whose epsilon is at most the cap, rounded down."""
 
         def is_epsilon_above_cap(bits_of_amount: int) -> bool:
-            return self.epsilon(_float_of(bits_of_amount)) > self.max_epsilon
+            return self.epsilon(_float_of(bit_pattern=bits_of_amount)) > self.max_epsilon
 
         # The bits are 1, 2, …, so the position of the first amount above the cap is the bits of the amount before it.
-        num_within_cap = bisect_left(_BITS_OF_POSITIVE_FLOATS, x=True, key=is_epsilon_above_cap)
-        return _float_of(num_within_cap)
+        largest_bits = bisect_left(_BITS_OF_POSITIVE_FLOATS, x=True, key=is_epsilon_above_cap)
+        return _float_of(bit_pattern=largest_bits)
 
     def fixed_by(self, first_event: Event) -> PrivacyFilter:
         """Returns the filter for a data set whose first charged event is `first_event`.
@@ -406,7 +406,7 @@ class GaussianFilter(PrivacyFilter):
         """Returns the epsilon, at `conversion_delta`, of a Gaussian release with mu^2 = `amount`, rounded up."""
         if math.isinf(amount):
             return math.inf
-        epsilon = gaussian_epsilon(math.sqrt(amount), target_delta=self.conversion_delta)
+        epsilon = gaussian_epsilon(mu=math.sqrt(amount), target_delta=self.conversion_delta)
         return epsilon * (1 + _ROUNDING)
 
 

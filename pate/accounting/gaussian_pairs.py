@@ -140,8 +140,8 @@ class SampledPair:
         """Returns the tails of a mixture at each point x: N(mean_shift, 1) with `sampling_prob`, and else N(0, 1)."""
         # P(X <= x) is the upper tail of -X, from the mixture with N(-mean_shift, 1).
         return Tails(
-            below=mixture_tail(x, mean_shift=-mean_shift, sampling_prob=self.sampling_prob),
-            above=mixture_tail(-x, mean_shift=mean_shift, sampling_prob=self.sampling_prob),
+            below=mixture_tail(x=x, mean_shift=-mean_shift, sampling_prob=self.sampling_prob),
+            above=mixture_tail(x=-x, mean_shift=mean_shift, sampling_prob=self.sampling_prob),
         )
 
 

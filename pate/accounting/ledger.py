@@ -392,7 +392,9 @@ class Ledger:
             InvalidValue: the reasons that `commit` names.
         """
         num_charges = len(self._index.take_new_lines())
-        charge_key = self._index.charge_covering(pending, has_cap=self.max_epsilon is not None)
+        charge_key = self._index.charge_covering(
+            commit=pending, has_cap=self.max_epsilon is not None
+        )
         if charge_key:
             return _EarlierCharge(charge_key)
         if self._index.charges_with_seed(pending.charge_note.seed_name, except_release=""):

@@ -174,7 +174,7 @@ class LedgerFile:
         if cap < stored_cap:
             smaller_cap_filter = requested_filter
             if filter_is_default:
-                smaller_cap_filter = stored_filter.for_cap(cap)
+                smaller_cap_filter = stored_filter.for_cap(max_epsilon=cap)
             return [smaller_cap_filter, stored_filter]
         # An earlier version may have stored another value of `plans_failures`, which the caller cannot choose.
         comparable_filter = replace(requested_filter, plans_failures=stored_filter.plans_failures)

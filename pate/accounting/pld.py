@@ -64,7 +64,7 @@ class PldAccountant(LossAccountant):
         spent = list(
             leaves(by_accesses(event), num_releases=require_count("count", count, minimum=0))
         )
-        self._compose_renyi(event, count)
+        self._compose_renyi(event, num_times=count)
         for leaf, times in spent:
             if times > 0:
                 self._spent[leaf] += times

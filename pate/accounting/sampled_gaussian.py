@@ -59,10 +59,10 @@ def sampled_gaussian_profiles(
     # = 1 / gamma.
     right = _x_at_odds(1 + np.expm1(epsilons) / q, mean_shift=shift)
     left = _x_at_odds(1 + np.expm1(-epsilons) / q, mean_shift=shift)
-    removed = mixture_tail(-right, mean_shift=shift, sampling_prob=q) - np.exp(
+    removed = mixture_tail(x=-right, mean_shift=shift, sampling_prob=q) - np.exp(
         epsilons + log_ndtr(-right)
     )
-    added = ndtr(left) - np.exp(epsilons) * mixture_tail(left, mean_shift=-shift, sampling_prob=q)
+    added = ndtr(left) - np.exp(epsilons) * mixture_tail(x=left, mean_shift=-shift, sampling_prob=q)
     return [np.asarray(removed), np.asarray(added)]
 
 
@@ -98,8 +98,8 @@ def _profile_of_replaced(event: SampledGaussianEvent, epsilons: FloatArray) -> F
         asinh_of_half = np.arcsinh(np.exp(np.minimum(log_side, _LARGEST_LOG_SIDE)) / 2)
         asinh_of_half = asinh_of_half + np.maximum(log_side - _LARGEST_LOG_SIDE, 0.0)
         x = (size / 2 + asinh_of_half) / shift
-        at_size = mixture_tail(-x, mean_shift=shift, sampling_prob=q) - np.exp(
-            size + np.log(mixture_tail(-x, mean_shift=-shift, sampling_prob=q))
+        at_size = mixture_tail(x=-x, mean_shift=shift, sampling_prob=q) - np.exp(
+            size + np.log(mixture_tail(x=-x, mean_shift=-shift, sampling_prob=q))
         )
     exchanged = -np.expm1(-size) + np.exp(-size) * at_size
     return np.asarray(np.where(epsilons < 0, exchanged, at_size))

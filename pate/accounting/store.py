@@ -447,24 +447,25 @@ class Store:
             raise damaged_ledger(
                 self.path, "a file that only grows; charges that were in it are gone"
             )
-        fresh: list[LedgerLine] = []
+        new_lines: list[LedgerLine] = []
         for row in db.execute(
             f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number", (known,)
         ):
             line = _ledger_line(row)
             expected_digest = _chained_digest(previous_digest=previous, line_cells=row[:-1])
-            if line.number != known + len(fresh) + 1 or line.digest != expected_digest:
+            if line.number != known + len(new_lines) + 1 or line.digest != expected_digest:
                 raise damaged_ledger(
                     self.path,
-                    f"line {known + len(fresh) + 1} as it was written; it was changed or cut out",
+                    f"line {known + len(new_lines) + 1} as it was written; it was changed or cut out",
                 )
             previous = line.digest
-            fresh.append(line)
-        if (known + len(fresh), previous) != (number, digest):
+            new_lines.append(line)
+        if (known + len(new_lines), previous) != (number, digest):
             raise damaged_ledger(
-                self.path, f"{number} lines, found {known + len(fresh)}; the last ones were cut off"
+                self.path,
+                f"{number} lines, found {known + len(new_lines)}; the last ones were cut off",
             )
-        self._append_lines(fresh)
+        self._append_lines(new_lines)
 
     def _append_lines(self, new_lines: list[LedgerLine]) -> None:
         """Adds lines that were just read or committed to the attributes of this object."""

@@ -57,7 +57,9 @@ def tuning_event(base: Event, score: Event, distribution: RunCount) -> Event:
     )
     if failure_prob == 0:
         return tuned
-    return ApproximateEvent(tuned, failure_prob=distribution.prob_of_any(min(failure_prob, 1.0)))
+    return ApproximateEvent(
+        tuned, failure_prob=distribution.prob_of_any(prob=min(failure_prob, 1.0))
+    )
 
 
 class Candidate:
@@ -177,14 +179,14 @@ def _poisson_deltas(event: TuningEvent, orders: FloatArray) -> FloatArray:
 @lru_cache(maxsize=256)  # needed again for each grid of orders
 def _deltas_on_grid(event: TuningEvent) -> FloatArray:
     """Returns an upper bound on the delta of one run of a tuned release at each of `_EPSILONS`, from a cache."""
-    candidate = Candidate.from_event(event, rdp.RdpAccountant())
+    candidate = Candidate.from_event(event, accountant=rdp.RdpAccountant())
     return np.array([candidate.delta(epsilon=float(epsilon)) for epsilon in _EPSILONS])
 
 
 @lru_cache(maxsize=256)  # needed again for each grid of orders
 def _renyi_selection_ratio(event: TuningEvent) -> float:
     """Returns `selection_ratio` of a tuned release, with one run bounded by its Renyi curve, from a cache."""
-    return selection_ratio(event, Candidate.from_event(event, rdp.RdpAccountant()))
+    return selection_ratio(event, Candidate.from_event(event, accountant=rdp.RdpAccountant()))
 
 
 class TuningAccountant(AccountantBesideRenyi):
@@ -228,7 +230,7 @@ class TuningAccountant(AccountantBesideRenyi):
         event = self._tuned
         if event is None or not self._is_alone:
             return None
-        candidate = Candidate.from_event(event, self._candidate_accountant())
+        candidate = Candidate.from_event(event, accountant=self._candidate_accountant())
         return candidate, selection_ratio(event, candidate)
 
     def get_epsilon(self, target_delta: float) -> float:
@@ -240,12 +242,12 @@ class TuningAccountant(AccountantBesideRenyi):
         high = self._rdp.get_epsilon(target_delta)
         if self._bounds is None or not 0 < high < _LARGEST_EPSILON:
             return high
-        if self._delta(high) > remaining_delta:
+        if self._delta(epsilon=high) > remaining_delta:
             return high
         low = 0.0
         for _ in range(_NUM_HALVINGS):
             middle = (low + high) / 2
-            if self._delta(middle) > remaining_delta:
+            if self._delta(epsilon=middle) > remaining_delta:
                 low = middle
             else:
                 high = middle
@@ -256,11 +258,13 @@ class TuningAccountant(AccountantBesideRenyi):
         by_renyi = self._rdp.get_delta(target_epsilon)
         if self._bounds is None:
             return by_renyi
-        return min(by_renyi, self._delta(target_epsilon) + self.failure_prob)
+        return min(by_renyi, self._delta(epsilon=target_epsilon) + self.failure_prob)
 
     def _delta(self, epsilon: float) -> float:
         """Returns the delta of the tuned release by its privacy profile, without failures; 1 where it has none."""
         if self._bounds is None or self._tuned is None:
             return 1.0
         candidate, log_ratio = self._bounds
-        return self._tuned.distribution.prob_of_any(candidate.delta(epsilon=epsilon - log_ratio))
+        return self._tuned.distribution.prob_of_any(
+            prob=candidate.delta(epsilon=epsilon - log_ratio)
+        )

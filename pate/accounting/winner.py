@@ -134,7 +134,9 @@ def square_corner_pairs(mean_shift: float) -> tuple[Pair, ...]:
         corners.reshape(-1, 2).round(6), axis=0, return_inverse=True
     )
     # A corner serves several squares, so it takes the largest slack of them.
-    slack_of_squares = _slack(lowest, widths=widths, mean_shift=mean_shift)  # [5, S]
+    slack_of_squares = _slack(
+        lower_left_corners=lowest, widths=widths, mean_shift=mean_shift
+    )  # [5, S]
     slack = np.zeros((5, len(points)))
     for kind in range(5):
         slack_of_corners = np.repeat(slack_of_squares[kind], len(_CORNERS))
@@ -167,7 +169,7 @@ def _covering_squares() -> tuple[FloatArray, FloatArray]:
     while len(lowest):
         lowest = lowest[lowest.sum(axis=1) < _LARGEST_SUM - 1e-9]
         slack_of_squares = _slack(
-            lowest, widths=np.full(len(lowest), width), mean_shift=_SMALL_SHIFT
+            lower_left_corners=lowest, widths=np.full(len(lowest), width), mean_shift=_SMALL_SHIFT
         )
         slack = np.repeat(slack_of_squares, len(_CORNERS), axis=1)
         corners = (lowest[:, None] + width * _CORNERS).reshape(-1, 2)

@@ -316,7 +316,9 @@ class _CornerPrograms:
         # Or both corners have the multipliers of one of them. Then the larger bound of both holds between them, too.
         loose = np.flatnonzero(~(bounds <= _CLOSE_BOUND * self.attained))
         for corner, other in ((first[loose], second[loose]), (second[loose], first[loose])):
-            for batch, bounds_at_other, _ in self._evaluated(other, self._multipliers[corner]):
+            for batch, bounds_at_other, _ in self._evaluated(
+                corners=other, multipliers=self._multipliers[corner]
+            ):
                 with_one = np.maximum(self._bounds[corner[batch]], bounds_at_other)
                 bounds[loose[batch]] = np.fmin(bounds[loose[batch]], with_one)
         return dict(zip(spans, bounds.tolist(), strict=True))
@@ -327,10 +329,10 @@ class _CornerPrograms:
         new = [corner for corner in dict.fromkeys(corners) if corner not in self._index_of]
         if new:
             self._index_of |= {corner: num_known + number for number, corner in enumerate(new)}
-            self._append_programs(new)
+            self._append_programs(corners=new)
         unsolved = np.arange(num_known, len(self._index_of))
         for _ in range(_LARGEST_NUM_ROUNDS):
-            unsolved = self._solve(unsolved) if unsolved.size else unsolved
+            unsolved = self._solve(corners=unsolved) if unsolved.size else unsolved
 
     def _solve(self, corners: IntArray) -> IntArray:
         """Solves the programs at some corners over a subset of the types, and stores multipliers that improve a bound.

@@ -213,8 +213,8 @@ class CenteredMatrix:
             noise_std: standard deviation of the noise in each entry.
         """
         if self.span is None:
-            return shrink_singular_values(residual, noise_std=noise_std)
-        in_span = shrink_singular_values(self.span.T @ residual, noise_std=noise_std)
+            return shrink_singular_values(noisy_matrix=residual, noise_std=noise_std)
+        in_span = shrink_singular_values(noisy_matrix=self.span.T @ residual, noise_std=noise_std)
         return np.asarray(self.span @ in_span)
 
 

@@ -77,11 +77,11 @@ class SelectThenTest:
         """
         require_probability("probability", probability)
         gaps = range(self.selection.num_teachers + 1)
-        if self.release_probability(gaps[-1]) < probability:
+        if self.release_probability(gap=gaps[-1]) < probability:
             return None
 
         def is_released(gap: int) -> bool:
-            return self.release_probability(gap) >= probability
+            return self.release_probability(gap=gap) >= probability
 
         return bisect_left(gaps, True, key=is_released)
 
@@ -92,7 +92,7 @@ class SelectThenTest:
         between whole votes; it is infinite if no gap is. The second is minus the probability that a gap of all teachers
         is released, which compares steps with the same first number.
         """
-        probability_at_top = self.release_probability(self.selection.num_teachers)
+        probability_at_top = self.release_probability(gap=self.selection.num_teachers)
         return self._gap_at_half(), -probability_at_top
 
     def _gap_at_half(self) -> float:
@@ -102,7 +102,7 @@ class SelectThenTest:
             return math.inf
         if gap == 0:
             return 0.0
-        probability_below = self.release_probability(gap - 1)
-        probability_above = self.release_probability(gap)
+        probability_below = self.release_probability(gap=gap - 1)
+        probability_above = self.release_probability(gap=gap)
         part_of_vote = float(np.interp(0.5, (probability_below, probability_above), (0.0, 1.0)))
         return gap - 1 + part_of_vote

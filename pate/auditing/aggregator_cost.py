@@ -184,4 +184,4 @@ def threshold_cost(
         noise_std, threshold=threshold_share * num_teachers, num_teachers=num_teachers
     )
     event = threshold_event(noise_std, threshold_share=threshold_share, num_teachers=num_teachers)
-    return one_bit_cost(np.clip(counts, low, high) - low, event=event, orders=orders)
+    return one_bit_cost(statistics=np.clip(counts, low, high) - low, event=event, orders=orders)

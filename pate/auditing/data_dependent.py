@@ -114,7 +114,7 @@ def one_bit_cost(
         "statistics", np.atleast_1d(statistics), num_teachers=last_statistic
     )
     rdp = _summed_rdp(
-        checked_statistics.astype(np.int64),
+        query_values=checked_statistics.astype(np.int64),
         orders=array,
         divergences_of=partial(_one_bit_divergences, event=event, orders=array),
     )
@@ -191,7 +191,7 @@ def gap_selection_cost(
     """
     array = order_array(orders)
     rdp = _summed_rdp(
-        top_log_odds(utilities),
+        query_values=top_log_odds(utilities),
         orders=array,
         divergences_of=partial(gap_selection_rdp, event=event, orders=array),
     )
@@ -222,7 +222,7 @@ def gnmax_cost(
         """Returns an array `[n, A]` that bounds the divergences in both directions, from n values of log q."""
         return (gnmax_rdp(log_q_part, noise_std=noise_std, orders=array),)
 
-    rdp = _summed_rdp(log_q, orders=array, divergences_of=divergences_of)
+    rdp = _summed_rdp(query_values=log_q, orders=array, divergences_of=divergences_of)
     return DataDependentCost(orders=array, rdp=rdp)
 
 

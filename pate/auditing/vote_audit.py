@@ -143,7 +143,7 @@ def audit_votes(
     findings: list[AuditFinding] = []
     for candidate in candidates:
         finding = _finding(
-            candidate,
+            audited_aggregator=candidate,
             votes=votes,
             shape=shape,
             release_parameters=parameters,

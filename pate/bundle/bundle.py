@@ -91,7 +91,7 @@ class Bundle:
             MissingPackage: huggingface_hub is not installed.
         """
         release_folder = Path(folder).expanduser()
-        if is_hub_name(folder):
+        if is_hub_name(name=folder):
             release_folder = download_repository(str(folder), revision=revision)
         _require_release_folder(release_folder)
         digests = Manifest.read(release_folder, rule=_DIGESTS_RULE, remedy=REMEDY).sha256

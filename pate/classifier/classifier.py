@@ -593,7 +593,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         # as it would add a frame to the stack, by which `stacklevel` finds the line that a warning is about.
         with shown_as(CLASSIFIER):
             fit_inputs = self._input_reader.read(fit_arguments)
-            check_ledger_parameters(self.ledger, max_total_epsilon=self.max_total_epsilon)
+            check_ledger_parameters(path=self.ledger, max_total_epsilon=self.max_total_epsilon)
             fit_plan = self._fit_planner.plan(fit_inputs)
             priced = self._fit_planner.price(fit_plan)
             scores = fit_plan.scores(unit)
@@ -634,7 +634,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Returns the price of the release of a fit; warnings are about the line that calls the caller, as of a fit."""
         with shown_as(CLASSIFIER):
             fit_inputs = self._input_reader.read(fit_arguments)
-            check_ledger_parameters(self.ledger, max_total_epsilon=self.max_total_epsilon)
+            check_ledger_parameters(path=self.ledger, max_total_epsilon=self.max_total_epsilon)
             return self._fit_planner.price(self._fit_planner.plan(fit_inputs))
 
     def _vote(self, fit: PricedFit) -> VoteSource:
@@ -667,7 +667,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             _stage(f"release, epsilon {format_epsilon(fit.priced.epsilon)}", verbose=self.verbose),
             all_cores(),
         ):
-            release = aggregator.release(votes, fit.streams.generator("noise"), record)
+            release = aggregator.release(votes, rng=fit.streams.generator("noise"), record=record)
         self._set_release(release, fit.charge, spent_epsilon=record.spent_epsilon)
         return release
 

@@ -24,7 +24,7 @@ from pate.pricing.affordable_queries import require_achievable_delta
 from pate.run.plan_warnings import few_records_doubts, uneven_inputs_doubts
 from pate.threads import one_blas_thread
 from pate.validation import InvalidValue
-from pate.votes.label_shares import mean_labels
+from pate.votes.label_shares import shares_of_teachers
 from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes, VoteSource
 
@@ -275,7 +275,7 @@ def train_and_vote(
         if keep_confidences:
             kept_confidences.append(confidences)
     mean_of_teachers = partial(
-        mean_labels, teacher_of=partition.teacher_of, num_teachers=partition.num_teachers
+        shares_of_teachers, teacher_of=partition.teacher_of, num_teachers=partition.num_teachers
     )
     return FittedVotes(
         packed_bits=packed_bits,

@@ -406,5 +406,5 @@ def _with_column_types(pools: Pools, *, is_cut_from_records: bool) -> Pools:
         is_cut_from_records: whether the public samples were cut from a DataFrame with private records.
     """
     public_rows = with_own_types(pools.public_inputs, is_cut_from_records=is_cut_from_records)
-    private_rows = with_public_types(pools.inputs, public_rows=public_rows)
+    private_rows = with_public_types(private_rows=pools.inputs, public_rows=public_rows)
     return replace(pools, public_inputs=public_rows, inputs=private_rows)

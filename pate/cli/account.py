@@ -43,7 +43,7 @@ def account(config: DictConfig) -> None:
     """
     require_choice("format", config.format, ("text", "json", "jsonl"))
     if config.ledger is not None and _names_ledger_alone():
-        _print_ledger(config.ledger, output_format=config.format)
+        _print_ledger(path=config.ledger, output_format=config.format)
         return
     if config.format == "jsonl":
         rule = "text or json; jsonl is for ledger= and nothing else"
@@ -115,7 +115,7 @@ def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
         config, priced=priced, budget=budget, suggestion=suggestion, accountants=accountants
     )
     quote = pricing.quote_release(
-        priced, budget=budget, others={name: accountants[name] for name in shown_names}
+        release=priced, budget=budget, others={name: accountants[name] for name in shown_names}
     )
     doubt_lines = tuple(COMMAND.doubt_line(doubt) for doubt in doubts)
     return replace(quote, doubts=doubt_lines, extras=extras)
@@ -168,7 +168,9 @@ def _extras(
         table = _write_table(Path(config.write_table), priced=priced, budget=budget)
     extras = pricing.QuoteExtras(
         table=table,
-        cheapest=pricing.cheapest_accountant(priced, budget=budget, accountants=accountants),
+        cheapest=pricing.cheapest_accountant(
+            release=priced, budget=budget, accountants=accountants
+        ),
         suggestion=suggestion,
         at_least=epsilon_lower_bound,
         best_of_runs=best_of_runs,
@@ -239,7 +241,7 @@ def _write_table(path: Path, *, priced: pricing.PricedRelease, budget: Budget) -
     if aggregator.stability_test(num_teachers=priced.shape.num_teachers) is None:
         rule = f"an aggregator with a stability test, not {type(aggregator).__name__}"
         raise InvalidValue("write_table", str(path), rule=rule)
-    table = pricing.certify_stability_test(priced, budget=budget)
+    table = pricing.certify_stability_test(release=priced, budget=budget)
     make_folder(path.absolute().parent)
     table.save(path)
     return {"path": str(path), "order": table.order, "rdp": table.rdp, "sha256": table.digest}
@@ -286,7 +288,7 @@ def _with_votes(
             votes=counts,
             num_teachers=shape.num_teachers,
             target_delta=budget.delta,
-            prior=None if config.prior is None else read_sets(config.prior),
+            prior=None if config.prior is None else read_sets(path=config.prior),
             accountant=budget.accountant,
         )
         extras = replace(extras, hits=hit_plan)

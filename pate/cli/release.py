@@ -191,7 +191,9 @@ def plan_of(
         queries=queries,
         target_epsilon=terms.solved_epsilon,
         # the fields of `ReleaseSettings`, whose names are listed in `pate/settings.py` alone
-        **values_of(terms, settings_class=ReleaseSettings, omitted_names=("target_epsilon",)),
+        **values_of(
+            settings=terms, settings_class=ReleaseSettings, omitted_names=("target_epsilon",)
+        ),
         settings=deciding_settings,
         public_settings=published_config,
     )

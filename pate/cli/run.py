@@ -90,7 +90,7 @@ def run_heading(
         choices: the chosen member of each configuration group.
         changeable_names: the names of settings and groups that do not affect the release.
     """
-    overridden = given_settings(overrides)
+    overridden = given_settings(arguments=overrides)
     # For each group the name of its YAML file; the name of its class if the command line names a class, or no file.
     names: dict[str, str] = {}
     for group in _GROUPS:

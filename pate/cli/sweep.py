@@ -113,7 +113,7 @@ class SweepTable(Callback):
         if note:
             PlainConsole().print(Text(note, style="yellow"), soft_wrap=True)
         folder = Path(config.hydra.sweep.dir)
-        job = {"given": given_settings(config.hydra.overrides.task), "result": result}
+        job = {"given": given_settings(arguments=config.hydra.overrides.task), "result": result}
         write_text(
             make_folder(folder / "jobs") / f"{config.hydra.job.num:05d}.json",
             text=to_json_line(job) + "\n",

@@ -142,7 +142,9 @@ def _configured_run(
         epsilon_on_votes=epsilon_on_votes,
         target_epsilon=train_settings.solved_epsilon,
         # All further fields of a plan: those of `RunSettings`, such as `seed`, named in `pate/settings.py` alone.
-        **values_of(train_settings, settings_class=RunSettings, omitted_names=("target_epsilon",)),
+        **values_of(
+            settings=train_settings, settings_class=RunSettings, omitted_names=("target_epsilon",)
+        ),
     )
     return ConfiguredRun(
         plan=plan,
@@ -257,7 +259,9 @@ def _centered_votes_remedy(
         return None
     groups = {"teacher", "aggregator", "experiment", "way"}
     conflicting = [
-        f"{name}=" for name in given_settings(arguments) if name.partition(".")[0] in groups
+        f"{name}="
+        for name in given_settings(arguments=arguments)
+        if name.partition(".")[0] in groups
     ]
     same_epsilon = Remedy("target_epsilon", target_epsilon)
     if not conflicting:

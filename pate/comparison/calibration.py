@@ -94,7 +94,7 @@ def calibrate_method(
     stored = Calibration.read(file_path)
     parameters = None
     if stored is not None:
-        _require_trained(stored, allow_useless=allow_useless)
+        _require_trained(calibration=stored, allow_useless=allow_useless)
         parameters = {name: as_tuple(value) for name, value in stored.parameters.items()}
     try:
         contender = method.at(budget, bench, parameters)
@@ -112,7 +112,7 @@ def calibrate_method(
         calibration = replace(calibration, refusal=contender.refusal())
     if calibration is not stored:
         calibration.write(file_path)
-    _require_trained(calibration, allow_useless=allow_useless)
+    _require_trained(calibration=calibration, allow_useless=allow_useless)
     return contender
 
 

@@ -108,10 +108,10 @@ def compare(
             renaming_line = keep_earlier_pages(folder.path, runs=runs)
             if renaming_line:
                 monitor.say(renaming_line)
-            write_runs(folder.table, runs=runs)
+            write_runs(path=folder.table, runs=runs)
             titles = [line.title for line in frontier.ranked]
             picture = frontier_picture(frontier, titles, color_for=on_paper)
-            picture.write_png(folder.picture)
+            picture.write_png(path=folder.picture)
             parameters = solved_parameters(plan, trials=trials)
             write_text(folder.page, text=render_page(frontier, parameters=parameters))
     return frontier

@@ -310,7 +310,8 @@ def run_trials(comparison_plan: ComparisonPlan, trials: list[Trial], monitor: Mo
         for trial_index, runs in parallel(tasks):
             results[trial_index] = runs
             num_done += len(trials[trial_index].paths)
-            advance(num_done, runs[0].aggregator)
+            name_of_last = runs[0].aggregator
+            advance(num_done, name_of_last)
     return [run for trial_index in range(len(trials)) for run in results[trial_index]]
 
 

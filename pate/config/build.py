@@ -70,7 +70,7 @@ def build(
         if public_labels is not None:
             rule = "none but in pate-train: no other command trains on labels of public rows"
             raise InvalidValue(f"data.{PUBLIC_LABELS}", public_labels, rule=rule)
-    make = _object_maker(plain, path=slot, kind=kind_of_group(slot), trusted_prefixes=trusted)
+    make = _object_maker(plain, path=slot, kind=kind_of_group(group=slot), trusted_prefixes=trusted)
     return make(**arguments)
 
 

@@ -223,11 +223,11 @@ def kind_of_argument(cls: type | None, name: str) -> Kind:
         name: the name of the argument.
     """
     if cls is None:
-        return kind_of_group(_IN_SKLEARN)
+        return kind_of_group(group=_IN_SKLEARN)
     fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
     for field in fields:
         if field.name == name and "kind" in field.metadata:
-            return kind_of_group(field.metadata["kind"])
+            return kind_of_group(group=field.metadata["kind"])
     try:
         hints = get_type_hints(cls if fields else vars(cls).get("__init__", cls))
     except (NameError, TypeError):  # annotations that cannot be read
@@ -237,7 +237,7 @@ def kind_of_argument(cls: type | None, name: str) -> Kind:
     )
 
     def accepts(inner: type) -> bool:
-        is_part = any(kind_of_group(group).accepts(inner) for group in GROUPS_OF_CLASSES)
+        is_part = any(kind_of_group(group=group).accepts(inner) for group in GROUPS_OF_CLASSES)
         is_callable = _has_method(inner, "__call__", num_arguments=1)
         return is_part or is_callable or issubclass(inner, annotated)
 

@@ -43,7 +43,7 @@ def allowed_modules(arguments: Iterable[str]) -> tuple[str, ...]:
 
     The result is empty if the setting is missing, or is no list that Hydra can parse.
     """
-    text = given_settings(arguments).get("allowed_targets", "[]")
+    text = given_settings(arguments=arguments).get("allowed_targets", "[]")
     try:
         value = OverridesParser.create().parse_override(f"allowed_targets={text}").value()
     except HydraException:  # Hydra will report the mistake

@@ -41,7 +41,7 @@ def default_way(arguments: Iterable[str], *, command: str) -> str | None:
         arguments: the arguments of the command line.
         command: the name of the command.
     """
-    settings = given_settings(arguments)
+    settings = given_settings(arguments=arguments)
     names_no_other = not (_DECIDING_SETTINGS - {"features"}) & settings.keys()
     if settings.get("features") == "kernel" and command == "train" and names_no_other:
         return "table"
@@ -83,7 +83,7 @@ def default_student(arguments: Iterable[str], *, command: str) -> str | None:
         arguments: the arguments of the command line.
         command: the name of the command.
     """
-    settings = given_settings(arguments)
+    settings = given_settings(arguments=arguments)
     names_student = {"student", "student._target_"} & settings.keys()
     has_teachers_of_pictures = settings.get("teacher") in _TEACHERS_OF_PICTURES
     if command not in ("train", "compare") or not has_teachers_of_pictures or names_student:
@@ -114,5 +114,5 @@ def student_line(student_name: str, *, arguments: Iterable[str]) -> str:
         student_name: the name of the student.
         arguments: the arguments of the command line.
     """
-    teacher = given_settings(arguments)["teacher"]
+    teacher = given_settings(arguments=arguments)["teacher"]
     return f"no student is named: student={student_name}, which looks at pictures as teacher={teacher} does"

@@ -248,7 +248,7 @@ def member_schema(group: str, name: str, trusted_prefixes: tuple[str, ...]) -> A
     with suppress(Exception):
         cls = trusted_class(
             class_path=target_of(group, name),
-            kind=kind_of_group(group),
+            kind=kind_of_group(group=group),
             trusted_prefixes=trusted_prefixes,
         )
     if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):

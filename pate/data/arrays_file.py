@@ -108,7 +108,7 @@ class Arrays:
             DamagedFile: a file cannot be read.
         """
         arrays_of_split = {
-            split: _read_arrays(f"data.{split}", split_path=getattr(self, split))
+            split: _read_arrays(setting_name=f"data.{split}", split_path=getattr(self, split))
             for split in SPLITS
         }
         input_files = {split: [_input_file(Path(getattr(self, split)))] for split in SPLITS}
@@ -125,7 +125,7 @@ class Arrays:
         # A public pool whose labels are all False counts as unlabeled.
         public_arrays.setdefault("labels", np.zeros((num_public, num_labels), np.bool_))
         private, public, test = (
-            _split(f"data.{split}", split_number=number, arrays=arrays_of_split[split])
+            _split(setting_name=f"data.{split}", split_number=number, arrays=arrays_of_split[split])
             for number, split in enumerate(SPLITS)
         )
         notes = [] if grouped else [_UNGROUPED]
@@ -155,14 +155,14 @@ class Arrays:
         The fields `public` and `test` need not be set. An array `budgets` is an `InvalidValue`; for other errors see
         `load`.
         """
-        arrays = _read_arrays("data.private", split_path=self.private)
+        arrays = _read_arrays(setting_name="data.private", split_path=self.private)
         if "budgets" in arrays:
             raise InvalidValue("data.private.budgets", "there", rule=TRAIN_ONLY_RULE)
         is_grouped = "groups" in arrays
         return PrivateRecords(
             name=self.name,
             label_names=self._label_names({"private": arrays}),
-            records=_split("data.private", split_number=0, arrays=arrays),
+            records=_split(setting_name="data.private", split_number=0, arrays=arrays),
             notes=() if is_grouped else (_UNGROUPED,),
             group_unit=_ONE_GROUP if is_grouped else _ONE_ROW,
         )
@@ -206,19 +206,19 @@ def _input_file(path: Path) -> Path:
     return path / "inputs.npy" if path.is_dir() else path
 
 
-def _read_arrays(name: str, *, split_path: str | None) -> dict[str, NDArray[Any]]:
+def _read_arrays(setting_name: str, *, split_path: str | None) -> dict[str, NDArray[Any]]:
     """Returns the arrays of a split by name, from an .npz file or from a folder with inputs.npy and labels.npy.
 
     Args:
-        name: the name of the setting that holds the path, for messages.
+        setting_name: the name of the setting that holds the path, for messages.
         split_path: the path of the file or folder. A missing one is an `InvalidValue`, and so is None.
     """
     if not isinstance(split_path, str | PathLike) or not _input_file(Path(split_path)).is_file():
         rule = f"{_FILE_RULE} that is there, or a folder with inputs.npy and labels.npy"
-        raise InvalidValue(name, split_path, rule=rule)
+        raise InvalidValue(setting_name, split_path, rule=rule)
     path = Path(split_path)
     required_forms = dict(_REQUIRED_FORMS)
-    if name == "data.public":
+    if setting_name == "data.public":
         del required_forms["labels"]
     all_forms = _REQUIRED_FORMS | _OPTIONAL_FORMS
     if path.is_file():
@@ -255,11 +255,11 @@ def read_npy(path: Path, array_form: ArrayForm = ArrayForm(dtype_kinds="biuf")) 
     return array
 
 
-def _split(name: str, split_number: int, arrays: Mapping[str, NDArray[Any]]) -> Split:
+def _split(setting_name: str, split_number: int, arrays: Mapping[str, NDArray[Any]]) -> Split:
     """Returns the split that consists of the given arrays.
 
     Args:
-        name: the name of the setting that holds the split's path, for messages.
+        setting_name: the name of the setting that holds the split's path, for messages.
         split_number: the number of the split, from 0. Records without ids get ids that depend on it, so that no record
             of another split has the same.
         arrays: the arrays of the split, by name.
@@ -270,22 +270,22 @@ def _split(name: str, split_number: int, arrays: Mapping[str, NDArray[Any]]) -> 
     inputs = arrays["inputs"]
     labels = arrays["labels"]
     have_labels = labels.ndim == 2 and len(labels) == len(inputs)
-    require(have_labels, f"{name}.labels", labels.shape, f"[{len(inputs)}, L]")
+    require(have_labels, f"{setting_name}.labels", labels.shape, f"[{len(inputs)}, L]")
     if inputs.ndim not in (2, 4):
         rule = "[n, d], or images [n, channels, height, width]"
-        raise InvalidValue(f"{name}.inputs", inputs.shape, rule=rule)
+        raise InvalidValue(f"{setting_name}.inputs", inputs.shape, rule=rule)
     if inputs.ndim == 4:
-        require_image_levels(f"{name}.inputs", images=inputs)
+        require_image_levels(f"{setting_name}.inputs", images=inputs)
     known = None
     if "known" in arrays:
-        known = _known_mask(name, array=arrays["known"], labels_shape=labels.shape)
+        known = _known_mask(setting_name, array=arrays["known"], labels_shape=labels.shape)
         labels = np.where(known, labels, 0).astype(labels.dtype)
-    _require_bits(f"{name}.labels", bits=labels)
+    _require_bits(f"{setting_name}.labels", bits=labels)
     for column in ("ids", "groups", "budgets"):
         length = len(arrays.get(column, inputs))
         if length != len(inputs):
             rule = f"{len(inputs)}, one for each record"
-            raise InvalidValue(f"len({name}.{column})", length, rule=rule)
+            raise InvalidValue(f"len({setting_name}.{column})", length, rule=rule)
     rows = np.arange(len(inputs), dtype=np.int64)
     ids = rows | (split_number << 48)
     if "ids" in arrays:
@@ -306,7 +306,7 @@ def _split(name: str, split_number: int, arrays: Mapping[str, NDArray[Any]]) -> 
     if not all(np.isfinite(block).all() for block in row_blocks(array=numbers)):
         is_infinite = (~np.isfinite(numbers)).reshape(len(numbers), -1).any(axis=1)
         finite_rule = f"finite numbers, {int(is_infinite.sum())} of {len(numbers)} rows have others"
-        raise InvalidValue(f"{name}.inputs", rule=finite_rule)
+        raise InvalidValue(f"{setting_name}.inputs", rule=finite_rule)
     return Split(
         inputs=numbers,
         labels=labels.astype(np.bool_, copy=False),

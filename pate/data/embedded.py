@@ -240,7 +240,7 @@ class WordNet40(TextReader):
             with stage(f"vectors of the {name} texts", len(texts[name])) as advance:
                 inputs = vectors.vectors(texts[name], report_progress=advance)
                 splits[name] = replace(split, inputs=inputs)
-        schema = TableSchema(columns=(TextColumn("gloss", missing=False, vectors=vectors),))
+        schema = TableSchema(columns=(TextColumn(name="gloss", missing=False, vectors=vectors),))
         return replace(
             dataset,
             preprocessing=schema,

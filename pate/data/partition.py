@@ -127,7 +127,7 @@ class Partition:
         Raises:
             InvalidValue: `verify` refuses the partition.
         """
-        return "".join(self.json_parts(split))
+        return "".join(self.json_parts(split=split))
 
     def json_parts(self, split: Split) -> Iterator[str]:
         """Yields the text of `to_json` in parts, each with some thousand records.

@@ -74,7 +74,7 @@ class SharedRecords:
     @property
     def unit(self) -> PrivacyUnit:
         """Returns the unit of privacy, which is all records of one owner of any kind."""
-        return PrivacyUnit.of_owners(self.names)
+        return PrivacyUnit.of_owners(columns=self.names)
 
     def description(self) -> str:
         """Returns a sentence for the owner of the records: whom the release protects, and by which rule."""

@@ -56,7 +56,7 @@ class BackboneExtractor(Extractor):
         """Raises `ValueError` unless the arrays of weights have the shapes that the network's layers need."""
         # On this device a network has shapes, but no numbers in memory.
         with torch.device("meta"):
-            shapes = net_of(str(self.settings["model"])).shapes.items()
+            shapes = net_of(name=str(self.settings["model"])).shapes.items()
         if any(self.arrays[f"{PREFIX}{name}"].shape != shape for name, shape in shapes):
             raise ValueError("arrays of other shapes")
 
@@ -97,7 +97,7 @@ class BackboneExtractor(Extractor):
     @cached_property
     def _net(self) -> Net:
         """The network with its weights, on the device that computes."""
-        net = net_of(str(self.settings["model"]))
+        net = net_of(name=str(self.settings["model"]))
         tensors = {
             name: torch.from_numpy(np.array(self.arrays[f"{PREFIX}{name}"])) for name in net.shapes
         }
@@ -143,8 +143,8 @@ class Backbone(Features):
             require_count("features.image_size", self.image_size)
         require_count("features.seed", self.seed, minimum=0)
         # An unknown model, and a file that does not exist, are refused here; the results are not used.
-        net_of(self.model)
-        weights_path(self.model, weights=self.weights)
+        net_of(name=self.model)
+        weights_path(name=self.model, weights=self.weights)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
         """Reads the weights and applies the network to one blank image of the given shape.
@@ -181,7 +181,7 @@ class Backbone(Features):
 
     def _digest(self) -> str:
         """Returns the SHA-256 digest of the file of weights."""
-        path = weights_path(self.model, weights=self.weights)
+        path = weights_path(name=self.model, weights=self.weights)
         return file_digest(path, rule="a file of weights", remedy=how_to_install("backbone"))
 
     def _network(
@@ -193,8 +193,8 @@ class Backbone(Features):
             picture_shape: the shape `(channels, height, width)` of an image.
             origin: the description of the public images, to which the model and the digest of its weights are added.
         """
-        path = weights_path(self.model, weights=self.weights)
-        weights = read_net(self.model, path=path)
+        path = weights_path(name=self.model, weights=self.weights)
+        weights = read_net(name=self.model, path=path)
         arrays = {f"{PREFIX}{name}": array for name, array in weights.items()}
         size = self.image_size or max(_MIN_SIDE, *picture_shape[1:])
         settings = {"picture_shape": list(picture_shape), "model": self.model, "image_size": size}

@@ -126,7 +126,7 @@ def read_net(name: str, path: Path) -> dict[str, Float32Array]:
     Raises:
         InvalidValue: the file cannot be read, has weights of another network, or has numbers that are not finite.
     """
-    net = net_of(name)
+    net = net_of(name=name)
     tensors = _load_tensors(path)
     shapes = net.shapes
     misshapen = [

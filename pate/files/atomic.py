@@ -46,7 +46,7 @@ def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
 
 def write_text(path: Path | str, text: str) -> None:
     """Writes a text file in UTF-8, with Unix line breaks on every system."""
-    write_text_parts(path, parts=[text])
+    write_text_parts(path=path, parts=[text])
 
 
 def write_text_parts(path: Path | str, parts: Iterable[str]) -> None:

@@ -83,7 +83,7 @@ class CertifiedTable(Parameters):
         """Returns the table of a stability test, with the smallest valid `rdp` at the Renyi order `order` > 1."""
         require(1 < order < math.inf, "order", order, "a finite number > 1")
         probs = stability_test.pass_probabilities(
-            np.arange(stability_test.num_teachers + 1)
+            gaps=np.arange(stability_test.num_teachers + 1)
         ).tolist()
         numerators = tuple(int(prob * GRID) for prob in probs)
         rdp = certified_rdp(numerators, order=order, reach=stability_test.adjacency.gap_sensitivity)

@@ -136,7 +136,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         network = self._network(input_shape=shape, num_labels=labels.shape[1])
         device = require_device(self.device)
         if len(images) < 2:
-            return LinearModel.constant(released, inputs=images)
+            return LinearModel.constant(predicted=released, inputs=images)
         pool = np.asarray(pool[: self.max_unlabeled])
         rng = np.random.default_rng(seed)
         fold_of = rng.permutation(len(images)) % min(self.folds, len(images))

@@ -16,7 +16,7 @@ from pate.pool import in_order
 from pate.validation import InvalidValue, require, require_each
 from pate.votes.blocks import LowRankVotes
 from pate.votes.label_gaps import labels_with_gaps
-from pate.votes.label_shares import RecordShares, mean_labels
+from pate.votes.label_shares import RecordShares, shares_of_teachers
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.public_pca import PublicPCA, affordable_directions
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
@@ -95,8 +95,8 @@ class KernelVotes(FunctionVotes):
 
     def label_shares(self) -> FloatArray:
         """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`."""
-        return mean_labels(
-            labels=self.private.labels, teacher_of=self.teacher_of, num_teachers=self.num_teachers
+        return shares_of_teachers(
+            bits=self.private.labels, teacher_of=self.teacher_of, num_teachers=self.num_teachers
         )
 
     def known_shares(self) -> FloatArray | None:
@@ -107,7 +107,9 @@ class KernelVotes(FunctionVotes):
         known = self.private.known
         if known is None:
             return None
-        return mean_labels(known, teacher_of=self.teacher_of, num_teachers=self.num_teachers)
+        return shares_of_teachers(
+            bits=known, teacher_of=self.teacher_of, num_teachers=self.num_teachers
+        )
 
     def share_sums(self) -> RecordShares:
         """Returns an object that sums label shares over the teachers, a block of teachers at a time.

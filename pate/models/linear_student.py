@@ -70,7 +70,7 @@ class LinearStudent(ThresholdedStudent):
         # The fit uses no seed. It is checked all the same, so that all students refuse the same arguments.
         rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
         if len(rows) < 2:  # predicts the labels of the only row, or none
-            return LinearModel.constant(labels.any(axis=0), inputs=inputs)
+            return LinearModel.constant(predicted=labels.any(axis=0), inputs=inputs)
         ridge = fit_ridge_path(rows, labels=labels, known=known)
         errors = [ridge.squared_error(penalty) for penalty in self.penalties]
         penalty = self.penalties[int(np.argmin(errors))]

@@ -91,7 +91,7 @@ class LogisticStudent(ThresholdedStudent):
         if len(rows) < _MIN_ROWS:
             # The model predicts the labels that more than half of the rows have.
             has_majority = 2 * labels.sum(axis=0) > len(rows)
-            return LinearModel.constant(has_majority, inputs=inputs)
+            return LinearModel.constant(predicted=has_majority, inputs=inputs)
         order = np.random.default_rng(seed).permutation(len(rows))
         white_coordinates = WhiteCoordinates(rows)
         features = white_coordinates.features(rows, row_order=order)

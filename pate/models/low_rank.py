@@ -101,7 +101,7 @@ class LowRankStudent(Student):
             prevalence = prevalence / known_shares
         # Equal rows, or no rows, determine nothing but a constant.
         if len(np.unique(rows, axis=0)) < 2:
-            return LinearModel.constant(prevalence >= 0.5, inputs=inputs)
+            return LinearModel.constant(predicted=prevalence >= 0.5, inputs=inputs)
         noise_std = float(np.sqrt((prevalence * (1 - prevalence) / known_shares).mean()))
         residuals = labels - prevalence
         if known is not None:

@@ -297,7 +297,7 @@ class MLPStudent(ThresholdedStudent):
         rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
         known = training.known
         if len(rows) < 2:  # The model predicts the labels of the only row, or none.
-            return LinearModel.constant(labels.any(axis=0), inputs=inputs)
+            return LinearModel.constant(predicted=labels.any(axis=0), inputs=inputs)
         released = np.asarray(labels.any(axis=0), np.float32)
         rng = np.random.default_rng(seed)
         fold_of = rng.permutation(len(rows)) % min(self.folds, len(rows))

@@ -113,7 +113,7 @@ def answer_requests(connection_number: int, *, run_process_id: int) -> None:
     end_with(run_process_id)
     connection = Connection(connection_number)
     with suppress(EOFError, ConnectionError):
-        shard = HeldShard(connection.recv())
+        shard = HeldShard(shard=connection.recv())
         connection.send(None)
         while True:
             connection.send(_answer(shard, request=connection.recv()))

@@ -105,15 +105,19 @@ def plan_hits(
         candidate = _session_for(
             aggregator, hit_rate=hit_rate, num_queries=num_queries, target_delta=target_delta
         )
-        session_epsilon = _session_epsilon(candidate, candidate_shape, budget)
-        return session_epsilon < _plain_epsilon(candidate, candidate_shape, budget)
+        session_epsilon = _session_epsilon(session=candidate, shape=candidate_shape, budget=budget)
+        return session_epsilon < _plain_epsilon(
+            session=candidate, shape=candidate_shape, budget=budget
+        )
 
     return HitPlan(
         hit_rate=hit_rate,
         expected_hits=float(hit_probs.sum()),
         expected_asked=expected_asked,
-        epsilon=_session_epsilon(session, shape, budget),
-        plain_epsilon=_plain_epsilon(session, replace(shape, num_queries=expected_asked), budget),
+        epsilon=_session_epsilon(session=session, shape=shape, budget=budget),
+        plain_epsilon=_plain_epsilon(
+            session=session, shape=replace(shape, num_queries=expected_asked), budget=budget
+        ),
         break_even_queries=_break_even_queries(
             is_cheaper=is_session_cheaper, max_queries=max_queries
         ),

@@ -117,14 +117,14 @@ def plan_release(
     planned = unsolved
     classes: tuple[BudgetClass, ...] = ()
     if isinstance(budget, PersonBudgets):
-        planned, classes = fit_to_classes(unsolved, shape, budgets=budget)
+        planned, classes = fit_to_classes(aggregator=unsolved, shape=shape, budgets=budget)
     elif isinstance(budget, MuBudget):
-        planned = _fit_to_mu(unsolved, shape, budget=budget)
+        planned = _fit_to_mu(aggregator=unsolved, shape=shape, budget=budget)
     elif budget.epsilon is not None:
         planned = unsolved.fitted(budget, shape)
     return _price(
-        planned,
-        shape,
+        aggregator=planned,
+        shape=shape,
         budget=budget,
         solved_for=changed_fields(before=unsolved, after=planned),
         budget_classes=classes,
@@ -158,8 +158,8 @@ def _plan_queries(
         at_most=max_queries,
     )
     return _price(
-        with_failure_prob_for(aggregator, delta=budget.delta, num_queries=num_queries),
-        VoteShape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers),
+        aggregator=with_failure_prob_for(aggregator, delta=budget.delta, num_queries=num_queries),
+        shape=VoteShape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers),
         budget=budget,
         solved_for={"num_queries": num_queries},
     )

@@ -316,7 +316,7 @@ class Dossier:
         """
         rows = []
         for alpha in map(float, _ALPHAS):
-            share = self.max_share_found(alpha)
+            share = self.max_share_found(false_alarm_rate=alpha)
             factor = _rounded_up(share / alpha, num_digits=2)
             rows.append((percent(alpha), percent(share), f"{factor:g} times"))
         return rows

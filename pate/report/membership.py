@@ -112,17 +112,17 @@ class Membership:
             rate_index: the index of the rate in `fpr`.
         """
         largest_share = self.tpr[rate_index]
-        shares = [f"{_percent(largest_share)} of them"]
+        shares = [f"{_percent(rate=largest_share)} of them"]
         if self.tpr_by_reference:
             share_by_reference = self.tpr_by_reference[rate_index]
-            shares.append(f"{_percent(share_by_reference)} by reference models")
+            shares.append(f"{_percent(rate=share_by_reference)} by reference models")
             largest_share = max(largest_share, share_by_reference)
         high = self.high[rate_index]
         chance = "beyond" if largest_share > high else "nothing beyond"
-        fpr = _percent(self.fpr[rate_index])
+        fpr = _percent(rate=self.fpr[rate_index])
         return (
             f"at a false positive rate of {fpr} it finds {' or '.join(shares)}, "
-            f"{chance} chance (up to {_percent(high)})"
+            f"{chance} chance (up to {_percent(rate=high)})"
         )
 
 

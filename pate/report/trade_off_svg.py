@@ -19,10 +19,10 @@ def trade_off_svg(curve: Sequence[tuple[float, float]]) -> str:
     Args:
         curve: the points of the curve: a share of false alarms, and the largest share of members that an attack finds.
     """
-    points = " ".join(f"{_x(alpha):.1f},{_y(share):.1f}" for alpha, share in curve)
+    points = " ".join(f"{_x(alpha=alpha):.1f},{_y(share=share):.1f}" for alpha, share in curve)
     ticks = "".join(
-        f'<text x="{_x(tick):.0f}" y="{_BOTTOM + 16:.0f}" text-anchor="middle">{tick:.0%}</text>'
-        f'<text x="{_LEFT - 6:.0f}" y="{_y(tick) + 4:.0f}" text-anchor="end">{tick:.0%}</text>'
+        f'<text x="{_x(alpha=tick):.0f}" y="{_BOTTOM + 16:.0f}" text-anchor="middle">{tick:.0%}</text>'
+        f'<text x="{_LEFT - 6:.0f}" y="{_y(share=tick) + 4:.0f}" text-anchor="end">{tick:.0%}</text>'
         for tick in _TICKS
     )
     return (
@@ -30,7 +30,7 @@ def trade_off_svg(curve: Sequence[tuple[float, float]]) -> str:
         'font-size="11" fill="var(--muted)">'
         f'<rect x="{_LEFT}" y="{_BOTTOM - _HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" '
         'stroke="var(--rule)"/>'
-        f'<line x1="{_x(0):.1f}" y1="{_y(0):.1f}" x2="{_x(1):.1f}" y2="{_y(1):.1f}" '
+        f'<line x1="{_x(alpha=0):.1f}" y1="{_y(share=0):.1f}" x2="{_x(alpha=1):.1f}" y2="{_y(share=1):.1f}" '
         'stroke="var(--faint)" stroke-dasharray="4 3"/>'
         f'<polyline points="{points}" fill="none" stroke="var(--accent)" stroke-width="2"/>{ticks}'
         f'<text x="{_LEFT + _WIDTH / 2:.0f}" y="{_BOTTOM + 33:.0f}" text-anchor="middle">'

@@ -409,7 +409,7 @@ class RunCharge:
         """Copies the noisy sums of this run's scores, and their charge, from an earlier ledger into the present one."""
         score_charge = self.score_charge(score_price=score_price)
         for path in earlier_ledgers(self.run_folder, identity=self._ledger.identity):
-            earlier_account = SharedLedger.stored(path).account(score_price.account_name)
+            earlier_account = SharedLedger.stored(path=path).account(score_price.account_name)
             content = earlier_account.read(score_charge.release_key)
             if content is not None:
                 score_charge.commit(content)
@@ -565,7 +565,7 @@ def require_entered(ledger_file: Path | str | None, *, run_folder: RunFolder) ->
         run_folder.private_digest, rule="the digest of the private records", remedy=FROM_BACKUP
     ).strip()
     if path.exists():
-        account = Ledger.stored(path, data=data_digest)
+        account = Ledger.stored(path=path, data=data_digest)
         if account.charges_of(DrawKeys.read(run_folder).run_key):
             return
     place = LedgerPlace.read(run_folder)

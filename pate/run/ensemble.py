@@ -26,7 +26,7 @@ from pate.validation import InvalidValue
 from pate.votes import VoteStore
 from pate.votes.feature_rows import FeatureStorage
 from pate.votes.label_gaps import labels_with_gaps
-from pate.votes.label_shares import mean_labels
+from pate.votes.label_shares import shares_of_teachers
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.pool_answers import PoolAnswers, pool_excess_of_teacher
 from pate.votes.public_pca import PublicPCA
@@ -349,8 +349,8 @@ class Ensemble:
     def label_shares(self) -> FloatArray:
         """Returns, for each teacher and label, the share of the teacher's own records that have the label, `[N, L]`."""
         labels = self.dataset.private.labels
-        return mean_labels(
-            labels=labels, teacher_of=self.partition.teacher_of, num_teachers=self.num_teachers
+        return shares_of_teachers(
+            bits=labels, teacher_of=self.partition.teacher_of, num_teachers=self.num_teachers
         )
 
     def known_shares(self) -> FloatArray | None:
@@ -361,8 +361,8 @@ class Ensemble:
         known = self.dataset.private.known
         if known is None:
             return None
-        return mean_labels(
-            known, teacher_of=self.partition.teacher_of, num_teachers=self.num_teachers
+        return shares_of_teachers(
+            bits=known, teacher_of=self.partition.teacher_of, num_teachers=self.num_teachers
         )
 
     @property

@@ -342,9 +342,9 @@ class RunFolder(EnsembleFolder):
                 finding="no JSON object",
                 remedy=_RESTORE_OR_PAY_AGAIN,
             )
-        old = _settings_by_name(stored)
+        old = _settings_by_name(settings=stored)
         # tuples become lists, as in the file
-        new = _settings_by_name(json.loads(json.dumps(settings)))
+        new = _settings_by_name(settings=json.loads(json.dumps(settings)))
         if old == new:
             return
         differing = [

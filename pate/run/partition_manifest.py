@@ -33,8 +33,8 @@ def draw_partition(
     """
     partition = Partition.draw(private.group_ids, num_teachers=num_teachers, rng=rng)
     if not os.path.lexists(manifest):
-        write_text_parts(manifest, parts=partition.json_parts(private))
-    if not _has_parts(manifest, parts=partition.json_parts(private)):
+        write_text_parts(path=manifest, parts=partition.json_parts(split=private))
+    if not _has_parts(manifest, parts=partition.json_parts(split=private)):
         text = read_text(manifest, rule=_RULE, remedy=_REMEDY)
         try:
             is_same = Partition.from_json(text, split=private).digest == partition.digest

@@ -47,7 +47,7 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
     """
     if require_count("size", size) == 1:
         return budget.epsilon_of(event)
-    group_event = _group_event(event, group_size=size)
+    group_event = _group_event(event=event, group_size=size)
     if group_event is not None:
         return budget.epsilon_of(group_event)
     # Every accountant gives a bound, and the Renyi accountant is quick.
@@ -73,12 +73,12 @@ def _group_event(event: Event, *, group_size: int) -> Event | None:
     if type(event) is GaussianEvent:
         return GaussianEvent(noise_multiplier=event.noise_multiplier / group_size)
     if type(event) is SelfComposedEvent:
-        event_of_one = _group_event(event.event, group_size=group_size)
+        event_of_one = _group_event(event=event.event, group_size=group_size)
         return None if event_of_one is None else SelfComposedEvent(event_of_one, count=event.count)
     if type(event) is ComposedEvent:
         parts = []
         for part in event.events:
-            group_part = _group_event(part, group_size=group_size)
+            group_part = _group_event(event=part, group_size=group_size)
             if group_part is None:
                 return None
             parts.append(group_part)

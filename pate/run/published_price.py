@@ -149,7 +149,7 @@ def _num_public_labels(aggregator: Aggregator) -> dict[str, Scalar]:
 def _attack_bounds(release_charge: Charge) -> AttackBounds:
     """Returns bounds on what an attack can find out from all draws of a release together."""
     spent = release_charge.budget.accountant().compose(release_charge.published_event)
-    return AttackBounds.from_accountant(spent)
+    return AttackBounds.from_accountant(accountant=spent)
 
 
 def summary_of(drawn_release: Release, queries: Split | None = None) -> ReleaseSummary:

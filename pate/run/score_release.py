@@ -88,7 +88,7 @@ class ScorePrice:
             delta=plan.target_delta,
             unit=dataset.group_unit,
             account_name=_name_of_account(dataset.test),
-            subgroups=subgroups_of(dataset, plan.score_groups or ()),
+            subgroups=subgroups_of(dataset, column_names=plan.score_groups or ()),
         )
 
 

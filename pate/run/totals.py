@@ -121,7 +121,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
     data_digest = read_text(
         run_folder.private_digest, rule="the digest of the private records", remedy=FROM_BACKUP
     ).strip()
-    ledger = Ledger.stored(path, data=data_digest)
+    ledger = Ledger.stored(path=path, data=data_digest)
     statement = ledger.statement()
     ledger_total = LedgerTotal(
         path, num_releases=statement.num_charges, epsilon=statement.spent_epsilon
@@ -172,7 +172,7 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
             unit = units.setdefault(release.unit.words, release.unit)
             groups[release.data_digest, str(release.adjacency), unit.words].append(release)
     return [
-        _total_of(group, unit=units[unit_words])
+        _total_of(releases=group, unit=units[unit_words])
         for (_, _, unit_words), group in sorted(groups.items(), key=itemgetter(0))
     ]
 

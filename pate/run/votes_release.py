@@ -302,8 +302,8 @@ def _require_ledger(release_plan: ReleasePlan, *, cohort: Cohort) -> None:
     if release_plan.ledger is None or not os.path.exists(release_plan.ledger):
         return
     # This raises `InvalidValue` if the file is no ledger.
-    Ledger.stored(release_plan.ledger, data=cohort.account)
-    if any(data != cohort.account for data in SharedLedger.stored(release_plan.ledger).data):
+    Ledger.stored(path=release_plan.ledger, data=cohort.account)
+    if any(data != cohort.account for data in SharedLedger.stored(path=release_plan.ledger).data):
         rule = f"a new file, or the ledger of releases of {cohort.dataset}; this one counts for other data"
         raise InvalidValue("ledger", release_plan.ledger, rule=rule)
 

@@ -239,13 +239,13 @@ def _checked_shares(name: str, shares: Any) -> NDArray[Any]:
     return array
 
 
-def mean_labels(labels: BoolArray, *, teacher_of: IntArray, num_teachers: int) -> FloatArray:
-    """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`.
+def shares_of_teachers(bits: BoolArray, *, teacher_of: IntArray, num_teachers: int) -> FloatArray:
+    """Returns the share of each teacher's records that have each bit, `[num_teachers, num_labels]`.
 
     Args:
-        labels: bool `[num_records, num_labels]`.
+        bits: bool `[num_records, num_labels]`, a bit of each record for each label, such as the label itself.
         teacher_of: int `[num_records]`, the index of each record's teacher; every teacher has a record.
         num_teachers: the number of teachers.
     """
-    shares = RecordShares(labels, teacher_of=teacher_of, num_teachers=num_teachers)
+    shares = RecordShares(bits, teacher_of=teacher_of, num_teachers=num_teachers)
     return np.concatenate(list(shares.blocks()))

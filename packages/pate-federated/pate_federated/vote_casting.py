@@ -260,7 +260,9 @@ class HolderShare:
             teacher_of=partition_of_all.teacher_of[rows] - first, num_teachers=num_teachers
         )
         if not os.path.lexists(folder.partition):
-            write_text_parts(folder.partition, parts=partition.json_parts(dataset.private))
+            write_text_parts(
+                path=folder.partition, parts=partition.json_parts(split=dataset.private)
+            )
         seeds_of_earlier_too = streams.seeds("teachers", num_seeds=last)
         return cls(
             teacher=teacher,

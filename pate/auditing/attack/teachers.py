@@ -90,7 +90,7 @@ class CraftedVotes(TeacherVotes):
         """Yields the votes of all teachers in blocks of c teachers, bool `[c, Q, L]`; canaries come first."""
         for start in range(0, len(self.signed_coins), _BLOCK_SIZE):
             coins_of_block = self.signed_coins[start : start + _BLOCK_SIZE]
-            yield self._votes_by(coins_of_block).repeat(self.repeats, axis=0)
+            yield self._votes_by(signed_coins=coins_of_block).repeat(self.repeats, axis=0)
         # Each other teacher has a position, and those with small positions vote for a label. The positions move on from
         # query to query, so that no teacher always votes alike.
         shifts = 7 * np.arange(self.signed_coins.shape[1])
@@ -99,7 +99,7 @@ class CraftedVotes(TeacherVotes):
             positions = (teachers[:, None] + shifts) % self.num_others
             if self.by_bit:
                 signs = np.where(positions < self.num_others // 2, 1, -1).astype(np.int8)
-                yield self._votes_by(signs)
+                yield self._votes_by(signed_coins=signs)
             else:
                 # The votes for one side begin at the first position, and those for the other side at the last one. So
                 # no teacher votes for both.

@@ -392,9 +392,10 @@ def _likeliest_reading(words: Any, counts_per_word: IntArray, spelling: CellSpel
         counts_per_word: the number of cells with each word, `[num_words]`.
         spelling: the notation of the public file.
     """
-    readings = [_Reading(spelling)]
+    readings = [_Reading(number_notation=spelling)]
     readings += [
-        _Reading(other.spelling, setting_names=other.setting_names) for other in spelling.others()
+        _Reading(number_notation=other.spelling, setting_names=other.setting_names)
+        for other in spelling.others()
     ]
     readings += [_Reading(number_notation=None, date_order=date_order) for date_order in ORDERS]
     sample = words.slice(0, _SAMPLE_WORDS)

@@ -55,8 +55,8 @@ class Roles(NamedTuple):
     def group_unit(self) -> PrivacyUnit:
         """The unit of privacy: all rows of one owner; one row if no column names owners."""
         if len(self.group) > 1:
-            return PrivacyUnit.of_owners(self.group)
-        return PrivacyUnit.of_column(self.group[0]) if self.group else PrivacyUnit("one row")
+            return PrivacyUnit.of_owners(columns=self.group)
+        return PrivacyUnit.of_column(column=self.group[0]) if self.group else PrivacyUnit("one row")
 
 
 class _WrongCells:

@@ -213,7 +213,7 @@ class Table(TextReader):
     @cached_property
     def schema_settings(self) -> TableSettings:
         """The settings of a table that the schema's file stores; the defaults if no setting names such a file."""
-        return TableSettings() if self.schema is None else load_settings(self.schema)
+        return TableSettings() if self.schema is None else load_settings(path=self.schema)
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
         """Reads the files and returns the data set.
@@ -359,7 +359,7 @@ class Table(TextReader):
         label_names = source.label_form.names
         remarks += remarks_on_gaps({"private": private}, label_names=label_names)
         remarks += remarks_on_lost_columns(
-            "data.private",
+            name="data.private",
             columns=schema.columns,
             unknown_and_missing=rows.unknown_and_missing,
             num_records=len(rows.numbers),

@@ -102,7 +102,7 @@ def make_dataset(
     for split in ("private", "test"):
         rows = rows_of_splits[split]
         remarks += remarks_on_lost_columns(
-            f"data.{split}",
+            name=f"data.{split}",
             columns=schema.columns,
             unknown_and_missing=rows.unknown_and_missing,
             num_records=len(rows.numbers),

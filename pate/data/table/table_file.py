@@ -193,15 +193,15 @@ class TableFile:
         Raises:
             InvalidValue: a file has another column than the first one, or lacks one of its columns.
         """
-        first, *others = self.files
-        names = list(next(self._batches_of(first)).column_names)
-        for source_file in others:
+        first_file, *other_files = self.files
+        names = list(next(self._batches_of(first_file)).column_names)
+        for source_file in other_files:
             names_of_file = next(self._batches_of(source_file)).column_names
             for column in dict.fromkeys([*names, *names_of_file]):
                 if column not in names_of_file or column not in names:
                     difference = "lacks" if column in names else "also has"
                     raise source_file.refusal(
-                        f"the columns of {first.path.name} and no others, it {difference} {column}"
+                        f"the columns of {first_file.path.name} and no others, it {difference} {column}"
                     )
         return names
 

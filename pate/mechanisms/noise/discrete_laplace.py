@@ -68,7 +68,7 @@ class DiscreteLaplace:
         # part and a fraction. Its quotient by the numerator is |z|.
         denominator = self.rate.denominator
         fractions = rng.integers(0, denominator, size=num_candidates)
-        accepted = toss_exponential_coins(fractions, denominator=denominator, rng=rng)
+        accepted = toss_exponential_coins(numerators=fractions, denominator=denominator, rng=rng)
         whole_parts = _draw_geometric(num_candidates, rng=rng)
         magnitudes = (fractions + denominator * whole_parts) // self.rate.numerator
         is_negative = rng.integers(0, 2, size=num_candidates) == 1
@@ -101,7 +101,7 @@ def _draw_geometric(num_values: int, rng: np.random.Generator) -> IntArray:
     running = np.arange(num_values)
     while running.size:
         ones = np.ones(running.size, dtype=np.int64)
-        running = running[toss_exponential_coins(ones, denominator=1, rng=rng)]
+        running = running[toss_exponential_coins(numerators=ones, denominator=1, rng=rng)]
         numbers[running] += 1
     return numbers
 

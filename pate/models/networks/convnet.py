@@ -422,7 +422,7 @@ def fit_stacked(
         record_losses = functional.binary_cross_entropy_with_logits(
             logits.float(),
             target=known_targets.values[index],
-            weight=known_targets.weights_of(index),
+            weight=known_targets.weights_of(rows=index),
             reduction="none",
         ).sum(dim=2)
         num_valid = valid.sum(dim=1).clamp(min=1)

@@ -134,7 +134,7 @@ def fit_network(
         total_loss = torch.nn.functional.binary_cross_entropy_with_logits(
             logits.float(),
             target=known_targets.values.index_select(dim=0, index=rows),
-            weight=known_targets.weights_of(rows),
+            weight=known_targets.weights_of(rows=rows),
             reduction="sum",
         )
         loss = total_loss / len(rows)

@@ -5,7 +5,7 @@ import pytest
 
 from pate.votes import label_shares
 from pate.votes.clipping import ClippedSum
-from pate.votes.label_shares import RecordShares, TeacherShares, mean_labels
+from pate.votes.label_shares import RecordShares, TeacherShares, shares_of_teachers
 
 NUM_TEACHERS = 40
 LABELS = np.random.default_rng(0).random((300, 5)) < 0.3
@@ -16,7 +16,7 @@ TEACHER_OF[:NUM_TEACHERS] = np.arange(NUM_TEACHERS)
 
 def test_a_share_is_the_mean_of_a_teachers_labels() -> None:
     """The share of a label is the mean of that label over the records of a teacher."""
-    shares = mean_labels(LABELS, teacher_of=TEACHER_OF, num_teachers=NUM_TEACHERS)
+    shares = shares_of_teachers(bits=LABELS, teacher_of=TEACHER_OF, num_teachers=NUM_TEACHERS)
     expected_shares = [labels_of(teacher=teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
     np.testing.assert_allclose(shares, expected_shares, rtol=1e-15)
 
@@ -24,7 +24,7 @@ def test_a_share_is_the_mean_of_a_teachers_labels() -> None:
 def test_teachers_of_one_record_have_its_labels() -> None:
     """Where each teacher has a record, the shares are the labels of the records, in the order of the teachers."""
     teacher_of = np.random.default_rng(2).permutation(300)
-    shares = mean_labels(LABELS, teacher_of=teacher_of, num_teachers=300)
+    shares = shares_of_teachers(bits=LABELS, teacher_of=teacher_of, num_teachers=300)
     np.testing.assert_array_equal(shares[teacher_of], LABELS)
 
 
