@@ -737,7 +737,9 @@ def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> No
     entered = totals_of(
         [release for each in "abc" for release in releases_of(folder=tmp_path / each)]
     )
-    assert [total.count for total in entered] == [3], "a sweep leaves out what has the same key"
+    assert [total.num_releases for total in entered] == [3], (
+        "a sweep leaves out what has the same key"
+    )
 
 
 def test_a_finished_run_is_charged_to_another_ledger_on_request(
