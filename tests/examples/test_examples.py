@@ -1,4 +1,4 @@
-"""The examples of the repository: each runs as a script, and prints what it is about."""
+"""Each example of the repository runs as a script and prints what it is expected to print."""
 
 import csv
 import gzip
@@ -59,7 +59,7 @@ def test_every_example_is_run_and_listed() -> None:
 def test_yeast_is_written_as_a_table_that_the_printed_command_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command that yeast.py prints reads the tables which yeast.py made from a packed CSV file.
+    """The command that yeast.py prints reads the tables that yeast.py made from a compressed CSV file.
 
     The settings of the command load 100 private, 400 public and 400 test records.
     """
@@ -87,10 +87,10 @@ FINDINGS = ("No Finding", "Edema", "Pleural Effusion")
 
 
 def draw_chexpert(data_folder: Path, rng: np.random.Generator) -> None:
-    """Draws made-up pictures in the layout of CheXpert: two views of each of 80 patients, 20 of them to validate.
+    """Draws made-up pictures in the layout of CheXpert: two views of each of 80 patients, 20 of them for validation.
 
-    All of a picture is brighter if the patient has an edema, and its left half if there is an effusion. Some labels of
-    the 60 patients are uncertain (-1.0) or empty.
+    A picture is brighter if the patient has an edema, and its left half is brighter if there is an effusion. Some
+    labels of the 60 other patients are uncertain (-1.0) or empty.
     """
     for split, patients in {"train": range(60), "valid": range(60, 80)}.items():
         lines = ["Path,Sex,Age,Frontal/Lateral,AP/PA," + ",".join(FINDINGS)]
@@ -121,7 +121,7 @@ def test_a_folder_as_of_chexpert_is_trained_on_by_the_printed_command(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The command that chexpert.py prints trains on its table, with patients as the unit and a macro AUROC.
+    """The command that chexpert.py prints trains on its table, with patients as the unit, and reports an AUROC.
 
     Uncertain labels are unknown, and empty ones 0 or unknown. No patient is in two splits.
     """
@@ -169,7 +169,7 @@ def test_a_folder_as_of_chexpert_is_trained_on_by_the_printed_command(
 def train_own_run(
     output_folder: Path, arguments: Arguments = ()
 ) -> tuple[np.lib.npyio.NpzFile, str]:
-    """Runs `pate-train` on the example own_run; returns the arrays of its release and its printed output."""
+    """Runs `pate-train` on the example own_run, and returns the arrays of its release and its printed output."""
     options = [
         "--config-dir",
         str(OWN_RUN_FOLDER / "conf"),
@@ -186,7 +186,7 @@ def train_own_run(
 
 @pytest.mark.slow
 def test_own_data_and_teacher_run_by_configuration(tmp_path: Path) -> None:
-    """The example of an own run releases 200 queries with 4 labels, and prints the name of its data."""
+    """The example own_run releases 200 queries with 4 labels, and prints the name of its data."""
     released, printed = train_own_run(output_folder=tmp_path / "run")
     assert released["labels"].shape == (200, 4)
     assert "blobs (synthetic)" in printed

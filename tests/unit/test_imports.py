@@ -1,4 +1,4 @@
-"""The core stays light: what importing it loads, seen from a fresh interpreter; names, and versions in their places."""
+"""Imports of a fresh interpreter are light; public names and versions are in agreement."""
 
 import importlib
 import re
@@ -51,7 +51,7 @@ def test_importing_the_core_loads_nothing_heavy() -> None:
 
 @pytest.mark.process
 def test_the_cipher_is_loaded_when_secret_noise_is_asked_for() -> None:
-    """Drawing seeded noise does not load randomgen. Drawing secret noise does."""
+    """randomgen is loaded if secret noise is drawn, and not if seeded noise is drawn."""
     statement = (
         "import numpy as np, sys; from pate.accounting import Ledger; from pate.aggregators import GaussianVotes; "
         "from pate.mechanisms import secret_generator; draw = lambda rng: GaussianVotes(noise_std=9.0).aggregate("
@@ -93,9 +93,9 @@ for words in {[line.split() for line in COMMANDS]}:
 
 @pytest.mark.process
 def test_commands_load_what_they_use() -> None:
-    """Prices, help pages and refused typos load no package of training, such as torch.
+    """Commands that print prices or help, or that refuse a typo, load no package of training, such as torch.
 
-    Loading them would take seconds.
+    Loading such a package would take seconds.
     """
     answer = subprocess.run(
         [sys.executable, "-c", CALLS], capture_output=True, text=True, check=True
@@ -124,7 +124,7 @@ def test_commands_load_what_they_use() -> None:
 
 
 def test_no_name_of_a_package_is_also_that_of_its_module() -> None:
-    """In packages that load names later, no public name is that of a module.
+    """In packages that load names lazily, no public name is that of a module.
 
     Once such a module is loaded, Python would find the module under the name.
     """

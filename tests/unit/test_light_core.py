@@ -1,4 +1,4 @@
-"""The core alone: numpy, scipy and randomgen, with and without POSIX; all else says in a line what to type.
+"""The core works with numpy, scipy and randomgen alone; what needs more says in a line which command installs it.
 
 With `--noconftest` this file runs where nothing but the core and pytest is installed, on Windows as well.
 """
@@ -149,10 +149,7 @@ def run_program(
 
 @pytest.mark.process
 def test_a_missing_extra_is_refused_with_its_install_command() -> None:
-    """Without the packages of all extras, each module and name that needs one is refused.
-
-    The refusal has the command that installs it.
-    """
+    """Without the packages of an extra, each module and name that needs them is refused with the install command."""
     done = run_program(WITHOUT_EXTRAS)
     assert done.returncode == 0, done.stderr
     refusals = dict(line.split(" | ") for line in done.stdout.splitlines() if "|" in line)
@@ -196,7 +193,7 @@ importlib.import_module("pate.cli.{command}").main()
 
 @pytest.mark.process
 def test_prices_need_the_extra_cli_alone() -> None:
-    """With the extra `cli` alone, pate-account prices. pate-train and pate-predict name the extra that they need."""
+    """With the extra `cli` alone, pate-account prints prices; pate-train and pate-predict name the extra they need."""
     pytest.importorskip("hydra")
     words = [
         "aggregator=gaussian_votes",
@@ -219,7 +216,7 @@ def test_prices_need_the_extra_cli_alone() -> None:
 
 @pytest.mark.process
 def test_a_linear_model_predicts_without_torch_and_scikit_learn(tmp_path: Path) -> None:
-    """With the extra `predict` alone, a published linear model is loaded, and predicts the numbers computed by hand."""
+    """With the extra `predict` alone, a published linear model predicts the numbers that are computed by hand."""
     pytest.importorskip("safetensors")
     import numpy as np
 
@@ -267,7 +264,7 @@ print(bundle.predict(inputs).astype(int).tolist())
 
 @pytest.mark.process
 def test_without_posix_the_core_works_and_runs_are_refused(tmp_path: Path) -> None:
-    """Without POSIX, aggregators and accountants work. A ledger's file and the commands are refused in a line."""
+    """Without POSIX, aggregators and accountants work, but a ledger's file and the commands are refused in a line."""
     done = run_program(WITHOUT_POSIX, arguments=[tmp_path])
     rule = "expected a POSIX system, such as Linux or macOS"
     assert done.returncode == 2, done.stderr
@@ -280,7 +277,7 @@ def test_without_posix_the_core_works_and_runs_are_refused(tmp_path: Path) -> No
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="makes links")
 def test_the_other_distribution_is_named_and_takes_only_two_names_along(tmp_path: Path) -> None:
-    """Where another project's distribution `pate` is installed, too, importing warns once.
+    """If another project's distribution `pate` is installed as well, importing warns once.
 
     If that distribution has replaced `pate/__init__.py`, or if the file is missing, all other modules work, and one
     warning names the file. `PATE` 0.1.1 brings an empty `pate/__init__.py`.

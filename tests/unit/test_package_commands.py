@@ -1,4 +1,4 @@
-"""Commands of installed packages are found, and a package that cannot be imported ends none of ours."""
+"""Commands of other installed packages are found, and a package that cannot be imported stops no other command."""
 
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint

@@ -1,4 +1,4 @@
-"""Blocks in a pool of threads: in order, never too many in memory, with the numbers that one thread gives."""
+"""Computations in a pool of threads: in order, with few items in memory, and with the results of one thread."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ def square_slowly(item: int) -> int:
 
 
 def test_results_of_several_threads_have_the_order_of_the_items() -> None:
-    """Items that take different times in three threads are returned in their order."""
+    """The results of items that take different times in three threads have the order of the items."""
     squares = [item * item for item in range(20)]
     with pool_of(num_threads=3):
         assert list(in_order(square_slowly, items=range(20))) == squares
@@ -62,7 +62,7 @@ def test_two_items_for_each_thread_are_in_memory_at_most() -> None:
 
 
 def test_an_error_of_one_item_ends_the_computation() -> None:
-    """Item 1 of 1,000 fails. The error is raised, and no item from 10 on was computed."""
+    """If item 1 of 1,000 fails, the error is raised, and no item from 10 on is computed."""
     computed_items = []
 
     def fail_at_item_1(item: int) -> None:
@@ -76,7 +76,7 @@ def test_an_error_of_one_item_ends_the_computation() -> None:
 
 
 def test_an_item_made_of_items_ends_though_all_threads_wait_for_some() -> None:
-    """Items that are each computed from items of their own come to an end with two threads.
+    """Items that are computed from items of their own come to an end, although both threads of the pool wait for some.
 
     A pool that is opened within another one has no effect: the outer pool of two threads stays.
     """
@@ -93,7 +93,7 @@ def test_an_item_made_of_items_ends_though_all_threads_wait_for_some() -> None:
 def test_one_thread_for_each_product_and_the_number_from_before_afterwards() -> None:
     """Within `one_blas_thread` and `all_cores`, matrix products have one thread.
 
-    Afterwards they have two again, also after an error.
+    Afterwards they have two threads again, also after an error.
     """
 
     def blas_threads(item: int = 0) -> set[int]:
@@ -190,7 +190,7 @@ def test_votes_in_rounds_have_the_same_bytes_with_any_number_of_threads(
 def test_logistic_students_have_the_same_bytes_with_any_number_of_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A logistic student has the same bytes with one and three threads, also where its 500 rows are several blocks."""
+    """A logistic student has the same bytes with one and three threads, also if its 500 rows are several blocks."""
     monkeypatch.setattr("pate.models.logistic._BLOCK_ROWS", 64)
     monkeypatch.setattr("pate.models.logistic._MAX_ROWS", 128)
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Stages of long work by a clock that is given: no test waits."""
+"""The progress of stages of long work, shown by a false clock, so that no test waits."""
 
 import io
 import threading
@@ -11,7 +11,7 @@ from pate.progress import Stage, spelled_seconds
 
 
 class Clock:
-    """A clock that stands still unless it is moved."""
+    """A clock that stands still unless a test moves it."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -30,7 +30,10 @@ def test_durations_in_words(seconds: float, spelled: str) -> None:
 
 
 def test_the_time_left_counts_the_steps_of_this_process_alone() -> None:
-    """Of 100 teachers 40 are there at the start; 20 more take 60 s. The other 40 are estimated to take 120 s."""
+    """The time left is estimated from the steps of this process: if 20 teachers took 60 s, 40 more take 120 s.
+
+    Of 100 teachers, 40 were there at the start.
+    """
     stage = Stage(name="training teachers", num_steps=100, start_time=5.0)
     stage.advance(40, current_time=5.0)
     assert stage.seconds_left(current_time=5.0) is None
@@ -42,7 +45,10 @@ def test_the_time_left_counts_the_steps_of_this_process_alone() -> None:
 
 
 def test_the_time_left_does_not_count_preparations() -> None:
-    """Features take a minute, then the first of 10 rounds takes 2 s: the other nine are estimated to take 18 s."""
+    """The time left does not count preparations: if the first of 10 rounds takes 2 s, the other nine take 18 s.
+
+    Making features takes a minute before.
+    """
     stage = Stage(name="releasing", num_steps=10, start_time=0.0)
     stage.advance(0, "half of the features", current_time=30.0)
     stage.advance(0, "all features", current_time=60.0)
@@ -102,7 +108,7 @@ def test_on_a_terminal_bars_are_shown_and_no_such_lines() -> None:
 
 
 def test_a_thread_looks_after_silent_stages_and_ends_with_them() -> None:
-    """While stages run, one thread watches them; afterwards there is none."""
+    """While stages run, one thread watches them, and afterwards there is none."""
 
     def watchers() -> int:
         return sum(thread.name == "stages" for thread in threading.enumerate())
@@ -114,7 +120,7 @@ def test_a_thread_looks_after_silent_stages_and_ends_with_them() -> None:
 
 
 def test_a_monitor_can_leave_out_short_stages() -> None:
-    """With `shown_after=2`, a stage of 1 s prints no line, and one of 3 s does."""
+    """With `shown_after=2`, a stage of 1 s prints no line, and a stage of 3 s prints one."""
     console = Console(file=io.StringIO(), width=200)
     clock = Clock()
     monitor = ConsoleMonitor(console, clock=clock, watches=False, shown_after=2.0)

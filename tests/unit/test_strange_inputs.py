@@ -1,4 +1,4 @@
-"""What is no array of moderate numbers is refused in a line that names the argument, and none of its values."""
+"""Arguments that are no arrays of moderate numbers are refused in a line with their name, and without their values."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -51,7 +51,7 @@ MODEL = LinearStudent().fit(INPUTS, LABELS, seed=0)
 
 
 def inputs_with(number: float) -> np.ndarray:
-    """Returns the inputs with another number at [7, 2]."""
+    """Returns the usual inputs with `number` at [7, 2]."""
     inputs = INPUTS.copy()
     inputs[7, 2] = number
     return inputs
@@ -133,7 +133,7 @@ def test_masked_classes_of_the_classifier_are_refused() -> None:
 
 
 def test_an_empty_group_of_the_classifier_is_refused() -> None:
-    """The classifier refuses a record whose group is an empty text, by its row, and shows no other group."""
+    """The classifier refuses a record whose group is an empty text; the error has its row, and no other group."""
     groups = np.array([*(f"patient-{row // 2}" for row in range(NUM_RECORDS - 1)), ""])
     model = PATEClassifier(n_teachers=3, public_fraction=0.5)
     with refused_parameter("groups[29]", rule_words="a group for") as caught:
@@ -262,7 +262,7 @@ BIAS = MODEL.arrays["bias"]
 def test_students_without_their_weights_are_refused(
     arrays: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
-    """A stored linear student is refused where arrays are missing, cut, of another type or not finite."""
+    """A stored linear student is refused if its arrays are missing, cut, of another type or not finite."""
     damaged_model = LinearModel(
         arrays=arrays,
         threshold=0.5,
@@ -313,6 +313,6 @@ def test_arguments_of_another_kind_are_refused(name: str) -> None:
 
 
 def test_prices_beyond_all_floats_are_infinite() -> None:
-    """An epsilon and a zCDP cost beyond all floats are infinite."""
+    """An epsilon and a zCDP price that exceed all floats are infinite."""
     assert gaussian_epsilon(mu=1e308, target_delta=1e-6) == np.inf
     assert SubsetPeeling(noise_scale=1e-300).event.rho == np.inf

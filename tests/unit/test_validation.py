@@ -1,4 +1,4 @@
-"""Validation: what is accepted, what is refused, and that every refusal is one line with name, value and rule."""
+"""Validation: values that are accepted or refused, and refusals, which are one line with name, value and rule."""
 
 import copy
 import math
@@ -90,7 +90,7 @@ def test_an_error_keeps_its_line_and_fields_across_processes(
 
 
 def test_a_value_that_could_hold_data_is_kept_as_its_text_alone() -> None:
-    """An error about an array keeps its text, and not the array. A shape is kept as it is."""
+    """An error about an array keeps its text, and not the array; a shape is kept as it is."""
     values = np.arange(3)
     error = InvalidValue("votes", values, rule="others")
     assert error.value == "[0 1 2]"
@@ -137,7 +137,7 @@ REFUSAL = InvalidValue(
     ],
 )
 def test_each_front_end_shows_the_fields_as_its_own_settings(spelling: Spelling, line: str) -> None:
-    """A refusal with remedies is shown by each command and the classifier with its own settings."""
+    """Each command, and the classifier, shows a refusal with remedies in its own settings."""
     assert spelling.error_line(REFUSAL) == line
     error = copy.copy(REFUSAL)
     with pytest.raises(InvalidValue) as caught, shown_as(spelling):
@@ -164,7 +164,7 @@ def test_advice_names_settings_of_the_front_end(spelling: Spelling, advice: str)
 
 
 def test_caps_of_a_ledger_and_of_a_release_are_two_settings() -> None:
-    """A refusal of `max_epsilon` owned by the ledger is shown as max_total_epsilon, another as max_epsilon."""
+    """A refusal of the ledger's `max_epsilon` is shown as max_total_epsilon, and another as max_epsilon."""
     cap = InvalidValue("max_epsilon", 3.0, rule="more", owner="ledger")
     assert TRAIN.error_line(cap) == "max_total_epsilon=3.0: expected more"
     assert TRAIN.error_line(InvalidValue("max_epsilon", 3.0, rule="more")).startswith(
@@ -272,7 +272,7 @@ def test_a_seed_in_place_of_a_generator_is_refused(rng: Any) -> None:
 
 
 def test_a_misspelled_choice_gets_a_suggestion() -> None:
-    """A misspelled choice is refused with the choices and a near one. A choice is returned."""
+    """A misspelled choice is refused with all choices and the nearest one; a right choice is returned."""
     choices = ("stable_top_k", "gaussian_votes")
     assert require_choice("aggregator", "stable_top_k", choices=choices) == "stable_top_k"
     match = r"^aggregator=stable_topk: expected one of stable_top_k, gaussian_votes \(did you mean stable_top_k\?\)$"

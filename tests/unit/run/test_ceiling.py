@@ -1,4 +1,4 @@
-"""When the model of all private records is trained, and the reason where it is not; the losses of an epoch."""
+"""The model of all private records: when it is trained, the reason if it is not, and the mean losses of its epochs."""
 
 from dataclasses import replace
 
@@ -19,9 +19,9 @@ def digits() -> Dataset:
 
 @pytest.mark.slow
 def test_the_setting_or_the_size_decides_about_a_model_of_all_records(digits: Dataset) -> None:
-    """`all_records` decides; if it is None, the model is trained below 20 million numbers.
+    """The setting `all_records` decides whether the model is trained; if it is None, the size of the data decides.
 
-    Else the reason is returned.
+    The model is trained for less than 20 million numbers. Otherwise the reason is returned.
     """
     assert reason_without_all_records(all_records=True, dataset=digits) is None
     assert reason_without_all_records(all_records=False, dataset=digits) == "all_records=false"
@@ -55,7 +55,7 @@ def repeated_private_records(dataset: Dataset, num_copies: int) -> Split:
 
 
 def test_losses_of_steps_are_averaged_over_each_epoch() -> None:
-    """Losses of four steps in two epochs are averaged by epoch. With fewer losses than epochs they stay."""
+    """The losses of four steps in two epochs are averaged by epoch; fewer losses than epochs stay as they are."""
     np.testing.assert_allclose(
         mean_by_epoch(np.array([4.0, 2.0, 1.0, 3.0], np.float32), num_epochs=2), [3.0, 2.0]
     )

@@ -1,4 +1,4 @@
-"""What a run is told that a ledger has no room for, before anything is spent."""
+"""Refusals of a run for which a ledger has no room, before anything is spent."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +16,7 @@ STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
 
 
 def test_a_release_with_too_large_failure_probability_gets_a_remedy_that_works() -> None:
-    """A second release would exceed delta by its failures.
-
-    It is refused with a smaller failure probability, which has room.
-    """
+    """A second release whose failures would exceed delta is refused with a smaller probability that has room."""
     budget = Budget(delta=1e-6, epsilon=2.0, accountant=RdpAccountant)
     ledger = Ledger(target_delta=1e-6, max_epsilon=12.0, accountant=RdpAccountant)
     priced = plan_release(STABLE, shape=SHAPE, budget=budget)
@@ -37,7 +34,7 @@ def test_a_release_with_too_large_failure_probability_gets_a_remedy_that_works()
 
 
 def test_the_printed_cap_is_not_below_the_cap(tmp_path: Path) -> None:
-    """The words on a total round the cap up."""
+    """The sentence on a total rounds the cap up."""
     ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=7.123464)
     for key in ("a", "b"):
         ledger.charge(GaussianEvent(noise_multiplier=3.0), adjacency=ledger.adjacency, key=key)

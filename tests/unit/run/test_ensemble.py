@@ -1,4 +1,4 @@
-"""Teachers are trained where `Ensemble.train` is called, and asked where `vote` is; reading votes does neither."""
+"""Teachers are trained by `Ensemble.train` and asked by `vote`; reading votes does neither."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +43,7 @@ def dataset() -> Dataset:
 
 
 def dealt_partition(dataset: Dataset, folder: EnsembleFolder) -> Partition:
-    """Returns the partition of the private records into six parts, kept in a folder."""
+    """Returns the partition of the private records among six teachers, which is kept in a folder."""
     rng = RandomStreams(entropy=3).generator(purpose="partition")
     return draw_partition(
         dataset.private, num_teachers=NUM_TEACHERS, manifest=folder.partition, rng=rng
@@ -53,7 +53,7 @@ def dealt_partition(dataset: Dataset, folder: EnsembleFolder) -> Partition:
 def train_ensemble(
     dataset: Dataset, ensemble_folder: Path, engine: Engine, teacher: Voter | None = None
 ) -> tuple[Ensemble, SilentMonitor]:
-    """Trains an ensemble in a folder with an engine; returns the ensemble and the monitor that saw its stages.
+    """Trains an ensemble in a folder with an engine; returns the ensemble, and the monitor of its stages of work.
 
     Args:
         dataset: the data set.
@@ -84,9 +84,9 @@ def vote_bits(votes: VoteSource) -> np.ndarray:
 def test_teachers_are_trained_once_and_before_votes_are_read(
     dataset: Dataset, tmp_path: Path
 ) -> None:
-    """Teachers are trained by `train` and asked by `vote`.
+    """Teachers are trained once, by `train`, and asked once, by `vote`.
 
-    Reading votes, and a second ensemble in the folder, do neither.
+    Reading votes does neither, and nor does a second ensemble in the folder.
     """
     engine = CountingEngine()
     ensemble, monitor = train_ensemble(dataset=dataset, ensemble_folder=tmp_path, engine=engine)
@@ -111,7 +111,7 @@ def test_teachers_are_trained_once_and_before_votes_are_read(
 def test_teachers_with_votes_on_disk_are_not_trained_again(
     dataset: Dataset, tmp_path: Path
 ) -> None:
-    """Without the teachers' files, votes are read from disk, and no teacher is trained.
+    """If the teachers' files are lost, votes are read from the disk, and no teacher is trained.
 
     Confidences, which only teachers have, are refused. If the file of votes is missing too, the teachers are trained
     again, to the same votes.
@@ -179,11 +179,11 @@ def test_a_shard_has_the_records_that_the_partition_gives_its_teacher(
 def test_a_teacher_does_not_vote_on_a_label_that_none_of_its_records_knows(
     dataset: Dataset, tmp_path: Path
 ) -> None:
-    """A teacher without records that know a label abstains from it.
+    """A teacher none of whose records know a label abstains from it.
 
-    Teacher 2 knows nothing of label 0, and teachers 0 and 1 nothing of label 1. Abstentions are counted by label, count
-    as half a vote for an aggregator of counts, and as the center in centered votes. They do not lower the accuracy of a
-    teacher.
+    Teacher 2 knows nothing of label 0, and teachers 0 and 1 nothing of label 1. Abstentions are counted by label. They
+    count as half a vote for an aggregator of counts, and as the center in centered votes. They do not lower the
+    accuracy of a teacher.
     """
     teacher_of = dealt_partition(dataset=dataset, folder=EnsembleFolder(tmp_path)).teacher_of
     known = np.ones_like(dataset.private.labels)

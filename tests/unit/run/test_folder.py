@@ -1,4 +1,4 @@
-"""The folder of a run is touched once it is clear that the run can work, and only where it is the run's own."""
+"""The folder of a run is changed only once the run is known to work, and only where the folder is the run's own."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def test_an_unclaimed_folder_is_left_unchanged(tmp_path: Path) -> None:
 def test_only_partial_files_of_a_killed_call_are_removed(
     tmp_path: Path,
 ) -> None:
-    """Opening a folder removes partial files of the run's own names, and no others."""
+    """Opening a folder removes only those partial files whose names a run writes."""
     (tmp_path / ".run.json.7.partial").write_text("{")
     claimed_folder(path=tmp_path)
     assert not (tmp_path / ".run.json.7.partial").exists()
@@ -59,7 +59,7 @@ def test_only_partial_files_of_a_killed_call_are_removed(
 
 @pytest.mark.parametrize("name", ["data", "release"])
 def test_a_lost_digest_of_a_begun_run_is_not_written_again(tmp_path: Path, name: str) -> None:
-    """A digest is removed: a run that has only begun writes it again, one with a partition is refused."""
+    """A digest that is missing is written again for a run that has only begun, and refused for one with a partition."""
     folder = claimed_folder(path=tmp_path)
     path = tmp_path / f"{name}.sha256"
     path.unlink()
@@ -77,7 +77,7 @@ def test_a_lost_digest_of_a_begun_run_is_not_written_again(tmp_path: Path, name:
 def test_refusals_name_settings_and_hide_digests(
     tmp_path: Path,
 ) -> None:
-    """The refusal of other data shows no digest. The refusal of other settings names some, in a short line."""
+    """The refusal of other data shows no digest, and that of other settings shows some settings in a short line."""
     folder = claimed_folder(path=tmp_path / "run")
     with (
         folder.lock_for(settings=SETTINGS),
@@ -102,7 +102,7 @@ def test_refusals_name_settings_and_hide_digests(
 def test_a_new_setting_that_is_null_does_not_refuse_old_runs(
     tmp_path: Path,
 ) -> None:
-    """A run of earlier settings opens with a new setting that is null. Other values are refused."""
+    """A run that lacks a new setting can be opened if the new setting is null; other values are refused."""
     claimed_folder(path=tmp_path)
     later = {"seed": 3, "data": {"name": "x", "date_order": None}, "tune": None}
     with RunFolder(tmp_path).lock_for(settings=later):
@@ -119,7 +119,7 @@ def test_a_new_setting_that_is_null_does_not_refuse_old_runs(
 
 
 def test_nothing_is_written_through_a_link_in_the_folder(tmp_path: Path) -> None:
-    """A link in a run's folder, to a folder or to nothing, is refused by its name. Its target is left as it was."""
+    """A link in a run's folder, to a folder or to nothing, is refused by its name, and its target is left as it was."""
     claimed_folder(path=tmp_path / "run")
     (tmp_path / "there").mkdir(mode=0o755)
     for name in (
@@ -146,7 +146,7 @@ def test_nothing_is_written_through_a_link_in_the_folder(tmp_path: Path) -> None
 
 
 def test_a_claimed_folder_behind_a_link_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
-    """The run's folder is a link to another folder. That other folder gets mode 0700, and its files get 0600.
+    """If the folder of a run is a link, the folder behind it gets mode 0700, and its files 0600.
 
     A link to nothing is refused.
     """

@@ -1,4 +1,4 @@
-"""The plan of a run with labels of public rows: which start it has, and what is refused before anything is spent."""
+"""The plan of a run with labels of public rows, from which the student starts: the labels, and what is refused."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def plan_with(public_labels: Any, aggregator: Aggregator = ROUNDS) -> Plan:
 
 
 def start_labels(public_labels: Any, public: Split | None = None) -> Any:
-    """Returns the labels at which the student of a plan begins; None if it begins at none."""
+    """Returns the labels from which the student of a plan starts; None if it starts without labels."""
     planned = plan_with(public_labels=public_labels).for_dataset(
         dataset_of_pool(public=public), monitor=Monitor()
     )
@@ -77,7 +77,7 @@ def start_labels(public_labels: Any, public: Split | None = None) -> Any:
 def test_the_student_begins_at_the_labels_of_the_first_rows(
     public_labels: Any, num_labeled: int
 ) -> None:
-    """`true` takes the labels of all rows of the pool, a number those of its first rows."""
+    """With `true`, the student starts from the labels of all public rows, and with a number from the first ones."""
     np.testing.assert_array_equal(
         start_labels(public_labels=public_labels), dataset_of_pool().public.labels[:num_labeled]
     )
@@ -85,12 +85,12 @@ def test_the_student_begins_at_the_labels_of_the_first_rows(
 
 @pytest.mark.parametrize("public_labels", [None, False])
 def test_without_the_setting_the_student_has_no_public_start(public_labels: Any) -> None:
-    """null and false leave the aggregator as it is."""
+    """null and false leave the aggregator without a start."""
     assert start_labels(public_labels=public_labels) is None
 
 
 def test_unknown_labels_of_public_rows_stay_unknown() -> None:
-    """A label that a public row does not know is -1, whatever the labels hold there."""
+    """A label that is not known of a public row is -1, whatever the array of labels has there."""
     known = np.ones((20, 2), np.bool_)
     known[3, 1] = False
     labels = start_labels(
@@ -103,13 +103,16 @@ def test_unknown_labels_of_public_rows_stay_unknown() -> None:
 
 @pytest.mark.parametrize("public_labels", [0, 21, -1, 2.5, "all"])
 def test_impossible_number_of_labeled_rows_is_refused(public_labels: Any) -> None:
-    """The pool has 20 rows. The settings 0, 21, -1, 2.5 and "all" are refused: a number must be whole, from 1 to 20."""
+    """For a pool of 20 rows, the settings 0, 21, -1, 2.5 and "all" are refused.
+
+    A number must be whole, from 1 to 20.
+    """
     with refused_parameter("data.public_labels", value=public_labels, rule_words="from 1 to 20"):
         plan_with(public_labels=public_labels).for_dataset(dataset_of_pool(), monitor=Monitor())
 
 
 def test_a_pool_without_labels_is_refused() -> None:
-    """Labels of a pool that has none cannot be a start."""
+    """Public labels are refused as a start if the pool has none."""
     unlabeled = dataset_of_pool(public=random_split(num_rows=20, first_id=1000, labeled=False))
     with refused_parameter(
         "data.public_labels", value=True, rule_words="a public pool with labels"
@@ -126,7 +129,7 @@ def test_a_pool_without_labels_is_refused() -> None:
     ],
 )
 def test_votes_that_are_cast_once_are_refused(aggregator: CenteredVotes) -> None:
-    """Only the student of rounds can begin at labels."""
+    """Public labels are refused for centered votes in one round, which have no student to start from them."""
     with refused_parameter("data.public_labels", value=5, rule_words="centered votes in rounds"):
         plan_with(public_labels=5, aggregator=aggregator).for_dataset(
             dataset_of_pool(), monitor=Monitor()
@@ -134,7 +137,7 @@ def test_votes_that_are_cast_once_are_refused(aggregator: CenteredVotes) -> None
 
 
 def test_other_aggregators_are_refused() -> None:
-    """An aggregator without a student of rounds cannot begin at labels."""
+    """Public labels are refused for an aggregator without rounds, which has no student that could start from them."""
     teacher = LinearTeacher()
     counted = replace(
         plan_with(public_labels=5),
@@ -147,7 +150,7 @@ def test_other_aggregators_are_refused() -> None:
 
 
 def test_other_public_labels_are_another_release() -> None:
-    """The identity of a release has the labels at which its student begins."""
+    """The identity of a release depends on the labels from which its student starts."""
     shape = VoteShape(num_queries=20, num_labels=2, num_teachers=300)
     plans = [
         plan_with(public_labels=public_labels).for_dataset(dataset_of_pool(), monitor=Monitor())

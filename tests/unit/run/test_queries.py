@@ -1,4 +1,4 @@
-"""Public samples from a table: one file for all places, so no setting names its encoding."""
+"""Queries from a table: one file for all data holders, so no setting names its encoding."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ ROWS = ("stadt,preis", "K\u00f6ln,3.5", "Bonn,4.5")
 def test_an_unprepared_table_is_refused_with_the_schema_that_it_needs(tmp_path: Path) -> None:
     """A table of queries in UTF-8 is read with its schema.
 
-    Other encodings, decimal commas and no schema are refused.
+    It is refused in another encoding, with decimal commas, or without a schema.
     """
     plain_table = tmp_path / "good.csv"
     schema = tmp_path / "schema.yaml"

@@ -1,4 +1,4 @@
-"""Streams of random numbers: one for each purpose, the same from the same number, secret without one."""
+"""Streams of random numbers: one for each purpose, repeatable from a seed, and secret without one."""
 
 import hmac
 from pathlib import Path
@@ -19,7 +19,7 @@ SECRET = bytes(range(32))
 def test_without_a_seed_all_streams_except_noise_repeat(
     tmp_path: Path,
 ) -> None:
-    """Without a seed, streams come from a secret file of mode 0600 and repeat, but for the noise, which is fresh.
+    """Without a seed, all streams but that of the noise repeat; they come from a secret file of mode 0600.
 
     A secret that is damaged, or that others can read, is refused.
     """
@@ -50,7 +50,7 @@ def test_without_a_seed_all_streams_except_noise_repeat(
 
 
 def test_the_numbers_of_a_seed_never_change(tmp_path: Path) -> None:
-    """The stream of each purpose from seed 5 is NumPy's PCG64, with the position of the purpose as spawn key.
+    """The stream of each purpose from seed 5 is NumPy's PCG64, with the number of the purpose as spawn key.
 
     A run with this seed has the same streams, and writes no secret.
     """
@@ -71,7 +71,7 @@ def test_the_numbers_of_a_seed_never_change(tmp_path: Path) -> None:
 
 
 def test_each_stream_of_a_secret_is_chacha20_with_its_own_key() -> None:
-    """The stream of a purpose is ChaCha20, with a key derived from the secret and the purpose by HMAC."""
+    """Without a seed, the stream of a purpose is ChaCha20, with a key by HMAC of the secret and the purpose."""
     streams = RandomStreams(entropy=SECRET)
     for purpose in PURPOSES:
         key = hmac.digest(SECRET, f"pate {purpose}".encode(), digest="sha256")
@@ -86,7 +86,7 @@ def test_each_stream_of_a_secret_is_chacha20_with_its_own_key() -> None:
 
 
 def test_a_classifier_without_a_seed_draws_from_chacha20() -> None:
-    """A classifier without a seed draws its noise from ChaCha20, with a seed from PCG64 and a warning."""
+    """A classifier without a seed draws its noise from ChaCha20; with a seed it draws from PCG64, and warns."""
     cipher_type = type(cipher_generator(SECRET).bit_generator)
     noise = streams_of(random_state=None, stacklevel=1).generator(purpose="noise")
     assert type(noise.bit_generator) is cipher_type
@@ -96,9 +96,10 @@ def test_a_classifier_without_a_seed_draws_from_chacha20() -> None:
 
 
 def test_a_students_seed_does_not_reveal_secret_noise() -> None:
-    """From a student's seed, a word of the noise's state is computed if both come from one seed of NumPy.
+    """Without a seed, a computation that finds noise from a student's seed fails, as HMAC keys all streams.
 
-    From a secret, this computation finds nothing: every step of NumPy's mixing can be undone, but not HMAC.
+    If both come from one seed of NumPy, a word of the noise's state can be computed, because every step of NumPy's
+    mixing can be undone.
     """
     seeded_streams = RandomStreams(entropy=2**255 + 5)
     noise = seeded_streams.generator(purpose="noise").bit_generator.seed_seq

@@ -1,4 +1,4 @@
-"""The sample of private records for baselines has whole groups, is the same each time, and is taken of many alone."""
+"""The sample of private records for baselines has whole groups, is repeatable, and leaves out only some of many."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,10 @@ GROUPS = np.repeat(np.arange(300), np.arange(300) % 4 + 1)[::-1]  # 1 to 4 recor
 
 
 def test_a_sample_has_whole_groups_and_nearly_as_many_records_as_it_may() -> None:
-    """Every group is in the sample with all its records or with none, and no more than 100 records are."""
+    """A sample of at most 100 records has each group with all of its records or with none.
+
+    It has nearly as many records as it may.
+    """
     rows = sampled_rows(GROUPS, most_rows=100)
     assert 97 <= len(rows) <= 100
     assert (np.diff(rows) > 0).all()
@@ -18,7 +21,7 @@ def test_a_sample_has_whole_groups_and_nearly_as_many_records_as_it_may() -> Non
 
 
 def test_equal_records_have_equal_samples() -> None:
-    """A second call returns the same rows, which have more than 20 groups."""
+    """A second call returns the same rows as the first, of more than 20 groups."""
     rows = sampled_rows(GROUPS, most_rows=100)
     np.testing.assert_array_equal(sampled_rows(GROUPS, most_rows=100), rows)
     assert len(np.unique(GROUPS[rows])) > 20

@@ -1,4 +1,4 @@
-"""Models that runs in one folder of outputs share: trained once, read while they are whole, never published."""
+"""Reference models that runs in one folder of outputs share: trained once, read if undamaged, and never published."""
 
 import threading
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def trained_model(
     *,
     monitor: SilentMonitor | None = None,
 ) -> TrainedStudent:
-    """Asks a folder of outputs for the all-records model: it is read if it is kept there, and else trained."""
+    """Returns the all-records model of a folder of outputs: it is read if the folder has it, and trained if not."""
     references = ReferenceModels(outputs_folder=outputs_folder, monitor=monitor or SilentMonitor())
     return references.model(
         "all_records_model", model_words="all-records model", inputs_digest=KEY, train=training
@@ -54,10 +54,7 @@ def trained_model(
 
 
 def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) -> None:
-    """A reference model is asked for twice.
-
-    It is trained once, and the second call prints a line and reads the same model.
-    """
+    """A reference model is trained once; a second call reads the same model, and prints a line with its place."""
     training = CountedTraining()
     monitor = SilentMonitor()
     first = trained_model(outputs_folder=tmp_path, training=training, monitor=monitor)
@@ -75,7 +72,10 @@ def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) 
 
 
 def test_no_model_is_kept_where_other_users_can_list_it(tmp_path: Path) -> None:
-    """The folder of models has mode 0755. Each call trains, leaves no file, and prints the way out."""
+    """If other users can list the folder of models, each call trains and leaves no file.
+
+    The folder has mode 0755, and each call prints the command that changes this.
+    """
     folder = make_folder(tmp_path / "pate_cache" / "reference_models")
     folder.chmod(0o755)
     training = CountedTraining()
@@ -99,7 +99,7 @@ def test_only_the_owner_can_read_a_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("name", ["trained.json", "student.json", "student.safetensors"])
 def test_a_damaged_model_is_trained_again(name: str, way: Way, tmp_path: Path) -> None:
-    """A file of a kept model is damaged in one way. The next call trains the model again, and a later call reads it."""
+    """If a file of a stored model is damaged, the next call trains the model again, and a later call reads it."""
     training = CountedTraining()
     trained_model(outputs_folder=tmp_path, training=training)
     way(tmp_path / "pate_cache" / "reference_models" / ENTRY / name)
@@ -109,7 +109,7 @@ def test_a_damaged_model_is_trained_again(name: str, way: Way, tmp_path: Path) -
 
 
 def test_a_file_in_the_place_of_a_model_is_replaced(tmp_path: Path) -> None:
-    """A file has the name of the model's folder. The model is trained and replaces it."""
+    """A file that has the name of the model's folder is replaced by the trained model."""
     training = CountedTraining()
     folder = tmp_path / "pate_cache" / "reference_models"
     make_folder(folder)
@@ -120,7 +120,7 @@ def test_a_file_in_the_place_of_a_model_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_killed_while_it_trains_leaves_no_model(tmp_path: Path) -> None:
-    """A training is interrupted. The next call trains."""
+    """If a training is interrupted, the next call trains again."""
 
     def killed() -> TrainedStudent:
         raise KeyboardInterrupt
@@ -134,7 +134,7 @@ def test_a_run_that_is_killed_while_it_trains_leaves_no_model(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_second_run_waits_for_the_first_and_reads_its_model(tmp_path: Path) -> None:
-    """While one run trains the model, a second waits, and reads it without training."""
+    """While one run trains the model, a second run waits, and then reads it without training."""
     started = threading.Event()
     may_end = threading.Event()
 
@@ -162,7 +162,7 @@ def test_a_second_run_waits_for_the_first_and_reads_its_model(tmp_path: Path) ->
 
 
 def test_a_whole_model_is_read_without_its_lock(tmp_path: Path) -> None:
-    """A stored model is read while another process holds its lock."""
+    """A stored model is read even while another process holds its lock."""
     trained_model(outputs_folder=tmp_path, training=CountedTraining())
     lock = tmp_path / "pate_cache" / "reference_models" / f"{ENTRY}.lock"
     with file_lock(lock, wait=False):
@@ -173,7 +173,7 @@ def test_a_whole_model_is_read_without_its_lock(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_keeps_no_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder of models cannot be made: each call trains, without an error."""
+    """If the folder of models cannot be made, each call trains, without an error."""
 
     def refuse_folder(folder: Path) -> Path:
         raise PermissionError(13, "Permission denied", str(folder))
@@ -186,7 +186,7 @@ def test_a_folder_that_cannot_be_written_keeps_no_model(
 
 
 def test_a_full_disk_is_no_reason_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk is full when the folder is made. The error is raised."""
+    """If the disk is full when the folder of models is made, the error is raised."""
 
     def fill_disk(folder: Path) -> Path:
         raise OSError(28, "No space left on device", str(folder))
@@ -197,7 +197,7 @@ def test_a_full_disk_is_no_reason_to_go_on(tmp_path: Path, monkeypatch: pytest.M
 
 
 class OwnStudent(LinearStudent):
-    """A student of the user's own, whose code may change between two runs."""
+    """A student of the user's own class, whose code may change between two runs."""
 
 
 def key_of(
@@ -210,7 +210,7 @@ def key_of(
 
 
 def test_a_key_depends_on_recipes_seed_and_records() -> None:
-    """Keys of different recipes, seeds or records differ. Equal ones have the same key."""
+    """Models of different recipes, seeds or records have different keys, and equal ones have the same key."""
     keys = [
         key_of(LinearStudent()),
         key_of(LogisticStudent()),
@@ -240,7 +240,7 @@ def test_models_of_own_classes_are_not_shared(tmp_path: Path) -> None:
 def test_runs_in_one_folder_train_what_depends_on_the_data_once(tmp_path: Path) -> None:
     """Of three runs in one folder, the first trains the all-records model, and the others read it.
 
-    The true-label student is trained once for each recipe. Neither is published.
+    The true-label student is trained once for each recipe of a student. Neither model is published.
     """
     plan = replace(small_plan(), all_records=True, seed=None)
     monitors = [SilentMonitor() for _ in range(3)]

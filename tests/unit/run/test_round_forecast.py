@@ -1,4 +1,4 @@
-"""The forecast of a release in rounds: time, memory and scratch disk from the numbers of rows, features and labels."""
+"""The forecast of a release in rounds: its time, memory and scratch disk, from its rows, features and labels."""
 
 from dataclasses import replace
 
@@ -39,7 +39,10 @@ def moment_votes(num_rows: int) -> MomentVotes:
 
 
 def test_features_that_are_kept_are_made_once() -> None:
-    """A million rows take 5 s to make features and 1 s a round: 25 s where features are kept, 120 s where not."""
+    """A million rows take 25 s if their features are kept, and 120 s if not.
+
+    Making the features takes 5 s, and each of 20 rounds takes 1 s.
+    """
     assert pytest.approx(25.0) == FORECAST.seconds
     assert pytest.approx(120.0) == REMADE.seconds
 
@@ -54,7 +57,7 @@ def test_many_features_lie_on_the_disk() -> None:
 
 
 def test_the_line_states_time_memory_and_disk() -> None:
-    """The line has the numbers that the forecast depends on, and what it says."""
+    """The line of a forecast has its time, memory and disk, and the numbers on which they depend."""
     shape = "20 rounds over 1,000,000 private rows x 500 features x 24 labels"
     assert FORECAST.line == (
         f"{shape}: roughly 25 s in threads, 0.6 GiB of memory, 0.9 GiB of scratch disk"
@@ -63,7 +66,7 @@ def test_the_line_states_time_memory_and_disk() -> None:
 
 
 def test_few_rows_have_no_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release has a forecast from a least number of rows on; its speed is that of rows of the public pool."""
+    """A release has a forecast only from some number of rows on; the speed is measured on rows of the public pool."""
     monkeypatch.setattr(round_forecast, "MIN_ROWS", 300)
     monkeypatch.setattr(round_forecast, "_ROWS_PER_CORE", 200)
     assert RoundForecast.of_rounds(Rounds(moment_votes(num_rows=299), num_rounds=3)) is None
@@ -75,7 +78,7 @@ def test_few_rows_have_no_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_forecast_reads_no_private_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Private inputs and labels that cannot be read do not stop a forecast."""
+    """A forecast can be made without reading private inputs and labels."""
     monkeypatch.setattr(round_forecast, "MIN_ROWS", 300)
     votes = moment_votes(num_rows=300)
     votes.inputs = None

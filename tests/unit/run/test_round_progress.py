@@ -1,4 +1,4 @@
-"""The progress of a release in rounds: a step for each round, and a speed for each round that is drawn."""
+"""The progress of a release in rounds: each round is a step, and each drawn round has a speed."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from tests.unit.models.small_rounds import question_of, records_of
 
 
 def test_each_round_is_a_step_with_its_speed() -> None:
-    """A round over 1,000 rows in two seconds is a step with a speed of 500 rows per second.
+    """A round over 1,000 rows that takes two seconds is a step with a speed of 500 rows per second.
 
     A part of the release that is no round, such as the prevalence of labels, is no step.
     """
@@ -25,7 +25,7 @@ def test_each_round_is_a_step_with_its_speed() -> None:
 
 
 def test_a_round_that_is_read_back_has_no_speed() -> None:
-    """A round that the wrapped record holds is a step without a speed."""
+    """A round that was stored before and is read back is a step without a speed."""
     inner_record = MemoryRecord()
     inner_record.part("step-0", draw=draw_total)
     steps: list[tuple[int, str]] = []
@@ -36,7 +36,7 @@ def test_a_round_that_is_read_back_has_no_speed() -> None:
 
 
 def test_features_that_are_made_are_counted_up_to_all_rows() -> None:
-    """The rows whose features are made are counted; of rows that a second process reads again, no more than all."""
+    """Rows whose features are made are counted up to all rows, although a second process may read some rows again."""
     steps: list[tuple[int, str]] = []
     record = progress_record(MemoryRecord(), steps=steps)
     for _ in range(3):
@@ -46,9 +46,9 @@ def test_features_that_are_made_are_counted_up_to_all_rows() -> None:
 
 
 def test_rows_that_are_read_after_the_stage_are_not_reported() -> None:
-    """Records are read within and after the block of a stage. Only those within it are reported.
+    """Rows that are read within the block of a stage are reported, and rows that are read after the block are not.
 
-    A run whose release was read back reads its records first for a baseline, when the stage of the release has ended.
+    If a release was read back, its run reads records for a baseline after the stage of the release has ended.
     """
     records = records_of()
     votes = MomentVotes(
@@ -80,7 +80,10 @@ def draw_total() -> Arrays:
 
 
 def progress_record(record: MemoryRecord, *, steps: list[tuple[int, str]]) -> RoundProgressRecord:
-    """Returns a record of 1,000 rows that adds its steps to a list, with a clock that is read every two seconds."""
+    """Returns a record of 1,000 rows that adds its steps to a list.
+
+    Its clock goes on by two seconds whenever it is read.
+    """
 
     def advance(done: int, note: str = "") -> None:
         steps.append((done, note))
@@ -91,6 +94,6 @@ def progress_record(record: MemoryRecord, *, steps: list[tuple[int, str]]) -> Ro
 
 
 def ticking_clock(seconds: float) -> Callable[[], float]:
-    """Returns a clock that goes on by some seconds whenever it is read."""
+    """Returns a clock that goes on by `seconds` whenever it is read."""
     times = iter(np.arange(100) * seconds)
     return lambda: float(next(times))

@@ -1,4 +1,7 @@
-"""Models of records: scores by hand, influences as derivatives, and lines through calibration sums."""
+"""The model of records by which scores are estimated: scores by hand, influences as derivatives, and recalibration.
+
+The influence of a record is the first-order change of a score if its labels differ from the student's probabilities.
+"""
 
 import numpy as np
 import pytest
@@ -19,7 +22,7 @@ def drawn_probabilities(num_records: int = NUM_RECORDS) -> FloatArray:
 
 
 def score_model_of(probabilities: FloatArray) -> ScoreModel:
-    """Returns the model of a student that predicts labels with a probability of 0.4 and more."""
+    """Returns the model of a student that predicts the labels with a probability of at least 0.4."""
     return ScoreModel.of_public(probabilities, predicted=probabilities >= 0.4)
 
 
@@ -46,13 +49,13 @@ def test_sure_student_expects_perfect_scores() -> None:
 
 
 def test_constant_student_expects_the_share_as_precision() -> None:
-    """Records that rank alike have the share of the label as average precision; without predictions F1 is 0."""
+    """If all records have one probability, the average precision is the label's share; without predictions F1 is 0."""
     model = score_model_of(probabilities=np.full((100, 1), 0.25))
     assert model.scores == pytest.approx((0.0, 0.25), abs=0.01)
 
 
 def test_model_expects_the_scores_of_labels_drawn_from_it() -> None:
-    """Scores of labels that are drawn by the probabilities are those of the model within .01."""
+    """Scores of labels that are drawn by the probabilities are those of the model within 0.01."""
     probabilities = drawn_probabilities(num_records=60_000)
     labels = np.random.default_rng(1).random(probabilities.shape) < probabilities
     drawn = weighted_scores(
@@ -62,14 +65,14 @@ def test_model_expects_the_scores_of_labels_drawn_from_it() -> None:
 
 
 def test_influences_vanish_for_records_as_expected() -> None:
-    """What the student expects of a record moves both scores by 0."""
+    """The mean influence on both scores is 0 for records whose labels are distributed as the student expects."""
     model = score_model_of(probabilities=drawn_probabilities())
     assert model.expected(model.influences) == pytest.approx((0.0, 0.0), abs=1e-12)
 
 
 @pytest.mark.parametrize(("intercept", "slope"), [(0.3, 1.0), (0.0, 0.7), (-0.4, 1.2)])
 def test_influences_are_the_first_order_of_scores(intercept: float, slope: float) -> None:
-    """For a small change of the shares the scores move by the mean influence, up to the square of the change."""
+    """For a small change of the labels' shares, the change of a score is the mean influence, within 2%."""
     model = score_model_of(probabilities=drawn_probabilities())
     changed_model = model.recalibrated(
         intercept=STEP * intercept,
@@ -81,7 +84,7 @@ def test_influences_are_the_first_order_of_scores(intercept: float, slope: float
 
 
 def test_influences_tell_scores_of_true_labels() -> None:
-    """A student is somewhat too sure. Its true scores are those of its model plus the mean influences, within .01."""
+    """The true scores of a student that is too sure are those of its model plus the mean influences, within 0.01."""
     probabilities = drawn_probabilities(num_records=20_000)
     shares = expit(0.85 * np.log(probabilities / (1 - probabilities)))
     labels = np.random.default_rng(2).random(shares.shape) < shares
@@ -99,7 +102,7 @@ def test_influences_tell_scores_of_true_labels() -> None:
 
 
 def test_labels_that_nobody_expects_move_scores_little() -> None:
-    """A label with a probability of 1e-6 moves macro-F1 by at most twice the number of public records, over L."""
+    """The influence of a label with probability 1e-6 is at most twice the number of public records, over 3 labels."""
     probabilities = drawn_probabilities(num_records=100)
     probabilities[:, 0] = 1e-6
     influences = score_model_of(probabilities=probabilities).influences
@@ -108,7 +111,7 @@ def test_labels_that_nobody_expects_move_scores_little() -> None:
 
 
 def test_line_is_found_from_calibration_sums() -> None:
-    """From the calibration sums of a student that is too sure, its recalibration is found.
+    """The right recalibration of a student that is too sure is found from its calibration sums.
 
     With noise in the sums, two other models are returned, one with smaller and one with larger shares at the top.
     """

@@ -1,4 +1,7 @@
-"""Sums of scores: counts by hand, groups of several records, unknown labels, and the design from public records."""
+"""Sums from which scores are released: counts by hand, groups of several records, unknown labels, and their design.
+
+A design has the clips of the sums, and is made from public records.
+"""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -39,7 +42,7 @@ class InputStudent:
         return inputs
 
     def predict(self, inputs: Float32Array) -> BoolArray:
-        """Returns the inputs of 1/2 and more."""
+        """Returns whether each input is at least 1/2."""
         return np.asarray(inputs >= 0.5)
 
 
@@ -54,13 +57,13 @@ def design_of(
     clips: Mapping[str, float] = CLIPS,
     num_values: tuple[int, ...] = (),
 ) -> ScoreDesign:
-    """Returns a design, by default for records of one group each, without gaps and subgroups.
+    """Returns a design of sums, by default for records of one group each, without gaps and subgroups.
 
     Args:
         num_labels: the number of labels.
         most_records: the largest number of records of a group.
         has_gaps: whether labels may be unknown.
-        clips: the clip of each block.
+        clips: the clip of each block of sums.
         num_values: the number of values of each column of subgroups.
     """
     probabilities = np.full((4, num_labels), 0.5)
@@ -82,7 +85,7 @@ def public_design(public: Split) -> ScoreDesign:
 
 
 def split_of(probabilities: Any, labels: Any, *, groups: Any = None, known: Any = None) -> Split:
-    """Returns records with these probabilities; each is a group of its own unless `groups` says otherwise."""
+    """Returns records with the given probabilities; each is a group of its own unless `groups` is given."""
     ids = np.arange(len(probabilities))
     return Split(
         inputs=np.asarray(probabilities, np.float32),
@@ -96,7 +99,7 @@ def split_of(probabilities: Any, labels: Any, *, groups: Any = None, known: Any 
 def sums_of(
     score_design: ScoreDesign, test_split: Split, subgroups: tuple[Subgroups, ...] = ()
 ) -> Any:
-    """Returns the exact sums of a design in records and labels, by block."""
+    """Returns the exact sums of a design for test records, by block of sums, in units of records and labels."""
     sums = exact_sums(
         score_design, model=MODEL_OF_INPUTS, test_split=test_split, subgroups=subgroups
     )
@@ -104,7 +107,7 @@ def sums_of(
 
 
 def test_hits_and_errors_are_counted() -> None:
-    """Of three records: one hit, and three errors of one record each."""
+    """Three records with one hit and three errors have the totals 1 and 3."""
     test_split = split_of(
         probabilities=[[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]], labels=[[1, 1], [0, 0], [0, 0]]
     )
@@ -115,7 +118,7 @@ def test_hits_and_errors_are_counted() -> None:
 
 
 def test_unknown_labels_count_nowhere() -> None:
-    """A label that is not known is no hit and no error, and half a record has its labels known."""
+    """An unknown label is no hit and no error, and a record with one of two labels known has half of its labels."""
     test_split = split_of(probabilities=[[0.9, 0.9]], labels=[[1, 0]], known=[[1, 0]])
     score_design = design_of(num_labels=2, has_gaps=True)
     sums = sums_of(score_design=score_design, test_split=test_split)
@@ -124,7 +127,7 @@ def test_unknown_labels_count_nowhere() -> None:
 
 
 def test_large_group_counts_as_much_as_the_largest_allowed() -> None:
-    """Four records of one group count as two where two count in full."""
+    """A group of four records counts as two records if two is the largest number that counts in full."""
     test_split = split_of(probabilities=[[0.9]] * 4, labels=[[1]] * 4, groups=[7, 7, 7, 7])
     score_design = design_of(num_labels=1, most_records=2)
     sums = sums_of(score_design=score_design, test_split=test_split)
@@ -156,7 +159,7 @@ def test_groups_are_whole_across_blocks_of_records(monkeypatch: pytest.MonkeyPat
 
 
 def test_records_count_in_their_subgroup_alone() -> None:
-    """A record without a value counts in no subgroup."""
+    """A record counts in its own subgroup only, and a record without a value in none."""
     test_split = split_of(probabilities=[[0.9], [0.9], [0.9]], labels=[[1], [0], [1]])
     values = np.array([0, 1, -1])
     division = Subgroups(
@@ -169,7 +172,11 @@ def test_records_count_in_their_subgroup_alone() -> None:
 
 
 def test_calibration_sums_labels_less_probabilities_by_bin() -> None:
-    """Presence at .9 adds .1 to the upper half of the last bin, absence at .25 adds .25 to the lower half of bin 2."""
+    """Each label adds the distance of label and probability to the sum of its bin.
+
+    A present label of probability 0.9 adds 0.1 to the upper half of the last bin. An absent one of 0.25 adds 0.25 to
+    the lower half of bin 2.
+    """
     counts = RecordCounts.of_records(
         probabilities=np.array([[0.9, 0.25]]),
         predicted=np.array([[True, False]]),
@@ -201,7 +208,7 @@ def test_influences_of_a_record_are_split_by_sign() -> None:
 
 
 def test_design_depends_on_public_records_and_the_student_alone() -> None:
-    """Equal public inputs with other labels give equal clips."""
+    """Public records with equal inputs and other labels give equal clips."""
     rng = np.random.default_rng(1)
     probabilities = rng.random((50, 3))
     designs = [
@@ -213,7 +220,7 @@ def test_design_depends_on_public_records_and_the_student_alone() -> None:
 
 
 def test_more_groups_or_less_noise_take_longer_clips() -> None:
-    """A clip cuts off less where its noise is a smaller part of a group."""
+    """With more groups, whose noise is a smaller part of a sum, clips are longer and cut off less."""
     public = split_of(
         probabilities=np.random.default_rng(2).random((200, 5)), labels=np.zeros((200, 5))
     )
@@ -233,7 +240,7 @@ def test_more_groups_or_less_noise_take_longer_clips() -> None:
 
 
 def test_public_records_that_count_nothing_have_a_clip() -> None:
-    """Of a student that is always sure and predicts nothing, each clip is above 0."""
+    """Each clip is above 0 even for a student that is always sure and predicts nothing."""
     score_design = public_design(
         public=split_of(probabilities=np.zeros((20, 2)), labels=np.zeros((20, 2)))
     )

@@ -1,4 +1,4 @@
-"""Tests of the comparison of a finished run's data: only files that have changed are read again."""
+"""The data of a finished run are compared with the present ones, and only changed files are read again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, added_number: float = 0.0) -> None:
-    """Writes an .npz file of five records, to whose inputs a number is added."""
+    """Writes an .npz file of five records; `added_number` is added to their inputs."""
     np.savez(path, inputs=np.eye(5) + added_number, labels=np.eye(5, dtype=int))
 
 
@@ -85,13 +85,13 @@ def compare_sources(finished_run: RunFolder) -> tuple[int, list[str]]:
 
 
 def test_unchanged_files_are_not_read_again(finished_run: RunFolder) -> None:
-    """`require_same_data` does not read the unchanged data of a finished run. The list of sources has mode 0600."""
+    """`require_same_data` does not read unchanged data of a finished run, whose list of sources has mode 0600."""
     assert compare_sources(finished_run=finished_run) == (0, [])
     assert (finished_run.sources).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_copied_file_is_read_again_once(finished_run: RunFolder) -> None:
-    """A file is replaced by its copy. The data are read once, and then not again."""
+    """If a file is replaced by its copy, the data are read once, and then not again."""
     path = finished_run.path.parent / "private.npz"
     shutil.copy(path, path.with_suffix(".copy"))
     os.replace(path.with_suffix(".copy"), path)
@@ -103,7 +103,7 @@ def test_a_copied_file_is_read_again_once(finished_run: RunFolder) -> None:
 def test_changed_data_are_refused_with_the_name_of_their_setting(
     finished_run: RunFolder, split: str
 ) -> None:
-    """A file of a split changes, with the same times. It is refused under its setting until it is restored."""
+    """A file that changes is refused under its setting until it is restored, although its times stay the same."""
     path = finished_run.path.parent / f"{split}.npz"
     times = path.stat()
     _write(path=path, added_number=1.0)
@@ -118,7 +118,7 @@ def test_changed_data_are_refused_with_the_name_of_their_setting(
 
 
 def test_a_missing_file_is_reported(finished_run: RunFolder) -> None:
-    """A file of a finished run's data is removed. `require_same_data` says so in one line, and raises no error."""
+    """If a file of a finished run's data is missing, `require_same_data` says so in one line, and raises no error."""
     (finished_run.path.parent / "private.npz").unlink()
     line = (
         "data: a file that this run read is not there; nothing says if the data are still the same"
@@ -127,7 +127,7 @@ def test_a_missing_file_is_reported(finished_run: RunFolder) -> None:
 
 
 def test_a_finished_run_without_digests_is_not_compared(finished_run: RunFolder) -> None:
-    """The list of sources is removed and a file changed. Nothing is read or refused."""
+    """Without its list of sources, the data of a finished run are not read or refused, even if a file has changed."""
     (finished_run.sources).unlink()
     _write(path=finished_run.path.parent / "private.npz", added_number=1.0)
     assert compare_sources(finished_run=finished_run) == (0, [])
@@ -166,7 +166,7 @@ def _write_run(folder: Path) -> None:
 def test_a_change_anywhere_in_a_folder_is_noticed_except_files_of_runs(
     tmp_path: Path, change_folder: Callable[[Path], None], is_noticed: bool
 ) -> None:
-    """The stamp of a folder of data differs if a file somewhere in it was changed or removed.
+    """The stamp of a folder of data differs if a file anywhere in it was changed or removed.
 
     Files of caches and runs in the folder do not count.
     """
@@ -186,7 +186,7 @@ def test_a_change_anywhere_in_a_folder_is_noticed_except_files_of_runs(
 def test_a_file_that_is_added_to_a_folder_or_pattern_is_noticed(
     tmp_path: Path, private: str
 ) -> None:
-    """A file is added to a folder, or to the files that a pattern names: the stamp differs."""
+    """The stamp of a folder, or of a pattern of files, differs if a file is added to it."""
     (tmp_path / "many").mkdir()
     _write(path=tmp_path / "many" / "part-0.npz")
     settings = {"data": {"private": str(tmp_path / private)}}
@@ -203,6 +203,6 @@ def test_a_file_that_is_added_to_a_folder_or_pattern_is_noticed(
 
 
 def test_a_pattern_that_matches_no_file_is_no_source(tmp_path: Path) -> None:
-    """A pattern without a match names no data, as a path without a file."""
+    """A pattern that matches no file names no data, as does a path without a file."""
     settings = {"data": {"private": str(tmp_path / "part-*.npz"), "true": "?"}}
     assert not Sources.from_settings(settings, output_dir=tmp_path / "run").paths

@@ -1,4 +1,4 @@
-"""Totals of several runs: one for each unit of privacy, and at most what their ledger counts."""
+"""The total prices of several runs: one for each unit of privacy, and at most what their ledger counts."""
 
 import math
 from dataclasses import replace
@@ -33,7 +33,7 @@ RELEASE = PaidRelease(
 
 
 def test_each_unit_of_privacy_has_its_own_total() -> None:
-    """Two releases protect patients and one protects visits: each unit has a total of its own.
+    """Each unit of privacy has a total of its own, here patients for two releases and visits for one.
 
     A release that names no unit is in no total.
     """
@@ -64,9 +64,9 @@ def test_the_total_under_add_remove_protects_a_teacher_of_each_release() -> None
 def test_a_total_is_at_most_that_of_the_ledger(
     num_in_ledger: int, counted_with_others: float | None
 ) -> None:
-    """The total of two releases is the 1.5 that their ledger counts, which is less than their composition.
+    """The total of two releases is at most the total of their ledger, here 1.5, if this is less than their composition.
 
-    The total of the ledger is named beside it only if the ledger counts a third release.
+    The ledger's total is named beside it only if the ledger counts a third release.
     """
     ledger_total = LedgerTotal(Path("ledger.db"), num_releases=num_in_ledger, epsilon=1.5)
     (total,) = totals_of([replace(RELEASE, ledger_total=ledger_total)] * 2)
@@ -77,7 +77,7 @@ def test_a_total_is_at_most_that_of_the_ledger(
 
 
 def test_releases_in_two_ledgers_have_a_total_of_their_own() -> None:
-    """Two releases are in two ledgers. Their total is their composition, and no ledger's."""
+    """The total of two releases in two ledgers is that of their composition, and not that of a ledger."""
     ledgers = [LedgerTotal(Path(name), num_releases=1, epsilon=0.1) for name in ("a.db", "b.db")]
     (total,) = totals_of([replace(RELEASE, ledger_total=ledger) for ledger in ledgers])
     two = RdpAccountant().compose(RELEASE.event, count=2).get_epsilon(target_delta=1e-6)
@@ -85,7 +85,7 @@ def test_releases_in_two_ledgers_have_a_total_of_their_own() -> None:
 
 
 def test_failures_beyond_delta_are_counted_at_the_sum_of_the_deltas() -> None:
-    """Two pure prices of 1 with failure probability 0.8e-6 cost 2 at the sum of their deltas, 2e-6.
+    """Two prices of pure epsilon 1 with failure probability 0.8e-6 have a total of 2 at the sum of their deltas, 2e-6.
 
     At one delta of 1e-6 they would have no price.
     """

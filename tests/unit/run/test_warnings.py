@@ -1,4 +1,4 @@
-"""What a card says to the holders of records, and what a plan is warned of: where it holds, and nowhere else."""
+"""The sentences of a card for the holders of records, and the warnings about a plan, appear only where they apply."""
 
 import dataclasses
 import math
@@ -50,9 +50,9 @@ def price_in_words(group_size: int) -> str:
 
 
 def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> None:
-    """The card says which changes the epsilon covers: a record, a holder, and groups of them with their own epsilon.
+    """The card says which changes epsilon covers, a record or a data holder, and the epsilon of groups of them.
 
-    Under add_remove a changed record counts as two units. The epsilon of a group grows with the number of draws.
+    Under add_remove a changed record counts as two units. The epsilon of a group depends on the number of draws.
     """
     single_teacher = promises_of(places=Places(num_holders=40, teachers_each=1))
     several_teachers = promises_of(places=Places(num_holders=40, teachers_each=10))
@@ -87,7 +87,7 @@ def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> Non
 
 
 def test_holders_must_divide_the_number_of_teachers() -> None:
-    """400 teachers are divided among 40 holders. Seven holders are refused."""
+    """400 teachers can be divided among 40 holders, but not among seven."""
     assert Places.with_equal_holders(num_teachers=400, num_holders=40) == Places(
         num_holders=40, teachers_each=10
     )
@@ -101,7 +101,7 @@ STUDENT = LinearStudent()
 
 
 def test_few_records_per_teacher_give_a_warning() -> None:
-    """With 9.9 of 960 private records for each teacher there is a warning, with ten there is none.
+    """With 9.9 of 960 private records for each teacher there is a warning, and with ten there is none.
 
     Kernel teachers, which are made for one record each, give no warning.
     """
@@ -123,7 +123,7 @@ def test_few_records_per_teacher_give_a_warning() -> None:
 
 
 def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
-    """An aggregator of one label a query gives a warning on data with several labels, and none on data with one."""
+    """An aggregator of one label per query gives a warning for data with several labels, and none for data with one."""
     several_labels = small_dataset()
     labels = np.arange(len(several_labels.private))[:, None] % 5 == np.arange(5)
     single_label = dataclasses.replace(
@@ -157,9 +157,9 @@ def data_with_scaled_public(scale: np.ndarray) -> Dataset:
 
 
 def test_columns_with_unequal_ranges_give_a_warning_for_linear_models_alone() -> None:
-    """With a public column 200 times as wide as the others, a warning names linear teachers and students alone.
+    """If a public column is 200 times as wide as the others, a warning names linear teachers and students only.
 
-    Five times as wide gives no warning.
+    A column five times as wide gives no warning.
     """
     uneven = data_with_scaled_public(scale=np.array([1, 1, 1, 1, 1, 1, 1, 200], dtype=np.float32))
     (line,) = plan_warnings(
@@ -201,7 +201,7 @@ def test_columns_with_unequal_ranges_give_a_warning_for_linear_models_alone() ->
 
 
 def test_a_constant_student_gives_a_warning() -> None:
-    """A student that predicts the same labels for every public sample gives a warning; another does not."""
+    """A student that predicts the same labels for every public sample gives a warning, and another student none."""
     data = small_dataset()
     rows = data.public.inputs[:40]
     constant_model = STUDENT.fit(rows, np.zeros((40, 5), dtype=bool), seed=0)
@@ -231,7 +231,7 @@ def picture_dataset() -> Dataset:
 
 
 def test_linear_models_of_raw_pixels_give_a_warning() -> None:
-    """A linear student of raw pixels gives a warning with its remedies. Networks for images give none."""
+    """A linear student of raw pixels gives a warning with its remedies, and networks for images give none."""
     pictures = picture_dataset()
     (line,) = plan_warnings(
         pictures,
@@ -273,7 +273,7 @@ def test_linear_models_of_raw_pixels_give_a_warning() -> None:
 def test_scaling_is_not_recommended_for_teachers_of_pictures(
     teacher: CNNTeacher | LinearTeacher, advice: str
 ) -> None:
-    """For pictures, the remedy for weak teachers is another one than to scale inputs."""
+    """The remedy for weak teachers of images is not to scale the inputs."""
     remedies = remedies_of(GAUSSIAN, teacher=teacher, dataset=picture_dataset())
     remedy = remedies["the teachers"]
     assert remedy.startswith(advice)
@@ -307,5 +307,5 @@ def test_scaling_is_recommended_for_scale_sensitive_teachers_alone() -> None:
     ],
 )
 def test_the_room_under_a_cap_is_a_sentence(num_releases: float, sentence: str) -> None:
-    """A whole sentence says how many releases fit under a cap: none, one, several or any number."""
+    """A sentence says how many releases fit under a cap: none, one, several or any number."""
     assert fitting_in_words(num_releases) == sentence

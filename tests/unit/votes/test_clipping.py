@@ -1,4 +1,4 @@
-"""Clipped sums: values computed by hand, any blocks of teachers, and refused votes."""
+"""Sums of clipped votes: values computed by hand, any blocks of teachers, and refused votes."""
 
 from typing import Any
 
@@ -32,9 +32,7 @@ def test_only_votes_longer_than_the_clip_are_scaled() -> None:
 
 
 def test_center_is_subtracted_before_the_clip() -> None:
-    """The votes less the center are shortened to length 1, for one center of all labels and for a
-    center of each label.
-    """
+    """Votes less the center are shortened to length 1, for one center of all labels or a center of each label."""
     clipped = ClippedSum(clip=1.0, shape=(2, 2))
     votes = np.array([[[True, False], [True, True]]])
     around_half = clipped_total(clipped=clipped, votes=votes, num_teachers=1, center=0.5)
@@ -61,9 +59,9 @@ def test_low_rank_votes_sum_like_their_products() -> None:
 
 
 def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
-    """Three of four declared teachers have votes: the sum is refused under replace-one and accepted under add-remove.
+    """If a declared teacher has no votes, the sum is refused under replace-one and accepted under add-remove.
 
-    More votes than declared teachers are refused under either.
+    Three of four teachers have votes. More votes than declared teachers are refused.
     """
     votes_of_three = np.zeros((3, 2, 2))
     replace_one = ClippedSum(clip=1.0, shape=(2, 2))

@@ -1,4 +1,4 @@
-"""The fit of convex teachers: it ends near the minimum of Huber's loss, whatever the records are."""
+"""The fit of convex teachers ends near the minimum of Huber's loss, whatever the records are."""
 
 import math
 from typing import Any
@@ -81,7 +81,7 @@ def test_fit_is_within_its_tolerance_of_the_minimum(ridge: float, tolerance: flo
 def test_any_number_of_records_is_fitted(num_records: int, is_one_record: bool) -> None:
     """Features of 1, 2 or 2000 records, or copies of one record, give finite weights.
 
-    If the first step size is too large, as for copies of one record, smaller ones follow.
+    If the first step size is too large, as for copies of one record, smaller step sizes follow.
     """
     features = np.resize(FEATURES, (num_records, 4))
     if is_one_record:
@@ -101,8 +101,7 @@ def test_any_number_of_records_is_fitted(num_records: int, is_one_record: bool) 
 def test_steps_to_minimum_reach_the_minimum(
     curvature_margin: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The number of steps that `steps_to_minimum` returns brings the fit within its tolerance, for
-    any estimate of the curvature.
+    """The number of steps by `steps_to_minimum` brings the fit within its tolerance, for any estimate of the curvature.
 
     Negative control: 1/200 of the steps do not.
     """

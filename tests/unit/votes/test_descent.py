@@ -1,4 +1,4 @@
-"""Noisy gradients to a model: what is learned, what noise does, constants, and the threshold expected to be best."""
+"""The descent by noisy gradients: what it learns, how noise shortens it, its constants, and the threshold for F1."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def descended_weights(
     seed: int = 0,
     true_weights: FloatArray = TRUE_WEIGHTS,
 ) -> FloatArray:
-    """Returns the weights after all steps on many private records, half of each gradient clipped away.
+    """Returns the weights after all steps on many private records, whose gradients are clipped to half.
 
     `gradient_noise_std` is the standard deviation of the noise of all steps together.
     """
@@ -70,7 +70,10 @@ def descent() -> Descent:
 
 @pytest.mark.slow
 def test_without_noise_more_steps_come_nearer_to_the_true_weights(descent: Descent) -> None:
-    """Without noise, 20 steps end nearer to the true weights than 5 steps, and 80 steps nearer still, within 0.15."""
+    """Without noise, the weights after 20 steps are nearer to the true ones than after 5, and after 80 nearer still.
+
+    After 80 steps they are within 0.15.
+    """
     feature_scales = np.array([[1], [1], [1], [CONSTANT]])
 
     def largest_error(num_steps: int) -> float:
@@ -90,7 +93,7 @@ def test_mean_probabilities_equal_the_prevalence(
 ) -> None:
     """After a descent with any noise, the mean probability of each label over public records is the prevalence.
 
-    The constant feature is fitted to it after the steps.
+    The constant of each label is fitted to it after the steps.
     """
     weights = descended_weights(descent=descent, gradient_noise_std=gradient_noise_std)
     np.testing.assert_allclose(
@@ -99,9 +102,9 @@ def test_mean_probabilities_equal_the_prevalence(
 
 
 def test_weighted_mean_probabilities_equal_the_prevalence(descent: Descent) -> None:
-    """With weights of public rows it is the weighted mean probability that equals the prevalence.
+    """If public rows have weights, the weighted mean probability of each label, not the plain one, is the prevalence.
 
-    A step suggests the weighted mean, too.
+    The prevalence that a step suggests is also the weighted mean.
     """
     public_weights = np.exp(3 * descent.public_features[:, 0])
     weighted_descent = replace(descent, public_weights=public_weights)
@@ -122,7 +125,7 @@ def test_weighted_mean_probabilities_equal_the_prevalence(descent: Descent) -> N
 def test_learning_times_fall_with_the_noise(descent: Descent) -> None:
     """The larger the noise, the shorter the learning time of every direction.
 
-    Without a signal, weights learned from noise stay small.
+    Weights that are learned from noise alone stay small.
     """
     times = [
         descent.learning_times(noise_rate=np.full(2, noise_std**2)).times
@@ -140,9 +143,9 @@ def test_learning_times_fall_with_the_noise(descent: Descent) -> None:
 
 
 def test_steps_correct_a_noisy_prevalence(descent: Descent) -> None:
-    """The released prevalence is off by 0.15 and -0.1: the gradients of the constant feature correct it to within 0.02.
+    """The gradients of the constant feature correct a released prevalence that is off by 0.15 and -0.1 to within 0.02.
 
-    It is not changed if its own variance is 0, and hardly if the gradients' noise is large.
+    The prevalence stays if its own variance is 0, and nearly if the gradients' noise is large.
     """
     true_prevalence = descent.prevalence
     rng = np.random.default_rng(1)
@@ -193,7 +196,7 @@ def best_times() -> LearningTimes:
 
 
 def test_learning_times_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search is done in blocks of 600 entries and in one block."""
+    """The learning times are the same if they are searched in blocks of 600 entries or in one block."""
     together = best_times()
     monkeypatch.setattr("pate.votes.learning_times._BLOCK_ENTRIES", 600)
     in_blocks = best_times()

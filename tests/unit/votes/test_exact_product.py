@@ -1,4 +1,4 @@
-"""Exact products: their error is small, and their bits do not depend on other rows or the order of sums."""
+"""Exact products have a small error, and their bits do not depend on other rows or on the order of sums."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ MATRIX = RNG.normal(size=(30, 7))
 
 
 def test_product_is_accurate_to_26_bits_of_each_rows_length() -> None:
-    """The exact product of rows of very different lengths and a matrix is close to the plain product.
+    """The exact product of rows of very different lengths with a matrix is close to the plain product.
 
     It differs by at most 30 * 2^-25 times the row's length and the longest column's length, for 30 terms in each sum.
     """
@@ -23,7 +23,7 @@ def test_product_is_accurate_to_26_bits_of_each_rows_length() -> None:
 
 @pytest.mark.parametrize("num_rows", [1, 7, 513])
 def test_product_of_a_row_does_not_depend_on_other_rows(num_rows: int) -> None:
-    """One row is placed at several positions among other rows: its product is the same to the last bit."""
+    """The product of a row is the same to the last bit at several positions among other rows."""
     matrix = ExactMatrix.from_matrix(MATRIX)
     product = matrix.product(ROWS[:1])[0]
     for position in range(0, num_rows, 3):
@@ -33,10 +33,7 @@ def test_product_of_a_row_does_not_depend_on_other_rows(num_rows: int) -> None:
 
 
 def test_the_order_of_the_sum_makes_no_difference() -> None:
-    """The columns of the rows and the rows of the matrix are permuted alike.
-
-    The exact product is the same to the last bit. A plain product changes.
-    """
+    """The exact product is the same to the last bit if the terms of each sum are permuted; a plain product changes."""
     order = RNG.permutation(30)
     shuffled = ExactMatrix.from_matrix(MATRIX[order]).product(ROWS[:, order])
     np.testing.assert_array_equal(shuffled, ExactMatrix.from_matrix(MATRIX).product(ROWS))

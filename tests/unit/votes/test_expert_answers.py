@@ -1,4 +1,4 @@
-"""Answers of experts: the reading of their files and of the public answers, and the files that are refused."""
+"""Files of experts' answers and of public answers: how they are read, and which are refused."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -81,7 +81,7 @@ def test_bits_are_read_as_certain_answers(tmp_path: Path) -> None:
 
 
 def test_an_unanswered_question_counts_as_the_center(tmp_path: Path) -> None:
-    """If `answered` is False, NaN is allowed, and the vote is the center."""
+    """A question that an expert did not answer counts as the center, and its log-odds may be NaN."""
     answered = EXPERT_LOG_ODDS > -1
     log_odds = np.where(answered, EXPERT_LOG_ODDS, np.nan)
     votes = read_expert_answers(folder=tmp_path, arrays={"answers": log_odds, "answered": answered})
@@ -92,7 +92,7 @@ def test_an_unanswered_question_counts_as_the_center(tmp_path: Path) -> None:
 
 
 def test_several_files_are_one_source_in_order_of_their_names(tmp_path: Path) -> None:
-    """Two files hold different experts: their answers follow each other, and the digest is that of both."""
+    """Two files of different experts are read one after the other, and the digest is that of both."""
     public = read_public_answers(folder=tmp_path)
     np.savez(tmp_path / "b.npz", answers=EXPERT_LOG_ODDS[3:])
     np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3])
@@ -103,9 +103,9 @@ def test_several_files_are_one_source_in_order_of_their_names(tmp_path: Path) ->
 
 
 def test_names_are_those_of_the_public_answers(tmp_path: Path) -> None:
-    """Names of queries and labels are read from the public file.
+    """The names of queries and labels are those in the public file.
 
-    A file without label names has label_0, label_1 and label_2.
+    Without label names, they are label_0, label_1 and label_2.
     """
     public = read_public_answers(
         folder=tmp_path, arrays={"record_ids": RECORD_IDS, "label_names": LABEL_NAMES}
@@ -154,7 +154,7 @@ def test_files_of_another_form_are_refused_when_they_are_opened(
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_log_odds_that_are_not_finite_are_refused(tmp_path: Path, value: float) -> None:
-    """One answer of an expert, or of the public model, is NaN or infinite."""
+    """Log-odds of an expert, or of the public model, that are NaN or infinite are refused with their indices."""
     answers = EXPERT_LOG_ODDS.copy()
     answers[5, 2, 1] = value
     with refused_parameter("votes[5, 2, 1]", value=ANY, rule_words="finite log-odds"):
@@ -180,14 +180,17 @@ def test_log_odds_that_are_not_finite_are_refused(tmp_path: Path, value: float) 
 def test_public_answers_of_another_form_are_refused(
     tmp_path: Path, arrays: Mapping[str, Any], name: str
 ) -> None:
-    """Public answers have another shape, type or name, or a name twice."""
+    """Public answers are refused if they have another shape, type or name, or an id twice."""
     with pytest.raises(InvalidValue) as caught:
         read_public_answers(folder=tmp_path, arrays=arrays)
     assert caught.value.name == name
 
 
 def test_compressed_and_repeated_files_are_refused(tmp_path: Path) -> None:
-    """Compressed answers cannot be read in blocks; a file given twice would count its experts twice."""
+    """Compressed answers are refused, as they cannot be read in blocks.
+
+    A file that is given twice is refused, as its experts would count twice.
+    """
     public = read_public_answers(folder=tmp_path)
     np.savez_compressed(tmp_path / "small.npz", answers=EXPERT_LOG_ODDS)
     with refused_parameter("file", value=ANY, rule_words="a compressed array"):
@@ -219,7 +222,7 @@ def test_a_group_in_two_prompts_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_torn_file_is_refused_while_it_is_read(tmp_path: Path) -> None:
-    """A byte of an answer is changed: the checksum of the file shows it."""
+    """A file with a changed byte is refused while it is read, by its checksum."""
     votes = read_expert_answers(folder=tmp_path)
     content = bytearray(votes.paths[0].read_bytes())
     content[200] ^= 1

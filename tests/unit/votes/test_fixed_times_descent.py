@@ -1,4 +1,4 @@
-"""A descent with fixed learning times: its steps and its end are those of the noise of the first step."""
+"""A descent with fixed learning times takes all steps by the noise of the first step."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def descent() -> Descent:
 
 
 def test_learning_times_of_the_first_step_stay() -> None:
-    """Two steps and the end are computed with the learning times of the first step's noise.
+    """Both steps and the final weights are computed with the learning times of the first step's noise.
 
     The second step has 100 times the noise rate of the first.
     """
@@ -56,7 +56,7 @@ def test_learning_times_of_the_first_step_stay() -> None:
 
 
 def test_a_step_at_another_first_noise_differs() -> None:
-    """Negative control: at 100 times the noise rate, a first step changes the weights by less."""
+    """Negative control: a first step at 100 times the noise rate changes the weights by less."""
     plain_descent = descent()
     weights = plain_descent.initial_weights()
     gradient = np.full(weights.shape, 0.01)

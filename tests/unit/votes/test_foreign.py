@@ -1,4 +1,4 @@
-"""Vote files of others: every layout, its recognition, and the files that are refused."""
+"""Vote files of other programs: their layouts, the recognition of a layout, and files that are refused."""
 
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,10 @@ def save_votes(folder: Path, array: Any, name: str = "votes.npy") -> Path:
 def test_layouts_are_recognized_and_give_the_same_counts(
     tmp_path: Path, array: Any, layout: str, num_teachers: int | None, max_votes: int | None
 ) -> None:
-    """One file holds votes of teachers, a histogram, or pairs of counts of no and yes, in several types.
+    """The counts of a file are the same for each layout: votes of teachers, a histogram, or pairs of no and yes counts.
 
-    Its layout is recognized or set; the counts, the number of teachers and their largest number of
-    votes are the same.
+    The layout is recognized or set. The number of teachers is the same; only votes of teachers show the largest number
+    of votes of one.
     """
     for layout_setting in ("auto", layout):
         votes = ImportedVotes.read(
@@ -165,9 +165,9 @@ def test_file_with_several_unnamed_arrays_is_refused(tmp_path: Path) -> None:
 
 
 def test_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch) -> None:
-    """The limit is lowered to 10,000 bytes.
+    """A compressed file whose array is larger than a limit is refused, and a smaller one is read.
 
-    A compressed file whose array has 80,128 bytes is refused, and a smaller one is read.
+    The array has 80,128 bytes, and the limit is lowered to 10,000 bytes.
     """
     monkeypatch.setattr(imported, "_MAX_BYTES", 10_000)
     np.savez_compressed(tmp_path / "bomb.npz", votes=np.zeros((10, 2_000, 4), np.uint8))
@@ -178,7 +178,7 @@ def test_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path, monkeypat
 
 
 def test_huge_shape_in_a_header_takes_no_memory(tmp_path: Path) -> None:
-    """A file's header declares 10^12 numbers, but the file holds three bytes: it is refused before memory is taken."""
+    """A file of three bytes whose header declares 10^12 numbers is refused before memory is taken."""
     path = tmp_path / "votes.npy"
     with path.open("wb") as file:
         header = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}
@@ -209,8 +209,9 @@ def test_huge_shape_in_a_header_takes_no_memory(tmp_path: Path) -> None:
     ids=str,
 )
 def test_unsupported_arrays_give_a_one_line_error(tmp_path: Path, array: Any, layout: str) -> None:
-    """An array of a type, shape or range that no layout has is refused, under every layout, in one
-    line that does not mention pickle.
+    """An array of a type, shape or range that no layout has is refused in one line, under every layout.
+
+    The line does not mention pickle.
     """
     np.save(tmp_path / "votes.npy", array, allow_pickle=True)
     with pytest.raises(InvalidValue, match=r"^votes") as caught:

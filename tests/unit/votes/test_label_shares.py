@@ -1,4 +1,4 @@
-"""Label shares: those of records by blocks of teachers are those of one array, and so are their sums."""
+"""The shares of labels by teacher, and their sums, are the same in blocks of teachers and in one array."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_a_share_is_the_mean_of_a_teachers_labels() -> None:
 
 
 def test_teachers_of_one_record_have_its_labels() -> None:
-    """Where each teacher has a record, the shares are the labels of the records, in the order of the teachers."""
+    """If each teacher has one record, the shares are the labels of the records, in the order of the teachers."""
     teacher_of = np.random.default_rng(2).permutation(300)
     shares = shares_of_teachers(bits=LABELS, teacher_of=teacher_of, num_teachers=300)
     np.testing.assert_array_equal(shares[teacher_of], LABELS)

@@ -1,4 +1,4 @@
-"""Labels of public rows as a start: the fit, the choice of the prior by cross-validation, and labels with gaps."""
+"""Labels of public rows as a start of the student: the fit, the choice of the prior, and labels with gaps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def drawn_labels(votes: PublicFeatures, num_rows: int, seed: int = 0) -> BoolArr
 
 
 def error_of_weights(votes: PublicFeatures, labels: BoolArray) -> float:
-    """Returns the root mean squared error of the weights that labels teach."""
+    """Returns the root mean squared error of the weights that are learned from labels."""
     weights = LabeledRows(labels=labels).public_start(votes).weights
     return float(np.sqrt(((weights - TRUE_WEIGHTS) ** 2).mean()))
 
@@ -74,7 +74,7 @@ def test_stated_variances_are_about_the_squared_errors_of_weights() -> None:
 
 @pytest.mark.slow
 def test_labels_unrelated_to_the_inputs_give_small_weights() -> None:
-    """If labels are noise, cross-validation chooses a narrow prior; the variances stay as wide as without labels."""
+    """Labels that do not depend on the inputs give small weights, with variances nearly as wide as without labels."""
     votes = public_features()
     random_labels = np.random.default_rng(1).random((300, 2)) < 0.4
     start = LabeledRows(labels=random_labels).public_start(votes)
@@ -84,7 +84,7 @@ def test_labels_unrelated_to_the_inputs_give_small_weights() -> None:
 
 
 def test_rows_with_an_unknown_label_do_not_change_its_weights() -> None:
-    """A label that 200 of 300 rows do not know is learned as from the other 100 rows."""
+    """A label that 200 of 300 rows do not know is learned as from the other 100 rows alone."""
     votes = public_features()
     labels = drawn_labels(votes=votes, num_rows=300)
     known = np.ones_like(labels)
@@ -109,7 +109,7 @@ def test_labels_of_rows_without_features_are_left_out() -> None:
 
 @pytest.mark.parametrize("num_rows", [1, 2, 5])
 def test_a_handful_of_labeled_rows_gives_finite_weights(num_rows: int) -> None:
-    """One, two or five labeled rows make a start of finite numbers."""
+    """One, two or five labeled rows give a start of finite numbers."""
     votes = public_features()
     start = LabeledRows(labels=drawn_labels(votes=votes, num_rows=num_rows)).public_start(votes)
     assert np.isfinite(start.weights).all()
@@ -122,14 +122,14 @@ def test_a_handful_of_labeled_rows_gives_finite_weights(num_rows: int) -> None:
 def test_labels_need_four_times_the_root_of_their_number_of_directions(
     num_rows: int, least_directions: int
 ) -> None:
-    """The least number of directions grows with the root of the number of labeled rows."""
+    """The least number of directions is 4 times the root of the number of labeled rows, rounded down."""
     assert (
         LabeledRows(labels=np.zeros((num_rows, 2), np.bool_)).least_directions == least_directions
     )
 
 
 def test_identity_differs_between_different_labels() -> None:
-    """Two sets of labels that differ in one entry have different identities, equal ones the same."""
+    """Labels that differ in one entry have different identities, and equal labels have the same."""
     labels = drawn_labels(votes=public_features(), num_rows=20)
     changed_labels = labels.copy()
     changed_labels[3, 1] ^= True

@@ -1,4 +1,4 @@
-"""Made-up votes, by which plans are judged: the model that the docstring of `MadeUpVotes` states."""
+"""Made-up votes by which plans are judged follow the model in the docstring of `MadeUpVotes`."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_a_teachers_votes_can_be_limited() -> None:
 
 
 def test_counts_a_hand_worked_case():
-    """`histogram` of two teachers' votes on two queries is their sum, as int64."""
+    """`histogram` of the votes of two teachers on two queries is the sum of both, as int64."""
     votes = np.array([[[1, 0, 1], [0, 0, 0]], [[1, 1, 1], [0, 0, 1]]], dtype=bool)
     assert histogram(votes).tolist() == [[2, 1, 2], [0, 0, 1]]
     assert histogram(votes).dtype == np.int64
@@ -54,7 +54,7 @@ def test_counts_a_hand_worked_case():
 
 @pytest.mark.parametrize("num_teachers", [1, 255, 256, 511, 1000])
 def test_counts_above_255_do_not_overflow(num_teachers):
-    """All of up to 1000 teachers vote for every label: each count is the number of teachers."""
+    """If all of up to 1000 teachers vote for every label, each count is the number of teachers."""
     assert (histogram(np.ones((num_teachers, 2, 3), bool)) == num_teachers).all()
 
 
@@ -67,6 +67,6 @@ def test_counts_above_255_do_not_overflow(num_teachers):
     ],
 )
 def test_histogram_refuses_arrays_that_are_no_votes(votes, refusal):
-    """Floats, two dimensions, or no teacher are refused by `histogram`."""
+    """`histogram` refuses votes that are floats, have two dimensions, or are those of no teacher."""
     with refusal:
         histogram(votes)

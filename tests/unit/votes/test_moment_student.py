@@ -1,4 +1,4 @@
-"""The student of noisy moments: its weights, their shrinkage, and the variances that it states as a start."""
+"""The student that is learned from noisy moments: its weights, their shrinkage, and their variances."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ STUDENT = MomentStudent(
 
 
 def noisy_moments(noise_std: float, num_records: float = 1e6) -> NoisyMoments:
-    """Returns the moments of people whose labels are drawn by `PROBABILITIES`, with noise."""
+    """Returns noisy moments of people whose labels are drawn with the probabilities `PROBABILITIES`."""
     products = FEATURES.T @ PROBABILITIES / NUM_PUBLIC
     noise = noise_std * np.random.default_rng(1).standard_normal(products.shape)
     return STUDENT.moments_from_products(
@@ -42,7 +42,7 @@ def correlation_with_true_weights(weights: np.ndarray) -> float:
 
 
 def test_exact_moments_give_the_model_that_made_them() -> None:
-    """Without noise the weights are close to those of the labels' model, and the constants too."""
+    """Without noise, the weights and constants are close to those of the model that the labels are drawn from."""
     weights = STUDENT.fit(noisy_moments=noisy_moments(noise_std=0.0), prevalence=PREVALENCE)
     assert correlation_with_true_weights(weights=weights) > 0.99
     np.testing.assert_allclose(weights[:-1], TRUE_WEIGHTS, atol=0.3)
@@ -50,7 +50,7 @@ def test_exact_moments_give_the_model_that_made_them() -> None:
 
 
 def test_noisy_moments_give_a_shrunk_student() -> None:
-    """The more noise the moments have, the shorter are the weights; noise alone leaves nearly none."""
+    """The more noise the moments have, the shorter the weights are; noise alone gives nearly no weights."""
 
     def fitted_weights(noise_std: float) -> np.ndarray:
         return STUDENT.fit(noisy_moments=noisy_moments(noise_std=noise_std), prevalence=PREVALENCE)
@@ -63,13 +63,13 @@ def test_noisy_moments_give_a_shrunk_student() -> None:
 
 
 def test_mean_probabilities_are_the_prevalence() -> None:
-    """A student predicts each label on the public rows as often as the prevalence says."""
+    """The mean probability of each label on the public rows is the prevalence."""
     weights = STUDENT.fit(noisy_moments=noisy_moments(noise_std=0.01), prevalence=PREVALENCE)
     np.testing.assert_allclose(expit(FEATURES @ weights).mean(axis=0), PREVALENCE, atol=1e-4)
 
 
 def test_a_start_states_smaller_variances_with_less_noise() -> None:
-    """The posterior variance of each weight of a start falls with the noise of its moments."""
+    """The less noise the moments have, the smaller is the variance of each weight of the start that they give."""
     precise = STUDENT.as_start(noisy_moments=noisy_moments(noise_std=0.001), prevalence=PREVALENCE)
     vague = STUDENT.as_start(noisy_moments=noisy_moments(noise_std=0.1), prevalence=PREVALENCE)
     assert (precise.variances < vague.variances).all()
@@ -78,7 +78,7 @@ def test_a_start_states_smaller_variances_with_less_noise() -> None:
 
 
 def test_variance_of_moments_grows_with_fewer_records() -> None:
-    """Without noise, moments of a hundredth of the records have 100 times the variance: that of drawing the people."""
+    """Without noise, moments of a hundredth of the records have 100 times the variance, that of sampling the people."""
     many = noisy_moments(noise_std=0.0, num_records=1e4).variances
     few = noisy_moments(noise_std=0.0, num_records=1e2).variances
     np.testing.assert_allclose(few, 100 * many)

@@ -1,4 +1,4 @@
-"""Votes in rounds: the lengths of votes by the number of records, and the votes of trained teachers."""
+"""Votes in rounds: their lengths by the number of a teacher's records, and the votes of trained teachers."""
 
 from collections.abc import Callable
 
@@ -66,8 +66,9 @@ def length_of_vote(
     are_copies: bool = False,
     seed: int = 0,
 ) -> float:
-    """Returns the length of the vote of one teacher with `num_records` random records, or that many copies of one
-    record.
+    """Returns the length of the vote of one teacher with `num_records` records.
+
+    The records are random, or copies of one record.
     """
     rng = np.random.default_rng(seed)
     inputs = rng.normal(size=(num_records, 4)).astype(np.float32)
@@ -88,9 +89,7 @@ def length_of_vote(
 
 @pytest.mark.parametrize("num_records", [1, 4, 40])
 def test_mean_is_multiplied_by_the_root_of_its_records(num_records: int) -> None:
-    """A teacher's vote is the mean over its records, times the root of its number of records over
-    the expected number.
-    """
+    """A teacher's vote is the mean over its records, times sqrt(number of records / expected number)."""
     length_of_mean = length_of_vote(num_records=num_records, expected_records=float(num_records))
     with_one_expected = length_of_vote(num_records=num_records, expected_records=1.0)
     assert with_one_expected == pytest.approx(length_of_mean * np.sqrt(num_records), rel=1e-2)
@@ -101,7 +100,7 @@ def test_mean_is_multiplied_by_the_root_of_its_records(num_records: int) -> None
 def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
     """Teachers of 1, 4 or 40 independent records have votes of equal mean length, within 10%.
 
-    The mean of n independent records is shorter by the root of n, for which the factor makes up.
+    The mean of n independent records is shorter by the root of n; the factor of the vote makes up for this.
     """
 
     def mean_length(num_records: int) -> float:
@@ -116,7 +115,7 @@ def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
 
 
 def test_a_vote_of_copies_is_longer_by_the_root_of_their_number() -> None:
-    """A teacher's records are n copies of one record: its vote is longer than that of one record by the root of n."""
+    """The vote of a teacher with n copies of one record is longer by the root of n than that of the record alone."""
     lengths = [
         length_of_vote(num_records=num_records, expected_records=4.0, are_copies=True)
         for num_records in (1, 4, 40)
@@ -126,7 +125,7 @@ def test_a_vote_of_copies_is_longer_by_the_root_of_their_number() -> None:
 
 @pytest.mark.parametrize("num_records", [1, 4, 40])
 def test_teachers_of_any_size_are_clipped(num_records: int) -> None:
-    """A long vote of a teacher with 1, 4 or 40 records is shortened to the clip of 0.3."""
+    """A vote that is too long is shortened to the clip of 0.3, for a teacher with 1, 4 or 40 records."""
     clipped_length = length_of_vote(
         num_records=num_records, expected_records=1e-6, clip=0.3, are_copies=True
     )
@@ -194,10 +193,9 @@ def test_trained_teachers_mix_student_and_own_confidences(
     own_confidences: FloatArray,
     pool_confidences: FloatArray,
 ) -> None:
-    """A trained teacher's vote mixes the gradient against the student's probabilities and that
-    against its own confidences.
+    """A trained teacher's vote mixes gradients against the student's probabilities and against its own confidences.
 
-    `own_confidence_share` is the weight of its own confidences.
+    `own_confidence_share` is the weight of the second gradient.
     """
     excess = (own_confidences - labels).mean(axis=0)
     student_on_own = expit(OWN_FEATURES @ STUDENT_WEIGHTS)
@@ -220,7 +218,7 @@ def test_trained_teachers_mix_student_and_own_confidences(
 def test_constant_shift_of_confidences_changes_no_vote(
     labels: BoolArray, own_confidences: FloatArray, pool_confidences: FloatArray
 ) -> None:
-    """A constant for each label is added to all confidences of a teacher: its vote stays."""
+    """A vote stays the same if a constant for each label is added to all confidences of its teacher."""
     shift = np.array([0.3, -0.2])
     shifted = vote_of_trained_teacher(
         labels=labels,
@@ -235,8 +233,7 @@ def test_constant_shift_of_confidences_changes_no_vote(
 
 @pytest.mark.slow
 def test_confident_teachers_have_votes_of_lower_variance() -> None:
-    """Over random labels, votes by the true probabilities are over 10% nearer to the ideal vote than votes by
-    constants.
+    """Votes by the true probabilities are over 10% nearer to the ideal vote than votes by constants.
 
     The distance is the root mean square over 50 draws of the labels.
     """

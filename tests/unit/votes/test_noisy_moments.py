@@ -32,7 +32,10 @@ def moments_in_new_features(
 
 
 def test_moments_of_alike_people_are_averaged_by_their_variances() -> None:
-    """Moments with variances .01 and .04 count about as 4 to 1, and the average has about the variance .008."""
+    """Moments with variances 0.01 and 0.04 are averaged about with the weights 0.8 and 0.2.
+
+    The average has about the variance 0.008.
+    """
     own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.01, seed=1)
     earlier_moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.04, seed=2)
     average = own_moments.average_with(earlier_moments, expected_squares=EVEN)
@@ -43,7 +46,7 @@ def test_moments_of_alike_people_are_averaged_by_their_variances() -> None:
 
 
 def test_moments_of_weaker_labels_are_scaled() -> None:
-    """Earlier moments that are half as large everywhere are doubled, with four times the variance."""
+    """Earlier moments that are half as large for all features are doubled, so their variance is four times as large."""
     own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.01, seed=1)
     earlier_moments = moments_with_noise(true_moments=TRUE_MOMENTS / 2, noise_variance=0.01, seed=2)
     average = own_moments.average_with(earlier_moments, expected_squares=EVEN)
@@ -55,7 +58,7 @@ def test_moments_of_weaker_labels_are_scaled() -> None:
 
 @pytest.mark.parametrize("strength", [0.0, 1.0])
 def test_moments_of_unlike_people_hardly_count(strength: float) -> None:
-    """Earlier moments without any signal, or with one of their own, leave the moments about as they are."""
+    """Earlier moments without a signal, or with an unrelated one, leave the present moments nearly as they are."""
     own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.01, seed=1)
     unlike_moments = strength * np.random.default_rng(9).standard_normal(TRUE_MOMENTS.shape)
     average = own_moments.average_with(
@@ -67,7 +70,7 @@ def test_moments_of_unlike_people_hardly_count(strength: float) -> None:
 
 
 def test_equal_features_keep_moments() -> None:
-    """Moments for the same features are the same numbers, also where a fit has to find that out."""
+    """Moments that are converted to the same features stay the same, also if a fit has to find the conversion."""
     moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.5, seed=1)
     features = RNG.standard_normal((200, NUM_FEATURES))
     assert (
@@ -82,7 +85,7 @@ def test_equal_features_keep_moments() -> None:
 
 
 def test_scaled_features_scale_moments() -> None:
-    """Features of twice the size have twice the moments, with four times the variance."""
+    """Moments for features of twice the size are twice as large, with four times the variance."""
     moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.5, seed=1)
     features = RNG.standard_normal((200, NUM_FEATURES))
     scaled = moments_in_new_features(
@@ -93,7 +96,7 @@ def test_scaled_features_scale_moments() -> None:
 
 
 def test_a_new_feature_has_a_moment_of_large_variance() -> None:
-    """A feature that no earlier one explains has a variance dozens of times as large."""
+    """The moment of a new feature that no earlier one explains has a variance over 50 times as large."""
     moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.5, seed=1)
     features = RNG.standard_normal((2000, NUM_FEATURES + 1))
     converted = moments_in_new_features(

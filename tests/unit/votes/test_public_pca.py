@@ -1,4 +1,7 @@
-"""Public directions: the lengths and variances of features, and the number of directions that noise allows."""
+"""Public directions (principal components of public rows): their features, and how many of them the noise allows.
+
+The height is a feature for the length of a row. Kernel components are nonlinear features.
+"""
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ POOL = RNG.normal(size=(400, 6)) * np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.1])
 
 
 def test_features_have_length_one_and_small_weight_at_low_variance() -> None:
-    """The features of public records have length 1, and their covariance falls with the variance of their direction.
+    """The features of public records have length 1, and are smaller for directions of lower variance.
 
     The mean of all records has features of 0.
     """
@@ -34,10 +37,7 @@ def test_features_have_length_one_and_small_weight_at_low_variance() -> None:
 
 
 def test_without_all_directions_there_is_no_height() -> None:
-    """With 4 of 6 directions, the features are the directions and one constant.
-
-    There is no feature for the length of a row.
-    """
+    """With 4 of 6 directions, the features are the directions and one constant, without a height."""
     directions = PublicPCA.fit(POOL, max_directions=4)
     features = directions.with_constant(POOL)
     np.testing.assert_allclose(
@@ -49,10 +49,9 @@ def test_without_all_directions_there_is_no_height() -> None:
 
 @pytest.mark.slow
 def test_kernel_components_explain_nonlinear_labels() -> None:
-    """The labels are the sign of a product of two inputs.
+    """Labels that are the sign of a product of two inputs are explained by kernel components, not by linear features.
 
-    Linear features do not explain them, and kernel components do. The linear features keep their directions, and a
-    row's features are the same bits in any batch.
+    The linear features keep their directions, and a row's features are the same bits in any batch.
     """
     rows = np.random.default_rng(1).normal(size=(1500, 4))
     signs = np.sign(rows[:, 0] * rows[:, 1])
@@ -90,11 +89,11 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
 def test_components_need_room_and_a_pool(
     max_directions: int, kernel_from: float, width: int
 ) -> None:
-    """Asked for `max_directions` features from 400 public rows of 6 numbers, `PublicPCA` makes `width` features.
+    """For `max_directions` features from 400 public rows of 6 numbers, `PublicPCA` makes `width` features.
 
-    First come up to 6 directions. If there are all 6, a feature for the length of a row follows, even as feature
-    `max_directions` + 1. Kernel components follow if `max_directions` is above 7 * `kernel_from`: as many as
-    `max_directions` still allows, and at most one for every 20 rows.
+    First come up to 6 directions. If there are all 6, the height follows, even as feature `max_directions` + 1. Kernel
+    components follow if `max_directions` is above 7 * `kernel_from`: as many as `max_directions` still allows, and at
+    most one for every 20 rows.
     """
     assert (
         PublicPCA.fit(POOL, max_directions=max_directions, kernel_from=kernel_from).width == width
@@ -104,14 +103,14 @@ def test_components_need_room_and_a_pool(
 
 
 def test_a_pool_of_few_different_inputs_has_no_components() -> None:
-    """Linear features explain a pool of three different inputs: it has no kernel components, and width 3."""
+    """A pool of three different inputs has no kernel components and width 3, as linear features explain it."""
     directions = PublicPCA.fit(POOL[[0, 1, 2] * 100], max_directions=400, kernel_from=1.0)
     assert directions.kernel is None
     assert directions.width == 3
 
 
 def test_the_span_keeps_lengths() -> None:
-    """The span of 30 queries is an orthonormal basis of their features.
+    """The span of 30 queries is an orthonormal basis of the columns of their features.
 
     Fewer queries than directions are refused.
     """
@@ -137,8 +136,7 @@ def num_affordable_directions(noise_multiplier: float) -> int:
 
 @pytest.mark.parametrize("noise_multiplier", [1.0, 5.0, 30.0])
 def test_noise_stays_below_its_share_of_the_labels_variance(noise_multiplier: float) -> None:
-    """The affordable number k of directions keeps the noise below a quarter of the labels'
-    variance, and k + 1 does not.
+    """The affordable number k of directions keeps the noise below a quarter of the labels' variance; k + 1 does not.
 
     The noise is 4 k^2 L z^2 / (n N) of the labels' variance.
     """

@@ -1,4 +1,4 @@
-"""A recipe: its defaults, its ranges, what differs, and its way from a configuration to a release."""
+"""A recipe, the constants of votes in rounds: its defaults and ranges, its identity, and its way into a release."""
 
 from dataclasses import fields
 from typing import Any
@@ -107,7 +107,7 @@ def test_an_unknown_field_is_refused_with_the_nearest() -> None:
 
 
 def test_only_changed_fields_of_a_recipe_are_published() -> None:
-    """The default recipe has no changes and an empty repr; a recipe with another trust has this change only."""
+    """The default recipe has no changes and an empty repr; a recipe with another `trust` has this one change."""
     assert repr(DEFAULT_RECIPE) == "Recipe()"
     assert DEFAULT_RECIPE.changes() == {}
     assert Recipe(trust=OWN_CONFIDENCE_SHARE).changes() == {"trust": OWN_CONFIDENCE_SHARE}
@@ -152,9 +152,7 @@ def test_no_split_of_the_prevalence_changes_the_price(
 
 
 def test_each_step_spends_its_share_of_the_budget() -> None:
-    """The first of three steps of the prevalence has the share 0.4 in place of 0.1 of the budget,
-    and so half of the noise.
-    """
+    """The first step of the prevalence has half the noise if its share of the budget is 0.4 in place of 0.1."""
 
     def noise_of_first_step(prevalence_split: tuple[float, float, float]) -> float:
         recipe = Recipe(prevalence_split=prevalence_split)

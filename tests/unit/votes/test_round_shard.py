@@ -1,4 +1,7 @@
-"""Sums of votes in rounds over shards: the same bytes for any shards, threads and storage, and little memory."""
+"""Sums of votes in rounds over shards: the same bytes for any shards, threads and storage, with little memory.
+
+A shard has the records of some teachers.
+"""
 
 import pickle
 import signal
@@ -58,7 +61,7 @@ def records_of(
     are_weighted: bool = False,
     storage: FeatureStorage | None = None,
 ) -> RoundRecords:
-    """Returns random records of teachers with these numbers of records, in a random order."""
+    """Returns random records of teachers with the given numbers of records, in random order."""
     rng = np.random.default_rng(1)
     teacher_of = rng.permutation(np.repeat(np.arange(len(teacher_sizes)), teacher_sizes))
     num_records = len(teacher_of)
@@ -76,7 +79,7 @@ def records_of(
 
 
 def plain_sum_of_votes(round_records: RoundRecords) -> IntArray:
-    """Returns the sum of all votes, from one teacher at a time and all residuals in doubles at once."""
+    """Returns the sum of all votes, computed one teacher at a time, with all residuals in doubles at once."""
     features = np.trunc(DIRECTIONS.with_constant(round_records.inputs) * 2.0**14)
     half_weights = QUESTION.weights / 2**15
     bits = 38 - int(np.frexp(np.linalg.norm(half_weights, axis=0).max())[1])
@@ -122,7 +125,7 @@ def total_over_shards(round_records: RoundRecords, num_shards: int) -> IntArray:
 def storage(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> FeatureStorage:
-    """Returns a storage of each kind."""
+    """Returns a storage of features of each kind."""
     if request.param == "file":
         monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
     return FeatureStorage(is_kept=request.param != "anew", folder=tmp_path)
@@ -134,7 +137,7 @@ def storage(
 def test_sums_have_the_bytes_of_a_plain_computation(
     teacher_sizes: IntArray, are_weighted: bool
 ) -> None:
-    """The sum over one, three and more shards than teachers equals the sum over single teachers."""
+    """The sum over one shard, three, or more shards than teachers equals the sum over single teachers."""
     records = records_of(teacher_sizes=teacher_sizes, are_weighted=are_weighted)
     expected = plain_sum_of_votes(round_records=records)
     assert np.any(expected)
@@ -149,7 +152,7 @@ def test_sums_have_the_bytes_of_a_plain_computation(
 def test_sums_have_the_same_bytes_with_any_storage_and_threads(
     storage: FeatureStorage, num_threads: int
 ) -> None:
-    """Features in memory, in a file and made anew give the same sums, in this process and in workers."""
+    """Features in memory, in a file, or made anew give the same sums, in this process and in workers."""
     teacher_sizes = TEACHER_SIZES["any records"]
     expected = ThreadSums(records_of(teacher_sizes=teacher_sizes)).total(QUESTION)
     records = records_of(teacher_sizes=teacher_sizes, storage=storage)
@@ -178,21 +181,21 @@ def test_shards_hold_each_teacher_whole_and_once() -> None:
 
 
 def test_records_without_a_teacher_have_no_vote() -> None:
-    """Shards of no records at all have a sum of zeros."""
+    """The sum is zero if the teachers have no records at all."""
     records = records_of(teacher_sizes=np.zeros(3, dtype=np.int64))
     assert not ThreadSums(records).total(QUESTION).any()
     assert not total_over_shards(round_records=records, num_shards=2).any()
 
 
 def test_records_of_single_teachers_are_not_copied() -> None:
-    """With one record per teacher, blocks are slices of the data set and no copies of chosen rows."""
+    """With one record per teacher, blocks are slices of the data set and no copies of selected rows."""
     (shard,) = records_of(teacher_sizes=TEACHER_SIZES["one record"]).shards(num_shards=1)
     np.testing.assert_array_equal(shard.rows, np.arange(NUM_TEACHERS))
     assert all(np.shares_memory(block.labels, shard.records.labels) for block in shard.blocks())
 
 
 def test_a_large_teacher_is_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A teacher's mean is the same up to rounding if its records are multiplied 7 at a time."""
+    """The sum for one teacher is the same up to rounding if its records are multiplied 7 at a time."""
     records = records_of(teacher_sizes=np.array([50]))
     whole = ThreadSums(records).total(QUESTION)
     monkeypatch.setattr(round_shard, "_MAX_PRODUCT_ROWS", 7)
@@ -200,7 +203,7 @@ def test_a_large_teacher_is_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_shard_with_missing_records_is_refused() -> None:
-    """A shard does not answer before all of its records were added."""
+    """A shard refuses to answer before all of its records were added."""
     (shard_records,) = records_of(teacher_sizes=TEACHER_SIZES["few records"]).shards(num_shards=1)
     shard = shard_records.empty_shard()
     (block,) = shard_records.blocks()
@@ -251,7 +254,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.process
 @pytest.mark.slow
 def test_scratch_files_have_no_name_even_after_a_kill(tmp_path: Path) -> None:
-    """No file is in the folder while features lie in it, and none after the process was killed."""
+    """Features in a scratch file leave no file in the folder, neither while they are used nor after a kill."""
     killed = subprocess.run(
         [sys.executable, "-c", KILLED_SCRIPT, str(tmp_path)],
         capture_output=True,
@@ -264,7 +267,7 @@ def test_scratch_files_have_no_name_even_after_a_kill(tmp_path: Path) -> None:
 
 
 class GeneratedInputs:
-    """Inputs that are drawn when they are read, as a data set on a disk takes no memory."""
+    """Inputs that are drawn when they are read, so that they take no memory, as a data set on a disk."""
 
     def __init__(self, num_records: int) -> None:
         self.shape = (num_records, 64)
@@ -310,7 +313,7 @@ def peak_memory(max_bytes_in_memory: int, monkeypatch: pytest.MonkeyPatch) -> fl
 
 @pytest.mark.slow
 def test_a_scratch_file_leaves_little_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A round needs less memory than a fifth of the records' features as doubles.
+    """With a scratch file, a round needs less memory than a fifth of the records' features as doubles.
 
     Control: features in memory, 132 bytes a record, need 100 bytes a record more.
     """

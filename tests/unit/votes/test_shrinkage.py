@@ -1,4 +1,4 @@
-"""Shrinkage: estimates of matrices from noisy ones, by singular values and by the covariance of columns."""
+"""Shrinkage of noisy matrices, by singular values and by the covariance of columns."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def signal() -> FloatArray:
 def noisy_matrix(signal: FloatArray) -> FloatArray:
     """Returns the signal plus noise.
 
-    The largest singular value of the noise, 11.4, lies below the edge of noise, 12.2.
+    The largest singular value of the noise, 11.4, is below 12.2, the threshold for noise.
     """
     return signal + np.random.default_rng(5).normal(size=signal.shape)
 
@@ -60,9 +60,9 @@ def draw_matrix(num_rows: int, seed: int) -> tuple[FloatArray, FloatArray, Float
 
 @pytest.mark.slow
 def test_many_rows_give_the_posterior_mean_of_their_prior() -> None:
-    """20,000 noisy rows have a known prior.
+    """For 20,000 noisy rows, `posterior_rows` is close to the exact posterior mean of the rows' prior.
 
-    `posterior_rows`, which learns its covariance from the rows, is close to their exact posterior mean.
+    It learns the covariance of the prior from the rows.
     """
     _, noisy_rows, row_variances = draw_matrix(num_rows=20_000, seed=0)
     exact = np.stack(
@@ -78,8 +78,9 @@ def test_many_rows_give_the_posterior_mean_of_their_prior() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_posterior_mean_is_nearer_than_one_factor_for_all(seed: int) -> None:
-    """The posterior mean of 60 noisy rows is nearer to the true rows than the noisy rows times the
-    best single factor.
+    """The posterior mean of 60 noisy rows is nearer to the true rows than a multiple of the noisy rows.
+
+    The multiple is by the best single factor.
     """
     rows, noisy_rows, row_variances = draw_matrix(num_rows=60, seed=seed)
 

@@ -1,4 +1,7 @@
-"""A descent from a public start: its error is never much larger than that of the start or of the descent alone."""
+"""A descent from a public start: its error is hardly larger than that of the start or of a descent without one.
+
+The start has weights and states their variances. Trust is how much a label's start counts.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ def error_of_weights(weights: FloatArray) -> float:
 
 
 def start_with_error(start_std: float) -> PublicStart:
-    """Returns a start of the true weights plus noise, which states the variance of that noise."""
+    """Returns a start whose weights are the true ones plus noise, with the variance of that noise."""
     noise = np.random.default_rng(6).normal(size=true_weights().shape) * start_std
     variances = np.full(noise.shape, start_std**2)
     return PublicStart(weights=true_weights() + noise, variances=variances)
@@ -106,7 +109,7 @@ def start_with_error(start_std: float) -> PublicStart:
 def test_start_and_rounds_together_are_better_than_either_alone(
     noise_std: float, start_std: float
 ) -> None:
-    """With an honest start the error is below that of the start and below that of rounds without a start."""
+    """With an honest start, the error is at most 2% above that of the start, and below that without a start."""
     start = start_with_error(start_std=start_std)
     together = error_after(start=start, noise_std=noise_std)
     assert together < 1.02 * error_of_weights(weights=start.weights)
@@ -116,7 +119,7 @@ def test_start_and_rounds_together_are_better_than_either_alone(
 @pytest.mark.slow
 @pytest.mark.parametrize("noise_std", [0.01, 0.003])
 def test_a_start_of_other_labels_costs_little(noise_std: float) -> None:
-    """A start whose labels are exchanged, and which states small variances, costs less than a tenth."""
+    """A start with the weights of other labels, and with small variances, raises the error by less than a tenth."""
     honest_start = start_with_error(start_std=0.3)
     wrong_start = PublicStart(
         weights=np.roll(honest_start.weights, shift=1, axis=1), variances=honest_start.variances
@@ -128,7 +131,7 @@ def test_a_start_of_other_labels_costs_little(noise_std: float) -> None:
 
 @pytest.mark.slow
 def test_trust_is_low_for_the_wrong_labels_of_a_start() -> None:
-    """If the weights of four labels are exchanged, their trust is low, and that of all others high."""
+    """If the weights of four labels of a start are exchanged, the trust in these is low, and in all others high."""
     start = start_with_error(start_std=0.3)
     weights = start.weights.copy()
     weights[:, :4] = np.roll(weights[:, :4], shift=1, axis=1)
@@ -152,7 +155,7 @@ def test_trust_is_low_for_the_wrong_labels_of_a_start() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_gradients_of_noise_alone_leave_the_trust_in_a_start(seed: int) -> None:
-    """If the noise is far larger than the signal of the private records, the trust in each label stays high."""
+    """Gradients of noise alone, far larger than any signal, leave the trust in each label of the start above 0.7."""
     started = StartedDescent(descent(), public_start=start_with_error(start_std=0.3))
     student_weights = started.initial_weights()
     # The standard deviation of the noise in the mean gradient of all steps.
@@ -169,7 +172,7 @@ def test_gradients_of_noise_alone_leave_the_trust_in_a_start(seed: int) -> None:
 
 
 def test_a_start_of_zeros_begins_at_the_prevalence() -> None:
-    """A start without weights has a student without weights, and finite numbers after a step."""
+    """A start of zero weights begins with the constants of the prevalence, and a step gives finite weights."""
     zeros = np.zeros((NUM_FEATURES - 1, NUM_LABELS))
     started = StartedDescent(
         descent(), public_start=PublicStart(weights=zeros, variances=np.ones_like(zeros))
@@ -189,7 +192,7 @@ def test_a_start_of_zeros_begins_at_the_prevalence() -> None:
 
 
 def test_without_noise_the_student_is_the_one_after_the_last_step() -> None:
-    """Without noise no posterior is taken: the weights of all features but the constant stay as they are."""
+    """Without noise, the final weights are those after the last step, except for the constant."""
     start = start_with_error(start_std=0.3)
     started = StartedDescent(descent(), public_start=start)
     weights = started.initial_weights()

@@ -1,4 +1,4 @@
-"""Vote files: votes are read back as they were written, with little memory, and damaged files are refused."""
+"""Vote files are read back as they were written, with little memory, and refused if they are damaged."""
 
 import numpy as np
 import pytest
@@ -29,10 +29,7 @@ def write_votes(path, votes, block_size=4):
 @pytest.mark.parametrize("num_labels", [1, 7, 8, 9, 40])
 @pytest.mark.parametrize("block_size", [1, 3, 100])
 def test_written_votes_are_read_back(tmp_path, num_labels, block_size):
-    """Votes are written in blocks of teachers and packed into bits, 8 labels to a byte.
-
-    The same votes and counts are read.
-    """
+    """Votes that are written in blocks of teachers, packed 8 labels to a byte, are read back with the same counts."""
     votes = make_votes(num_labels=num_labels)
     written = write_votes(path=tmp_path / "votes.npz", votes=votes, block_size=block_size)
     opened_store = VoteStore.open(written.path, num_teachers=10)
@@ -43,7 +40,7 @@ def test_written_votes_are_read_back(tmp_path, num_labels, block_size):
 
 
 def test_blocks_are_cut_to_the_memory_allowed(tmp_path, monkeypatch):
-    """The memory limit holds the votes of 4 teachers: 9 teachers are read in blocks of 4, 4 and 1."""
+    """If the memory limit allows the votes of 4 teachers, 9 teachers are read in blocks of 4, 4 and 1."""
     opened_store = write_votes(path=tmp_path / "votes.npz", votes=make_votes(num_teachers=9))
     monkeypatch.setattr(vote_store, "BLOCK_BYTES", 4 * 6 * 13)
     assert [len(block) for block in opened_store.blocks()] == [4, 4, 1]
@@ -72,7 +69,7 @@ def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("num_bytes", [0, 10, 200, -1])
 def test_a_torn_file_is_refused(tmp_path, num_bytes):
-    """A vote file is cut after its first 0, 10 or 200 bytes, or before its last byte: opening it is refused."""
+    """A vote file that is cut after its first 0, 10 or 200 bytes, or before its last byte, is refused."""
     path = write_votes(path=tmp_path / "votes.npz", votes=make_votes()).path
     path.write_bytes(path.read_bytes()[:num_bytes])
     with refused_parameter("file", value=ANY, rule_words="vote file"):
@@ -80,7 +77,7 @@ def test_a_torn_file_is_refused(tmp_path, num_bytes):
 
 
 def test_set_padding_bits_after_the_last_label_are_refused(tmp_path):
-    """13 labels fill two bytes but for 3 bits: a file in which these bits are 1 is refused."""
+    """A file of 13 labels, which fill two bytes except 3 bits, is refused if these bits are 1."""
     np.savez(
         tmp_path / "votes.npz", packed=np.full((2, 3, 2), 255, np.uint8), num_labels=np.array(13)
     )
@@ -89,7 +86,7 @@ def test_set_padding_bits_after_the_last_label_are_refused(tmp_path):
 
 
 def test_a_flipped_bit_fails_the_checksum(tmp_path):
-    """One bit of the packed votes is flipped: reading the votes is refused."""
+    """Reading votes is refused if one bit of the packed votes is flipped."""
     votes = make_votes(num_teachers=2000, num_labels=8)
     path = write_votes(path=tmp_path / "votes.npz", votes=votes).path
     file_content = bytearray(path.read_bytes())
