@@ -783,7 +783,7 @@ def test_any_number_of_workers_gives_the_same_labels(data_with_labels: LabeledDa
 def test_each_teacher_imputes_missing_values(data_with_labels: LabeledData) -> None:
     """Inputs with NaN are accepted if both the teachers and the student are pipelines with an imputer.
 
-    Infinity is always refused.
+    They are refused if one of both has no imputer. A prediction for an infinite input is refused.
     """
     inputs = data_with_labels.inputs.copy()
     targets = data_with_labels.labels

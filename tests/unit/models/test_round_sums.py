@@ -58,7 +58,7 @@ def test_processes_sum_votes_to_the_numbers_of_threads(
 ) -> None:
     """The sums of two rounds in one or three processes are those of threads.
 
-    Teachers have any size, and records have weights and gaps.
+    Teachers have any size and weights. With three processes, labels have gaps.
     """
     records = records_of(is_weighted=True, have_gaps=num_workers == 3)
     sums = close_at_test_end(ProcessesEngine(num_workers=num_workers).round_sums(records))
@@ -382,7 +382,7 @@ def cluster() -> Iterator[Any]:
 def test_ray_sums_votes_to_the_numbers_of_threads(close_at_test_end: CloseAtEnd) -> None:
     """The sums of two rounds in the actors of a Ray cluster are those of threads.
 
-    Teachers have any size, and records have weights.
+    Teachers have any size and weights.
     """
     records = records_of(is_weighted=True)
     sums = close_at_test_end(RayEngine().round_sums(records))

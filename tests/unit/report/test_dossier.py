@@ -162,7 +162,7 @@ def test_unit_of_wordnet_is_explained() -> None:
 
 @pytest.mark.parametrize("mechanism", ["CenteredVotes", "StableTopK"])
 def test_page_says_whether_the_script_recomputes_epsilon(mechanism: str) -> None:
-    """For a mechanism other than centered votes, the page says that the script cannot always recompute the epsilon."""
+    """For stable top-k, and not for centered votes, the page says that the script does not recompute the epsilon."""
     dossier = replace(DOSSIER, statement=replace(STATEMENT, mechanism=mechanism))
     is_named = "not recomputed" in text_of(html_page=dossier.html())
     assert is_named == (mechanism == "StableTopK")

@@ -1,6 +1,6 @@
 """The model of records by which scores are estimated: scores by hand, influences as derivatives, and recalibration.
 
-The influence of a record is the first-order change of a score if its labels differ from the student's probabilities.
+The influence of a record is how much one more such record moves a score, to first order.
 """
 
 import numpy as np
