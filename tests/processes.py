@@ -13,15 +13,16 @@ MARKED_FOLDERS = frozenset({"browser", "e2e", "notebooks"})
 ROOT = Path(__file__).resolve().parents[1]
 # The C function by which multiprocessing and joblib start processes, without an audit event.
 _FORK_EXEC = "_posixsubprocess.fork_exec"
-_EVENTS_OF_STARTS = {
-    "subprocess.Popen",
-    "os.fork",
-    "os.forkpty",
-    "os.posix_spawn",
-    "os.exec",
-    "os.system",
-    _FORK_EXEC,
-}
+_EVENTS_OF_STARTS = frozenset(
+    {
+        "subprocess.Popen",
+        "os.fork",
+        "os.forkpty",
+        "os.posix_spawn",
+        "os.exec",
+        "os.system",
+    }
+)
 # The program by which joblib counts cores, in whichever test is the first to fit in parallel.
 _CORE_COUNTER = "lscpu"
 
@@ -45,12 +46,21 @@ class ProcessGuard:
             return start_process(*arguments)
 
         _posixsubprocess.fork_exec = fork_exec
-        sys.addaudithook(self._require_no_start)
+
+        def watch(
+            event_name: str,
+            arguments: tuple[Any, ...],
+            event_names: frozenset[str] = _EVENTS_OF_STARTS,
+        ) -> None:
+            # The interpreter calls this millions of times, so it looks up no global name or attribute for other events.
+            if event_name in event_names:
+                self._require_no_start(event_name, arguments)
+
+        sys.addaudithook(watch)
 
     def _require_no_start(self, event_name: str, arguments: tuple[Any, ...]) -> None:
-        """Fails an unmarked test if an event of the interpreter's audit is the start of a process."""
-        is_start = event_name in _EVENTS_OF_STARTS and arguments[:1] != (_CORE_COUNTER,)
-        if self.unmarked_test is not None and is_start:
+        """Fails an unmarked test that starts a process, as this event and its arguments say."""
+        if self.unmarked_test is not None and arguments[:1] != (_CORE_COUNTER,):
             pytest.fail(
                 f"{self.unmarked_test} starts a process ({event_name}): expected the marker `process`"
             )

@@ -82,6 +82,8 @@ def erfcx_without_scipy(x: ArrayLike) -> Any:
 
     The relative error is at most 2^-49 for x >= -3.6.
     """
+    if isinstance(x, float):
+        return _erfcx_of_number(float(x))
     near = np.minimum(x, _FRACTION_FROM)
     far = np.maximum(x, _FRACTION_FROM)
     fraction = far
@@ -92,6 +94,16 @@ def erfcx_without_scipy(x: ArrayLike) -> Any:
         np.exp(near * near) * _erfc(near),
         1 / (math.sqrt(math.pi) * fraction),
     )
+
+
+def _erfcx_of_number(x: float) -> float:
+    """Returns the same as `erfcx_without_scipy`, faster: numpy takes ten times as long for a single number."""
+    if x < _FRACTION_FROM:
+        return float(np.exp(x * x)) * math.erfc(x)
+    fraction = x
+    for k in range(_FRACTION_DEPTH, 0, -1):
+        fraction = x + k / 2 / fraction
+    return 1 / (math.sqrt(math.pi) * fraction)
 
 
 def _normal_quantile(p: float) -> float:
@@ -126,10 +138,14 @@ def gauss_legendre(num_nodes: int) -> tuple[FloatArray, FloatArray]:
 def _scipy_function(name: str) -> Callable[..., Any]:
     """Returns the function of `scipy.special` with this name; the first call of the function loads scipy."""
 
-    def function(*arguments: Any) -> Any:
+    @lru_cache
+    def load() -> Any:
         from scipy import special  # loads slowly
 
-        return getattr(special, name)(*arguments)
+        return getattr(special, name)
+
+    def function(*arguments: Any) -> Any:
+        return load()(*arguments)
 
     return function
 

@@ -85,18 +85,37 @@ def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -
     # Logarithms of the probabilities q and 1 - q of passing and not passing at the lower level.
     log_q = -_log_add(0.0, -logit)
     log_not_q = -_log_add(0.0, logit)
+    less_order = order - 1
+    exp = math.exp
+    log1p = math.log1p
 
     def divergence_excess(step: float) -> float:
         """Returns the Renyi divergence, in the larger direction, of log odds that rise by `step`, less the budget."""
-        log_p = -_log_add(0.0, -logit - step)
-        log_not_p = -_log_add(0.0, logit + step)
-        log_moment_up = _log_add(
-            order * log_p - (order - 1) * log_q, order * log_not_p - (order - 1) * log_not_q
+        # This is the innermost loop of a calibration, so each log(e^a + e^b) = max(a, b) + log(1 + e^-|a - b|) stands
+        # here without a call of a function.
+        higher_logit = logit + step
+        if higher_logit > 0:
+            log_p = -log1p(exp(-higher_logit))
+            log_not_p = log_p - higher_logit
+        else:
+            log_not_p = -log1p(exp(higher_logit))
+            log_p = higher_logit + log_not_p
+        ones_up = order * log_p - less_order * log_q
+        zeros_up = order * log_not_p - less_order * log_not_q
+        lead_up = ones_up - zeros_up
+        log_moment_up = (
+            ones_up + log1p(exp(-lead_up)) if lead_up > 0 else zeros_up + log1p(exp(lead_up))
         )
-        log_moment_down = _log_add(
-            order * log_q - (order - 1) * log_p, order * log_not_q - (order - 1) * log_not_p
+        ones_down = order * log_q - less_order * log_p
+        zeros_down = order * log_not_q - less_order * log_not_p
+        lead_down = ones_down - zeros_down
+        log_moment_down = (
+            ones_down + log1p(exp(-lead_down))
+            if lead_down > 0
+            else zeros_down + log1p(exp(lead_down))
         )
-        return max(log_moment_up, log_moment_down) / (order - 1) - rdp_budget
+        log_moment = log_moment_up if log_moment_up > log_moment_down else log_moment_down
+        return log_moment / less_order - rdp_budget
 
     low = 0.0
     low_value = -rdp_budget
