@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, get_args, get_type_hints
@@ -253,15 +252,15 @@ def member_schema(group: str, name: str, trusted_prefixes: tuple[str, ...]) -> A
         )
     if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
         return {}
-    extra: list[Field] = []
+    extra: tuple[Field, ...] = ()
     if group == "teacher":
         from pate.models import KernelTeacher
 
         # None stands for one kernel teacher for each private group.
         kind, default = (int | None, None) if cls is KernelTeacher else (int, 400)
-        extra = [("num_teachers", kind, default)]
+        extra = (("num_teachers", kind, default),)
     if group == "data":
-        extra = [(PUBLIC_LABELS, Any, None)]
+        extra = ((PUBLIC_LABELS, Any, None),)
     return schema_of(cls, excluded_fields=_FIELDS_WITHOUT_KEY.get(group, ()), extra_fields=extra)
 
 
@@ -293,8 +292,9 @@ def target_of(group: str, name: str) -> str | None:
     return next((target for target in targets if target), None)
 
 
+@lru_cache  # a sweep, and a program with several commands, compose the same members again
 def schema_of(
-    cls: type, *, excluded_fields: tuple[str, ...] = (), extra_fields: Iterable[Field] = ()
+    cls: type, *, excluded_fields: tuple[str, ...] = (), extra_fields: tuple[Field, ...] = ()
 ) -> type:
     """Returns a schema for a dataclass: the key `_target_` and all fields, typed if OmegaConf supports the type.
 

@@ -5,16 +5,18 @@ They are provided by two plugins as Hydra documents them: a source of configurat
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from pate.config.classes import TRUSTED_PREFIXES, installed_parts
 from pate.config.schema import (
@@ -90,13 +92,12 @@ class PartSource(ConfigSource):
         group, _, name = config_path.rpartition("/")
         content: Any
         if group == _SCHEMA:
-            content = OmegaConf.structured(command_schema(name))
+            content = _structured(command_schema(name))
         elif group.startswith(f"{_SCHEMA}/"):
             schema = member_schema(
                 group.removeprefix(f"{_SCHEMA}/"), name, trusted_prefixes=self._trusted
             )
-            content = OmegaConf.structured(schema) if isinstance(schema, type) else {}
-            content = OmegaConf.create(content)
+            content = _structured(schema) if isinstance(schema, type) else OmegaConf.create({})
         else:
             content = OmegaConf.create({"_target_": installed_parts(group)[name]})
         return ConfigResult(
@@ -105,6 +106,17 @@ class PartSource(ConfigSource):
             config=content,
             header={"package": None},
         )
+
+
+def _structured(schema: type) -> DictConfig:
+    """Returns the typed configuration of a schema: a copy, because Hydra changes what a source returns."""
+    return copy.deepcopy(_new_structured(schema))
+
+
+@lru_cache
+def _new_structured(schema: type) -> DictConfig:
+    """Returns the typed configuration of a schema, from a cache, because OmegaConf makes it slowly."""
+    return cast(DictConfig, OmegaConf.structured(schema))
 
 
 class PartSearchPath(SearchPathPlugin):

@@ -59,7 +59,7 @@ def test_schema_has_the_configurable_fields() -> None:
     If a type hint is unknown, its field takes any value.
     """
     node = OmegaConf.structured(
-        schema_of(ClassWithFields, excluded_fields=("share",), extra_fields=[("beside", int, 5)])
+        schema_of(ClassWithFields, excluded_fields=("share",), extra_fields=(("beside", int, 5),))
     )
     names = {"needed": MISSING, "names": ["a"]}
     assert OmegaConf.to_container(node) == {

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 import pate.accounting
 import pate.aggregators
@@ -40,11 +41,24 @@ def hydra_config() -> Iterator[None]:
         yield
 
 
+@cache
+def composed_members(place: int) -> DictConfig:
+    """Returns one configuration with the member at this place of each group on the page, or with its last member.
+
+    The parts do not fit together, but each is composed as beside any other, and few configurations are composed.
+    """
+    names_of_groups = {group: [name for name, _ in ROW.findall(GROUPS[group])] for group in GROUPS}
+    choices = {group: names[min(place, len(names) - 1)] for group, names in names_of_groups.items()}
+    words = [f"{group}={name}" for group, name in choices.items()]
+    if choices["data"] == "celeba":
+        words.append("data.root=FOLDER")
+    return compose("train", words)
+
+
 def build_by_name(group: str, name: str) -> Any:
     """Returns the part that the commands build for a choice."""
-    node = compose(
-        "train", [f"{group}={name}", *(["data.root=FOLDER"] if name == "celeba" else [])]
-    )[group]
+    place = [member for member, _ in ROW.findall(GROUPS[group])].index(name)
+    node = composed_members(place)[group]
     assert group == "accountant" or OmegaConf.get_type(node).__name__.endswith("Config"), (
         "its values are checked by its class"
     )
