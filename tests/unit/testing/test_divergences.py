@@ -178,7 +178,7 @@ def test_randomized_response_is_exact() -> None:
 
 @pytest.mark.slow
 def test_merged_outcomes_never_cost_more_and_little_less() -> None:
-    """The delta of 100 releases with merged outcomes is between 98% of that of a Gaussian with mu = 1/2 and this.
+    """The delta of 100 releases with merged outcomes is at most the Gaussian's for mu = 1/2, and at least 98% of it.
 
     Each release has Gaussian noise that is cut into cells, and outcomes of the composition are merged.
     """
