@@ -106,7 +106,7 @@ def start_with_error(start_std: float) -> PublicStart:
 @pytest.mark.slow
 @pytest.mark.parametrize("noise_std", [0.01, 0.003])
 @pytest.mark.parametrize("start_std", [0.3, 1.0])
-def test_start_and_rounds_together_are_better_than_either_alone(
+def test_start_and_rounds_together_are_no_worse_than_either_alone(
     noise_std: float, start_std: float
 ) -> None:
     """With an honest start, the error is at most 2% above that of the start, and below that without a start."""
