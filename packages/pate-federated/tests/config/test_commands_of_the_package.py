@@ -1,4 +1,4 @@
-"""The commands and the aggregator that the package brings: found by entry points, composed, explained and refused."""
+"""The commands and the aggregator of the package are found by entry points, composed, explained and refused."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_the_entry_points_name_the_commands() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_composes_with_members_of_the_core(command: str, composed: Composed) -> None:
-    """Each command of the package composes without arguments. Its settings are fields of its schema."""
+    """Each command of the package composes without arguments, and its settings are fields of its schema."""
     config = composed(command)
     assert set(config) <= set(command_schema(command).__dataclass_fields__)
 
@@ -59,7 +59,7 @@ def test_each_setting_is_explained(command: str) -> None:
 def test_each_setting_that_names_a_file_is_a_path(command: str) -> None:
     """A setting whose name ends in a word for files, such as `dir` or `ledger`, is in `PATHS`, except `num_queries`.
 
-    In settings of `PATHS`, `~` is expanded.
+    For settings in `PATHS`, a leading `~` is the home folder.
     """
     fields = set(command_schema(command).__dataclass_fields__)
     endings = ("dir", "file", "ledger", "output", "queries", "question", "mailbox", "sum")
@@ -69,7 +69,7 @@ def test_each_setting_that_names_a_file_is_a_path(command: str) -> None:
 
 @pytest.mark.slow
 def test_settings_of_the_chosen_data_are_explained(composed: Composed) -> None:
-    """With `data=table`, the help of the chosen groups explains `data.label_separator`."""
+    """With `data=table`, the help explains `data.label_separator`."""
     page = settings_of_parts(composed("vote", arguments=["data=table"]))
     first_words = [line.split()[0] for line in page.splitlines() if line.strip()]
     assert "data.label_separator" in first_words
@@ -77,13 +77,13 @@ def test_settings_of_the_chosen_data_are_explained(composed: Composed) -> None:
 
 @pytest.mark.slow
 def test_error_names_num_teachers_as_pate_vote_spells_it(composed: Composed) -> None:
-    """The name under which an error of `pate-vote` shows `num_teachers` is a setting of the command's configuration."""
+    """The name that errors of `pate-vote` have for `num_teachers` is a setting of this command."""
     setting = VOTE.spelling.setting("num_teachers")
     assert OmegaConf.select(composed("vote"), setting) is not None
 
 
 def test_the_aggregator_is_a_member_of_its_group() -> None:
-    """`aggregator=distributed_votes` composes in `pate-account`, and builds a `DistributedVotes` with its defaults."""
+    """`aggregator=distributed_votes` composes in `pate-account` and builds a `DistributedVotes` with default values."""
     assert "distributed_votes" in names_in_config_group(group="aggregator")
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
@@ -94,7 +94,7 @@ def test_the_aggregator_is_a_member_of_its_group() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_invalid_settings_file_gives_a_one_line_error(module: str, tmp_path: Path) -> None:
-    """Each command refuses a file of settings that is no YAML. The error begins with the path of the file."""
+    """Each command refuses a settings file that is not YAML, in a line that begins with the path of the file."""
     (tmp_path / "mine.yaml").write_bytes(b"a: 1\nb: [\nc: 2\n")
     line = refused_command(
         module, arguments=["--config-dir", str(tmp_path), "--config-name", "mine"]

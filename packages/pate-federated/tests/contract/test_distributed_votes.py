@@ -1,4 +1,4 @@
-"""`DistributedVotes` keeps what every aggregator promises."""
+"""`DistributedVotes` passes the tests that every aggregator passes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ WITH_DROPOUTS = Case(
 def test_promises_are_kept(
     promise: Callable[..., None], values: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
-    """Each promise of the contract holds for `DistributedVotes` without dropouts and colluders."""
+    """Each contract test passes for `DistributedVotes` without dropouts and colluders."""
     run_promise(promise, case=PLAIN, values=values, request=request)
 
 
@@ -31,5 +31,5 @@ def test_promises_are_kept(
 def test_promises_are_kept_with_dropouts_and_colluders(
     promise: Callable[..., None], values: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
-    """Each promise of the contract holds for `DistributedVotes` with one dropout and two colluders of five holders."""
+    """Each contract test passes for `DistributedVotes` with one dropout and two colluders among five holders."""
     run_promise(promise, case=WITH_DROPOUTS, values=values, request=request)

@@ -1,4 +1,4 @@
-"""What several files of runs between holders share."""
+"""Fixtures that several files of end-to-end tests between holders share."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from tests.e2e.small_run import HOLDERS, seeded_plan, without_pictures
 
 @dataclass(frozen=True)
 class Form:
-    """The form of holders' votes: bits or confidences, and the clip of a teacher's labels for a query, if any."""
+    """The form of holders' votes: bits or confidences, and the most labels a teacher may vote for, if limited."""
 
     cast: str = "bits"
     vote_clip: int | None = None
@@ -27,16 +27,16 @@ FORMS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_pictures() -> Iterator[None]:
-    """Replaces the drawing of pictures by nothing while the tests of a module run."""
+    """Leaves pictures out of the reports while the tests of a module run."""
     with without_pictures():
         yield
 
 
 @pytest.fixture(scope="session")
 def votes(tmp_path_factory: pytest.TempPathFactory) -> Votes:
-    """Returns the vote files of all holders of the small run, by the form of the votes.
+    """Returns the vote files of all holders of the small run, for each form of votes.
 
-    No file depends on an aggregator.
+    They do not depend on the aggregator.
     """
     plan = seeded_plan(GaussianVotes(noise_std=1.0))
     votes_of_forms = Votes()

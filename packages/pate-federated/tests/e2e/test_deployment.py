@@ -1,4 +1,4 @@
-"""Three holders and a server as processes of their own, with TLS between them; some are killed."""
+"""Three holders and a server run as processes with TLS between them, and some processes are killed."""
 
 import os
 import shutil
@@ -33,20 +33,20 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Returns the bytes of the release that `train` makes in one process with the same plan."""
+    """Returns the bytes of the release that `train` makes of the same plan in one process."""
     return run_until_released(
         deployed_plan(HOLDERS), folder=tmp_path_factory.mktemp("train") / "train"
     )
 
 
 def send(federation: Deployment, folder: Path) -> None:
-    """Submits the app with `flwr run`, and fails unless the command succeeds."""
+    """Submits the app with `flwr run`; fails unless the command succeeds."""
     sent = federation.run(folder)
     assert sent.returncode == 0, sent.stderr
 
 
 def finished(federation: Deployment, folder: Path, seconds: float, *, seen: bool = False) -> bool:
-    """Waits until the release is complete, and returns whether it is complete.
+    """Waits for the release, and returns whether it is complete.
 
     Returns False after `seconds`, or as soon as the server's app was seen running and has ended without a release.
 
@@ -72,7 +72,7 @@ def finished(federation: Deployment, folder: Path, seconds: float, *, seen: bool
 def test_deployment_releases_the_same_bytes_as_pate_train(
     federation: Deployment, expected: bytes
 ) -> None:
-    """Three holders and a server as processes make the release that `train` makes in one process. They charge once."""
+    """Three holders and a server in processes of their own make the same release as `train`, with one charge."""
     folder = federation.folder / "whole"
     send(federation, folder)
     assert finished(federation, folder, seconds=240), federation.log(name="link")[-3000:]
@@ -101,9 +101,9 @@ def test_connections_are_encrypted_under_the_authority_of_the_federation(
 def test_a_killed_app_ends_with_the_same_and_one_charge(
     victim: str, federation: Deployment, expected: bytes
 ) -> None:
-    """A holder's or the server's app is killed and started again until it finishes.
+    """If a holder's or the server's app is killed and started again until it finishes, the release is that of `train`.
 
-    The release then has the bytes of `train`, and the ledger holds one charge. A start in between may be refused.
+    The ledger has one charge. A start in between may be refused.
     """
     folder = federation.folder / f"killed-{victim}"
     shutil.rmtree(federation.folder / "holders", ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Votes that travel with Flower: the release of `pate-train`, with holders that fail, and with secure aggregation."""
+"""Votes that are sent by Flower give the release of `pate-train`, also by secure sums and if holders fail."""
 
 import json
 from dataclasses import replace
@@ -37,16 +37,13 @@ HOLDERS = 12
 
 
 def fails(name: str) -> None:
-    """Raises an error with private words in its message if the holder is 3."""
+    """Raises an error with private words in its message if the holder is named 3."""
     if name == "3":
         raise RuntimeError("record 17 of patient 4711 is broken")
 
 
 def test_release_equals_that_of_pate_train_with_the_same_seed(tmp_path: Path) -> None:
-    """Twelve simulated holders send their votes by Flower.
-
-    The release has the bytes of `train`, and is charged once.
-    """
+    """Twelve simulated holders that send their votes by Flower give the same release as `train`, with one charge."""
     plan = deployed_plan(HOLDERS)
     monitor = SilentMonitor()
     app = flower.release_app(
@@ -66,9 +63,9 @@ def test_release_equals_that_of_pate_train_with_the_same_seed(tmp_path: Path) ->
 
 
 def test_failed_holder_is_absent_and_discloses_no_records(tmp_path: Path) -> None:
-    """The app of holder 3 of 4 raises an error that quotes a record, and one absence is allowed.
+    """If a holder's app raises an error that quotes a record, the holder counts as absent, which is allowed here.
 
-    The release goes on with all 24 teachers. The quoted record is neither in the monitor's lines nor in the inbox.
+    The release is for all 24 teachers. Neither the printed lines nor the server's inbox have the quoted record.
     """
     plan = seeded_plan(GaussianVotes(noise_std=1.0))
     monitor = SilentMonitor()
@@ -88,7 +85,7 @@ def test_failed_holder_is_absent_and_discloses_no_records(tmp_path: Path) -> Non
 
 
 def test_secure_sum_gives_the_same_release_as_vote_files(tmp_path: Path) -> None:
-    """Four holders send their votes under the masks of Flower's secure sum. The release has the bytes of `train`."""
+    """Votes of four holders that are sent under the masks of Flower's secure sum give the same release as `train`."""
     plan = replace(seeded_plan(GaussianVotes(noise_std=1.0)), target_epsilon=None)
     release = summed_release(plan, tmp_path)
     holders = flower.secure_holder_app(
@@ -101,9 +98,9 @@ def test_secure_sum_gives_the_same_release_as_vote_files(tmp_path: Path) -> None
 
 
 def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
-    """Holder 3 of 4 fails in a secure sum of noisy votes with one allowed dropout.
+    """If one of four holders fails in a secure sum of noisy votes, and one dropout is allowed, the others are summed.
 
-    The total is the sum of the contributions of the other holders, and is charged once.
+    The ledger has one charge.
     """
     noise = DistributedVotes(noise_std=2.0, num_holders=4, max_dropouts=1)
     plan = replace(seeded_plan(noise), target_epsilon=None)
@@ -130,10 +127,10 @@ def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
 
 
 def test_flower_derives_masks_from_32_bits_of_each_key() -> None:
-    """Two keys of 32 bytes whose first and last four bytes are exchanged give equal masks: a known weakness of Flower
-    1.41.
+    """Flower 1.41 derives equal masks from two keys of 32 bytes that differ only by an exchange of four bytes.
 
-    If this test fails, Flower has become better, and the page on deployment must be updated.
+    The first and the last four bytes are exchanged. If this test fails, this weakness is mended, and the page on
+    deployment must be updated.
     """
     from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 
@@ -148,7 +145,7 @@ def test_flower_derives_masks_from_32_bits_of_each_key() -> None:
 def test_rounds_give_the_release_of_train_with_and_without_a_secure_sum(
     secure: bool, tmp_path: Path
 ) -> None:
-    """Rounds over Flower, plain or by a secure sum, release the bytes of `train` with one charge."""
+    """Rounds over Flower, plain or by secure sums, give the same release as `train`, with one charge."""
     plan = rounds_plan()
     release = small_rounds(plan, folder=tmp_path, max_absent=1)
     plans = SmallHolders(tmp_path / "holders", num_holders=4, plan=plan)

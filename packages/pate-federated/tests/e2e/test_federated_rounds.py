@@ -1,4 +1,4 @@
-"""Holders without a network: the release of `pate-train`, absences, killed servers; one price and one charge."""
+"""Holders in this process give the release of `pate-train`, also if some are absent or the server is killed."""
 
 import shutil
 import warnings
@@ -49,7 +49,7 @@ from tests.refusals import Refusal, refused_parameter
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the folder of a run of `train` with the plan in rounds, stopped after its student is trained."""
+    """Returns the folder of a run of `train` in rounds, stopped after its student is trained."""
     folder = tmp_path_factory.mktemp("train") / "train"
     run_until(rounds_plan(), folder, stage="training the majority")
     return folder
@@ -62,9 +62,9 @@ def server_and_exchange(
     spoil_answer: SpoilAnswer | None = None,
     max_absent: int = 0,
 ) -> tuple[RoundsOfHolders, Exchanges]:
-    """Returns a server in a folder, and its exchange with holders.
+    """Returns a server in a folder, and its exchange of questions and answers with holders.
 
-    Teachers that the folder already has are not trained again.
+    Teachers that are in the folder are not trained again.
 
     Args:
         folder: the folder of the server and the holders.
@@ -79,7 +79,7 @@ def server_and_exchange(
 
 
 def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path: Path) -> None:
-    """Rounds of four holders, with linear and with kernel teachers, release the bytes of `train`. They charge once."""
+    """Rounds of four holders, with linear or kernel teachers, give the same release as `train`, with one charge."""
     release, exchange = server_and_exchange(tmp_path)
     release.run(exchange=exchange, monitor=SilentMonitor())
     assert len(charges_beside(tmp_path / "release")) == 1  # for the prevalence and all rounds
@@ -95,9 +95,9 @@ def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path:
 
 
 def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
-    """Two places with 480 records each, and a teacher for each record, release at least 85% right labels.
+    """If each of 480 records at two holders is a teacher, over 85% of the released labels are right.
 
-    A roll that declares 12 teachers where the holder has 480 is refused.
+    A server that expects 12 teachers of a holder refuses its 480.
     """
     plan = replace(rounds_plan(), teacher=KernelTeacher(), num_teachers=None, target_epsilon=3.0)
     dataset = small_dataset()
@@ -152,7 +152,7 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
 def test_unsupported_settings_of_rounds_are_refused_before_the_charge(
     plan: Plan, refusal: Refusal, tmp_path: Path
 ) -> None:
-    """An aggregator or a teacher that rounds do not support is refused. The ledger stays empty."""
+    """An aggregator or a teacher that cannot be used in rounds of holders is refused, and nothing is charged."""
     release, exchange = server_and_exchange(tmp_path, plan)
     with refusal:
         release.run(exchange=exchange)
@@ -160,10 +160,7 @@ def test_unsupported_settings_of_rounds_are_refused_before_the_charge(
 
 
 def test_interrupted_server_releases_the_same_bytes(whole: Path, tmp_path: Path) -> None:
-    """A server is killed at various files that it writes, and runs again.
-
-    The release has the bytes of `train`, and the ledger holds one charge.
-    """
+    """A server killed at any of several files and run again makes the same release as `train`, with one charge."""
     killed = 0
     (_, exchange) = server_and_exchange(tmp_path)
     for number in range(3, 60, 7):
@@ -202,9 +199,9 @@ def fail_from_second_question(kind: str, holder: str) -> SpoilAnswer:
 def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
     whole: Path, tmp_path: Path
 ) -> None:
-    """Holder 3 of 4 fails in the second round of moments, and one absence is allowed.
+    """If holder 3 of 4 fails in the second round, and one absence is allowed, that round sums the other three.
 
-    The sum of that round has the other three holders. The price and the number of teachers stay as if all were present.
+    Price and number of teachers are those of all holders.
     """
     monitor = SilentMonitor()
     (release, exchange) = server_and_exchange(
@@ -227,7 +224,7 @@ def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
 
 
 def test_holder_absent_at_the_opening_may_answer_later_rounds(tmp_path: Path) -> None:
-    """Holder 2 answers the opening too late, so that the server counts it as absent. All five later sums include it."""
+    """A holder that answers the opening question too late counts as absent there, and is in all five later sums."""
 
     def answer_late(question: Question, name: str) -> Contribution | None:
         if name != "2" or question.kind != "opening":
@@ -246,10 +243,10 @@ def test_holder_absent_at_the_opening_may_answer_later_rounds(tmp_path: Path) ->
 def test_round_with_too_many_absences_is_asked_again(
     moments_are_lost: bool, whole: Path, tmp_path: Path
 ) -> None:
-    """Holder 3 fails in the second round of moments, and no absence is allowed: the run is refused after its charge.
+    """If a holder fails in the second round and no absence is allowed, the run is refused after its charge.
 
-    A second run asks for that round alone, and releases the bytes of `train` without a second charge. If the files of
-    the moments are lost, the ledger gives the released round.
+    A second run asks only for that round, and makes the same release as `train` without another charge. If the files of
+    earlier rounds are lost, the ledger has the released round.
     """
     release, exchange = server_and_exchange(
         tmp_path, spoil_answer=fail_from_second_question(kind="moments", holder="3")
@@ -278,7 +275,7 @@ NOISE = DistributedVotes(noise_std=2.0, num_holders=HOLDERS, max_dropouts=1)
 
 @pytest.fixture(scope="module")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with the finished vote files of four holders, one folder for each holder."""
+    """Returns a folder with a folder for each of four holders, which has its vote file."""
     folder = tmp_path_factory.mktemp("homes")
     for name in NAMES:
         plan, holder_sum = SmallHolders(folder, num_holders=HOLDERS, plan=PLAN)(name)
@@ -287,7 +284,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers(homes: Path) -> list[Contribution]:
-    """Returns the contributions of all four holders, with the vote files of their folders."""
+    """Returns the contributions of all four holders, which are their vote files."""
     return [
         Contribution(
             holder=name, votes=votes_path(small_request(), folder=homes / name).read_bytes()
@@ -298,7 +295,7 @@ def answers(homes: Path) -> list[Contribution]:
 
 @pytest.fixture(scope="module")
 def expected(homes: Path) -> bytes:
-    """Returns the bytes of the release that an uninterrupted server makes of these votes."""
+    """Returns the bytes of the release that an undisturbed server makes of these votes."""
     small_release(PLAN, folder=homes.parent / "whole").run(lambda: answers(homes))
     return release_bytes_of_run(homes.parent / "whole" / "release")
 
@@ -306,9 +303,9 @@ def expected(homes: Path) -> bytes:
 def test_server_interrupted_at_any_file_makes_the_same_release(
     homes: Path, expected: bytes, tmp_path: Path
 ) -> None:
-    """A server is killed before and after each file that it writes, and runs again.
+    """A server killed before and after any file it writes, and run again, makes the release of an undisturbed one.
 
-    The release is that of an uninterrupted server, with one charge.
+    The ledger has one charge.
     """
     kills = 0
     folder = tmp_path / "killed"
@@ -333,9 +330,9 @@ def test_server_interrupted_at_any_file_makes_the_same_release(
 def test_complete_votes_are_not_asked_for_again(
     homes: Path, expected: bytes, tmp_path: Path
 ) -> None:
-    """A server is killed after it has collected all votes, but before it releases.
+    """A server that is killed between the collection of all votes and the release then asks no holder again.
 
-    It then finishes the same release without a question to the holders.
+    It makes the same release.
     """
     folder = tmp_path / "killed"
     release = small_release(PLAN, folder, max_absent=1)
@@ -357,9 +354,9 @@ def test_complete_votes_are_not_asked_for_again(
 def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
     homes: Path, tmp_path: Path
 ) -> None:
-    """A server of noisy sums is killed at each file, and runs again: it releases or refuses, with one charge.
+    """A server of noisy sums that is killed at any file and run again releases or refuses, with one charge.
 
-    A server that was killed before it wrote the sum has lost the sum, as holders answer once.
+    It refuses if it had not yet written the sum, as holders answer only once.
     """
     ended = {"released": 0, "refused": 0}
     for number in range(1, 30):
@@ -385,11 +382,11 @@ def test_noise_of_holders_is_released_once_or_refused_and_charged_once(
 
 
 def summed(homes: Path, own: HolderSum) -> Summed:
-    """Returns the sum of the numbers of all four holders, with their names.
+    """Returns the sum of the numbers of all four holders, and the holders' names.
 
     Args:
         homes: the folder of the holders' folders.
-        own: the computation of one holder's numbers.
+        own: computes the numbers of one holder.
     """
     plans = SmallHolders(homes, num_holders=HOLDERS, plan=PLAN)
     total = np.zeros((1, 1))
@@ -402,9 +399,9 @@ def summed(homes: Path, own: HolderSum) -> Summed:
 
 
 def test_release_refused_for_absences_charges_nothing(homes: Path, tmp_path: Path) -> None:
-    """One of four holders is absent, and no absence is allowed: the release is refused without a charge.
+    """If one of four holders is absent and no absence is allowed, the release is refused and nothing is charged.
 
-    With all holders it is released, and charged once.
+    Once all holders answer, it is released and charged once.
     """
     release = small_release(PLAN, folder=tmp_path)
     with refused_parameter("absent holders", value=1):
@@ -419,9 +416,9 @@ def test_release_refused_for_absences_charges_nothing(homes: Path, tmp_path: Pat
     ["gaussian_votes", "gnmax", "powerset_gnmax", "centered_votes", "stable_top_k_not_prior"],
 )
 def test_absent_holder_does_not_change_the_price(name: str, votes: Votes, tmp_path: Path) -> None:
-    """Each of five aggregators releases with all holders, and with one absent.
+    """If a holder is absent, the price of a release and its numbers of teachers and queries do not change.
 
-    The price, the number of teachers and the number of queries are equal.
+    Five aggregators are tried.
     """
     aggregator = shipped_aggregator(name)
     terms = []

@@ -1,4 +1,4 @@
-"""A golden run of `distributed_votes`: a small seeded run releases and charges what was written down."""
+"""A small seeded run of `distributed_votes` releases and charges what golden.json has recorded."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Holders with different labels, and with labels that single records lack: votes in files, and rounds."""
+"""Holders have different labels, or records whose labels are unknown, in vote files and in rounds."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,12 +33,12 @@ LABELS = {"north": [0, 1, 2], "south": [4, 1, 0]}  # nobody has label_3
 
 
 def labels_of(split: Split, columns: list[int]) -> Split:
-    """Returns a split with some of its labels."""
+    """Returns a split with only some of its labels."""
     return replace(split, labels=split.labels[:, columns])
 
 
 def own_data(holder: str) -> Dataset:
-    """Returns half of the private records of the small run, with the labels that a holder has."""
+    """Returns half of the small run's private records, with only the labels that a holder has."""
     dataset = small_dataset()
     rows = slice(0, 480) if holder == "north" else slice(480, 960)
     columns = LABELS[holder]
@@ -52,7 +52,7 @@ def own_data(holder: str) -> Dataset:
 
 
 def plan_of(holder: str, teacher: Voter, load: Callable[[str], Dataset] = own_data) -> HolderPlan:
-    """Returns the plan of a holder with 12 teachers and records of its own."""
+    """Returns the plan of a holder with 12 teachers and its own records."""
     return HolderPlan(
         load_dataset=lambda: load(holder),
         teacher=teacher,
@@ -67,9 +67,9 @@ def plan_of(holder: str, teacher: Voter, load: Callable[[str], Dataset] = own_da
 
 @pytest.mark.slow
 def test_votes_on_different_labels_are_released_on_all_of_them(tmp_path: Path) -> None:
-    """Two holders share two of four labels. All four are released, and the card names those that one of them lacks.
+    """If two holders have two of four labels in common, all four are released, each with at least 80% right.
 
-    Each label is right for at least 80% of the queries, as teachers without a label do not move its majority.
+    The card names the labels that one holder lacks. Teachers without a label do not move its majority.
     """
     paths = [
         cast_votes(plan_of(holder, teacher=LinearTeacher(device="cpu")), vote_folder=tmp_path)
@@ -92,7 +92,7 @@ def test_votes_on_different_labels_are_released_on_all_of_them(tmp_path: Path) -
 
 
 def exchanged(folder: Path, teacher: Voter, load: Callable[[str], Dataset]) -> Exchanges:
-    """Returns an exchange with both holders, whose folders lie in a folder."""
+    """Returns an exchange with both holders, whose folders lie in `folder`."""
 
     def holder(name: str) -> tuple[HolderPlan, Path]:
         make_folder(folder / name)
@@ -108,9 +108,10 @@ def exchanged(folder: Path, teacher: Voter, load: Callable[[str], Dataset]) -> E
 def test_rounds_of_holders_with_different_labels_release_all_asked_labels(
     teacher: Voter, tmp_path: Path
 ) -> None:
-    """The questions about shares ask for known shares, too. Labels that a holder has are mostly right.
+    """Rounds of holders with different labels release all labels that the server asks for.
 
-    Of a label that nobody has the card says so.
+    The questions also ask for shares of known labels. Labels that a holder has are mostly right, and the card says of
+    which label there are no teachers.
     """
     plan = replace(rounds_plan(), teacher=teacher, target_epsilon=30.0)
     plan = replace(plan, aggregator=replace(plan.aggregator, rounds=5))
@@ -129,7 +130,7 @@ def test_rounds_of_holders_with_different_labels_release_all_asked_labels(
 
 
 def with_gaps() -> Dataset:
-    """Returns the small run's data set, of which each private record knows about half of the labels."""
+    """Returns the small run's data set, with about half of the private labels unknown."""
     dataset = small_dataset()
     private = dataset.private
     known = np.random.default_rng(3).random(private.labels.shape) < 0.5
@@ -143,7 +144,7 @@ def with_gaps() -> Dataset:
 def test_rounds_of_holders_with_gaps_give_the_release_of_pate_train(
     teacher: Voter, tmp_path: Path
 ) -> None:
-    """Records of four holders know half of their labels. The release of rounds has the bytes of one run on all."""
+    """If half of the labels are unknown, rounds of four holders give the same release as one run on all records."""
     plan: Plan = replace(rounds_plan(), teacher=teacher, load_dataset=with_gaps)
     server = small_rounds(plan, tmp_path)
 
@@ -177,7 +178,7 @@ def test_rounds_of_holders_with_gaps_give_the_release_of_pate_train(
 def test_files_of_holders_with_gaps_give_the_release_of_pate_train(
     aggregator: GaussianVotes | CenteredVotes, tmp_path: Path
 ) -> None:
-    """Files of bits, and of confidences with known shares, are released as the votes of one run on all records."""
+    """If labels are unknown, files of bits, or of confidences, give the same release as one run on all records."""
     plan: Plan = replace(seeded_plan(aggregator), load_dataset=with_gaps)
     form = "confidences" if isinstance(aggregator, CenteredVotes) else "bits"
     paths = []
@@ -201,7 +202,7 @@ def test_files_of_holders_with_gaps_give_the_release_of_pate_train(
 
 
 def united_data() -> Dataset:
-    """Returns the small run's data set, of which each private record knows the labels of its holder."""
+    """Returns the small run's data set, in which a private record has only the labels of its holder."""
     dataset = small_dataset()
     private = dataset.private
     known = np.zeros_like(private.labels)
@@ -212,9 +213,9 @@ def united_data() -> Dataset:
 
 @pytest.mark.slow
 def test_rounds_of_holders_release_what_one_run_with_all_records_does(tmp_path: Path) -> None:
-    """Each group votes by itself, at two holders with different labels, and in one run that knows who has which.
+    """Rounds of two holders with different labels give the same release as one run on all records.
 
-    Both release the same bytes.
+    Each group votes by itself. In the one run, labels that the holder of a record lacks are unknown.
     """
     # Rounds of several holders have linear features alone.
     plan: Plan = replace(

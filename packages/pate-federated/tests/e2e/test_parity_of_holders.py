@@ -1,4 +1,4 @@
-"""One staircase: at a seed holders, an aggregator and a student apart give the release and the student of a run."""
+"""With equal seeds, holders, an aggregator and a student in separate steps give the release and student of one run."""
 
 from pathlib import Path
 
@@ -16,10 +16,7 @@ from tests.e2e.small_run import charges_beside, run_until, seeded_plan
 def test_every_aggregator_gives_equal_releases_with_holders(
     name: str, votes: Votes, tmp_path: Path
 ) -> None:
-    """Four holders' votes are released apart from the student's training, for each shipped aggregator.
-
-    Release, student and charge are those of one run of `train`.
-    """
+    """For each shipped aggregator, votes of four holders give the same release, student and charge as `train`."""
     plan = seeded_plan(shipped_aggregator(name))
     run_until(plan, folder=tmp_path / "train", stage="training the majority")
     release_folder = tmp_path / "holders" / "apart"  # one seed draws once in a ledger

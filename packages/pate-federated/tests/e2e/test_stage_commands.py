@@ -1,4 +1,4 @@
-"""pate-vote, pate-release and pate-student as commands: holders with files of their own, and what is refused."""
+"""pate-vote, pate-release and pate-student as commands, for holders with files of their own, and what they refuse."""
 
 import shutil
 from pathlib import Path
@@ -59,7 +59,7 @@ def vote_arguments(
     queries: str = "public",
     output: str = "votes",
 ) -> Arguments:
-    """Returns the arguments of `pate-vote` for a holder; the last setting of a name counts.
+    """Returns the arguments of `pate-vote` for a holder; a later setting replaces an earlier one of the same name.
 
     Args:
         folder: the folder that the fixture `files` returns.
@@ -78,10 +78,9 @@ def vote_arguments(
 
 
 def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
-    """pate-release and pate-student turn the votes of two holders into a bundle that `pate.load` reads.
+    """From the votes of two holders, pate-release and pate-student make a model that `pate.load` reads.
 
-    In between, pate-student refuses a missing release, missing queries and other queries. A second release spends
-    nothing.
+    pate-student refuses a missing release, missing queries and other queries. A second release spends nothing.
     """
     folder = tmp_path / "many"
     ledger = tmp_path / "ledger.db"
@@ -123,9 +122,9 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
 
 
 def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: Path) -> None:
-    """pate-release refuses votes that are missing, torn, repeated, foreign or of other queries.
+    """pate-release refuses votes that are missing, cut off, repeated, foreign or on other queries.
 
-    Each error is one line that names the mistake, and no output folder is written.
+    The refusal names the fault, and no output folder is made.
     """
     votes_folder = tmp_path / "votes"
     folder = tmp_path / "many"
@@ -133,7 +132,7 @@ def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: 
     both = f"{votes_folder}/*.npz"
 
     def refusal_of(votes: object, changes: Arguments = ()) -> str:
-        """Runs `pate-release` on files of votes; returns its refusal after no folder was written."""
+        """Runs `pate-release` on vote files and returns its refusal; fails if an output folder was made."""
         text = refused_command(
             "release", arguments=[f"votes={votes}", *RELEASE, f"output_dir={folder}", *changes]
         )
@@ -165,9 +164,9 @@ def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: 
 def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
     files: Path, tmp_path: Path
 ) -> None:
-    """pate-vote refuses impossible holders, seeds, teachers and outputs with a one-line error.
+    """pate-vote refuses impossible holders, seeds, teachers and outputs.
 
-    It neither overwrites nor trains again what is finished.
+    It does not overwrite another file, and trains nothing again that is finished.
     """
     of_four = (f"output={tmp_path}/v.npz", "holders=4")
     file = tmp_path / "v.npz"
@@ -220,9 +219,10 @@ def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
 def test_votes_of_another_project_become_a_published_model_in_two_commands(
     files: Path, tmp_path: Path
 ) -> None:
-    """pate-release reads a histogram of 250 foreign teachers' votes from a NumPy file, and pate-student trains on it.
+    """pate-release reads a histogram of votes from a NumPy file, and pate-student trains a model on the release.
 
-    The card names no holders. An aggregator that needs single teachers' votes is refused.
+    The 250 teachers are not pate's, and the card names no holders. An aggregator that needs the votes of single
+    teachers is refused.
     """
     data = small_dataset()
     counts = np.round(data.public.labels[:40] * 180 + 35).astype(np.int64)
@@ -260,9 +260,9 @@ def test_votes_of_another_project_become_a_published_model_in_two_commands(
 
 
 def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
-    """Two holders vote on tables in CSV with a schema made from the public table.
+    """Two holders vote on CSV tables by a schema that was made from the public table.
 
-    The student of their release predicts from a table with the same columns.
+    The student of their release predicts for a row with the same columns.
     """
     rng = np.random.default_rng(1)
     names = ("age", "dose", "days", "patient", "ill")
@@ -306,10 +306,9 @@ def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
 
 
 def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
-    """Two holders answer the questions of a server in rounds, by files in a folder.
+    """In rounds by files in a folder, two holders answer the questions of a server, and a model is published.
 
-    The release ends in a bundle that `pate.load` reads. The questions come in the documented order, and mistaken
-    settings are refused.
+    The questions come in the documented order. Wrong settings are refused.
     """
     mail = tmp_path / "mail"
     release_folder = tmp_path / "many"
@@ -391,10 +390,10 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
 
 
 def test_release_of_sums_equals_the_release_of_votes(files: Path, tmp_path: Path) -> None:
-    """The release of two holders' sums is byte for byte the release of their votes.
+    """Sums of holders' votes, which `sum=` writes to files, give the same release as the votes, byte for byte.
 
-    `sum=` adds up the votes of each holder into a file first. An aggregator that reads no counts, a holder that is
-    there twice, and a sum with the name of a file of votes are refused.
+    An aggregator that does not read counts, a holder that occurs twice, and a sum with the name of a vote file are
+    refused.
     """
     for place in ("north", "south"):
         added = succeeded(
@@ -422,10 +421,10 @@ def test_release_of_sums_equals_the_release_of_votes(files: Path, tmp_path: Path
 
 
 def test_answers_of_experts_become_a_student(files: Path, tmp_path: Path) -> None:
-    """pate-release reads answers of 200 experts beside public ones, and pate-student learns both from the inputs.
+    """pate-release reads answers of 200 experts beside public ones, and pate-student learns from the release.
 
-    The student predicts the labels of other rows better than one that knows the public answers alone. The verifier of
-    releases finds nothing. Public answers beside files of pate-vote, or beside rounds, are refused.
+    The student is better than one at epsilon 0.01, and the verifier finds no fault. Public answers beside files of
+    pate-vote, or beside rounds, are refused.
     """
     data = small_dataset()
     rng = np.random.default_rng(0)

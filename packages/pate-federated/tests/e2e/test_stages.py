@@ -1,4 +1,4 @@
-"""The stages apart give what they give together: byte for byte, also when they are killed."""
+"""Vote, release and student in separate steps give the bytes of one run, also if the steps are killed."""
 
 import json
 import shutil
@@ -46,9 +46,9 @@ PLAN = seeded_plan(NOISE)
 
 
 def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) -> None:
-    """Release and student as stages publish every file that one run of `train` publishes, byte for byte.
+    """Release and student in separate steps publish the same files as one run of `train`, byte for byte.
 
-    Links in the folder are refused, and repeated stages change nothing.
+    Symbolic links in the folder are refused, and repeated steps change nothing.
     """
     ledger = tmp_path / "of_whole.db"  # one seed draws once in a ledger
     changed = replace(PLAN, public_settings=lambda _: "name: small\n", ledger=ledger)
@@ -101,11 +101,9 @@ def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) 
 
 
 def test_vote_file_has_mode_0600_and_no_record_data(votes: Votes, tmp_path: Path) -> None:
-    """A vote file is readable by its owner alone.
+    """Only its owner can read a vote file, and its manifest does not have the digest of the records.
 
-    Its manifest names holder and counts, but not the digest of the records.
-
-    A holder without number or seed casts the same file again from its folder of work, and refuses other settings.
+    A holder with a name and no seed casts the same file again from its folder of work, and refuses other settings.
     """
     path = votes["bits"][2]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -129,7 +127,7 @@ def test_vote_file_has_mode_0600_and_no_record_data(votes: Votes, tmp_path: Path
 
 
 def test_interrupted_holder_casts_the_same_votes(votes: Votes, tmp_path: Path) -> None:
-    """A holder is killed at each file that it writes. It then casts the vote file of an uninterrupted holder."""
+    """A holder that is killed at any file it writes then casts the vote file of an undisturbed holder."""
     plan = holder_plan(PLAN, holder=2)
     killed = list(after_kills(tmp_path, task=lambda folder: cast_votes(plan, vote_folder=folder)))
     for folder in killed:
@@ -142,9 +140,9 @@ def test_interrupted_holder_casts_the_same_votes(votes: Votes, tmp_path: Path) -
 def test_a_killed_release_is_drawn_once_and_charged_once(
     seed: int | None, votes: Votes, tmp_path: Path
 ) -> None:
-    """A release is killed at each file that it writes, and made again, with a seed or without.
+    """A release that is killed at any file it writes, and made again, has one charge, with or without a seed.
 
-    What was drawn before stays, and the ledger holds one entry.
+    A release.npz that was there before the second call does not change.
     """
     plan = replace(PLAN, seed=seed)
     results = []
@@ -171,10 +169,7 @@ def test_a_killed_release_is_drawn_once_and_charged_once(
 
 
 def test_interrupted_training_gives_an_identical_student(votes: Votes, tmp_path: Path) -> None:
-    """Training of the student is killed at each file that it writes, and repeated.
-
-    The release is that of uninterrupted training.
-    """
+    """Training of the student that is killed at any file it writes, and repeated, gives the undisturbed student."""
     release(plan=release_plan(PLAN), vote_paths=votes["bits"], output_folder=tmp_path / "apart")
     expected_folder = Path(shutil.copytree(tmp_path / "apart", tmp_path / "wanted"))
     train_student(PLAN, release_folder=expected_folder)
@@ -192,11 +187,9 @@ def test_interrupted_training_gives_an_identical_student(votes: Votes, tmp_path:
 def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
     votes: Votes, tmp_path: Path
 ) -> None:
-    """A repeated release is one entry of the ledger.
+    """A repeated release is one charge in the ledger, and a second one of the same holders beyond the cap is refused.
 
-    A second release of the holders' records that would exceed the cap is refused.
-
-    A ledger of other kinds of entries is refused too.
+    A ledger with charges for other data is refused as well.
     """
     plan = replace(PLAN, target_epsilon=5.0)
     ledger = tmp_path / "all.db"
@@ -232,7 +225,7 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
 
 
 def test_folder_of_another_plan_is_refused(votes: Votes, tmp_path: Path) -> None:
-    """A folder that holds the release of two holders' votes refuses other votes, and charges nothing for them."""
+    """A folder with the release of two holders' votes refuses other votes, and charges nothing for them."""
     plan = replace(PLAN, target_epsilon=None)
     folder = tmp_path / "release"
     release(plan=release_plan(plan), vote_paths=votes["bits"][:2], output_folder=folder)
@@ -247,9 +240,9 @@ def test_folder_of_another_plan_is_refused(votes: Votes, tmp_path: Path) -> None
 def test_unsupported_settings_of_stages_are_refused_before_reading(
     votes: Votes, tmp_path: Path
 ) -> None:
-    """Several rounds, bits for confidences, a prior without queries, and teachers without votes are refused.
+    """Rounds, bits in place of confidences, a prior without queries, and teachers that cast no votes are refused.
 
-    No file is written. The error for rounds advises `rounds=1`.
+    No file is written. The refusal of rounds advises `rounds=1`.
     """
     several = CenteredVotes(noise_multiplier=1.0)
     prior = shipped_aggregator("stable_top_k_not_prior")
@@ -282,7 +275,7 @@ def test_unsupported_settings_of_stages_are_refused_before_reading(
 
 
 def test_a_student_of_other_samples_or_releases_is_refused(votes: Votes, tmp_path: Path) -> None:
-    """The student's stage refuses queries that differ from the released queries, and a privacy card that was edited."""
+    """A student is refused if its queries are not the released ones, or if the privacy card was edited."""
     release(plan=release_plan(PLAN), vote_paths=votes["bits"], output_folder=tmp_path / "apart")
     data = small_dataset()
     moved = replace(data, public=replace(data.public, inputs=data.public.inputs + np.float32(1)))
@@ -298,7 +291,7 @@ def test_a_student_of_other_samples_or_releases_is_refused(votes: Votes, tmp_pat
 
 
 def test_the_folder_of_a_run_is_no_release_to_learn_from(tmp_path: Path) -> None:
-    """A run has trained its student, and its folder holds no terms for another one."""
+    """A student is refused on the folder of a run, which has trained its own."""
     train(PLAN, output_dir=tmp_path / "run")
     with refused_parameter("release", value=tmp_path / "run", rule_words="is not trained again"):
         train_student(PLAN, release_folder=tmp_path / "run", output_folder=tmp_path / "elsewhere")

@@ -1,4 +1,4 @@
-"""docs/proofs/distributed_noise.md, step by step."""
+"""Steps of docs/proofs/distributed_noise.md."""
 
 import math
 
@@ -13,7 +13,7 @@ WHOLE = np.arange(-400, 401)
 
 
 def least_ratio_to_one_draw(variance: float, *, num_draws: int) -> float:
-    """Returns the least ratio between the probabilities of a sum of narrow draws and of one draw of the same variance.
+    """Returns the least ratio of the probability of a sum of narrow draws to that of one draw with the same variance.
 
     The minimum is over all values up to 12 standard deviations.
 
@@ -49,7 +49,7 @@ def failure_exponent(variance: float, *, num_draws: int) -> float:
 def test_a_sum_of_narrow_shares_has_the_claimed_part_of_one_draw(
     variance: float, num_draws: int
 ) -> None:
-    """The ratio of a sum of narrow shares to one wide draw is at least exp(-2 t), as the page claims, and below 1.
+    """The least ratio of a sum of narrow shares to one wide draw is at least the exp(-2 t) of the note, and below 1.
 
     The shares are much narrower than those of the package, so that the difference is visible.
     """

@@ -1,4 +1,4 @@
-"""The price of distributed noise against the exact law of the sum, on all neighboring histograms of small instances."""
+"""The price of distributed noise against the exact law of its sum, on all neighboring histograms of small instances."""
 
 from dataclasses import replace
 from itertools import product
@@ -28,7 +28,7 @@ AGGREGATORS = (
 
 
 def law_of_one_share(variance: int) -> FloatArray:
-    """Returns P(z) of a discrete Gaussian for z = -r..r, computed independently of the package."""
+    """Returns P(z) of a discrete Gaussian for z = -r..r, without code of the package."""
     reach = int(25 * variance**0.5)
     weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2.0 * variance))
     return np.asarray(weights / weights.sum())
@@ -90,7 +90,7 @@ def test_price_covers_all_neighbors_and_is_almost_attained(
 ) -> None:
     """For 1 to 4 labels and teachers, the price is at least the exact divergence of all neighbors.
 
-    The exact divergence reaches 99% of the price, and a price that is 10% smaller is refuted.
+    Over 99% of the price is attained. Negative control: 90% of the price is refuted.
     """
     aggregator = replace(aggregator_of_case, adjacency=adjacency)
     law = law_of_sum(aggregator, num_shares=aggregator.shares.num_counted)
@@ -107,12 +107,12 @@ def test_price_covers_all_neighbors_and_is_almost_attained(
 
 
 def changes_of_counts(num_labels: int, max_votes: int, adjacency: Adjacency) -> IntArray:
-    """Returns every change of the counts when one teacher changes, `[num_pairs, num_labels]`.
+    """Returns each change that one teacher can make to the counts, `[num_pairs, num_labels]`.
 
     Args:
         num_labels: the number of labels.
         max_votes: the largest number of labels that a teacher votes for.
-        adjacency: whether a teacher is replaced, or added.
+        adjacency: whether a teacher is replaced or added.
     """
     votes = np.array([row for row in product((0, 1), repeat=num_labels) if sum(row) <= max_votes])
     moves = (
@@ -125,7 +125,10 @@ def changes_of_counts(num_labels: int, max_votes: int, adjacency: Adjacency) -> 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_teachers_with_few_votes_and_not_those_with_more(adjacency: Adjacency) -> None:
-    """The price for `max_votes=1` covers teachers with one vote, and is refuted by teachers with two votes."""
+    """The price for `max_votes=1` covers teachers with one vote.
+
+    Negative control: teachers with two votes refute it.
+    """
     aggregator = DistributedVotes(
         noise_std=1.0, num_holders=3, max_dropouts=1, max_votes=1, adjacency=adjacency
     )
@@ -169,9 +172,9 @@ def test_delta_of_two_noisy_counts_is_covered(adjacency: Adjacency) -> None:
 def test_price_without_dropouts_and_colluders_is_too_small(
     adjacency: Adjacency, max_dropouts: int, max_colluders: int
 ) -> None:
-    """A price that counts on all four holders is refuted if shares are missing in the sum.
+    """Negative control: a price that counts the shares of all four holders is refuted if shares are missing in the sum.
 
-    A price that declares the missing shares, by `max_dropouts` and `max_colluders`, covers it.
+    A price that allows for the missing shares, by `max_dropouts` and `max_colluders`, covers it.
     """
     naive = DistributedVotes(noise_std=5.0, num_holders=4, adjacency=adjacency)
     num_shares = 4 - max_dropouts - max_colluders

@@ -1,7 +1,7 @@
-"""Holders with different labels and with gaps: one teacher's votes and abstentions move no summary beyond its price.
+"""With different labels at holders, one teacher's change of votes and abstentions moves no counts beyond their price.
 
-A teacher of one holder votes for a label, against it, or not at all. All of its votes are tried, with all votes of the
-others, in files of two holders with different labels.
+A teacher votes for a label, against it, or not at all. All votes of one teacher are tried beside all votes of the
+other, in files of two holders with different labels.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def all_votes(num_labels: int) -> list[Votes]:
 
 @pytest.fixture(scope="module")
 def ensembles(tmp_path_factory: pytest.TempPathFactory) -> list[list[GatheredVotes]]:
-    """Returns lists of ensembles of two teachers, one of north and one of south.
+    """Returns lists of ensembles of two teachers, one of the holder north and one of the holder south.
 
-    Within a list, one of the two teachers casts all its possible votes, and the other keeps its vote.
+    Within a list, one of the teachers casts all its possible votes in turn, and the other does not change its vote.
     """
 
     def vote_file_of(holder: str, *, label_names: tuple[str, ...], votes: Votes) -> Path:
@@ -67,7 +67,7 @@ def ensembles(tmp_path_factory: pytest.TempPathFactory) -> list[list[GatheredVot
 
 
 def summarizer_of(aggregator: Aggregator) -> Callable[[GatheredVotes], Summary]:
-    """Returns a function of an ensemble that returns the summary of the votes that an aggregator reads."""
+    """Returns the function from an ensemble to the counts that an aggregator reads."""
 
     def summarize(votes: GatheredVotes) -> Summary:
         return tuple(aggregator.summarize(votes)[0].tolist())
@@ -76,7 +76,7 @@ def summarizer_of(aggregator: Aggregator) -> Callable[[GatheredVotes], Summary]:
 
 
 def shares_of_those_who_vote(votes: GatheredVotes) -> Summary:
-    """Returns a control: the votes for a label among the teachers that vote on it, as a share of all teachers."""
+    """Returns counts for a negative control: the share of votes among those who vote on a label, times all teachers."""
     num_voting = np.maximum(votes.num_teachers - votes.num_abstaining(), 1)
     return tuple((votes.num_teachers * votes.counts()[0] // num_voting).tolist())
 
@@ -84,7 +84,7 @@ def shares_of_those_who_vote(votes: GatheredVotes) -> Summary:
 def pairs_of_summaries(
     ensembles: list[list[GatheredVotes]], summarize: Callable[[GatheredVotes], Summary]
 ) -> set[tuple[Summary, Summary]]:
-    """Returns the pairs of different summaries of ensembles that differ in one teacher."""
+    """Returns the pairs of different counts of ensembles that differ in one teacher."""
     all_pairs = set()
     for changed in ensembles:
         changed_summaries = {summarize(votes) for votes in changed}
@@ -105,9 +105,10 @@ def pairs_of_summaries(
 def test_counts_of_different_labels_are_neighboring_counts(
     aggregator: Aggregator, ensembles: list[list[GatheredVotes]]
 ) -> None:
-    """The counts that an aggregator reads are among those on which exact laws and prices are compared.
+    """If one teacher changes votes or abstentions, both counts also occur on neighbors without abstentions.
 
-    Counts among the teachers that vote on a label are not.
+    So the prices that are verified there hold. Negative control: counts by shares of those who vote do not all occur
+    there.
     """
     first_counts, second_counts = neighbors(
         num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS, adjacency=Adjacency.REPLACE_ONE
@@ -123,7 +124,10 @@ def test_counts_of_different_labels_are_neighboring_counts(
 def test_clipped_counts_of_different_labels_move_as_far_as_is_paid(
     ensembles: list[list[GatheredVotes]],
 ) -> None:
-    """One teacher moves clipped counts by min(2 tau, L) in the l1 norm. If its own abstentions were halves, by more."""
+    """One teacher moves clipped counts in l1 norm by as much as is charged, and by no more.
+
+    Negative control: if its abstentions counted as half votes, it would move them further.
+    """
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=1, threshold_share=0.5)
     paid = squared_sensitivity(max_votes=1, num_labels=NUM_LABELS, adjacency=Adjacency.REPLACE_ONE)
 
@@ -145,7 +149,7 @@ def test_clipped_counts_of_different_labels_move_as_far_as_is_paid(
 def test_sums_of_two_holders_move_as_the_files_do(
     ensembles: list[list[GatheredVotes]], tmp_path: Path
 ) -> None:
-    """A sum has the counts of its files, with halves of all abstentions together."""
+    """A file with the sum of two vote files has their counts, with abstentions as half votes."""
     summarize = summarizer_of(GaussianVotes(noise_std=1.0))
     for votes in ensembles[0]:
         votes.write(tmp_path / "sum.npz")

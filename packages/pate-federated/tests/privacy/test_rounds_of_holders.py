@@ -1,4 +1,4 @@
-"""What a holder sends in rounds: one group of records moves no sum further than is priced, whoever is absent."""
+"""In rounds of holders, one group of records moves no sum further than is priced, whoever is absent."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -27,18 +27,18 @@ WITH_GAPS: list[Labels] = [*SAME, (UNKNOWN, UNKNOWN), (1, UNKNOWN), (UNKNOWN, 0)
 
 
 def all_changes(have_gaps: bool) -> list[GroupChange]:
-    """Returns the changes of the first group: all its features and labels, with gaps or without; None for no change."""
+    """Returns the changes of the first group: each replaces all its features and labels; None for no change."""
     return [None, *product((-1e6, 0.0, 1.0, 1e6), WITH_GAPS if have_gaps else SAME)]
 
 
 def dataset_with(
     change: GroupChange, *, have_gaps: bool, label_names: tuple[str, ...] = NAMES
 ) -> Dataset:
-    """Returns a data set of six private records in two groups.
+    """Returns a data set with six private records in two groups.
 
     Args:
         change: a number that replaces all features of the first group, and its new labels; None for no change.
-        have_gaps: whether the data set says that labels may be unknown.
+        have_gaps: whether labels may be unknown.
         label_names: the names of its labels, the first ones of `NAMES`.
     """
     num_labels = len(label_names)
@@ -77,7 +77,7 @@ def dataset_with(
 def holder_plan(change: GroupChange, *, holder: str, teacher: Voter, have_gaps: bool) -> HolderPlan:
     """Returns the plan of a holder with two teachers and the data set `dataset_with(change)`.
 
-    With gaps, the last holder has the first label alone, and its records have no gaps of their own.
+    With gaps, the last holder has only the first label, and no unknown ones.
     """
     lacks_a_label = have_gaps and holder == "3"
 
@@ -100,7 +100,7 @@ def holder_plan(change: GroupChange, *, holder: str, teacher: Voter, have_gaps: 
 
 
 def questions(have_gaps: bool) -> list[Question]:
-    """Returns the opening, and one question of each kind, about labels with gaps or without.
+    """Returns the opening question and one of each kind, about labels with gaps or without.
 
     The student's weights in the question of moments are large.
     """
@@ -139,7 +139,7 @@ def questions(have_gaps: bool) -> list[Question]:
 
 @dataclass(frozen=True)
 class Case:
-    """Teachers of all holders, and whether labels have gaps."""
+    """The teachers of all holders, and whether labels may be unknown."""
 
     teacher: Voter
     have_gaps: bool
@@ -166,7 +166,7 @@ class Answers:
 def answers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Returns the answers of all holders.
 
-    Only the first holder's records are changed, by each of `all_changes`; the others have them unchanged.
+    The first holder's records are changed by each of `all_changes`. The others' are not changed.
     """
     case: Case = request.param
 
@@ -194,12 +194,10 @@ def answers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Answers:
 def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(
     answers: Answers, absent: str
 ) -> None:
-    """The first group at one holder is as it was drawn, or replaced by extreme records in each of eight ways.
+    """If the first group of a holder is replaced by extreme records, no sum moves further than is priced.
 
-    With gaps its known labels are replaced, too, and another holder lacks a label.
-
-    No two sums of the holders differ by more than the priced distance in the Euclidean norm. For shares and moments,
-    more than half of it is reached.
+    The distance is Euclidean. For shares and moments, over half of it is attained. With gaps, labels become unknown
+    too, and another holder lacks a label.
     """
     own, *others = ROLL.holders
     have_gaps = answers.case.have_gaps

@@ -1,4 +1,4 @@
-"""A federation of real processes on this machine: a SuperLink, a SuperNode for each holder, TLS between them."""
+"""A federation of processes on this machine: a Flower SuperLink, a SuperNode for each holder, and TLS between them."""
 
 import datetime
 import ipaddress
@@ -21,7 +21,10 @@ APP = TESTS / "e2e" / "federated_app"
 
 
 def certificates(folder: Path) -> None:
-    """Writes a certificate for localhost, valid until tomorrow and its own authority, with its key into a folder."""
+    """Writes a key and a certificate for localhost into a folder.
+
+    The certificate is its own authority, and valid until tomorrow.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -54,7 +57,7 @@ def free_port() -> int:
 
 
 class Deployment:
-    """The processes of one federation, whose holders are named 1, 2, ...; all are ended at the exit."""
+    """The processes of a federation, with holders named 1, 2, ...; all are ended when the context is left."""
 
     def __init__(self, folder: Path, holders: int, *, seconds: float) -> None:
         self.folder = folder
@@ -111,7 +114,7 @@ class Deployment:
             process.wait(timeout=30)
 
     def run(self, folder: Path) -> subprocess.CompletedProcess[str]:
-        """Sends the app in, by `flwr run`; its release goes to a folder."""
+        """Submits the app by `flwr run`, with a folder for its release."""
         config = f'folder="{folder}" holders={self.holders}'
         command = [self._tool("flwr"), "run", str(APP), "here", "--run-config", config]
         return subprocess.run(
@@ -137,7 +140,7 @@ class Deployment:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def _started(self, tool: str, *options: str, log: str) -> subprocess.Popen[bytes]:
-        """Starts a tool of Flower with its options, and appends its output to a log."""
+        """Starts a tool of Flower with these options, and appends its output to a log."""
         with (self.folder / f"{log}.log").open("ab") as out:
             return subprocess.Popen(
                 [self._tool(tool), *options],
@@ -150,7 +153,7 @@ class Deployment:
 
     @staticmethod
     def _tool(name: str) -> str:
-        """Returns the path of a tool in the folder of this Python."""
+        """Returns the path of a tool that is installed beside this Python."""
         return str(Path(sys.executable).parent / name)
 
     def _environment(self) -> dict[str, str]:
@@ -178,7 +181,7 @@ class Deployment:
 
 
 def processes() -> Iterator[tuple[int, int, bytes]]:
-    """Yields the number, session and command line of each running process."""
+    """Yields the number, the session and the command line of each running process."""
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError, IndexError):
             state, *fields = (entry / "stat").read_text().rpartition(")")[2].split()
@@ -192,7 +195,7 @@ def connected(port: int) -> socket.socket:
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
-    """Waits until a port listens. Fails if the process ends, or after `seconds`."""
+    """Waits until a port accepts connections; fails if the process ends, or after `seconds`."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         assert process.poll() is None, "the SuperLink ended"

@@ -1,4 +1,4 @@
-"""The small run between holders: the request, their plans, the server's release, and an exchange without a network."""
+"""The small run between holders: request, plans, release at the server, and an exchange without a network."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -53,7 +53,7 @@ def small_request() -> Request:
 
 
 def small_roll(holders: int = HOLDERS, *, max_absent: int = 0) -> Roll:
-    """Returns the roll of holders with equally many of the small run's teachers."""
+    """Returns a roll, the list of expected holders, which have equally many of the small run's teachers."""
     return Roll.numbered(
         num_holders=holders, teachers_each=NUM_TEACHERS // holders, max_absent=max_absent
     )
@@ -62,7 +62,7 @@ def small_roll(holders: int = HOLDERS, *, max_absent: int = 0) -> Roll:
 def small_release(
     plan: Plan, folder: Path, holders: int = HOLDERS, *, max_absent: int = 0
 ) -> FederatedRelease:
-    """Returns the server's release of vote files, in a folder. `max_absent` of the holders may be absent."""
+    """Returns the server's release of vote files, in a folder; `max_absent` holders may be absent."""
     return FederatedRelease(
         request=small_request(),
         plan=release_plan(plan),
@@ -73,7 +73,7 @@ def small_release(
 
 
 def summed_release(plan: Plan, folder: Path) -> SummedRelease:
-    """Returns the server's release of a sum over four holders, of which one may be absent."""
+    """Returns the server's release of a sum over four holders, one of which may be absent."""
     return SummedRelease(
         request=small_request(),
         dataset="small",
@@ -92,7 +92,7 @@ def rounds_plan() -> Plan:
 
 
 def small_rounds(plan: Plan, folder: Path, *, max_absent: int = 0) -> RoundsOfHolders:
-    """Returns the server of rounds of the small run, in a folder. `max_absent` holders may be absent."""
+    """Returns the server of rounds of the small run, in a folder; `max_absent` holders may be absent."""
     dataset = small_dataset()
     return RoundsOfHolders(
         pool=np.asarray(dataset.public.inputs, dtype=np.float32),
@@ -113,7 +113,7 @@ SpoilAnswer = Callable[[Question, str], Contribution | None]
 
 @dataclass
 class Exchanges:
-    """An exchange of questions and answers with holders in this process, in place of a network.
+    """An exchange of questions and answers with holders in this process, which stands for a network.
 
     Attributes:
         plans: returns the plan and the folder of a holder, by the name of the holder.
@@ -136,7 +136,7 @@ class Exchanges:
         )
 
     def _answers(self, question: Question) -> Iterator[Contribution]:
-        """Yields the contribution of each holder to a question; a refusal becomes its problem."""
+        """Yields the contribution of each holder to a question; the text of a refusal is in its `problem`."""
         for holder in self.roll.holders:
             replacement = None if self.spoil is None else self.spoil(question, holder)
             if replacement is not None:

@@ -1,4 +1,4 @@
-"""Small vote files of holders as answers to a request, valid or with one array replaced."""
+"""Small vote files that holders send in answer to a request, valid ones or with one array replaced."""
 
 import io
 from pathlib import Path
@@ -18,7 +18,7 @@ ROLL = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=2)
 
 
 def request() -> Request:
-    """Returns a request for the votes of teachers on six queries of two features, with the labels a to d."""
+    """Returns a request for votes on six queries of two features, with the labels a to d."""
     return Request(
         inputs=np.arange(2 * NUM_QUERIES, dtype=np.float32).reshape(NUM_QUERIES, 2),
         record_ids=np.arange(100, 100 + NUM_QUERIES),
@@ -27,7 +27,7 @@ def request() -> Request:
 
 
 def votes_of(holder: str) -> BoolArray:
-    """Returns the votes of a holder's teachers, drawn from its name, `[TEACHERS, NUM_QUERIES, NUM_LABELS]`."""
+    """Returns the votes of a holder's teachers, drawn with its name as seed, `[TEACHERS, NUM_QUERIES, NUM_LABELS]`."""
     rng = np.random.default_rng(int(holder) if holder.isdigit() else 99)
     return np.asarray(rng.random((TEACHERS, NUM_QUERIES, NUM_LABELS)) < 0.5)
 
@@ -81,7 +81,7 @@ def answer(
 
 
 def _names(sent_request: Request, *, num_labels: int) -> tuple[str, ...]:
-    """Returns the names of the labels of a request; numbers if the votes are on another number of labels."""
+    """Returns the names of the labels of a request, or numbers if the votes have another number of labels."""
     if num_labels == NUM_LABELS:
         return sent_request.label_names
     return tuple(str(label) for label in range(num_labels))
@@ -90,7 +90,7 @@ def _names(sent_request: Request, *, num_labels: int) -> tuple[str, ...]:
 def with_array_replaced(
     contribution: Contribution, *, array_name: str, array: NDArray[Any]
 ) -> Contribution:
-    """Returns a contribution whose archive has another array under one name, as no honest holder writes it."""
+    """Returns a contribution in which another array has the name `array_name`, as no honest holder would send it."""
     with np.load(io.BytesIO(contribution.votes or b""), allow_pickle=False) as file:
         arrays = {key: file[key] for key in file.files}
     out = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Small vote files of holders with different labels, and with labels that single records lack."""
+"""Small vote files of holders with different labels, or with records whose labels are unknown."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The stages of the small run apart: as many holders as one likes, the aggregator, whoever trains the student."""
+"""The steps of the small run, for any number of holders: they cast votes, a server releases, a student is trained."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def deployed_plan(holders: int) -> Plan:
 
 
 def holder_plan(plan: Plan, holder: int | str, num_holders: int = HOLDERS) -> HolderPlan:
-    """Returns the plan of one of the holders among which the records are divided."""
+    """Returns the plan of one of the holders among whom the records are divided."""
     return HolderPlan(
         load_dataset=plan.load_dataset,
         teacher=plan.teacher,
@@ -50,7 +50,7 @@ def holder_plan(plan: Plan, holder: int | str, num_holders: int = HOLDERS) -> Ho
 
 
 def cast_votes(plan: HolderPlan, vote_folder: Path) -> Path:
-    """Casts the votes of a holder into a file in a folder, and returns the path of the file."""
+    """Casts the votes of a holder into a file in a folder, and returns its path."""
     path = vote_folder / f"{plan.holder}.npz"
     cast_vote_file(
         plan, output=path, output_dir=vote_folder / f"{plan.holder}.work", monitor=SilentMonitor()
@@ -64,7 +64,7 @@ def queries_of(plan: Plan) -> Callable[[], Queries]:
 
 
 def release_plan(plan: Plan) -> ReleasePlan:
-    """Returns the plan of the release of a run, which may say that its labels are useless."""
+    """Returns the plan of a run's release, which is not refused if its labels are useless."""
     return ReleasePlan(
         aggregator=plan.aggregator,
         target_delta=plan.target_delta,
@@ -96,7 +96,7 @@ def release(
 
 
 def train_student(plan: Plan, release_folder: Path, output_folder: Path | None = None) -> None:
-    """Trains the student of a release in a folder; the result goes into `output_folder`, or stays in the folder."""
+    """Trains the student of a release in a folder; it is written to the output folder, or beside the release."""
     student_plan = StudentPlan(student=plan.student, queries=queries_of(plan), seed=plan.seed)
     train_on_release(
         student_plan, release=release_folder, output=output_folder, monitor=SilentMonitor()
@@ -104,11 +104,11 @@ def train_student(plan: Plan, release_folder: Path, output_folder: Path | None =
 
 
 def require_the_same(train: Path, apart: Path) -> None:
-    """Fails unless the stages apart wrote the same release and student as a run of `train`.
+    """Fails unless separate steps have written the same release and student as a run of `train`.
 
     Args:
         train: the folder of the run, which stopped before its baselines.
-        apart: the folder of the stages.
+        apart: the folder of the separate steps.
     """
     files_of_run = contents(train / "release")
     files_of_stages = contents(apart / "release")
@@ -121,9 +121,9 @@ def require_the_same(train: Path, apart: Path) -> None:
 
 
 def after_kills(folder: Path, task: Callable[[Path], object]) -> Iterator[Path]:
-    """Yields folders in which a task was killed, at its first file, its second file, and so on.
+    """Yields folders in which a task was killed at its first file, its second file, and so on.
 
-    The kill comes before the file is written, then after, in turn. Ends as soon as the task finishes unkilled.
+    It is killed before the file is written and after it in turn. The last kill is the one before the task finishes.
 
     Args:
         folder: the parent of these folders.
@@ -139,9 +139,9 @@ def after_kills(folder: Path, task: Callable[[Path], object]) -> Iterator[Path]:
 
 
 def killed_at(file_number: int, task: Callable[[], object], *, after: bool) -> bool:
-    """Runs a task in a child process that is killed at a file that it replaces.
+    """Runs a task in a child process, which is killed at the given file that it replaces; returns whether it was.
 
-    Returns False if it finished before.
+    It was not if the task finished before.
 
     Args:
         file_number: the number of the file, from 1 on.

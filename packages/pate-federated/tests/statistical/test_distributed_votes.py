@@ -1,4 +1,4 @@
-"""Sums of what holders send against the laws that are priced."""
+"""Sums of the noise that holders send follow the laws that are priced."""
 
 from collections import Counter
 
@@ -13,7 +13,7 @@ from tests.statistical.test_whole_numbers import discrete_gaussian
 
 
 def noise_sum_of(aggregator: DistributedVotes, *, num_present: int, num_queries: int) -> IntArray:
-    """Returns the sum of the contributions of holders without votes, which is noise alone, `[num_queries]`.
+    """Returns the sum of the contributions of holders without votes, which is only noise, `[num_queries]`.
 
     Args:
         aggregator: the aggregator that draws the noise.
@@ -28,11 +28,9 @@ def noise_sum_of(aggregator: DistributedVotes, *, num_present: int, num_queries:
 
 @pytest.mark.parametrize("num_present", [6, 5, 4])
 def test_sum_is_discrete_gaussian_for_any_number_of_dropouts(num_present: int) -> None:
-    """Of six holders, four to six are present.
+    """If four to six of six holders are present, their sum is a discrete Gaussian with as many shares of the variance.
 
-    The sum has the variance of that many shares, by a chi-square test.
-
-    The variance is at least the priced variance, which counts four shares.
+    A chi-square test shows it. That is at least the priced variance, which counts four shares.
     """
     aggregator = DistributedVotes(noise_std=4.0, num_holders=6, max_dropouts=2)
     num_draws_of_sum = Counter(
@@ -56,9 +54,9 @@ def test_sum_is_discrete_gaussian_for_any_number_of_dropouts(num_present: int) -
 
 
 def test_labels_are_those_of_one_gaussian() -> None:
-    """The labels of noise drawn in one place, or by four holders, are as frequent as for one normal distribution.
+    """Labels with noise of one place, and with noise of four holders, are as frequent as for one normal distribution.
 
-    The test tells a standard deviation of 6 from one of 5.
+    A standard deviation of 5 in place of 6 is rejected.
     """
     aggregator = DistributedVotes(noise_std=6.0, num_holders=4)
     counts = np.full((20_000, 1), 13)
@@ -77,7 +75,7 @@ def test_labels_are_those_of_one_gaussian() -> None:
 
 
 def test_shares_of_different_holders_are_independent() -> None:
-    """The shares of two holders with different seeds have no correlation beyond chance in 20,000 draws."""
+    """The noise of two holders with different seeds is uncorrelated within 5 standard deviations, in 20,000 draws."""
     aggregator = DistributedVotes(noise_std=20.0, num_holders=2)
     no_votes = np.zeros((20_000, 1), dtype=np.int64)
     rngs = (np.random.default_rng(seed) for seed in (0, 1))

@@ -1,4 +1,4 @@
-"""A file of private records is no file of queries, by whatever name it goes."""
+"""The file of private records is refused as the file of queries, under whatever name."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.refusals import ANY, refused_parameter
 
 @pytest.fixture
 def private_path(tmp_path: Path) -> Path:
-    """Returns the path of a file of private records. A symbolic and a hard link to it lie in the same folder."""
+    """Returns the path of a file of private records, to which a symbolic and a hard link lie beside it."""
     path = tmp_path / "private.npz"
     np.savez(path, inputs=np.eye(4), labels=np.eye(4, dtype=int))
     (tmp_path / "sub").mkdir()
@@ -24,14 +24,14 @@ def private_path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["./private.npz", "sub/../private.npz", "soft.npz", "hard.npz"])
 def test_private_records_are_no_queries(name: str, private_path: Path) -> None:
-    """The private file is refused as the file of queries, under another spelling of its path and under links to it."""
+    """The private file is refused as the file of queries, also if its path is spelled otherwise or is a link."""
     reader = Arrays(private=str(private_path))
     with refused_parameter("queries", value=ANY, rule_words="another file than"):
         AskedData(data=reader, path=private_path.parent / name).load()
 
 
 def test_queries_that_lack_labels_of_the_holder_are_refused(private_path: Path) -> None:
-    """The error names the first five of the six missing labels. Further labels of the queries are allowed."""
+    """Queries that lack six labels of the holder are refused, and the line names five; they may have further labels."""
     names = np.array([f"label_{index}" for index in range(7)])
     records_path = private_path.parent / "named.npz"
     np.savez(records_path, inputs=np.eye(7), labels=np.eye(7, dtype=int), label_names=names)

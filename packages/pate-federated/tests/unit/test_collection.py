@@ -1,4 +1,4 @@
-"""Answers of holders: which count, which are refused and how, what absence becomes, and what one holder can do."""
+"""Answers of holders are counted or refused, absent holders count without votes, and one holder can do only so much."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ def collect_answers(
     roll: Roll = ROLL,
     sent_request: Request = BITS,
 ) -> Collection:
-    """Collects the answers to a request from the holders on a roll."""
+    """Collects answers to a request; `roll` lists the holders that may answer."""
     return collect(roll, request=sent_request, contributions=answers, folder=inbox_parent / "inbox")
 
 
@@ -52,10 +52,7 @@ def honest_answers_of(
 
 
 def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
-    """The answers of two of four holders arrive.
-
-    The counts are those of the two holders, and the number of teachers is that of all four.
-    """
+    """If two of four holders answer, the counts are theirs, and the number of teachers is that of all four."""
     everyone = collect_answers(
         inbox_parent=tmp_path,
         answers=honest_answers_of(vote_file_folder=tmp_path, holders=NAMES)[::-1],
@@ -77,7 +74,7 @@ def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
 
 
 def test_absent_teachers_vote_for_the_first_label_if_one_is_required(tmp_path: Path) -> None:
-    """Two of four holders are absent. For `GNMax`, which needs one label a teacher, their teachers vote for label 0."""
+    """For `GNMax`, which needs a vote of each teacher, the teachers of absent holders vote for label 0."""
     source = collect_answers(
         inbox_parent=tmp_path,
         answers=honest_answers_of(vote_file_folder=tmp_path, holders=["1", "2"]),
@@ -87,7 +84,7 @@ def test_absent_teachers_vote_for_the_first_label_if_one_is_required(tmp_path: P
 
 
 def test_with_more_absent_than_the_roll_allows_there_is_no_source(tmp_path: Path) -> None:
-    """Three of four holders are absent where the roll allows two. The votes are refused."""
+    """Votes are refused if three of four holders are absent and two may be."""
     collection = collect_answers(
         inbox_parent=tmp_path, answers=honest_answers_of(vote_file_folder=tmp_path, holders=["1"])
     )
@@ -96,9 +93,7 @@ def test_with_more_absent_than_the_roll_allows_there_is_no_source(tmp_path: Path
 
 
 def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
-    """Two of four holders are absent.
-
-    `CenteredVotes` is refused under add_remove, and accepted under replace_one.
+    """If holders are absent, `CenteredVotes` is refused under add_remove, and accepted under replace_one.
 
     `GaussianVotes` is accepted under add_remove.
     """
@@ -114,7 +109,7 @@ def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
 
 
 def test_confidences_of_absent_teachers_are_zero(tmp_path: Path) -> None:
-    """Two of four holders are absent. The confidences of their six teachers are zero, after those that were sent."""
+    """The confidences of teachers of absent holders are zero, and follow those that were sent."""
     answers = honest_answers_of(
         vote_file_folder=tmp_path, holders=["1", "2"], sent_request=CONFIDENCES
     )
@@ -130,7 +125,7 @@ def test_confidences_of_absent_teachers_are_zero(tmp_path: Path) -> None:
 
 
 def answer_with_packed_bits(folder: Path, packed_bits: np.ndarray) -> Contribution:
-    """Returns the answer of holder 2 with these packed bits in place of its votes."""
+    """Returns an answer of holder 2 with these packed bits in place of its votes."""
     return with_array_replaced(
         answer(vote_file_folder=folder, holder="2"), array_name="packed", array=packed_bits
     )
@@ -193,9 +188,7 @@ SPOILED: dict[str, tuple[Callable[[Path], Contribution], str]] = {
 
 @pytest.mark.parametrize("fault", SPOILED)
 def test_invalid_answer_gives_a_one_line_reason_by_holder(fault: str, tmp_path: Path) -> None:
-    """Holder 2 sends an invalid answer, of each kind.
-
-    It counts as absent, with a one-line reason.
+    """A holder that sends an invalid answer counts as absent, with a reason in one line.
 
     The reason has no path, the inbox has no file of the holder, and all 12 teachers are counted.
     """
@@ -217,7 +210,7 @@ def test_invalid_answer_gives_a_one_line_reason_by_holder(fault: str, tmp_path: 
 
 @pytest.mark.parametrize("wrong_confidence", [np.nan, np.inf, -0.5, 1.5])
 def test_invalid_confidences_are_refused(wrong_confidence: float, tmp_path: Path) -> None:
-    """One confidence of holder 2 is NaN, infinite or outside [0, 1]. The holder counts as absent, with this reason."""
+    """A holder with a confidence that is NaN, infinite or outside [0, 1] counts as absent, with this reason."""
     honest_answers = honest_answers_of(
         vote_file_folder=tmp_path, holders=["1", "3", "4"], sent_request=CONFIDENCES
     )
@@ -237,10 +230,7 @@ def test_invalid_confidences_are_refused(wrong_confidence: float, tmp_path: Path
 
 
 def test_more_labels_of_a_query_than_the_clip_allows_are_refused(tmp_path: Path) -> None:
-    """Under `vote_clip=2`, a teacher of holder 2 votes for four labels of a query.
-
-    The holder counts as absent, with this reason.
-    """
+    """A holder with a teacher that votes for more labels of a query than `vote_clip` is absent, with this reason."""
     clipped_answers = [
         answer(
             vote_file_folder=tmp_path,
@@ -267,9 +257,9 @@ def test_more_labels_of_a_query_than_the_clip_allows_are_refused(tmp_path: Path)
 
 
 def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None:
-    """Answers of a holder outside the roll, and of one whose name is a path, are refused.
+    """Answers of a holder that is not expected, and of one whose name is a path, are refused.
 
-    The inbox holds the four known holders' files.
+    The inbox has the files of the four expected holders.
     """
     collection = collect_answers(
         inbox_parent=tmp_path,
@@ -292,9 +282,9 @@ def test_unknown_holder_is_refused_and_replaces_no_other(tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_path: Path) -> None:
-    """For any packed bits that holder 2 sends, each count grows by 0 to 3, its number of teachers.
+    """Whatever packed bits a holder sends, it adds at most its number of teachers to each count, and at least 0.
 
-    With votes clipped to one label, all counts of a query together grow by 3 at most.
+    If votes are clipped to one label, it adds at most that number to all counts of a query together.
     """
     rng = np.random.default_rng(seed)
     honest = honest_answers_of(vote_file_folder=tmp_path, holders=["1", "3", "4"])
@@ -326,14 +316,11 @@ def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_
 
 
 def test_votes_of_one_holder_reach_the_bound_of_the_price(tmp_path: Path) -> None:
-    """Holder 2 changes from no votes to all votes.
-
-    Each count then grows by its number of teachers, which is the bound.
-    """
+    """If a holder changes from no votes to all votes, each count grows by its number of teachers, the bound."""
     honest = honest_answers_of(vote_file_folder=tmp_path, holders=["1", "3", "4"])
 
     def counts_with(vote: bool) -> np.ndarray:
-        """Returns the counts where every teacher of holder 2 casts this vote for every label."""
+        """Returns the counts if every teacher of holder 2 casts this vote for every label."""
         own = answer(
             vote_file_folder=tmp_path, holder="2", votes=np.full_like(votes_of(holder="2"), vote)
         )
@@ -344,7 +331,7 @@ def test_votes_of_one_holder_reach_the_bound_of_the_price(tmp_path: Path) -> Non
 
 
 def test_request_is_unchanged_by_serialization(tmp_path: Path) -> None:
-    """A request that is written to bytes and read keeps its digest, labels, form of votes and clip.
+    """A request that is written to bytes and read has the same digest, labels, form of votes and clip.
 
     Other bytes are refused.
     """

@@ -1,4 +1,4 @@
-"""Distributed votes: sums of what holders send, their price, and what is refused."""
+"""Distributed votes, whose noise is the sum of holders' shares: sums, prices and refusals."""
 
 import numpy as np
 import pytest
@@ -12,17 +12,15 @@ COUNTS_WITH_CLEAR_MAJORITIES = np.array([[100, 0, 51], [0, 100, 49]])
 
 
 def price_of_600_queries(aggregator: Aggregator) -> float:
-    """Returns the epsilon at delta 1e-6 of 600 queries of 40 labels by 400 teachers, by Renyi accounting."""
+    """Returns the epsilon of 600 queries of 40 labels by 400 teachers, by Renyi divergences at delta 1e-6."""
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=400)
     return RdpAccountant().compose(event).get_epsilon(target_delta=1e-6)
 
 
 def test_sum_of_contributions_gives_clear_majorities() -> None:
-    """Five holders add narrow noise to their parts of the counts.
+    """From the sum of five holders' counts with narrow noise, the labels with over half of 100 votes are released.
 
-    The labels are those with over half of 100 votes.
-
-    All queries are answered, and the event is the one that `event_for` states.
+    All queries are answered, and the event is that of `event_for`.
     """
     aggregator = DistributedVotes(noise_std=0.1, num_holders=5)
     counts_of_holders = [
@@ -43,7 +41,7 @@ def test_sum_of_contributions_gives_clear_majorities() -> None:
 
 
 def test_teachers_of_an_absent_holder_vote_for_no_label() -> None:
-    """The threshold is half of the 100 declared teachers: 40 votes of 60 present teachers are too few."""
+    """The threshold is half of all 100 teachers, even if 40 of them are absent, so that 39 votes are too few."""
     aggregator = DistributedVotes(noise_std=0.1, num_holders=5, max_dropouts=2)
     contributions = [
         aggregator.contribution([[20, 13]], num_teachers=20, rng=np.random.default_rng(seed))
@@ -54,16 +52,16 @@ def test_teachers_of_an_absent_holder_vote_for_no_label() -> None:
 
 
 def test_price_covers_the_noisy_counts() -> None:
-    """The epsilon for 40 holders is above that of the continuous Gaussian and of `GaussianVotes`, and below 20.1."""
+    """The epsilon for 40 holders is above those of the continuous Gaussian and of `GaussianVotes`, and below 20.1."""
     epsilon = price_of_600_queries(DistributedVotes(noise_std=50.0, num_holders=40))
     assert gaussian_epsilon((600 * 40) ** 0.5 / 50.0, target_delta=1e-6) < epsilon < 20.1
     assert epsilon > price_of_600_queries(GaussianVotes(noise_std=50.0))
 
 
 def test_teachers_with_few_votes_cost_less_and_under_add_remove_half() -> None:
-    """For `max_votes=4`, the zCDP cost counts 8 changed votes under replace_one and 4 under add_remove.
+    """With `max_votes=4`, the zCDP cost is for 8 counts that move under replace_one, and for 4 under add_remove.
 
-    With `max_votes` of more than half of the 40 labels, or none, the cost counts all 40 labels.
+    If `max_votes` is more than half of the 40 labels, or None, it is for all 40.
     """
 
     def rho(adjacency: Adjacency, max_votes: int | None) -> float:
@@ -84,7 +82,7 @@ def test_teachers_with_few_votes_cost_less_and_under_add_remove_half() -> None:
 
 
 def test_too_few_or_too_many_contributions_are_refused() -> None:
-    """Of five holders, two may be missing: 2 and 6 contributions are refused, 3 and 5 are accepted."""
+    """If two of five holders may be missing, 2 and 6 contributions are refused, and 3 and 5 accepted."""
     aggregator = DistributedVotes(noise_std=1.0, num_holders=5, max_dropouts=2)
     total = np.zeros((1, 2), dtype=np.int64)
     for count in (2, 6):

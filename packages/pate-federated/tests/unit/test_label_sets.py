@@ -1,4 +1,4 @@
-"""Holders with different labels: the union, who votes on what, sums of files, and what is said of it."""
+"""Holders with different labels: the union of these, who votes on what, sums of vote files, and texts about it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ SOUTH = np.array([[[1, 1]], [[0, 1]]], dtype=np.int8)
 
 
 def files_of_north_and_south(folder: Path, *, cast: str = "bits") -> list[Path]:
-    """Returns the files of two holders: north has the labels a and b with gaps, and south has c and a."""
+    """Returns the vote files of two holders: north has the labels a and b, some unknown, and south has c and a."""
     return [
         write_votes(
             folder, holder="north", label_names=("a", "b"), votes=NORTH, have_gaps=True, cast=cast
@@ -39,7 +39,10 @@ def files_of_north_and_south(folder: Path, *, cast: str = "bits") -> list[Path]:
 
 @pytest.mark.parametrize("cast", ["bits", "confidences"])
 def test_the_union_of_labels_is_released(cast: str, tmp_path: Path) -> None:
-    """North's labels come first, and then the one that south alone has. A label's votes are found by its name."""
+    """The released labels are those of the first holder, followed by the ones that only the second has.
+
+    The votes for a label are found by its name.
+    """
     votes = GatheredVotes.read(files_of_north_and_south(tmp_path, cast=cast))
     assert votes.label_names == ("a", "b", "c")
     assert votes.labels_of_holders == (("a", "b"), ("c", "a"))
@@ -56,7 +59,10 @@ def test_the_union_of_labels_is_released(cast: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cast", ["bits", "confidences"])
 def test_teachers_vote_on_known_labels_of_their_holder(cast: str, tmp_path: Path) -> None:
-    """South lacks b and north lacks c, which is public; one teacher of north does not know b."""
+    """A teacher votes on the labels that its holder has and that it knows itself, and abstains from the others.
+
+    Which labels a holder has is public.
+    """
     votes = GatheredVotes.read(files_of_north_and_south(tmp_path, cast=cast))
     voting = votes.voting()
     assert voting is not None
@@ -71,7 +77,7 @@ def test_teachers_vote_on_known_labels_of_their_holder(cast: str, tmp_path: Path
 
 
 def test_files_with_the_same_labels_have_no_gaps(tmp_path: Path) -> None:
-    """Two holders with all labels, one in another order: nobody abstains, and no mask is made."""
+    """If two holders have the same labels, in whatever order, nobody abstains, and there is no mask."""
     paths = [
         write_votes(tmp_path, holder="1", label_names=("a", "b"), votes=SOUTH),
         write_votes(tmp_path, holder="2", label_names=("b", "a"), votes=SOUTH),
@@ -83,7 +89,7 @@ def test_files_with_the_same_labels_have_no_gaps(tmp_path: Path) -> None:
 
 
 def test_a_sum_of_files_has_the_same_counts_and_abstentions(tmp_path: Path) -> None:
-    """A sum of two files, alone and beside a third holder's file, has the counts and abstentions of the files."""
+    """A file with the sum of two vote files has their counts and abstentions, alone and beside a third file."""
     paths = files_of_north_and_south(tmp_path)
     third_path = write_votes(tmp_path, holder="west", label_names=("d",), votes=SOUTH[..., :1])
     for further_paths in ([], [third_path]):
@@ -97,9 +103,10 @@ def test_a_sum_of_files_has_the_same_counts_and_abstentions(tmp_path: Path) -> N
 
 
 def test_a_threshold_is_a_share_of_the_teachers_that_have_the_label(tmp_path: Path) -> None:
-    """Teachers of holders without a label add the threshold's share of their number, rounded down.
+    """Teachers of holders without a label add the threshold's share of their number to its count, rounded down.
 
-    Gaussian votes count every abstention as half, clipped and distributed votes those of whole holders.
+    Gaussian votes count every abstention as half a vote; clipped and distributed votes count only those of whole
+    holders.
     """
     votes = GatheredVotes.read(files_of_north_and_south(tmp_path))
     counts = np.array([[4, 1, 1]])
@@ -114,7 +121,7 @@ def test_a_threshold_is_a_share_of_the_teachers_that_have_the_label(tmp_path: Pa
 
 
 def test_the_head_of_a_file_without_gaps_has_no_further_keys() -> None:
-    """The JSON of a manifest names gaps only where there are some, and is read back."""
+    """The JSON of a manifest has keys for gaps only if there are some, and is read back unchanged."""
     head = VoteManifest(
         holder="a",
         queries="0" * 64,
@@ -131,7 +138,7 @@ def test_the_head_of_a_file_without_gaps_has_no_further_keys() -> None:
 
 
 def test_a_vote_of_a_teacher_that_does_not_vote_is_refused(tmp_path: Path) -> None:
-    """A file in which a vote is also an abstention is damaged: it would move a count by more than one vote."""
+    """A vote file is refused as damaged if a vote in it is also an abstention, as it would move a count too far."""
     path = tmp_path / "a.npz"
     bits = np.ones((1, 1, 1), dtype=np.bool_)
     VoteFile.write(
@@ -168,7 +175,10 @@ def test_a_vote_of_a_teacher_that_does_not_vote_is_refused(tmp_path: Path) -> No
 def test_a_sum_with_more_votes_than_voting_teachers_is_refused(
     name: str, values: np.ndarray, place: str, tmp_path: Path
 ) -> None:
-    """A sum is changed: more votes than there are teachers that vote on a label, or more abstentions."""
+    """A file with a sum is refused if it has more votes on a label than teachers that vote on it.
+
+    So it is if it has impossible numbers of abstentions.
+    """
     GatheredVotes.read(files_of_north_and_south(tmp_path)).write(tmp_path / "sum.npz")
     with np.load(tmp_path / "sum.npz") as file:
         arrays = {array_name: file[array_name] for array_name in file.files}
@@ -178,7 +188,10 @@ def test_a_sum_with_more_votes_than_voting_teachers_is_refused(
 
 
 def test_holders_with_some_of_the_asked_labels_are_counted(tmp_path: Path) -> None:
-    """Of a request for a to d, holder 1 answers on d and b alone. The union is what was asked."""
+    """A holder that answers on two of the labels a request asks for is counted, and one with another label is refused.
+
+    The released labels are those of the request.
+    """
     votes = np.ones((3, 6, 2), dtype=np.int8)
     answer_on_all = answer(vote_file_folder=tmp_path, holder="2")
     answer_on_two = answer(
@@ -203,7 +216,7 @@ def test_holders_with_some_of_the_asked_labels_are_counted(tmp_path: Path) -> No
 
 
 def test_the_card_names_labels_of_few_teachers_first() -> None:
-    """Of holders with 3 and 5 teachers the label of the smaller one comes first. One that both have is not named."""
+    """The card names the labels that not every holder has, those with the fewest teachers first."""
     label_holders = LabelHolders.from_sets(
         label_names=("a", "b", "c"),
         label_sets=[("a", "b"), ("c", "a")],
@@ -225,7 +238,10 @@ def test_the_card_names_labels_of_few_teachers_first() -> None:
 
 
 def test_a_holder_reads_the_labels_of_others_as_unknown() -> None:
-    """A holder's own labels get the columns of their names, and other labels are unknown. A new order needs no mask."""
+    """At a holder, its own labels get the columns of their names among all labels, and the others are unknown.
+
+    If only the order differs, there is no mask.
+    """
     split = Split(
         np.zeros((2, 1), np.float32),
         np.array([[True, False], [True, True]]),
@@ -251,7 +267,10 @@ def test_a_holder_reads_the_labels_of_others_as_unknown() -> None:
 
 @pytest.mark.parametrize("kind", [LENGTHS, SHARES])
 def test_a_question_about_labels_with_gaps_asks_for_two_shares_of_each(kind: str) -> None:
-    """A question about labels with gaps has another digest, is read back, and has two numbers of center a label."""
+    """A question about labels that may be unknown is read back, and differs in digest from one about known labels.
+
+    Its center has two numbers for each label.
+    """
     states = {LENGTHS: {}, SHARES: {"center": np.full(4, 0.2), "clip": np.array(0.5)}}
     question = Question(kind=kind, asked="0" * 64, num_labels=2, state=states[kind], have_gaps=True)
     again = Question.from_bytes(question.to_bytes())
@@ -265,7 +284,7 @@ def test_a_question_about_labels_with_gaps_asks_for_two_shares_of_each(kind: str
 
 
 def test_an_opening_says_nothing_of_gaps() -> None:
-    """Only questions about shares say that labels have gaps; a round's sum is the same with and without."""
+    """An opening question that says that labels may be unknown is refused."""
     opening = Question.of_opening(
         Request(inputs=np.ones((1, 1), np.float32), record_ids=np.arange(1), label_names=("a",))
     )

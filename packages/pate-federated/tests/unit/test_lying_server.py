@@ -1,4 +1,4 @@
-"""A server that lies to holders of a secure sum: whatever it sends, numbers leave under masks or not at all."""
+"""Whatever a lying server sends, the numbers of a holder in a secure sum leave it under masks or not at all."""
 
 import copy
 import shutil
@@ -45,7 +45,7 @@ TYPES = [
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with the folders of four holders that have trained their teachers."""
+    """Returns a folder with the folders of four holders, which have trained their teachers."""
     folder = tmp_path_factory.mktemp("learned")
     for name in ROLL.holders:
         plan, folder_of_holder = plans_in(folder)(name)
@@ -60,24 +60,24 @@ def homes(learned: Path, tmp_path: Path) -> Path:
 
 
 def plans_in(folder: Path) -> SmallHolders:
-    """Returns the plans of four holders with their folders in `folder`."""
+    """Returns the plans of four holders, whose folders lie in `folder`."""
     return SmallHolders(folder, num_holders=4, plan=seeded_plan(GaussianVotes(noise_std=1.0)))
 
 
 @pytest.fixture(autouse=True)
 def _as_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sets the identifiers of the process that Flower 1.42 needs for a message."""
+    """Sets the identifiers that Flower 1.42 needs in a process to make a message."""
     task = pytest.importorskip("flwr.supercore.task_identity").TaskIdentity
     for name in ("_task_id", "_run_id", "_node_id"):
         monkeypatch.setattr(task, name, 1)
 
 
 class Link:
-    """Carries messages to holders in this process, as Flower's grid does, and remembers them and the answers.
+    """Carries messages to holders in this process, as Flower's grid does, and records messages and answers.
 
     Args:
         homes: the folder with a folder for each holder.
-        agreed_terms: what the holders agreed on before: the terms of their sum, or the roll; None for a sum of counts.
+        agreed_terms: what the holders agreed on: the terms of their sum, or the roll; by default a sum of counts.
         spoil: a function that may change a message on its way.
     """
 
@@ -113,7 +113,7 @@ class Link:
         return [self.deliver(message) for message in messages]
 
     def deliver(self, message: Any) -> Any:
-        """Sends a copy of a message to its holder, and returns the answer, or an error in place of an exception."""
+        """Sends a copy of a message to its holder, and returns the answer; an exception becomes an error message."""
         message = copy.deepcopy(message)
         self.spoil(message)
         node = message.metadata.dst_node_id
@@ -130,7 +130,7 @@ class Link:
         return reply
 
     def run_sum(self) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Runs a secure sum by Flower's own workflow. Returns the sum and the names of the holders in it."""
+        """Runs a secure sum by Flower's own workflow; returns the sum and the names of its holders."""
         context = flwr.Context(
             run_id=1, node_id=0, node_config={}, state=flwr.RecordDict(), run_config={}
         )
@@ -147,7 +147,7 @@ class Link:
         )
 
     def until(self, stage: str) -> Any:
-        """Runs an honest sum up to a stage, and returns the message of this stage to holder 1, undelivered."""
+        """Runs an honest sum up to a stage, and returns that stage's message to holder 1 before it is delivered."""
 
         def stop(message: Any) -> None:
             if stage_of(message) == stage and message.metadata.dst_node_id == FIRST:
@@ -161,23 +161,23 @@ class Link:
 
 
 class StoppedError(Exception):
-    """An exception that stops a secure sum, and holds the next message."""
+    """Stops a secure sum, and has the message that would be sent next."""
 
 
 def stage_of(message: Any) -> Any:
-    """Returns the stage of secure aggregation that a message names."""
+    """Returns the stage of secure aggregation that a message states."""
     return message.content.config_records[CONFIGS].get("stage")
 
 
 def with_message_type(message: Any, *, message_type: str) -> Any:
-    """Returns a copy of a message with another type, without Flower's check of types."""
+    """Returns a copy of a message with another type, which Flower's own check would refuse."""
     other = copy.deepcopy(message)
     other.metadata.__dict__["_message_type"] = message_type
     return other
 
 
 def is_answered(link: Link, message: Any) -> bool:
-    """Returns True if holder 1 answers a message; its state is restored afterwards."""
+    """Returns whether holder 1 answers a message, and then restores the holder's state."""
     before = link.contexts[FIRST]
     link.contexts[FIRST] = copy.deepcopy(link.contexts[FIRST])
     reply = link.deliver(message)
@@ -187,7 +187,7 @@ def is_answered(link: Link, message: Any) -> bool:
 
 
 def has_unmasked_numbers(reply: Any) -> bool:
-    """Returns True if an answer contains the numbers without masks."""
+    """Returns whether an answer has the holder's numbers without masks."""
     return any(len(arrays) for arrays in reply.content.array_records.values())
 
 
@@ -201,7 +201,7 @@ def summed_counts(homes: Path, holder_names: str) -> np.ndarray:
 
 
 def drop_out_at(node: int, stage: str) -> Callable[[Any], None]:
-    """Returns a function that alters the message of a stage to a node, so that its holder drops out there."""
+    """Returns a function that changes the message of a stage to a node so that its holder drops out."""
 
     def alter(message: Any) -> None:
         if message.metadata.dst_node_id == node and stage_of(message) == stage:
@@ -211,10 +211,7 @@ def drop_out_at(node: int, stage: str) -> Callable[[Any], None]:
 
 
 def test_secure_sum_equals_the_sum_of_counts(homes: Path) -> None:
-    """Four honest holders take part in a secure sum.
-
-    The sum is that of their counts, and none of the 16 answers has counts without masks.
-    """
+    """The secure sum of four honest holders is the sum of their counts, and no answer has counts without masks."""
     link = Link(homes)
     total, holders = link.run_sum()
     assert sorted(holders) == ["1", "2", "3", "4"]
@@ -225,7 +222,7 @@ def test_secure_sum_equals_the_sum_of_counts(homes: Path) -> None:
 
 
 def test_sum_without_an_absent_holder_covers_the_others(homes: Path) -> None:
-    """Holder 3 of 4 drops out before it sends its masked counts. The sum is that of the other three holders."""
+    """If a holder drops out before it sends its masked counts, the sum is that of the other three."""
     total, holders = Link(homes, spoil=drop_out_at(node=103, stage=COLLECT)).run_sum()
     assert sorted(holders) == ["1", "2", "4"]
     np.testing.assert_array_equal(total, summed_counts(homes, holder_names="124"))
@@ -233,7 +230,7 @@ def test_sum_without_an_absent_holder_covers_the_others(homes: Path) -> None:
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_only_one_type_of_message_is_answered(stage: str, homes: Path) -> None:
-    """At each stage, a holder answers the honest message under the type `train`, and under no other type."""
+    """At each stage, a holder answers an honest message only if its type is `train`."""
     link = Link(homes)
     message = link.until(stage=stage)
     assert [
@@ -245,9 +242,9 @@ def test_only_one_type_of_message_is_answered(stage: str, homes: Path) -> None:
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_message_outside_the_protocol_discloses_no_holder(kind: str, homes: Path) -> None:
-    """A message without stages of secure aggregation is refused, for every type of message.
+    """A message that names no stage of secure aggregation is refused, whatever its type.
 
-    In particular, `train.default` must not return counts without masks.
+    Otherwise `train.default` could return counts without masks.
     """
     link = Link(homes)
     message = with_message_type(link.until(stage=COLLECT), message_type=kind)
@@ -262,9 +259,9 @@ def test_message_outside_the_protocol_discloses_no_holder(kind: str, homes: Path
 
 
 def test_each_stage_is_answered_once_and_in_order(homes: Path) -> None:
-    """After a whole sum, only a new setup is answered.
+    """After a whole sum, a holder answers only a new setup.
 
-    In a sum that waits for a stage, messages of other stages are refused.
+    In a sum that waits for a stage, it refuses messages of an earlier sum at other stages.
     """
     link = Link(homes)
     link.run_sum()
@@ -326,10 +323,7 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_stage_with_wrong_fields_is_refused(stage: str, homes: Path) -> None:
-    """Fields of a stage's message are changed, added or left out.
-
-    The holder refuses each such message, and then answers the honest message.
-    """
+    """A holder refuses a message with a changed, additional or missing field, and then answers the honest one."""
     link = Link(homes)
     message = link.until(stage=stage)
     for change in OTHERS[stage]:
@@ -345,9 +339,9 @@ def test_stage_with_wrong_fields_is_refused(stage: str, homes: Path) -> None:
 
 
 def test_extra_records_in_a_message_are_refused(homes: Path) -> None:
-    """At each stage, a message with a further record or to another node is refused.
+    """At each stage, a message with an additional record, or to another node, is refused.
 
-    Where masked counts are collected, a message with another request is refused, too.
+    So is a request for masked counts with another content.
     """
     for stage in STAGES:
         link = Link(homes)
@@ -371,11 +365,9 @@ def test_extra_records_in_a_message_are_refused(homes: Path) -> None:
 
 
 def test_each_key_masks_one_vector_under_concurrent_requests(homes: Path) -> None:
-    """Eight threads ask a holder at once for its masked counts.
+    """If eight threads ask a holder for its masked counts at once, one of them gets an answer.
 
-    One is answered.
-
-    Two vectors with one mask would disclose the difference of two answers.
+    Two vectors under the same mask would disclose their difference.
     """
     link = Link(homes)
     message = link.until(stage=COLLECT)
@@ -392,9 +384,7 @@ def test_each_key_masks_one_vector_under_concurrent_requests(homes: Path) -> Non
 
 
 def test_the_sum_of_a_question_is_opened_over_one_set_of_holders(homes: Path) -> None:
-    """A sum of four holders may be repeated.
-
-    A second sum without one of them is refused.
+    """A sum of four holders may be repeated, but not without one of them.
 
     The difference of the two sums would be the counts of that holder.
     """
@@ -408,9 +398,9 @@ def test_the_sum_of_a_question_is_opened_over_one_set_of_holders(homes: Path) ->
 
 
 def test_holder_with_contradictory_status_stays_masked() -> None:
-    """Terms are refused where a server could collect both secrets of a holder.
+    """Terms of a sum are refused if a server could collect both secrets of a holder.
 
-    Three of four holders' shares open a secret, so at most one may be absent; colluders count against the limit.
+    Shares of three of four holders open a secret, so at most one may be absent. Too many colluders are refused, too.
     """
     with refused_parameter("max_absent", value=2, rule_words="at most 1"):
         SumTerms(num_holders=4, max_absent=2, most=9)
@@ -420,9 +410,9 @@ def test_holder_with_contradictory_status_stays_masked() -> None:
 
 
 def test_only_the_opening_is_answered_without_masks(homes: Path) -> None:
-    """Of the questions in rounds, a holder of secure sums answers the opening without masks, in messages `query.sums`.
+    """In rounds, a holder of secure sums answers only the opening question without masks.
 
-    It answers `lengths` in such messages by a refusal, and no question in messages of another type.
+    It does so in messages of type `query.sums`, in which it refuses `lengths`. It answers no question in other types.
     """
     link = Link(homes, agreed_terms=ROLL)
     opening = Question.of_opening(small_request())

@@ -1,4 +1,4 @@
-"""Shares of noise: as wide together as was asked for, and no wider than can be drawn."""
+"""Shares of noise are together as wide as required, and no share is wider than can be drawn."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from tests.refusals import ANY, refused_parameter
 
 
 def test_counted_shares_have_at_least_the_required_noise() -> None:
-    """For various numbers of holders, the counted shares together have the required variance, and at most 1/64 more.
+    """The shares that are counted have together the required variance, and at most 1/64 more, for up to 10,000 holders.
 
-    The probability that a draw fails is below 1e-200.
+    The probability that any of 10^9 draws fails is below 1e-200.
     """
     for noise_std in (0.01, 0.7, 3.0, 50.0, 1234.5):
         for holders, dropouts, colluders in (
@@ -31,9 +31,9 @@ def test_counted_shares_have_at_least_the_required_noise() -> None:
 
 
 def test_shares_too_wide_for_one_draw_are_drawn_several_times() -> None:
-    """Fifty shares of standard deviation 1000 are wider than one draw.
+    """The sum of fifty shares of standard deviation 1000, which is too wide for one draw, has the right deviation.
 
-    5,000 of their sums have the right deviation, within 5%.
+    It is right within 5% in 5,000 sums.
     """
     shares = NoiseShares(noise_std=1000.0, num_holders=50, max_dropouts=49)
     together = shares.drawn_together(shape=(5_000,), rng=np.random.default_rng(2))
@@ -52,7 +52,7 @@ def test_shares_too_wide_for_one_draw_are_drawn_several_times() -> None:
 def test_impossible_shares_are_refused_by_name(
     name: str, noise_std: float, num_holders: int, max_dropouts: int, max_colluders: int
 ) -> None:
-    """The refusal of impossible numbers of holders, dropouts and colluders, or of no noise, names the parameter."""
+    """Impossible numbers of holders or dropouts, and noise of 0, are refused with the name of the parameter."""
     with refused_parameter(name, value=ANY):
         NoiseShares(
             noise_std=noise_std,
@@ -63,6 +63,6 @@ def test_impossible_shares_are_refused_by_name(
 
 
 def test_a_share_too_wide_to_draw_is_refused() -> None:
-    """A share with a standard deviation of a million is refused under the name `noise_std`."""
+    """A share of noise with a standard deviation of a million is refused with the name `noise_std`."""
     with refused_parameter("noise_std", value=ANY):
         _ = NoiseShares(noise_std=1e6, num_holders=4).share

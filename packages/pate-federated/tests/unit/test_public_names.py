@@ -1,4 +1,4 @@
-"""The package imports public names of the core alone: no name and no module that begins with an underscore."""
+"""The package imports no private name or module of the core."""
 
 import ast
 from collections.abc import Iterator

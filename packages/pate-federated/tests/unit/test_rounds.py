@@ -1,4 +1,4 @@
-"""Questions and answers of rounds: what a holder may send, what is refused, and digits that give sums back."""
+"""Questions and answers of rounds: what a holder may send, what is refused, and sums of digits."""
 
 import io
 import math
@@ -59,7 +59,7 @@ def question_of(kind: str, state_changes: Mapping[str, Any] | None = None) -> Qu
 
 
 def longest_sum(question: Question, num_teachers: int = TEACHERS) -> np.ndarray:
-    """Returns the largest sum that the clip allows to a number of teachers, all in the first entry."""
+    """Returns the largest sum that clipped teachers can reach, all in the first entry."""
     total = np.zeros(question.shape, dtype=np.int64)
     if total.size:
         total.flat[0] = num_teachers * math.floor(question.reach)
@@ -99,7 +99,7 @@ def answer(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_question_is_unchanged_by_serialization(kind: str) -> None:
-    """A question of each kind that is written to bytes and read is equal, byte for byte."""
+    """A question of each kind is the same, byte for byte, after it is written to bytes and read."""
     sent_question = question_of(kind)
     result = Question.from_bytes(sent_question.to_bytes())
     assert (result.kind, result.digest, result.shape) == (
@@ -112,9 +112,9 @@ def test_question_is_unchanged_by_serialization(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [LENGTHS, SHARES, MOMENTS])
 def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
-    """Two of four holders send sums beyond what their three teachers can reach within the clip.
+    """A holder is refused if its sum is longer than its three teachers can reach within the clip.
 
-    The holders are refused, and the total has the other two.
+    The total is that of the other holders.
     """
     sent_question = question_of(kind)
     too_long = longest_sum(sent_question)
@@ -135,10 +135,7 @@ def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
 
 
 def test_lengths_whose_sum_overflows_are_refused() -> None:
-    """Holder 3 sends four lengths of 2^62, whose sum overflows 64 bits.
-
-    The holder is refused, and two honest ones count.
-    """
+    """A holder is refused if it sends lengths whose sum overflows 64 bits; the two honest ones count."""
     sent_question = question_of(LENGTHS)
     total = np.zeros(sent_question.shape, dtype=np.int64)
     total[:4] = 2**62  # which add up to 0 in 64 bits
@@ -165,7 +162,7 @@ def with_arrays(archive_bytes: bytes, arrays: Mapping[str, Any]) -> bytes:
 
 
 def invalid_answers(question: Question) -> dict[str, tuple[Contribution, str]]:
-    """Returns invalid answers of holder 2, by the name of the fault, each with some words of its refusal."""
+    """Returns invalid answers of holder 2 by the name of the fault, each with words of its refusal."""
     honest_bytes = answer(question, holder="2").votes or b""
     total = longest_sum(question)
     return {
@@ -205,11 +202,9 @@ def invalid_answers(question: Question) -> dict[str, tuple[Contribution, str]]:
 
 @pytest.mark.parametrize("name", list(invalid_answers(question_of(SHARES))))
 def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
-    """Holder 2 answers invalidly, in each way of `invalid_answers`.
+    """An invalid answer is refused in one line with the reason, and adds nothing to the sum.
 
-    The sum is that of holder 1, and one line names the reason.
-
-    One absence is then accepted by a roll that allows it, and refused by another roll.
+    The holder then counts as absent, which a roll may allow or not.
     """
     sent_question = question_of(SHARES)
     sent, message = invalid_answers(sent_question)[name]
@@ -230,7 +225,7 @@ def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
 
 
 def test_duplicate_and_unknown_holders_are_refused() -> None:
-    """Holder 2 answers twice, and a stranger answers. Both are refused, and holder 1 alone counts."""
+    """A holder that answers twice is refused, and so is one that is not expected."""
     sent_question = question_of(MOMENTS)
     stranger = answer(sent_question, holder="mallory")
     result = sum_of_answers(
@@ -251,11 +246,9 @@ def test_duplicate_and_unknown_holders_are_refused() -> None:
 @pytest.mark.parametrize("num_holders", [3, 40, 400])
 @pytest.mark.parametrize("kind", [LENGTHS, SHARES, MOMENTS])
 def test_summed_digits_give_the_sum_of_the_numbers(num_holders: int, kind: str) -> None:
-    """Each holder's numbers are split into digits, and the digits are summed.
+    """If holders split their numbers into digits, the summed digits join to the sum of the numbers.
 
-    They join to the sum of the numbers.
-
-    The sum of the digits stays below 2^32.
+    Each sum of digits is below 2^32.
     """
     roll = Roll.numbered(num_holders=num_holders, teachers_each=10, max_absent=1)
     sent_question = question_of(kind)
@@ -275,7 +268,7 @@ def test_summed_digits_give_the_sum_of_the_numbers(num_holders: int, kind: str) 
 def states_filled_with(
     values: Sequence[float], *, array_name: str
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Returns changes of a question's state, in which all entries of one array have one of the values."""
+    """Returns changes of a question's state, each with one value in all entries of one array."""
     kind = SHARES if array_name in STATES[SHARES] and array_name != "clip" else MOMENTS
     return [
         (kind, {array_name: np.full(STATES[kind][array_name].shape, value)}) for value in values
@@ -306,9 +299,9 @@ def states_filled_with(
     ],
 )
 def test_invalid_questions_are_refused_at_the_holder(kind: str, changes: dict[str, Any]) -> None:
-    """A question with extreme, negative or missing numbers, or wrong shapes, is refused when built and when read.
+    """A question with extreme, negative or missing numbers, or with wrong shapes, is refused when built and when read.
 
-    Such a question could make all holders but one send a constant, so that the sum discloses the other's numbers.
+    Such a question could make all holders but one send a constant, so that the sum would disclose that one's numbers.
     """
     with pytest.raises(InvalidValue, match="question"):
         question_of(kind, state_changes=changes)
@@ -317,9 +310,9 @@ def test_invalid_questions_are_refused_at_the_holder(kind: str, changes: dict[st
 
 
 def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
-    """A question is accepted for its own request.
+    """A question is accepted beside its own request.
 
-    Another pool, other samples and another number of labels are refused.
+    It is refused beside one with another pool, other samples or another number of labels.
     """
     opening = replace(request(), inputs=np.ones((6, 5), dtype=np.float32))
     question_of(MOMENTS).require_part_of(opening)
@@ -350,7 +343,7 @@ def zip_of_arrays(arrays: Mapping[str, Any], *, compression: int) -> bytes:
 
 
 def header_of_array(shape: tuple[int, ...], descr: str) -> bytes:
-    """Returns the bytes of a `.npy` file whose header promises a shape, without the entries."""
+    """Returns the bytes of a `.npy` file with a header for this shape, and without entries."""
     out = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         out, {"descr": descr, "fortran_order": False, "shape": shape}
@@ -359,7 +352,7 @@ def header_of_array(shape: tuple[int, ...], descr: str) -> bytes:
 
 
 def large_messages() -> dict[str, bytes]:
-    """Returns messages whose size in memory would exceed by far their length, by the kind of trick."""
+    """Returns short messages that would take far more memory when read, by the kind of trick."""
     head = {
         "ids": np.arange(6),
         "label_names": np.array(["a", "b"]),
@@ -396,7 +389,7 @@ def large_messages() -> dict[str, bytes]:
 
 @pytest.mark.process
 def test_claimed_size_of_a_message_takes_no_memory(tmp_path: Path) -> None:
-    """Reading each of `large_messages` is refused in one line, and takes less than 64 MiB of memory.
+    """Each of `large_messages` is refused in one line, with less than 64 MiB of memory.
 
     A request of 2 MB once took 4.9 GB.
     """
@@ -430,7 +423,7 @@ print("refused")
 
 
 def test_request_beyond_the_cell_limit_is_refused() -> None:
-    """A request with 2^17 queries and 2^12 labels is refused: at most 2^28 votes are allowed."""
+    """A request with 2^17 queries and 2^12 labels is refused, as at most 2^28 votes are allowed."""
     large_inputs = np.zeros((2**17, 1), dtype=np.float32)
     with refused_parameter("queries times labels", value=ANY, rule_words="at most 268435456"):
         Request(
@@ -441,9 +434,10 @@ def test_request_beyond_the_cell_limit_is_refused() -> None:
 
 
 def test_mailbox_reads_only_the_files_of_holders(tmp_path: Path) -> None:
-    """One of six files in the mailbox is an answer.
+    """Of six files in the mailbox, only the one that is an answer of a holder is read.
 
-    Pipes, folders, dangling links, a device and a file of 1 TiB are refused without being read; a stranger's file too.
+    Pipes, folders, dangling links, a device and a file of 1 TiB are refused without being read. So is a stranger's
+    file.
     """
     sent_question = question_of(SHARES)
     names = ("1", "2", "3", "4", "5", "6")
@@ -478,7 +472,7 @@ def test_mailbox_reads_only_the_files_of_holders(tmp_path: Path) -> None:
     [("é", "e\u0301"), ("North", "north"), ("a" * 201,), ("é" * 101,), ("a\x1bb",), ("a\0",)],
 )
 def test_holder_names_that_differ_only_on_some_disks_are_refused(names: tuple[str, ...]) -> None:
-    """A roll refuses names that a disk may hold equal, and names that are too long or not printable."""
+    """A roll refuses names that a disk may take for the same, that are too long, or that cannot be printed."""
     with pytest.raises(InvalidValue, match="holder"):
         Roll(holders=dict.fromkeys(names, 1))
 
@@ -487,6 +481,6 @@ def test_holder_names_that_differ_only_on_some_disks_are_refused(names: tuple[st
     ("kind", "clip"), [(SHARES, 1e4), (SHARES, 1e-13), (MOMENTS, 1e4), (MOMENTS, 1e-13)]
 )
 def test_degenerate_clip_in_a_question_is_refused(kind: str, clip: float) -> None:
-    """A question's clip above 1000 or below 1e-12 is refused."""
+    """A question is refused if its clip is above 1000 or below 1e-12."""
     with refused_parameter("question.clip", value=ANY, rule_words="1e-12 to 1000"):
         question_of(kind, state_changes={"clip": np.array(clip)})

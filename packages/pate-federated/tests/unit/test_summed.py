@@ -1,4 +1,4 @@
-"""Secure sums: terms under which they are exact, a holder's side, and a release that is charged before it is asked."""
+"""Secure sums: when they are exact, what a holder answers, and releases that are charged before holders are asked."""
 
 import multiprocessing
 from collections.abc import Callable
@@ -36,7 +36,7 @@ NOISE = DistributedVotes(noise_std=4.0, num_holders=4, max_dropouts=1)
 
 
 def release_of(folder: Path, aggregator: Aggregator) -> SummedRelease:
-    """Returns a release from the sum of four holders, which takes its terms from an aggregator."""
+    """Returns a release from the sum of four holders, with the terms that fit an aggregator."""
     plan = ReleasePlan(
         aggregator=aggregator,
         target_delta=1e-5,
@@ -66,7 +66,7 @@ def released_labels(folder: Path) -> np.ndarray:
 
 
 def num_charges(folder: Path) -> int:
-    """Returns the number of entries in a folder's ledger, 0 without a ledger."""
+    """Returns the number of charges in a folder's ledger, or 0 if there is no ledger."""
     path = folder / "ledger.db"
     return len(Ledger.stored(path).entries) if path.exists() else 0
 
@@ -77,9 +77,9 @@ def num_charges(folder: Path) -> int:
 def test_an_average_of_whole_numbers_gives_their_sum_exactly(
     num_holders: int, max_number: int
 ) -> None:
-    """Flower returns a float average of the holders' numbers.
+    """`exact_sum` turns the float average that Flower returns into the exact sum of the holders' numbers.
 
-    `exact_sum` turns it into their exact sum, also at the limits.
+    That holds for the largest numbers, too.
     """
     terms = SumTerms(num_holders=num_holders, max_absent=1, most=max_number)
     rng = np.random.default_rng(0)
@@ -104,9 +104,9 @@ def test_an_average_of_whole_numbers_gives_their_sum_exactly(
 
 
 def test_sum_beyond_the_terms_is_refused() -> None:
-    """An average that is no sum of whole numbers within the terms is refused.
+    """An average is refused if it is not that of whole numbers within the terms, or of too few holders.
 
-    Too few holders, and a count beyond `most`, are refused too.
+    A count beyond `most` is refused before it is sent.
     """
     terms = SumTerms(num_holders=4, max_absent=1, most=10)
     for average, num_present, refusal in (
@@ -121,7 +121,7 @@ def test_sum_beyond_the_terms_is_refused() -> None:
 
 
 def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
-    """The release of four holders' summed counts has the labels of `aggregate` on the counts. It is charged once."""
+    """The sum of four holders' counts gives the labels of `aggregate` on these counts, with one charge."""
     plain = GaussianVotes(noise_std=1.0)
     release = release_of(tmp_path, aggregator=plain)
     release.run(lambda: (counts_of_all_holders(), ("1", "2", "3", "4")))
@@ -135,9 +135,9 @@ def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
 
 
 def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> None:
-    """The sum of three of four holders stands for 12 teachers.
+    """The sum of three of four holders is for 12 teachers.
 
-    For `GaussianVotes` absent teachers vote for no label; for `GNMax` they vote for label 0.
+    Absent teachers vote for no label, or for label 0 if the aggregator is `GNMax`.
     """
     counts_of_three = np.asarray(sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in "123"))
     for aggregator, votes_for_first_label in (
@@ -163,7 +163,7 @@ def numbers_of(folder: Path, *, holder: str, holder_sum: HolderSum) -> np.ndarra
     Args:
         folder: the folder of the holders' files.
         holder: the name of the holder.
-        holder_sum: the holder's part in the sum, which computes the numbers.
+        holder_sum: computes the numbers.
     """
     path = folder / f"{holder}.npz"
     home = folder / f"home-{holder}"
@@ -174,7 +174,7 @@ def numbers_of(folder: Path, *, holder: str, holder_sum: HolderSum) -> np.ndarra
 
 
 def noisy_sum(folder: Path, holder_names: str) -> Summed:
-    """Returns the sum of noisy numbers of holders, with their names; each letter of `holder_names` is one holder."""
+    """Returns the sum of noisy numbers of holders, and their names; each letter of `holder_names` is a holder."""
     holder_sum = HolderSum(terms=SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE, seed=3)
     numbers = np.sum(
         [numbers_of(folder, holder=name, holder_sum=holder_sum) for name in holder_names], axis=0
@@ -185,7 +185,7 @@ def noisy_sum(folder: Path, holder_names: str) -> Summed:
 def test_noisy_sum_is_charged_before_holders_are_asked(
     tmp_path: Path,
 ) -> None:
-    """When the holders are asked for a noisy sum, the ledger holds one entry already.
+    """When holders are asked for a noisy sum, the ledger already has its charge.
 
     Their sum is released. A second run asks nobody and charges nothing.
     """
@@ -206,7 +206,7 @@ def test_noisy_sum_is_charged_before_holders_are_asked(
 
 
 def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> None:
-    """A second answer to the same request is refused, and an answer to another request beyond `max_answers`.
+    """A holder answers the same request for noisy numbers once, and at most `max_answers` different ones.
 
     Numbers without noise may be sent again.
     """
@@ -227,7 +227,7 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
 
 
 def answered_at_once(folder: Path, first_id: int) -> bool:
-    """Returns True if a holder answers the request for the queries with ids from `first_id` on."""
+    """Returns whether a holder answers a request for the queries with ids from `first_id` on."""
     other_request = replace(request(), record_ids=np.arange(first_id, first_id + NUM_QUERIES))
     try:
         HolderSum(terms=SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE)._note_answer(
@@ -253,9 +253,9 @@ def processes() -> Executor:
 def test_only_one_of_concurrent_requests_is_answered(
     make_pool: Callable[[], Executor], tmp_path: Path
 ) -> None:
-    """A holder is asked for noisy numbers four times at once, for three requests, by four threads or by two processes.
+    """A holder asked for noisy numbers four times at once, for three requests, answers one, in each of 20 trials.
 
-    In each of 20 trials one of the four is answered.
+    Four threads ask, or two processes.
     """
     with make_pool() as workers:
         for attempt in range(20):
@@ -267,9 +267,9 @@ def test_only_one_of_concurrent_requests_is_answered(
 def test_sum_lost_after_the_charge_stays_charged_once(
     tmp_path: Path,
 ) -> None:
-    """The connection fails after the holders have answered.
+    """If the connection fails after the holders have answered, they refuse a second run.
 
-    A second run is refused by the holders: one charge, and no release.
+    There is one charge and no release.
     """
     release = release_of(tmp_path, aggregator=NOISE)
 
@@ -287,9 +287,9 @@ def test_sum_lost_after_the_charge_stays_charged_once(
 
 
 def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
-    """A release is interrupted after its sum is stored.
+    """If a release is interrupted after its sum is stored, a second run releases that sum and asks nobody.
 
-    The second run releases that sum without a question, under one charge.
+    There is one charge.
     """
     release = release_of(tmp_path, aggregator=NOISE)
     counts_and_holders = noisy_sum(tmp_path, holder_names="123")
@@ -306,7 +306,7 @@ def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
 
 
 def test_release_with_too_few_holders_is_refused(tmp_path: Path) -> None:
-    """Two of four holders answer where three are required. The release is refused after its one charge."""
+    """If two of four holders answer and three are required, the release is refused after its one charge."""
     total = np.zeros((NUM_QUERIES, NUM_LABELS), dtype=np.int64)
     with refused_parameter("num_contributions", value=2, rule_words="3"):
         release_of(tmp_path, aggregator=NOISE).run(lambda: (total, ("1", "2")))
@@ -314,9 +314,9 @@ def test_release_with_too_few_holders_is_refused(tmp_path: Path) -> None:
 
 
 def test_inconsistent_terms_are_refused(tmp_path: Path) -> None:
-    """An aggregator, a target or shares that contradict the roll or the request are refused.
+    """An aggregator, a target or shares that do not fit the holders or the request are refused.
 
-    The refusal comes when the release is built or run, before a holder is asked or anything is charged.
+    No holder is asked before, and nothing is charged.
     """
 
     def with_noise(aggregator: Aggregator) -> SummedRelease:
@@ -354,9 +354,9 @@ def test_inconsistent_terms_are_refused(tmp_path: Path) -> None:
 
 
 def test_shares_of_a_part_of_the_holders_are_enough() -> None:
-    """For 400 holders, secrets may be shared among 43 of them with a threshold of 29.
+    """Each of 400 holders may share its secrets among 43 of them, of which 29 open a secret.
 
-    Even, too small and too large numbers of shares are refused.
+    Numbers of shares that are even, too small or too large are refused.
     """
     terms = SumTerms(num_holders=400, max_absent=40, most=9, shares=43)
     assert (terms.num_shares, terms.threshold, terms.least) == (43, 29, 360)

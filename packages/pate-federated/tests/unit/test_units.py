@@ -1,4 +1,4 @@
-"""What a release of several holders' votes is priced for: what all of them vouch for, or else a teacher."""
+"""The unit of privacy of a release of several holders' votes is the one they all have, or else a teacher."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,11 +35,9 @@ TEACHER = PrivacyUnit(words="one teacher, with all its records")
 def test_unit_of_privacy_is_the_one_of_all_holders(
     units: tuple[PrivacyUnit | None, ...], expected_unit: PrivacyUnit
 ) -> None:
-    """Two holders declare their units of privacy.
+    """If two holders name the same column as their unit of privacy, the unit of the release is this one, at one holder.
 
-    If both name the same column, the release has this unit at one holder.
-
-    Otherwise its unit is one teacher.
+    Otherwise it is one teacher.
     """
     heads = [
         VoteManifest(
@@ -60,7 +58,7 @@ def test_unit_of_privacy_is_the_one_of_all_holders(
 
 
 def small_dataset() -> Dataset:
-    """Returns a data set with four private records, two of each of two patients."""
+    """Returns a data set with four private records, two of each patient."""
     ids = np.arange(6)
     owners = np.array([0, 0, 1, 1, 2, 3])
     inputs = np.zeros((6, 2), np.float32)
@@ -86,11 +84,9 @@ def small_dataset() -> Dataset:
 
 
 def test_records_with_other_samples_keep_their_unit(tmp_path: Path) -> None:
-    """Records with a unit of privacy are loaded with queries from another file.
+    """Records that are loaded with queries from another file keep their unit of privacy.
 
-    The unit stays.
-
-    This covers readers of a whole data set, such as pictures, and Flower's holders.
+    That is for readers of a whole data set, such as pictures, and for Flower's holders.
     """
     queries_path = tmp_path / "queries.npz"
     np.savez(queries_path, inputs=np.ones((3, 2), np.float32))
@@ -101,10 +97,9 @@ def test_records_with_other_samples_keep_their_unit(tmp_path: Path) -> None:
 
 
 def test_weighted_records_are_refused_with_other_samples(tmp_path: Path) -> None:
-    """Records of patients and doctors that count by weights are refused if the queries come from another file.
+    """Records that are weighted, as they have several owners, are refused with queries from another file.
 
-    `AskedData` does not keep the weights, and without them a doctor would count once for each record, at the price
-    of one.
+    `AskedData` does not keep the weights. Without them a doctor would count once for each record, at the price of one.
     """
     queries_path = tmp_path / "queries.npz"
     np.savez(queries_path, inputs=np.ones((3, 2), np.float32))

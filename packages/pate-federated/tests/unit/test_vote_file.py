@@ -1,4 +1,4 @@
-"""A holder's vote file: what it holds comes back, and what is damaged or does not go together is one line."""
+"""Vote files of holders are read as they were written, and are refused if they are damaged or do not fit together."""
 
 import io
 import stat
@@ -39,7 +39,7 @@ HEAD = VoteManifest(
 
 
 def confidences_of(holder: str, num_teachers: int = TEACHERS) -> np.ndarray:
-    """Returns the confidences of a holder's teachers, drawn from its name, `[num_teachers, QUERIES, LABELS]`."""
+    """Returns confidences of a holder's teachers, drawn with its name as seed, `[num_teachers, QUERIES, LABELS]`."""
     seed = int.from_bytes(holder.encode(), "big")
     return np.random.default_rng(seed).random((num_teachers, QUERIES, LABELS)).astype(np.float32)
 
@@ -53,14 +53,14 @@ def write_vote_file(
     record_ids: np.ndarray = IDS,
     label_names: tuple[str, ...] = NAMES,
 ) -> Path:
-    """Writes the votes of a holder and returns the path of the file.
+    """Writes the votes of a holder, and returns the path of the file.
 
     Args:
         folder: the folder of the file.
         holder: the name of the holder, which seeds its votes.
         file_name: the name of the file, without its ending; None for the name of the holder.
         num_teachers: the number of the holder's teachers.
-        head: the manifest but for the holder and the numbers of teachers, records and groups.
+        head: the manifest; the holder and the numbers of teachers, records and groups in it are replaced.
         record_ids: the ids of the queries.
         label_names: the names of the labels.
     """
@@ -90,10 +90,7 @@ def write_vote_file(
 def test_written_votes_are_read_back_and_equal_votes_give_equal_bytes(
     cast: str, tmp_path: Path
 ) -> None:
-    """A file of votes, with confidences or without, returns all that was written.
-
-    The same votes make the same bytes.
-    """
+    """A vote file is read as it was written, with confidences or without, and equal votes give equal bytes."""
     path = write_vote_file(tmp_path, head=replace(HEAD, cast=cast))
     file = VoteFile.open(path)
     votes = confidences_of(holder="a")
@@ -114,7 +111,7 @@ def test_written_votes_are_read_back_and_equal_votes_give_equal_bytes(
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A vote file of other queries than the first one, and what the refusal names.
+    """A vote file that does not fit the first one, and what the refusal names.
 
     Attributes:
         write_file: a function that writes the vote file of holder b into a folder.
@@ -128,7 +125,7 @@ class Mismatch:
 
 
 def writer_of_b(head: VoteManifest) -> Callable[[Path], Path]:
-    """Returns a function that writes the votes of holder b with another head."""
+    """Returns a function that writes the votes of holder b with another manifest."""
     return partial(write_vote_file, holder="b", head=head)
 
 
@@ -168,9 +165,9 @@ MISMATCHES = {
 
 @pytest.mark.parametrize("name", MISMATCHES)
 def test_files_of_different_queries_are_refused_by_name(name: str, tmp_path: Path) -> None:
-    """Holder b's file differs from that of holder a in queries, labels, clip, form of votes or data set.
+    """Two vote files are refused if they differ in queries, ids, clip, form of votes or data set.
 
-    The refusal names the field and the file of holder b.
+    The refusal names the field and the second file.
     """
     mismatch = MISMATCHES[name]
     paths = [write_vote_file(tmp_path), mismatch.write_file(tmp_path)]
@@ -193,9 +190,9 @@ def test_votes_need_a_holder_and_no_holder_twice(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
-    """In copies of a vote file, all bits of one byte are inverted, for every 13th byte.
+    """A vote file with an inverted byte is refused as damaged, or its votes are read unchanged.
 
-    Each copy is refused as damaged, or its votes are read unchanged. Over 150 copies are refused.
+    Every 13th byte is tried, and over 150 of the copies are refused.
     """
     path = write_vote_file(tmp_path, head=replace(HEAD, cast="confidences"))
     content = path.read_bytes()
@@ -221,7 +218,7 @@ def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
 
 
 def test_truncated_file_gives_a_one_line_error(tmp_path: Path) -> None:
-    """A vote file cut to four lengths, and a missing file, are refused as damaged."""
+    """A vote file that is cut off is refused as damaged, and so is a missing file."""
     path = write_vote_file(tmp_path)
     content = path.read_bytes()
     for length in (0, 30, 500, -1):
@@ -233,9 +230,9 @@ def test_truncated_file_gives_a_one_line_error(tmp_path: Path) -> None:
 
 
 def test_votes_that_contradict_their_head_are_refused(tmp_path: Path) -> None:
-    """The manifest claims `vote_clip=1`, and teachers vote for more labels.
+    """A vote file is refused if teachers vote for more labels than the `vote_clip` of its manifest.
 
-    Reading refuses the file, and writing refuses such votes.
+    Such votes are not written either.
     """
     path = write_vote_file(tmp_path, head=replace(HEAD, vote_clip=11))
     with zipfile.ZipFile(path) as archive:
@@ -255,7 +252,7 @@ def test_votes_that_contradict_their_head_are_refused(tmp_path: Path) -> None:
 
 
 def test_head_with_invalid_fields_is_refused() -> None:
-    """A manifest with an invalid or unknown field is refused by the name of the field."""
+    """A manifest with an invalid or unknown field is refused with the name of the field."""
     for changes, refusal in (
         ({"holder": ""}, refused_parameter("holder", value="''")),
         ({"num_teachers": 0}, refused_parameter("num_teachers", value=0)),
@@ -272,9 +269,9 @@ def test_head_with_invalid_fields_is_refused() -> None:
 
 
 def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
-    """Votes of another project are read as bits, as a histogram and as pairs: the counts are equal.
+    """Votes of another project have the same counts whether read as bits, as a histogram or as pairs.
 
-    Counts give no single teacher's votes. Several files add up, and the same file twice is refused.
+    A histogram has no votes of single teachers. The counts of several files add up, and the same file twice is refused.
     """
     bits = confidences_of(holder="a") >= 0.5
     np.savez(tmp_path / "bits.npz", votes=bits)
@@ -305,9 +302,9 @@ def test_votes_of_others_are_read_in_every_layout(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("num_teachers", [1, 100, 30_000])
 def test_sum_of_partial_sums_equals_the_total(num_teachers: int, tmp_path: Path) -> None:
-    """Six holders' files are summed in steps, and at once.
+    """Six holders' vote files have the same sum in steps as at once.
 
-    The counts, the holders, and the numbers of teachers, groups and records per teacher are equal. A sum has mode 0600.
+    Counts, holders and the numbers of teachers, groups and records per teacher agree. A sum has mode 0600.
     """
     paths = [
         write_vote_file(tmp_path, holder=holder, num_teachers=num_teachers if holder == "c" else 2)
@@ -330,9 +327,9 @@ def test_sum_of_partial_sums_equals_the_total(num_teachers: int, tmp_path: Path)
 
 
 def test_sums_with_different_queries_are_refused(tmp_path: Path) -> None:
-    """A sum of two holders is refused beside one of these holders' files, and beside votes on other queries.
+    """A sum of two holders' votes is refused beside the file of one of them, or beside votes on other queries.
 
-    A sum gives neither bits nor confidences nor clipped counts.
+    A sum has neither bits nor confidences nor clipped counts.
     """
     paths = [write_vote_file(tmp_path, holder=holder) for holder in "abc"]
     GatheredVotes.read(paths[:2]).write(tmp_path / "sum.npz")
@@ -366,7 +363,7 @@ def test_sums_with_different_queries_are_refused(tmp_path: Path) -> None:
 def test_a_sum_whose_holders_say_different_things_is_refused(
     changes: Any, name: str, value: object, tmp_path: Path
 ) -> None:
-    """A file of a sum contains two manifests that differ in queries or clip. Reading refuses the file."""
+    """A file with a sum is refused if two manifests in it differ in queries or clip."""
     heads = (
         replace(HEAD, vote_clip=1),
         replace(HEAD, **({"holder": "b", "vote_clip": 1} | changes)),
@@ -383,7 +380,10 @@ def test_a_sum_whose_holders_say_different_things_is_refused(
 
 
 def test_altered_sum_is_refused(tmp_path: Path) -> None:
-    """A sum with a changed count, a truncated sum, and a count above the number of teachers are refused."""
+    """A file with a sum is refused if a count is changed or the file is cut off.
+
+    A count above the number of teachers is not written.
+    """
     GatheredVotes.read([write_vote_file(tmp_path), write_vote_file(tmp_path, holder="b")]).write(
         tmp_path / "sum.npz"
     )
@@ -410,7 +410,7 @@ def test_altered_sum_is_refused(tmp_path: Path) -> None:
 def test_sums_of_packed_bits_are_sums_of_bits(
     num_rows: int, num_queries: int, num_labels: int
 ) -> None:
-    """`BitSums` adds the packed votes of each teacher, and gives the counts of the bits, also when read twice."""
+    """`BitSums`, which adds the packed votes of each teacher, has the counts of the bits, also if read twice."""
     rng = np.random.default_rng(num_rows)
     probabilities = rng.random((num_queries, num_labels))
     probabilities[0, 0] = 1  # all votes for it fill every digit

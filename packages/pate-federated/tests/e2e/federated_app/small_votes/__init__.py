@@ -1,1 +1,1 @@
-"""The small run between holders."""
+"""A Flower app that releases the votes of the small run."""

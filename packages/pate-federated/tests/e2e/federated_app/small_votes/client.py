@@ -1,4 +1,4 @@
-"""A holder's side: where it keeps its teachers is said by its own environment."""
+"""A holder's side of the app; its environment says where it keeps its teachers."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The aggregator's side: folder and number of holders come from the run's configuration."""
+"""The server's side of the app; folder and number of holders come from the configuration of the run."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ SECONDS = float(os.environ.get("SMALL_SECONDS", "120"))
 
 
 def made(context: Any) -> Any:
-    """Returns the server's release, with the folder, holders and allowed absences of the run's configuration."""
+    """Returns the server's release, with folder, holders and allowed absences from the run's configuration."""
     settings = context.run_config
     folder = Path(str(settings["folder"]))
     holders = int(settings["holders"])
