@@ -158,10 +158,10 @@ class Accountant(ABC):
         return self.name
 
     def resolution(self, target_delta: float) -> float:
-        """Returns the relative error of `get_epsilon(target_delta)` that comes from a numerical search.
+        """Returns the relative error of `get_epsilon(target_delta)` that comes from a coarse numerical search.
 
-        Returns 0 where epsilon is computed by a formula. Epsilons of two nearly equal releases may differ by this error
-        although the exact bounds are equal.
+        The base class returns 0, which suits an epsilon that is computed by a formula or by a fine search. Epsilons of
+        two nearly equal releases may differ by this error although the exact bounds are equal.
         """
         return 0.0
 

@@ -285,13 +285,12 @@ def _best_thresholds(scores: torch.Tensor, padded_batch: PaddedBatch) -> torch.T
 def _sums_from_step(
     step_bins: torch.Tensor, *, weights: torch.Tensor, num_shards: int
 ) -> torch.Tensor:
-    """Returns, for each shard and each step in 0..99, the sum of the weights of all scores >= step / 100.
+    """Returns, for each shard, the sum of the weights of the scores that reach each step in 0..99, `[num_shards, 100]`.
 
-    The shape is `[num_shards, 100]`.
+    A score reaches all steps up to its own, which is 100 times the score, rounded down and clipped to 0..99.
 
     Args:
-        step_bins: the step of each score, which is the score in hundredths, rounded down to 0..99. 100 times the number
-            of the shard is added to it. The shape is `[num_shards, n, num_labels]`.
+        step_bins: the step of each score plus 100 times the number of its shard, int64 `[num_shards, n, num_labels]`.
         weights: the weight of each score, of the same shape.
         num_shards: the number of shards.
     """

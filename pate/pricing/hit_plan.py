@@ -142,15 +142,17 @@ def _session_for(
     num_queries: int,
     target_delta: float,
 ) -> TargetChargedAggregator:
-    """Returns a session for another number of queries, which halts too early with a probability of about 1/20.
+    """Returns a session for another number of queries, with the same noise, which rarely halts before the last query.
 
-    The noise stays. The failure probability is lowered if need be, and `target_hits` is set by the expected hits.
+    From the expected number of hits, `target_hits` is set such that the probability of an early halt is at most about
+    1/20. The failure probability of a stability test (`pate.aggregators.failures`) is lowered if need be, so that the
+    failures of all queries together take at most a tenth of `target_delta`.
 
     Args:
         aggregator: the aggregator of the session, with its noise.
         hit_rate: the probability that a query is a hit.
         num_queries: the number of queries.
-        target_delta: the delta of the guarantee, of which the failures of all queries take a tenth.
+        target_delta: the delta of the guarantee.
     """
     failure_prob = _FAILURE_SHARE * target_delta / num_queries
     rarely_failing = with_failure_prob_at_most(aggregator, max_failure_prob=failure_prob)

@@ -77,10 +77,10 @@ def plan_warnings(
 
 
 def remedies_of(aggregator: Aggregator, teacher: Voter, dataset: Dataset) -> Mapping[str, str]:
-    """Returns advice for each cause of a bad student, by the cause, such as "the teachers" or "noise".
+    """Returns advice for each cause of a student's loss, as texts by the cause, such as "noise" or "the teachers".
 
-    It is the advice of the aggregator, `aggregator.remedies`. Only that against weak teachers, "the teachers", may be
-    replaced by advice that suits their kind and the kind of inputs.
+    The texts are those of `aggregator.remedies`, with one exception: for trained teachers, the text of the key
+    "the teachers" may be replaced by advice that suits the kind of the teachers and of the inputs.
     """
     remedies = dict(aggregator.remedies)
     if not teacher.is_trained or "the teachers" not in remedies:

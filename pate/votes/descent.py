@@ -167,13 +167,17 @@ class Descent:
         noise_rate: FloatArray,
         prevalence: FloatArray,
     ) -> FloatArray:
-        """Returns the published weights, `[num_features, num_labels]`, computed from those after the last step.
+        """Returns the weights at the end of the descent, `[num_features, num_labels]`, from those after the last step.
+
+        The weights of all features but the constant become their posterior mean (`_posterior_mean`), unless a label has
+        no noise. The constants are set such that each label's mean probability on the public rows is its prevalence.
 
         Args:
             weights: `[num_features, num_labels]`, after the last step.
-            learning_times: the learning time of each label.
-            noise_rate: `[num_labels]`, as in `learning_times`; 0 without noise.
-            prevalence: `[num_labels]`, to which the mean probabilities are matched.
+            learning_times: how long the descent learned each label, as returned by the method `learning_times`.
+            noise_rate: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the number of
+                steps; 0 without noise.
+            prevalence: `[num_labels]`, in (0, 1), to which the mean probabilities are matched.
         """
         feature_weights = weights[:-1]
         if noise_rate.all():

@@ -54,7 +54,9 @@ class FixedTimesDescent:
     def final_weights(
         self, weights: FloatArray, *, noise_rate: FloatArray, prevalence: FloatArray
     ) -> FloatArray:
-        """Returns the published weights, `[num_features, num_labels]`, computed from those after the last step.
+        """Returns the weights at the end of the descent, `[num_features, num_labels]`, from those after the last step.
+
+        They are those of `Descent.final_weights` for the learning times of the first step.
 
         Args:
             weights: `[num_features, num_labels]`, after the last step.

@@ -119,7 +119,10 @@ class StartedDescent:
     def final_weights(
         self, weights: FloatArray, *, noise_rate: FloatArray, prevalence: FloatArray
     ) -> FloatArray:
-        """Returns the published weights, `[num_features, num_labels]`, computed from those after the last step.
+        """Returns the weights at the end of the descent, `[num_features, num_labels]`, from those after the last step.
+
+        What the weights of all features but the constant have beyond the trusted start becomes its posterior mean,
+        unless a label has no noise. The constants are set as in `Descent.final_weights`.
 
         Args:
             weights: `[num_features, num_labels]`, after the last step.

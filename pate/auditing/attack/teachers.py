@@ -114,7 +114,15 @@ class CraftedVotes(TeacherVotes):
         return np.concatenate(shares)
 
     def _votes_by(self, signed_coins: Signs) -> BoolArray:
-        """Returns the votes of c teachers, bool `[c, Q, L]`, from their `signed_coins`, `[c, Q]` or `[c, Q * L]`."""
+        """Returns the votes of c teachers, bool `[c, Q, L]`, from the signs by which they vote.
+
+        A teacher votes for the labels whose side in the craft is its sign in the query. If there is a sign for each
+        label (`Craft.is_by_bit`), a teacher votes for the labels whose sign is 1.
+
+        Args:
+            signed_coins: the sign by which each teacher votes, 1 or -1: `[c, Q]`, or `[c, Q * L]` if there is one for
+                each label. That of a canary is its coin times its sign.
+        """
         if self.by_bit:
             sign_of_label = signed_coins.reshape(-1, self.num_queries, self.num_labels)
             return np.asarray(sign_of_label > 0)

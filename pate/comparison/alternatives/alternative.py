@@ -230,8 +230,13 @@ class Alternative(Method):
     def _refusal(self, noise_multiplier: float, training: Training) -> str:
         """Returns the reason not to train if a model is expected to learn too little under its noise, else "".
 
-        Too little is less than 1% of the variance of labels' log-odds, even if all signal lies along the widest
-        direction. Public numbers alone are read.
+        A model learns too little if it is expected to explain less than 1% of the variance of the labels' log-odds in
+        the best case. In that case all signal lies along the direction in which the public inputs vary most, and each
+        label has a prevalence of 0.1. Public numbers alone are read.
+
+        Args:
+            noise_multiplier: the noise multiplier of the method.
+            training: the data.
         """
         # The best case is judged: all signal lies along the widest direction, and a tenth of the records have a label.
         # A mean case would refuse too much. A model with 1% of the variance of the log-odds has a correlation of 0.1

@@ -123,7 +123,7 @@ def _reading(cell: Any) -> float | str | np.datetime64 | None:
 def _number(cell: Any) -> float | None:
     """Returns the float that is nearest to a number; None for an object that is no number.
 
-    A number that is too large for a float becomes +inf, and a NaN that Python cannot convert becomes NaN.
+    A number beyond the range of floats becomes infinite, with its sign. A NaN that Python cannot convert becomes NaN.
     """
     if isinstance(cell, complex | np.complexfloating) and cell.imag == 0:
         cell = cell.real
@@ -134,7 +134,7 @@ def _number(cell: Any) -> float | None:
     try:
         return float(cell)
     except OverflowError:
-        return np.inf
+        return np.inf if cell > 0 else -np.inf
     except ValueError:  # a signaling NaN of decimal
         return np.nan
 

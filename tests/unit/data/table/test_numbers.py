@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 from pate.data import Table, TableSchema
+from pate.data.table.cell_words import column_cells
 from pate.data.table.cells import as_numbers, as_texts
 from pate.data.table.spelling import CellSpelling
 from pate.data.table.table_file import TableFile
@@ -18,6 +21,7 @@ from tests.refusals import Refusal, refused_parameter
 from tests.unit.data.table.frames import NUM_ROWS, people_frames, write_frames
 
 pa = pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
 
 
 def write_weights(folder: Path, cells: list[str]) -> Table:
@@ -210,6 +214,13 @@ def test_infinite_and_huge_numbers_become_distinct_words() -> None:
     """Infinity becomes the word inf, and the numbers 1e19 and 2e19 become different words."""
     assert as_texts(pa.array([1.0, float("inf"), 2.0])).to_pylist()[1] == "inf"
     assert as_texts(pa.array([1e19])).to_pylist() != as_texts(pa.array([2e19])).to_pylist()
+
+
+def test_numbers_beyond_the_range_of_floats_keep_their_sign() -> None:
+    """Whole numbers, fractions and decimals beyond the range of floats become an infinity with their sign."""
+    huge = [10**400, Fraction(10**400), Decimal("1e400")]
+    column = pd.Series([*huge, *(-number for number in huge)], dtype=object)
+    assert column_cells(column).to_pylist() == [np.inf] * 3 + [-np.inf] * 3
 
 
 def test_words_are_not_canonicalized_in_digests_and_ids() -> None:
