@@ -82,28 +82,20 @@ def erfcx_without_scipy(x: ArrayLike) -> Any:
 
     The relative error is at most 2^-49 for x >= -3.6.
     """
-    if isinstance(x, float):
-        return _erfcx_of_number(float(x))
-    near = np.minimum(x, _FRACTION_FROM)
-    far = np.maximum(x, _FRACTION_FROM)
-    fraction = far
-    for k in range(_FRACTION_DEPTH, 0, -1):
-        fraction = far + k / 2 / fraction
-    return np.where(
-        np.less(x, _FRACTION_FROM),
-        np.exp(near * near) * _erfc(near),
-        1 / (math.sqrt(math.pi) * fraction),
-    )
+    # numpy's loop over a single number would take ten times as long as the number itself.
+    return _erfcx_of_number(float(x)) if isinstance(x, float) else _erfcx_of_numbers(x)
 
 
 def _erfcx_of_number(x: float) -> float:
-    """Returns the same as `erfcx_without_scipy`, faster: numpy takes ten times as long for a single number."""
     if x < _FRACTION_FROM:
         return float(np.exp(x * x)) * math.erfc(x)
     fraction = x
     for k in range(_FRACTION_DEPTH, 0, -1):
         fraction = x + k / 2 / fraction
     return 1 / (math.sqrt(math.pi) * fraction)
+
+
+_erfcx_of_numbers = np.vectorize(_erfcx_of_number, otypes=[np.float64])
 
 
 def _normal_quantile(p: float) -> float:
