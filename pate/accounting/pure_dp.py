@@ -12,7 +12,7 @@ between the two nearest points, which only makes both distributions easier to di
 """
 
 import math
-from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -87,7 +87,7 @@ class PureDpAccountant(AccountantBesideRenyi):
         bound = min(self._rdp.get_epsilon(remaining_delta), self._sum_of_epsilons())
         if not self._has_tails():
             return bound
-        log_tails = _log_tails_of_product(self._counts)
+        log_tails = _log_tails_of_product(tuple(self._counts.items()))
         return min(bound, _epsilon_of_tails(log_tails, target_delta=remaining_delta))
 
     def get_delta(self, target_epsilon: float) -> float:
@@ -97,7 +97,7 @@ class PureDpAccountant(AccountantBesideRenyi):
         bound = 0.0 if has_no_delta else self._rdp.get_delta(target_epsilon)
         if bound > 0 and self._has_tails():
             # the largest P(loss >= l) - e^x P'(loss >= l) over thresholds l
-            log_p, log_q = _log_tails_of_product(self._counts)
+            log_p, log_q = _log_tails_of_product(tuple(self._counts.items()))
             is_positive = log_p > target_epsilon + log_q
             shares = -np.expm1(target_epsilon + (log_q - log_p)[is_positive])
             deltas = np.exp(log_p[is_positive]) * shares
@@ -226,28 +226,32 @@ def _loss_on_grid(epsilon: float, num_releases: int, grid_spacing: float) -> _Gr
     )
 
 
-def _log_tails_of_product(num_releases_by_epsilon: Mapping[float, int]) -> _LogTails:
+@lru_cache(
+    maxsize=4
+)  # A search for a delta, or a trade-off curve, asks for the same tails dozens of times.
+def _log_tails_of_product(releases: tuple[tuple[float, int], ...]) -> _LogTails:
     """Returns the tails of the summed privacy loss of all releases, for falling thresholds.
 
     With several epsilons the losses are summed on a grid, and the first threshold is infinity.
+
+    Args:
+        releases: each epsilon with the number of its releases.
     """
-    if len(num_releases_by_epsilon) == 1:
-        [(epsilon, num_releases)] = num_releases_by_epsilon.items()
+    if len(releases) == 1:
+        [(epsilon, num_releases)] = releases
         return _log_tails(epsilon, num_releases=num_releases)
-    variance = math.fsum(
-        num_releases * epsilon**2 for epsilon, num_releases in num_releases_by_epsilon.items()
-    )
+    variance = math.fsum(num_releases * epsilon**2 for epsilon, num_releases in releases)
     grid_spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _NUM_GRID_POINTS
     lowest = 0
     infinite_loss_prob = 0.0
     masses = np.ones(1)
-    for epsilon, num_releases in num_releases_by_epsilon.items():
+    for epsilon, num_releases in releases:
         loss = _loss_on_grid(epsilon, num_releases=num_releases, grid_spacing=grid_spacing)
         lowest += loss.first
         infinite_loss_prob += loss.infinite_loss_prob
         masses = np.asarray(np.convolve(masses, loss.masses), dtype=np.float64)
     losses = (lowest + np.arange(len(masses))) * grid_spacing
-    rounding = _ROUNDING * (1 + sum(num_releases_by_epsilon.values()) / 100)
+    rounding = _ROUNDING * (1 + sum(num_releases for _, num_releases in releases) / 100)
     infinite_loss_prob = max(infinite_loss_prob, float(np.finfo(float).tiny))
     p = np.cumsum(masses[::-1]) * (1 + rounding) + infinite_loss_prob
     # Smaller masses have lost their digits, and are left out of Q, which is rounded down.
