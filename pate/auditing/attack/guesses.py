@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -51,6 +52,11 @@ class PriceCurve:
         require(bool(is_finite.any()), "price", "infinite", "a finite one at some delta")
         return cls(epsilons=epsilons[is_finite], deltas=deltas[is_finite])
 
+    @cached_property
+    def _factors(self) -> FloatArray:
+        """The factor e^epsilon of each point, `[num_points]`; each guess of a refutation needs it."""
+        return np.asarray(np.exp(np.minimum(self.epsilons, _MAX_EPSILON)))
+
     def min_neighbor_prob(self, event_prob: float) -> float:
         """Returns the smallest probability that an event can have on a neighboring data set if the claim is true.
 
@@ -59,9 +65,8 @@ class PriceCurve:
         """
         # For the probability x on the neighbor, (epsilon, delta)-DP bounds that of the event,
         # event_prob <= e^epsilon x + delta, and that of its complement, 1 - x <= e^epsilon (1 - event_prob) + delta.
-        factors = np.exp(np.minimum(self.epsilons, _MAX_EPSILON))
-        bound_by_event = (event_prob - self.deltas) / factors
-        bound_by_complement = 1 - self.deltas - factors * (1 - event_prob)
+        bound_by_event = (event_prob - self.deltas) / self._factors
+        bound_by_complement = 1 - self.deltas - self._factors * (1 - event_prob)
         return max(float(bound_by_event.max()), float(bound_by_complement.max()), 0.0)
 
 
