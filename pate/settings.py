@@ -4,7 +4,7 @@ A mark says, for instance, whether a release publishes the setting, or whether i
 
 Four things are made from these classes: a command's schema in Hydra, the section `Settings` of its help, the settings
 that a run's folder compares, and those that a release publishes. To add a setting, add a field here, and use the field
-in the command (`pate/cli/`) or in the run (`pate/run/train.py`).
+in the command (`pate/cli/`) or in the part of the run (`pate/run/`) that needs it, which has the plan.
 
 Classes that commands share come first. Each command has one class, listed in `SETTINGS_OF_COMMAND`.
 """

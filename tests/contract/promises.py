@@ -14,11 +14,12 @@ from tests.contract.case import Case
 _CASES_OF_SLOW_TEST = suite.FIRST_OF_CLASS
 
 
-def promises(case: Case) -> Iterator[Any]:
-    """Yields each test of the suite that fits the case, as parameters `(promise, values)`.
+def promises(case: Case) -> list[Any]:
+    """Returns each test of the suite that fits the case, as parameters `(promise, values)` for `parametrize`.
 
     `promise` is the test. `values` holds one combination of its other parametrized arguments by their names.
     """
+    parameters = []
     cases_of_other_votes = suite.COUNTING if case.reads_teachers else suite.READING
     for name, function in vars(suite).items():
         if not name.startswith("test_") or "case" not in inspect.signature(function).parameters:
@@ -30,7 +31,8 @@ def promises(case: Case) -> Iterator[Any]:
         if cases_of_test is _CASES_OF_SLOW_TEST or cases_of_test is cases_of_other_votes:
             continue
         for number, values in enumerate(_combinations(values_of_names)):
-            yield pytest.param(function, values, id=f"{name}-{number}")
+            parameters.append(pytest.param(function, values, id=f"{name}-{number}"))
+    return parameters
 
 
 def run_promise(

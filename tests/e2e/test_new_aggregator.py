@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, PureDpAccountant, PureDpEvent, SelfComposedEvent
@@ -14,7 +16,9 @@ from pate.aggregators.aggregator import fields_marked
 from tests.cases.discovery import CaseFile, case_files
 from tests.contract.promises import promises, run_promise
 from tests.e2e.commands import Arguments, call
+from tests.privacy.case import SmallInstance
 from tests.privacy.test_shipped import verdict_of
+from tests.statistical.chi_square import chi_square_p_value
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "custom_aggregator.py"
 YAML = "# Laplace noise on every count.\n_target_: own_votes.LaplaceQuorum\nnoise_scale: 100.0\n"
@@ -22,6 +26,7 @@ CASES = """
 import numpy as np
 from own_votes import LaplaceQuorum
 
+from pate.mechanisms import DiscreteLaplace
 from tests.contract.case import Case
 from tests.privacy.case import Case as LawCase, rename_bits
 
@@ -29,8 +34,9 @@ CONTRACT = (Case("own_votes", LaplaceQuorum(noise_scale=1.5), refuses=False),)
 
 
 def distribution(aggregator, histogram, small_instance):
-    x = (histogram - small_instance.num_teachers / 2) / aggregator.noise_scale
-    ones = np.where(x < 0, np.exp(-abs(x)) / 2, 1 - np.exp(-abs(x)) / 2)
+    noise = DiscreteLaplace.at_most(1 / aggregator.noise_scale)
+    smallest_released = small_instance.num_teachers // 2 + 1
+    ones = noise.tail(smallest_released - histogram)
     patterns = np.ndindex(*(2,) * len(histogram))
     return {bits: float(np.where(bits, ones, 1 - ones).prod()) for bits in patterns}
 
@@ -184,3 +190,26 @@ def test_the_verifier_finds_a_price_too_small(
     assert verdict.sound and distribution.tightness <= verdict.ratio <= 1 + 1e-9
     (cheap,) = case_files(folder=folder / "too_cheap")[0].distributions
     assert not verdict_of(cheap, small_instance=distribution.largest_instance(adjacency)).sound
+
+
+@pytest.mark.slow
+def test_the_distribution_for_the_verifier_is_that_of_draws(case_file: CaseFile) -> None:
+    """4,000 releases of a user's aggregator have the frequencies of the distribution that the verifier is given.
+
+    A distribution for counts that are larger by 1 is refuted.
+    """
+    num_releases = 4000
+    counts = np.array([1, 3])
+    (case,) = case_file.distributions
+    small_instance = SmallInstance(Adjacency.REPLACE_ONE, num_labels=2, num_teachers=4)
+    aggregator = case.mechanism_for(small_instance)
+    release = aggregator.aggregate(
+        np.tile(counts, (num_releases, 1)),
+        num_teachers=small_instance.num_teachers,
+        rng=np.random.default_rng(0),
+    )
+    count_by_bits = Counter(tuple(bits) for bits in release.labels.astype(int).tolist())
+    distribution = case.distribution(aggregator, counts, small_instance)
+    shifted = case.distribution(aggregator, counts + 1, small_instance)
+    assert chi_square_p_value(count_by_bits, prob_by_outcome=distribution) > 1e-4
+    assert chi_square_p_value(count_by_bits, prob_by_outcome=shifted) < 1e-4
