@@ -85,43 +85,29 @@ class LedgerFile:
         filter: FilterMaker | None = None,
     ) -> None:
         self.adjacency = Adjacency.parse(adjacency)
-        takes_stored_accountant = accountant is None
-        if (
-            takes_stored_accountant
-            and path is not None
-            and not isinstance(path, Store)
-            and os.path.lexists(path)
-        ):
-            # The file is opened once, to read its accountant and for all later calls.
-            path = Store(path, settings_if_new=None)
-        accountant = _stored_accountant(path) if accountant is None else accountant
-        self.accountant = require_maker(accountant)
         self.target_delta = require_probability("target_delta", target_delta)
-        cap = None
-        if max_epsilon is not None:
-            cap = require_positive("max_epsilon", max_epsilon, owner="ledger")
-        if filter is not None and cap is None:
-            raise InvalidValue("filter", filter, rule="a max_epsilon beside it")
-        if filter is not None and not callable(filter):
-            raise InvalidValue("filter", filter, rule="a class such as RenyiFilter, uncalled")
-        empty = accountant()
-        if filter is not None:
-            make_filter = filter
-        else:
-            make_filter = RenyiFilter if takes_stored_accountant else default_filter(empty)
-        requested_filter = None if cap is None else make_filter(cap, self.target_delta)
+        requested_accountant = require_maker(AutoAccountant if accountant is None else accountant)
+        empty = requested_accountant()
+        requested_filter = _requested_filter(
+            filter,
+            default=RenyiFilter if accountant is None else default_filter(empty),
+            max_epsilon=max_epsilon,
+            target_delta=self.target_delta,
+        )
         requested = {
             "ledger": _VERSION,
             "adjacency": str(self.adjacency),
             "target_delta": self.target_delta,
             "accountant": plain({"name": empty.name} | empty.parameters),
-            "max_epsilon": cap,
+            "max_epsilon": None if requested_filter is None else requested_filter.max_epsilon,
             "filter": None if requested_filter is None else plain(requested_filter.to_json()),
         }
         self.store = path if isinstance(path, Store) else Store(path, settings_if_new=requested)
         self.path = self.store.path
-        self.stored_cap: float | None = self.store.settings.get("max_epsilon")
+        takes_stored_accountant = accountant is None
         self._require_stored_settings(requested, takes_stored_accountant=takes_stored_accountant)
+        self.accountant = _stored_accountant(self.store) if accountant is None else accountant
+        self.stored_cap: float | None = self.store.settings.get("max_epsilon")
         self.rules: list[PrivacyFilter] = self._deciding_filters(
             requested_filter, filter_is_default=filter is None
         )
@@ -135,8 +121,8 @@ class LedgerFile:
             requested: the settings, by their names in the file.
             takes_stored_accountant: whether the caller named no accountant, so any accountant of the file is fine.
         """
+        _require_version(self.store)
         settings = self.store.settings
-        require(settings.get("ledger") == _VERSION, "ledger", self.path, "a ledger of this version")
         for name in ("adjacency", "target_delta", "accountant"):
             if name == "accountant" and takes_stored_accountant:
                 continue  # a former accountant has another name than the accountant in its place
@@ -192,10 +178,9 @@ class LedgerFile:
         `pate` does not have.
         """
         store = Store(path, settings_if_new=None)
+        _require_version(store)
         # The settings as they were written, because the chain of digests begins with them.
         settings = store.settings
-        is_this_version = settings.get("ledger") == _VERSION
-        require(is_this_version, "ledger", store.path, "a ledger of this version")
         return cls(store, target_delta=settings["target_delta"], adjacency=settings["adjacency"])
 
     @property
@@ -204,20 +189,41 @@ class LedgerFile:
         return self.store.identity
 
 
-def _stored_accountant(path: str | os.PathLike[str] | Store | None) -> Callable[[], Accountant]:
-    """Returns a function that makes the accountant named in a ledger's file; `AutoAccountant` for a new ledger.
+def _requested_filter(
+    make_filter: FilterMaker | None,
+    *,
+    default: FilterMaker,
+    max_epsilon: float | None,
+    target_delta: float,
+) -> PrivacyFilter | None:
+    """Returns the filter that enforces the caller's cap; None where the caller named no cap.
 
     Args:
-        path: the ledger's file, or its open store; None for a new ledger in memory.
+        make_filter: makes the filter that the caller named; None where the caller named no filter.
+        default: makes the filter where the caller named none.
+        max_epsilon: the caller's cap.
+        target_delta: the delta of every total.
     """
-    if isinstance(path, Store):
-        store = path
-    elif path is None or not os.path.lexists(path):
-        return AutoAccountant
-    else:
-        store = Store(path, settings_if_new=None)
+    if max_epsilon is None:
+        if make_filter is not None:
+            raise InvalidValue("filter", make_filter, rule="a max_epsilon beside it")
+        return None
+    cap = require_positive("max_epsilon", max_epsilon, owner="ledger")
+    if make_filter is None:
+        return default(cap, target_delta)
+    if not callable(make_filter):
+        raise InvalidValue("filter", make_filter, rule="a class such as RenyiFilter, uncalled")
+    return make_filter(cap, target_delta)
+
+
+def _require_version(store: Store) -> None:
+    """Raises `InvalidValue` unless a file is a ledger of this version."""
     is_this_version = store.settings.get("ledger") == _VERSION
     require(is_this_version, "ledger", store.path, "a ledger of this version")
+
+
+def _stored_accountant(store: Store) -> Callable[[], Accountant]:
+    """Returns a function that makes the empty accountant that is named in the file of a ledger of this version."""
     parameters = dict(store.settings["accountant"])
     name = str(parameters.pop("name"))
     if name in _FORMER_ACCOUNTANTS:

@@ -628,6 +628,17 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
         Ledger.stored(tmp_path / "nowhere")
 
 
+def test_the_accountant_of_a_file_in_the_home_folder_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`Ledger` and `SharedLedger` take the accountant of an existing file whose path begins with `~`."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    Ledger("~/ledger.db", target_delta=DELTA, accountant=PureDpAccountant)
+    assert (tmp_path / "ledger.db").exists()
+    for ledger_class in (Ledger, SharedLedger):
+        assert ledger_class("~/ledger.db", target_delta=DELTA).accountant is PureDpAccountant
+
+
 def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
     path: Path,
 ) -> None:
