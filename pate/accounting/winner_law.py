@@ -43,7 +43,9 @@ def density(z: FloatArray) -> FloatArray:
 def moved_mass(z: FloatArray, mean_shift: float) -> FloatArray:
     """Returns Phi(z) - Phi(z - mean_shift) for each entry of z, `[num_points]`, accurate also for a tiny shift.
 
-    The difference is computed as the integral of phi from z - mean_shift to z, so nothing cancels.
+    The difference is computed as the integral of phi from z - mean_shift to z, so nothing cancels. The quadrature is
+    for short shifts: its relative error is below 1e-14 up to a shift of 3, and its absolute error below 3e-14 up to
+    5.65. The accountant has no longer shifts.
     """
     nodes, weights = gauss_legendre(_NODES_OF_SHIFT)
     steps = mean_shift * (1 + nodes) / 2

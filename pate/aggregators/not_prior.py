@@ -331,9 +331,14 @@ class NotPriorSession(NotPriorTopK):
     def expected_labels(
         self, labels: BoolArray, answered: BoolArray, num_queries: int
     ) -> BoolArray:
-        """Returns the labels that the prior predicts for the next queries.
+        """Returns the labels that `prior` predicts for the next queries, bool `[num_queries, num_labels]`.
 
-        See `TargetChargedAggregator.expected_labels`.
+        A query whose noisy check confirms the prediction is free.
+
+        Args:
+            labels: bool `[num_released, num_labels]`, the labels released for all earlier queries.
+            answered: bool `[num_released]`, whether each earlier query was answered.
+            num_queries: the number of queries to predict.
         """
         return self.prior(labels, answered, num_queries)
 

@@ -173,10 +173,13 @@ class FitScores:
     num_queries: int
 
     def remembered_fit(self, seed: int | None) -> RememberedFit:
-        """Returns the scores as the process will remember them once they are charged.
+        """Returns the price of the scores and digests of the test records, to be remembered once the price is charged.
+
+        A later fit without a ledger then warns if it uses these records again. The scores are not remembered.
 
         Args:
-            seed: the seed of the noise; None for noise from the operating system.
+            seed: the seed of the noise, as no sum of prices covers fits with the same noise; None for noise from the
+                operating system.
         """
         price = FitPrice(
             epsilon=self.score_price.epsilon,

@@ -71,9 +71,10 @@ class FittedTransform(ABC):
         """Returns the output for an artificial input; raises an error if arrays and settings do not fit together."""
 
     def validate(self) -> None:
-        """Raises an error if arrays and settings do not fit together, or if a number in the arrays is not finite.
+        """Raises an error if arrays and settings do not fit together, or if arrays or their output are not finite.
 
-        The error is one of `CONTENT_ERRORS`, which are errors of Python such as ValueError and KeyError.
+        The output is computed for an artificial input. The error is one of `CONTENT_ERRORS`, which are errors of Python
+        such as ValueError and KeyError.
         """
         floats = [array for array in self.arrays.values() if array.dtype.kind == "f"]
         if not all(np.isfinite(array).all() for array in floats):

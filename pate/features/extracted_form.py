@@ -104,8 +104,8 @@ class ExtractedForm(Preprocessing):
             remedy: the advice at the end of an error message.
 
         Raises:
-            DamagedFile: the file has another digest than the one in `plain_values`.
-            InvalidValue: `pictures` and `extractor` have different sizes of images.
+            DamagedFile: the file is missing, has another digest than the one in `plain_values`, or is no extractor.
+            InvalidValue: the entries `pictures` and `extractor` of `plain_values` are for images of different shapes.
         """
         digest = plain_values["extractor"]["sha256"]
         extractor = Extractor.load(Path(folder, FILE), remedy=remedy, sha256=digest)

@@ -73,9 +73,11 @@ class ThreadsEngine(Engine):
 
 @dataclass(frozen=True)
 class StackedEngine(ThreadsEngine):
-    """An engine for a GPU: it trains one chunk of teachers after another, and sums votes in rounds, on the GPU.
+    """An engine for a GPU: if a release has rounds, it sums the votes of each round on the GPU.
 
-    A GPU is fast with hundreds of teachers in a chunk. Without a GPU it works as `ThreadsEngine` does.
+    It trains chunks of teachers as `ThreadsEngine` does. A teacher that has a field `device` is trained on that device,
+    by default the GPU. A GPU is fast with hundreds of teachers in a chunk. Without a GPU the engine works as
+    `ThreadsEngine` does.
     """
 
     def round_sums(self, records: RoundRecords) -> RoundSums:

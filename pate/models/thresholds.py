@@ -110,8 +110,8 @@ def best_threshold(
 ) -> float:
     """Returns the threshold, one number for all labels, with the best score on held-out probabilities.
 
-    The threshold is halfway between two neighboring probabilities, but at least 0.001. It is 0.5 if no row has any
-    label.
+    The threshold is halfway between two neighboring probabilities, or halfway between 0 and the smallest one, but at
+    least 0.001. It is 0.5 if no row has any label.
 
     Args:
         probabilities: held-out probabilities, `[num_rows, num_labels]`.

@@ -40,11 +40,12 @@ _STAGE = "searching for settings that work"
 
 @dataclass(frozen=True, kw_only=True)
 class RemedySearch:
-    """The time limit of a search for settings that work, and the callbacks that report its progress.
+    """The time limit of a search for settings that make a refused release useful, and callbacks that report progress.
 
     Attributes:
         seconds: the time after which no plan is started. A plan that has been started is finished within a few seconds.
-        report_refusal: called before the search with the refusal and the seconds of the search; None for no report.
+        report_refusal: called before the search, with the error that refuses the release and with `seconds`; None for
+            no report.
         open_stage: opens a progress display for the search, as `Monitor.stage` does; None for no display.
         clock: returns the present time in seconds.
     """

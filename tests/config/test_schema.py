@@ -74,7 +74,10 @@ def test_schema_has_the_configurable_fields() -> None:
 
 
 def test_command_schema_has_typed_keys_of_its_file() -> None:
-    """The schema of pate-train has its groups first, then its settings with types, and none of Hydra's own keys."""
+    """The schema of pate-train begins with the groups data, features and teacher, and gives its settings their types.
+
+    The keys `way`, `experiment` and `hydra` are not in it. In the schema of pate-predict, `data` is a text.
+    """
     types = {field.name: field.type for field in dataclasses.fields(command_schema("train"))}
     assert (
         list(types)[:3] == ["data", "features", "teacher"]

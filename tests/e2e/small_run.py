@@ -121,7 +121,7 @@ class SilentMonitor(Monitor):
         yield self.record_note
 
     def record_note(self, done: int, note: str = "") -> None:
-        """Records the note beside the progress bar after a step."""
+        """Records the note that a step shows beside the progress bar; `done`, the number of steps, is not kept."""
         self.notes.append(note)
 
     def say(self, line: str) -> None:

@@ -635,10 +635,10 @@ def test_owners_that_an_unnamed_ledger_knows_give_a_warning(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("has_cap", [False, True])
 def test_a_ledger_or_cap_refuses_a_seed_twice(has_cap: bool, tmp_path: Path) -> None:
-    """With a named ledger or a cap, a second release with the same seed is refused.
+    """With a named ledger or a cap, a release is refused if an earlier, different release has the same seed.
 
-    It is refused before training if queries or records differ, and before the draw if only teachers differ. Another
-    seed is accepted.
+    If the two differ in queries or records, the second is refused before its teachers are trained. If they differ in
+    the teachers alone, it is refused before its noise is drawn. A release with another seed is accepted.
     """
     ledger = tmp_path / "ledger.db"
     named_ledger = None if has_cap else ledger

@@ -128,7 +128,19 @@ class DpSgd(Alternative):
         return (2 * clip * noise_multiplier / expected_groups) ** 2 / self.num_steps
 
     def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Returns a network that learns by noisy sums of the gradients of sampled groups."""
+        """Returns a network that learns by noisy sums of the clipped gradients of sampled groups.
+
+        The noisy prevalence of the labels is released first, and its log-odds are a fixed bias of the output.
+
+        Args:
+            noise_multiplier: the standard deviation of the noise in the sum of a step, divided by the sensitivity of
+                the sum, which is two clips.
+            training: the data.
+            seed: the seed of the noise, of samples and of first weights.
+
+        Raises:
+            InvalidValue: the weights diverge.
+        """
         prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
         private = training.bench.dataset.private
         prevalence_multiplier = self._prevalence_multiplier(

@@ -1,4 +1,4 @@
-"""Poisson samples of groups of records."""
+"""Poisson samples of groups of records: each sampled group takes part by one of its records, drawn at random."""
 
 from dataclasses import dataclass
 from typing import Self

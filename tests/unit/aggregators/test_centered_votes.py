@@ -148,7 +148,12 @@ def public_answers() -> FloatArray:
 
 
 def votes_around_public_answers(clip: float | None = None) -> CenteredVotes:
-    """Returns an aggregator of answers around the public ones, with little noise."""
+    """Returns an aggregator whose center is `public_answers()`, with little noise, 0.01 times the sensitivity.
+
+    Args:
+        clip: the largest l2 length of an expert's answers less the public ones; None to compute it from the public
+            ones.
+    """
     return CenteredVotes(noise_multiplier=0.01, clip=clip).around(public_answers())
 
 

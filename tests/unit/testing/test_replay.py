@@ -57,7 +57,7 @@ def scale_privately(data: np.ndarray, release_tape: ReleaseTape) -> Model:
 
 
 def count_privately(data: np.ndarray, release_tape: ReleaseTape) -> dict[str, Any]:
-    """Publishes the number of large rows."""
+    """Publishes the exact number of large rows, which is no release of the tape, beside the released mean."""
     return {
         "mean": release_mean(data=data, release_tape=release_tape),
         "large": [int((data > 2).sum())],

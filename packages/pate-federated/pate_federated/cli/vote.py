@@ -90,12 +90,18 @@ def _holder_plan(
 
 
 def _answer_question(config: DictConfig, *, answer_path: Path, monitor: ConsoleMonitor) -> None:
-    """Writes the holder's answer to one question of a release in rounds.
+    """Writes a holder's answer to one question of the server into a file, and prints a page on it.
+
+    A question asks every holder for a sum over its teachers. A release in rounds has many questions.
 
     Args:
         config: the configuration, which names the file of the question.
         answer_path: the file that the answer is written to.
         monitor: displays the progress.
+
+    Raises:
+        InvalidValue: the configuration lacks `output_dir`, has `queries` or `num_queries`, or names no file as
+            question; the answer's file is not named after the holder; or the holder cannot answer.
     """
     rule = "the folder of this place's teachers, the same for all questions of a release"
     require(config.output_dir is not None, "output_dir", config.output_dir, rule)

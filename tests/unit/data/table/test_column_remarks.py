@@ -127,9 +127,9 @@ def test_one_refusal_names_all_columns_that_cannot_be_features(tmp_path: Path) -
 
 
 def test_numbers_with_leading_zeros_yield_a_remark_on_codes(tmp_path: Path) -> None:
-    """A remark names `data.category` for a column of numbers with leading zeros.
+    """A remark on a public column of numbers with leading zeros proposes the setting `data.category`.
 
-    With this setting, only two remarks on other subjects are left.
+    If that setting names the column, only two other remarks are left: on units, and on the group.
     """
     table = write_rows(folder=tmp_path, head="zip,age,ill", rows=["01067,3,1", "53111,4,0"])
     remark = table.public_remarks()[0]

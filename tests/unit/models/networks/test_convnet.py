@@ -114,7 +114,7 @@ def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
 def test_a_single_value_per_channel_has_no_variance():
     """If a minibatch has one image of one patch, a single network and a stack have the same logits and statistics.
 
-    Without images, logits are finite and statistics stay.
+    If no image of a minibatch is valid, the logits of the stack are finite, and all its tensors stay as they were.
     """
     network = ConvNet((3, 4, 4), num_labels=2, width=8, blocks=1, norm="batch")
     single = network.initial(np.random.default_rng(0))
