@@ -56,7 +56,7 @@ def scale_privately(data: np.ndarray, release_tape: ReleaseTape) -> Model:
     return Model(weight=mean / float(data.std()))
 
 
-def count_privately(data: np.ndarray, release_tape: ReleaseTape) -> dict[str, Any]:
+def count_without_tape(data: np.ndarray, release_tape: ReleaseTape) -> dict[str, Any]:
     """Publishes the exact number of large rows, which is no release of the tape, beside the released mean."""
     return {
         "mean": release_mean(data=data, release_tape=release_tape),
@@ -115,7 +115,7 @@ def release_noise_of_private_shape(data: np.ndarray, release_tape: ReleaseTape) 
     ("run", "place"),
     [
         (scale_privately, "returned.weight"),
-        (count_privately, "returned.large[0]"),
+        (count_without_tape, "returned.large[0]"),
         (print_maximum, "stdout, line 2"),
         (warn_of_outlier, "warned, line 1"),
         (refuse_outlier, "refusal"),
