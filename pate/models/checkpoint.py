@@ -138,6 +138,8 @@ class CheckpointStore:
     def states(self, num_teachers: int, first_teacher: int = 0) -> Iterator[State]:
         """Yields the states of teachers first_teacher..num_teachers-1 in order; at most one file is in memory.
 
+        If a teacher is missing, the states before it are yielded before the error is raised.
+
         Args:
             num_teachers: one more than the index of the last teacher that is yielded.
             first_teacher: the index of the first teacher that is yielded.
@@ -277,7 +279,9 @@ def cast_votes(
         num_labels]`.
 
     Raises:
-        InvalidValue: a teacher is missing, or its confidences have a wrong shape or are outside [0, 1].
+        InvalidValue: a teacher is missing, or its confidences have a wrong shape or are outside [0, 1]; or a file in
+            `scratch` is damaged.
+        DeviceFull: the memory of the GPU is too small.
     """
     require_count("num_teachers", num_teachers)
     require_count("chunk_size", chunk_size)

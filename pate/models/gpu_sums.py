@@ -51,7 +51,7 @@ class GpuSums(RoundSums):
         self._device = device
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of the clipped votes of all teachers, `[num_features, num_labels]`.
+        """Returns the sum of the clipped votes of all teachers, each times its weight, `[num_features, num_labels]`.
 
         The sum is a whole number of steps, the unit of `ClippedMoments`.
 
@@ -81,7 +81,7 @@ class GpuSums(RoundSums):
     ) -> Tensor:
         """Returns the sum of the clipped votes of some teachers, `[num_features, num_labels]`, in grid steps.
 
-        It has whole numbers as doubles.
+        Each vote is multiplied by its teacher's weight, and cut to whole numbers. They are returned as doubles.
 
         Args:
             teacher_block: teachers with equal numbers of records.

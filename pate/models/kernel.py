@@ -48,7 +48,7 @@ class KernelTeacher(Voter):
 
     Attributes:
         num_directions: the number of directions of the public pool, >= 1. None uses `affordable_directions`, a function
-            of the price and of the numbers of teachers, records and labels.
+            of the noise multiplier and of the numbers of teachers, private groups and labels.
         nonlinear: true adds components of a kernel to the directions in rounds (`PublicKernel`), as many as the noise
             permits; false adds none. None adds them if the noise permits eight times as many directions as the pool
             has.

@@ -32,6 +32,9 @@ class LinearStudent(ThresholdedStudent):
     A released label set tends to miss rare labels, so the threshold becomes too high. If the mean number of labels of a
     sample is public knowledge, `labels_per_sample` determines the threshold instead.
 
+    Edge case: with fewer than two rows, nothing is fitted or reported, and the threshold is 0.5. The model predicts the
+    labels of the only row for every input, or no label without rows.
+
     Attributes:
         penalties: the candidate penalties, each > 0.
         rank: the number of directions in the space of labels that the scores are projected on: the leading directions

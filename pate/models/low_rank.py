@@ -89,7 +89,9 @@ class LowRankStudent(Student):
     ) -> StudentModel:
         """Fits the model as `fit` does, to the known bits alone.
 
-        The bits of a label are divided by the share of rows for which the label is known.
+        A bit minus the prevalence of its label is divided by the share of rows for which the label is known, and is 0
+        where it is unknown. With fewer than two different rows, nothing is fitted or reported: the model predicts the
+        labels that at least half of the rows have, for every input.
         """
         inputs = training.inputs
         known = training.known

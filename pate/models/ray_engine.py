@@ -27,7 +27,7 @@ class RayEngine(Engine):
     """An engine that trains chunks of teachers as tasks of Ray, and sums votes in rounds in actors of Ray.
 
     It needs the extra `ray`. Only this process writes checkpoints, so the nodes need no shared disk. If a worker or a
-    node dies, Ray trains its teachers again on another node. A node that was started here ends with the run, and
+    node dies, Ray trains its teachers again on a remaining node. A node that was started here ends with the run, and
     workers end with their node, so none trains teachers beside the next run. Records travel through Ray's object store,
     which writes to the disks of the nodes if memory is short. So all nodes must be trusted with private data.
 

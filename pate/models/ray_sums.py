@@ -42,7 +42,10 @@ class RaySums(WorkerSums):
         super().__init__(records, num_workers=num_workers, max_deaths=engine.max_retries)
 
     def close(self) -> None:
-        """Ends all actors, and the cluster if this object started it."""
+        """Ends all actors, and disconnects from the cluster, which ends if it was started here (`connected`).
+
+        If the program was connected before, or another `connected` block is open, the connection stays.
+        """
         super().close()
         self._connection.close()
 
@@ -50,7 +53,7 @@ class RaySums(WorkerSums):
     def _num_free(self) -> int:
         """The number of actors for which the cluster has free processors, at least 1.
 
-        An actor takes `RayEngine.num_cpus` processors, but at least one.
+        An actor counts as `RayEngine.num_cpus` processors, or as one if that is less.
         """
         num_free = self._ray.available_resources().get("CPU", 1.0)
         return max(1, int(num_free / max(self._engine.num_cpus, 1.0)))

@@ -139,7 +139,9 @@ def best_threshold(
 
 
 def matched_threshold(probabilities: NDArray[np.floating], labels_per_sample: float) -> float:
-    """Returns the threshold that predicts a given mean number of labels per sample.
+    """Returns the threshold that predicts a given mean number of labels per sample: a quantile, clipped to [0.001, 1].
+
+    The number may differ where probabilities are equal, or below 0.001.
 
     Args:
         probabilities: held-out probabilities, `[num_rows, num_labels]`.

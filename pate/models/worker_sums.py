@@ -95,7 +95,7 @@ class WorkerSums(RoundSums):
         """Returns the sum of the clipped votes of all teachers, `[num_features, num_labels]`, in grid steps.
 
         Raises:
-            WorkersLost: workers have died more than `max_deaths` times.
+            WorkersLost: workers have died more than `max_deaths` times, or `close` was called during the round.
         """
         answers = [
             self._threads.submit(self._sum_of_shard, worker_slot, round_question=question)

@@ -90,6 +90,8 @@ def fit_network(
 ) -> tuple[Tensors, Float32Array]:
     """Trains a network; equal arguments give equal bytes on a CPU with one thread.
 
+    In float16, a step whose gradients overflow leaves the parameters as they are.
+
     Args:
         network: the architecture.
         images: the images, float32 in [0, 1] or uint8, `[num_images, channels, height, width]`.
