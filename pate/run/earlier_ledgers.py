@@ -77,8 +77,8 @@ class ChargeTransfer:
             draw_keys: the keys of the run's draws.
 
         Raises:
-            InvalidValue: the earlier ledger is incomplete or has other prices; or two copies drew from one seed, which
-                no price covers.
+            InvalidValue: the earlier ledger is incomplete or has other prices; or two copies drew different releases
+                from one seed, which no price covers.
         """
         earlier_account = self._open(ledger_path)
         charges = earlier_account.charges_of(draw_keys.run_key)

@@ -187,6 +187,10 @@ class Ensemble:
         """Returns the votes of all teachers on the queries, and keeps them in the folder; votes kept before are read.
 
         Teachers that need no training compute their votes from the data each time (`Voter.votes_of`).
+
+        Raises:
+            InvalidValue: the votes in the folder are for another number of queries or labels, or are damaged; or the
+                checkpoint of a teacher is missing.
         """
         if not isinstance(self.teacher, Teacher):
             votes = self.teacher.votes_of(

@@ -34,11 +34,11 @@ _NUM_HOLDERS_OF_PERSON = 2
 def group_epsilon(event: Event, size: int, budget: Budget) -> float:
     """Returns an upper bound on epsilon, at the budget's delta, for data sets that differ in up to `size` units.
 
-    The result is the smaller one of two bounds. First, a composition of Gaussian events with noise multiplier s costs a
-    group as much as events with noise multiplier s / size cost one unit. Second, an event that is (e, d)-private for
-    one unit is (k e, d (exp(k e) - 1) / (exp(e) - 1))-private for k = `size` units; d is chosen so that the second term
-    is at most the budget's delta. If neither rule gives a bound, the result is infinity. Source:
-    docs/proofs/many_places.md.
+    There are two rules. A composition of Gaussian events alone costs a group as much as events with 1 / `size` of the
+    noise multiplier cost one unit, by the budget's accountant. Any other event that is (e, d)-private for one unit is
+    (k e, d (exp(k e) - 1) / (exp(e) - 1))-private for k = `size` units. The Renyi accountant finds e for 48 values of
+    d. The result is the least k e for which the second term is at most the budget's delta, or infinity if there is
+    none. Source: docs/proofs/many_places.md.
 
     Args:
         event: the price of the release for one unit, such as one teacher.
