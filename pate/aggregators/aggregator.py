@@ -180,7 +180,7 @@ class Aggregator(Parameters, ABC):
     def plain_event(self, shape: VoteShape) -> Event | None:
         """Returns the price of the same answers if every query is charged, and not only the hits of a session.
 
-        The result is None for an aggregator without a session.
+        A hit is a query that uses up part of the session. The result is None for an aggregator without a session.
         """
         return None
 
@@ -363,7 +363,10 @@ class Aggregator(Parameters, ABC):
         return scaled_to_budget(self, budget, shape)
 
     def scaled(self, noise_factor: float) -> Self:
-        """Returns a copy of the aggregator with every noise multiplied by `noise_factor` > 0."""
+        """Returns a copy of the aggregator with every noise multiplied by `noise_factor` > 0; None stays None.
+
+        Raises `InvalidValue` for a class without a field that is marked as noise.
+        """
         noise_fields = fields_marked(type(self), mark="noise")
         if not noise_fields:
             rule = 'a dataclass with field(metadata={"noise": True})'

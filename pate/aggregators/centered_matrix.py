@@ -73,8 +73,9 @@ class CenteredMatrix:
     def clipped_sum(self, votes_shape: tuple[int, ...]) -> ClippedSum:
         """Returns the mechanism that clips and sums votes of shape (num_queries, num_labels).
 
-        Without a `clip`, the clip is `clip_factor` sqrt(sum c (1 - c)) over all entries c of the center. This is the
-        usual length around the center of bits that are drawn with probabilities c.
+        Without a `clip`, the clip is `clip_factor` sqrt(sum c (1 - c)) over all entries c of the center, which are cut
+        to the floor of the recipe. The root is the usual length around the center of bits that are drawn with
+        probabilities c.
         """
         clip = self.clip
         if clip is None:

@@ -224,6 +224,8 @@ class CenteredVotes(Aggregator):
     ) -> CenteredRelease:
         """Releases scores and labels for all queries of votes that are given as an array; see `Aggregator.aggregate`.
 
+        The votes are one matrix; `rounds` and `start` are not read.
+
         If `prevalence_share` > 0, the votes must be a whole array with values in [0, 1], which is read twice. The
         prevalence of a label is then computed from the votes: the mean over the queries of each teacher's votes. To
         center votes at the prevalence among the teachers' records instead, call `prevalence.release` and then

@@ -91,7 +91,9 @@ class ClippedVotes(Aggregator):
         return pa.SelfComposedEvent(noisy_counts, count=shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
-        """Returns the clipped counts, `[num_queries, num_labels]`, plus `threshold_votes` for teachers without a label.
+        """Returns the clipped counts, `[num_queries, num_labels]`, plus a public number for each label.
+
+        The number is `threshold_votes` of the teachers whose holder records nothing about the label, usually 0.
 
         They are int64 with norm l1. With norm l2 they are float64, multiples of 2**-32.
         """

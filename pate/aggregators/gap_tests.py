@@ -210,7 +210,8 @@ class ReadyTableTest(GapTest):
 def noise_of_rdp(make_event: Callable[[float], Event], *, renyi_order: float, rdp: float) -> float:
     """Returns the noise at which an event costs the Renyi divergence `rdp` at a Renyi order.
 
-    Returns e**-60 for an event that costs no more even with so little noise.
+    Returns e**-60 for an event that costs no more even with so little noise. Raises `ValueError` for an event that
+    costs more even with a noise of e**25.
 
     Args:
         make_event: a function that returns the event for a noise; more noise makes the event cheaper.

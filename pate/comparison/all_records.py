@@ -36,5 +36,5 @@ class AllRecords(Method):
         )
 
     def references(self, bench: Bench) -> Iterator[Reference]:
-        """Yields the model that is trained on all private records."""
+        """Yields the one reference, which trains the best of the models on all private records without privacy."""
         yield bench.ceiling(self.name)

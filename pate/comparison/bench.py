@@ -28,7 +28,7 @@ class Bench:
     A bench holds no data, so it can be sent to worker processes, each of which reads the data itself.
 
     Attributes:
-        load_dataset: reads the data set; called once in every process.
+        load_dataset: reads the data set; called at most once in every process.
         digest: the digest of the data set; a process that reads other data raises an error.
         num_queries: the number of queries Q, which are the first Q samples of the public pool.
         engine: trains the teachers.
@@ -152,7 +152,10 @@ class Bench:
         )
 
     def all_records_model(self, seed: int) -> Trained:
-        """Trains a few models on all private records and their true labels, without privacy, and returns the best."""
+        """Returns the best of a few models, trained on all private records and their true labels without privacy.
+
+        Part of the records choose the best kind of model, which is then trained on all; see `train_on_all_records`.
+        """
         student_seed = RandomStreams(seed).seed("student")
         return Trained(
             train_on_all_records(

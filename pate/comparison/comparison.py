@@ -51,7 +51,7 @@ def compare(
     """Runs a comparison in a folder, or continues a comparison of that folder, and returns its results.
 
     Ensembles and runs whose results are in the folder are not repeated. The files comparison.csv, frontier.html and
-    frontier.png show the runs of this plan.
+    frontier.png show the runs of this plan. Earlier files that show other runs are renamed.
 
     Args:
         plan: the methods, epsilons, seeds and data.
@@ -118,7 +118,7 @@ def compare(
 
 
 def _unit_of(runs: Sequence[Run], dataset: Dataset) -> str:
-    """Returns the unit of privacy of all runs in words, or an empty string if their adjacencies differ."""
+    """Returns the unit of privacy of all runs in words; an empty string if their adjacencies differ or none has one."""
     adjacencies = {run.adjacency for run in runs if run.adjacency is not None}
     if len(adjacencies) != 1:
         return ""

@@ -25,7 +25,7 @@ class Point:
     Attributes:
         epsilon: the epsilon of the budget.
         mean: the mean score over the seeds.
-        std: the standard deviation of the scores; None for one seed.
+        std: the standard deviation of the scores (divided by their number, not by one less); None for one score.
         num_answered: the mean number of answered queries.
         note: the reason why there is no score; empty if there is one.
     """
@@ -38,7 +38,9 @@ class Point:
 
     @classmethod
     def from_runs(cls, epsilon: float, runs: list[Run], *, metric: str) -> Self:
-        """Returns the mean and standard deviation of a metric over the runs of a method at an epsilon.
+        """Returns the point of a method at an epsilon, over those of its runs that have a score by the metric.
+
+        If none has a score, the point has the first note of the runs.
 
         Args:
             epsilon: the epsilon.
@@ -140,7 +142,7 @@ class Frontier:
 
     @property
     def has_spread(self) -> bool:
-        """Whether some method was run with several seeds."""
+        """Whether some method has the scores of several seeds at an epsilon."""
         return any(point.std is not None for line in self.lines for point in line.points)
 
     @property
@@ -193,9 +195,9 @@ class Frontier:
         ]
 
     def baseline(self, name: str, metric: str | None = None) -> float:
-        """Returns the score of the baseline with a name.
+        """Returns the score of the first run of the baseline with a name.
 
-        Raises `InvalidValue` if no run of this baseline has a score by the metric.
+        Raises `InvalidValue` if there is no such run, or if it has no score by the metric.
 
         Args:
             name: the name of the baseline.
@@ -271,7 +273,10 @@ class Frontier:
 
     @property
     def verdict(self) -> str:
-        """Sentences on the best method at the smallest and at the largest epsilon, and on floor and ceiling."""
+        """Sentences on the best method at the smallest and at the largest epsilon with a score, on floor and ceiling.
+
+        If no method has a score, the sentence says so.
+        """
         best_at: dict[
             float, tuple[float, str]
         ] = {}  # the best mean score and its method, by epsilon

@@ -16,7 +16,7 @@ class Contender:
     """A method whose parameters meet a budget, ready to be trained with any seed.
 
     Attributes:
-        epsilon: the price of the method, at most the epsilon of the budget.
+        epsilon: the price of the method, at most the epsilon of the budget; infinity for a model without privacy.
         parameters: the parameters that were computed from the budget, by name, such as the noise.
         train: trains a model with a seed, on which noise and training depend. It raises `InvalidValue` for data that
             the method cannot handle; the table of the comparison then shows the error.
@@ -43,7 +43,7 @@ class Method(ABC):
 
     @property
     def key(self) -> str:
-        """The name of the method, which is unique within a comparison."""
+        """The key of the method, unique within a comparison: its name, unless a subclass adds to it."""
         return self.name
 
     @abstractmethod

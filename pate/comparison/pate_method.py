@@ -173,6 +173,8 @@ class PATEMethod(Method):
     ) -> PricedRelease:
         """Returns the release that meets a budget, with its price.
 
+        With `parameters` it is the release with this noise, whose price may be above the budget.
+
         Args:
             budget: the budget, with an epsilon.
             bench: the data, queries and student that all methods share.
@@ -197,7 +199,10 @@ class PATEMethod(Method):
         return aggregator.release(votes, rng=streams.generator("noise"), record=MemoryRecord())
 
     def references(self, bench: Bench) -> Iterator[Reference]:
-        """Yields the student of the teachers' majority votes, without privacy, if the votes of teachers are bits."""
+        """Yields the student of the teachers' majority votes, without privacy; nothing if votes cannot be counted.
+
+        Votes can be counted if they are `CountableVotes`, which those of kernel teachers are not.
+        """
         if issubclass(self.teacher.gives, CountableVotes):
             columns = self._ensemble_columns(bench)
             columns["student"] = recipe_kind(bench.student_recipe)
@@ -213,7 +218,10 @@ class PATEMethod(Method):
             )
 
     def _majority_student(self, bench: Bench, seed: int) -> Trained:
-        """Trains the student of the comparison on the labels for which most teachers vote, without privacy."""
+        """Trains the student of the comparison on the majority labels of the queries, without privacy.
+
+        These are the labels for which more than half of the teachers vote, without those that abstain.
+        """
         votes = self.votes(bench).require_type(CountableVotes)
         majority_labels = 2 * votes.counts() + votes.num_abstaining() > votes.num_teachers
         return bench.student_of_labels(majority_labels, seed=seed)

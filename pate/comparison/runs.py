@@ -29,7 +29,7 @@ class Run:
         epsilon: the epsilon of the budget, an upper bound on the price; None for a baseline.
         delta: the delta of the budget; None for a baseline.
         accountant: the name of the accountant; None for a baseline.
-        seed: the seed of noise and student; None if nothing is random, or nothing was run.
+        seed: the seed of noise and student; None for a baseline, or if nothing was run.
         num_queries: the number of queries, refused ones included.
         num_answered: the number of answered queries; None if nothing was asked.
         label_accuracy: the share of correct bits in the answers, which no epsilon covers; None without answers.
@@ -75,7 +75,10 @@ class Run:
 
     @property
     def title(self) -> str:
-        """The name of a baseline in words, followed by its number and kind of teachers if it has teachers."""
+        """The name of a baseline in words, followed by its number and kind of teachers if it has teachers.
+
+        Methods with privacy have no words, and keep their names.
+        """
         name = MODEL_NAMES.get(self.aggregator, self.aggregator)
         if not self.num_teachers:
             return name

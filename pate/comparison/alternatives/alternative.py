@@ -58,7 +58,8 @@ class Training:
     def release_shares(self, noise_multiplier: float, rng: np.random.Generator) -> ReleasedShares:
         """Releases the noisy prevalence of each label: its share of a group's records, averaged over groups.
 
-        Where labels have gaps, the share is among the records that know the label, and how many do is released too.
+        If some labels are unknown, the share is among the records whose label is known. The share of records whose
+        label is known is released too. Both cost one Gaussian event of `noise_multiplier` together.
         """
         private = self.bench.dataset.private
         _, group_of = np.unique(private.group_ids, return_inverse=True)
@@ -170,16 +171,17 @@ class Alternative(Method):
         """Returns the price of the whole training, which releases the prevalence and then every noisy gradient.
 
         Args:
-            noise_multiplier: the noise multiplier of the method.
+            noise_multiplier: the noise multiplier of the method. It is that of the whole training as one Gaussian
+                mechanism, but that of a single step in `DpSgd`.
             num_groups: the number of private groups.
         """
 
     @abstractmethod
     def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Returns a model that is trained with noise; raises `InvalidValue` if the weights diverge.
+        """Returns a model that is trained with noise; `DpSgd` raises `InvalidValue` if the weights diverge.
 
         Args:
-            noise_multiplier: the noise multiplier of the method.
+            noise_multiplier: the noise multiplier of the method, as in `event_for`.
             training: the data.
             seed: the seed of the noise, of samples and of first weights.
         """
@@ -188,10 +190,10 @@ class Alternative(Method):
     def noise_rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
         """Returns the variance of the noise in an entry of a step's mean gradient, divided by the number of steps.
 
-        The mean is over the groups that take part in the step.
+        The mean is over the expected number of groups that take part in the step.
 
         Args:
-            noise_multiplier: the noise multiplier of the method.
+            noise_multiplier: the noise multiplier of the method, as in `event_for`.
             clip: the largest l2 length of a group's gradient.
             num_groups: the number of private groups.
         """
@@ -257,7 +259,7 @@ class Alternative(Method):
 def linear_model(
     training: Training, schedule: Schedule, weights: FloatArray, bias: FloatArray
 ) -> NoisyModel:
-    """Returns a noisy linear model on the public features.
+    """Returns the model of given weights, which were trained with noise; its log-odds are linear in the features.
 
     Args:
         training: the data.

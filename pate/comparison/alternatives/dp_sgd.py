@@ -106,12 +106,19 @@ class DpSgd(Alternative):
             raise InvalidValue("method.network", self.network, rule=rule)
 
     def sampling_prob(self, num_groups: int) -> float:
-        """Returns the probability that a group takes part in a step, rounded down to a multiple of 2^-53."""
+        """Returns the probability that a group takes part in a step, `batch_size` / `num_groups` but at most 1.
+
+        It is rounded down to a multiple of 2^-53, and is at least 2^-53.
+        """
         prob = min(1.0, self.batch_size / num_groups)
         return max(math.floor(prob * _PROB_STEPS), 1) / _PROB_STEPS
 
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
-        """Returns the price of the whole training: the prevalence, and one sampled Gaussian event for each step."""
+        """Returns the price of the whole training: the prevalence, and one sampled Gaussian event for each step.
+
+        The noise multiplier is that of each step. The prevalence gets one that follows from it, see
+        `_prevalence_multiplier`.
+        """
         step = SampledGaussianEvent(noise_multiplier, self.sampling_prob(num_groups))
         prevalence_multiplier = self._prevalence_multiplier(noise_multiplier, num_groups=num_groups)
         prevalence = Prevalence(noise_multiplier=prevalence_multiplier)

@@ -39,8 +39,9 @@ class FeatureAxes:
 
         Args:
             covariance: the mean of the products x x^T of features x.
-            noise_std: the standard deviation of the noise in each entry. Variances below the largest eigenvalue of the
-                noise alone are raised to it, as their inverses would be noise.
+            noise_std: the standard deviation of the noise in each entry off the diagonal. Variances below the largest
+                eigenvalue that noise alone is expected to have are raised to it, as their inverses would be noise.
+                Without noise they are raised to 1e-9 of the largest variance.
         """
         variances, axes = np.linalg.eigh(covariance)
         # Wigner's semicircle: noise of std s in each entry of a symmetric matrix has eigenvalues up to 2 s sqrt(D).
@@ -71,7 +72,7 @@ class CovarianceRelease:
     def noise_std(self) -> float:
         """The standard deviation of the noise in an entry of the released mean off the diagonal.
 
-        On the diagonal it is larger by sqrt(2).
+        On the diagonal it is larger by a factor of sqrt(2).
         """
         return self.noise_multiplier * 2 * _CLIP / (self.num_groups * math.sqrt(2))
 

@@ -24,9 +24,10 @@ ROWS_AT_ONCE = 4096
 class GroupGradients:
     """Private records in N groups, from which the gradients of a logistic model are computed.
 
-    The gradient of a group is a matrix, the mean of features x (labels - probabilities) over the records of the group.
-    Where a label is unknown, labels - probabilities counts as 0. Clipping multiplies this matrix by
-    min(1, clip / length), so that its l2 length is at most `clip` for any number of records.
+    The gradient of a group is that of its mean log-likelihood: a matrix, the mean over the records of the group of the
+    outer product of features and (labels - probabilities). Unknown labels add 0 to it. Clipping multiplies this matrix
+    by min(1, clip / length), so that its l2 length is at most `clip` for any number of records. If the gradients of few
+    records nearly cancel, the length counts as larger than it is.
 
     Attributes:
         features: the features of the records, `[n, k]`, each row of length 1. Records are sorted by the size of their

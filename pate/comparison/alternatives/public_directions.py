@@ -85,8 +85,8 @@ class PublicDirections:
     def features(self, inputs: Any, *, ridge: float) -> FloatArray:
         """Returns D features of each input, `[n, D]`, scaled to length 1.
 
-        The features are the entries of the input along each direction, then the height if `has_height`, and then a
-        constant, as in `PublicPCA.with_constant`.
+        The features are the entries of the centered input along each direction, divided by a spread of this direction,
+        then the height if `has_height`, and then a constant, as in `PublicPCA.with_constant`.
 
         Args:
             inputs: `[n, …]`.

@@ -18,7 +18,8 @@ class SignalPosterior:
 
     Rule: the weights are independent with mean 0, and their variances along the axes are known up to a scale, which is
     the same for all labels. Of thirteen scales the one with the largest likelihood is taken (empirical Bayes). The mean
-    of the posterior is then a ridge estimate, whose ridge follows from the known variance of the noise.
+    of the posterior is then a ridge estimate, whose ridge follows from the known variance of the noise. Scale, mean
+    and variances need at least one observation of every weight.
 
     Formal guarantee: the posterior reads nothing but what was released, and public numbers.
 
