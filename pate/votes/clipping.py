@@ -97,7 +97,7 @@ class ClippedSum:
 
     @staticmethod
     def most_queries(num_teachers: int, num_labels: int) -> int:
-        """Returns the largest number of queries for which the sum of the votes is exact, for any clip."""
+        """Returns a number of queries for which the sum of the votes is exact with any clip; some clips allow more."""
         # `total` requires N (clip / step + 1) Q < 2^52, and clip / step is below 2 sqrt(Q L) / fineness.
         bound = 0.999 * LARGEST_SUM * _FINENESS / (2 * num_teachers * math.sqrt(num_labels))
         return int(bound ** (2 / 3))

@@ -169,8 +169,9 @@ class Descent:
     ) -> FloatArray:
         """Returns the weights at the end of the descent, `[num_features, num_labels]`, from those after the last step.
 
-        The weights of all features but the constant become their posterior mean (`_posterior_mean`), unless a label has
-        no noise. The constants are set such that each label's mean probability on the public rows is its prevalence.
+        The weights of all features but the constant become their posterior mean (`_posterior_mean`). If any label has
+        no noise, the weights of all labels stay as they are. The constants are set such that each label's mean
+        probability on the public rows is its prevalence.
 
         Args:
             weights: `[num_features, num_labels]`, after the last step.

@@ -99,7 +99,7 @@ class ImportedVotes:
         file of more than 4 GiB, when unpacked, is refused; counts of the same votes take less.
 
         With `layout="auto"` the layout is recognized from the array. Bits, confidences, and 0/1 integers with axes
-        `[N, Q, L]` are teacher_votes. Other integers `[Q, L, 2]` are pairs if all pairs have the same sum. Integers
+        `[N, Q, L]` are teacher_votes. Other numbers `[Q, L, 2]` are pairs if all pairs have the same sum. Numbers
         `[Q, C]` with C > 1 are classes if all rows have the same sum. If `num_teachers` is given, these sums must equal
         it. Any other array `[Q, L]` is a histogram.
 

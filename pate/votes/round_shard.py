@@ -204,6 +204,8 @@ class RoundShard:
     def total(self, question: RoundQuestion, *, pool_part: PoolPart | None = None) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in grid steps.
 
+        Each vote counts with its teacher's weight.
+
         Args:
             question: the student's weights, the factor of each label, and the clip of the round.
             pool_part: the part of the votes of trained teachers that comes from the pool; None for other teachers.

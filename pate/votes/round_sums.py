@@ -20,7 +20,9 @@ class RoundSums(ABC):
 
     @abstractmethod
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of all clipped votes, `[num_features, num_labels]`, in grid steps.
+        """Returns the sum of all clipped votes, each times its teacher's weight, `[num_features, num_labels]`.
+
+        The sum is a whole number of steps, the unit of `ClippedMoments`.
 
         Args:
             question: the student's weights, the factor of each label, and the clip of the round.

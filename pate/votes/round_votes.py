@@ -51,7 +51,7 @@ class RoundVotes(Weighted):
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes on the errors of a student, `[num_features, num_labels]`.
 
-        The sum is a whole number of steps of a grid (`ClippedMoments.step`).
+        Each vote counts with its teacher's weight. The sum is a whole number of grid steps (`ClippedMoments.step`).
         """
 
     def open(self) -> None:

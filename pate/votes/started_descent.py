@@ -121,8 +121,9 @@ class StartedDescent:
     ) -> FloatArray:
         """Returns the weights at the end of the descent, `[num_features, num_labels]`, from those after the last step.
 
-        What the weights of all features but the constant have beyond the trusted start becomes its posterior mean,
-        unless a label has no noise. The constants are set as in `Descent.final_weights`.
+        What the weights of all features but the constant have beyond the trusted start becomes its posterior mean. If
+        any label has no noise, the weights of all labels stay as they are. The constants are set as in
+        `Descent.final_weights`.
 
         Args:
             weights: `[num_features, num_labels]`, after the last step.
