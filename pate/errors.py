@@ -13,8 +13,10 @@ that work. A `Doubt` is a warning of the same form. Both name parameters as the 
     teacher.num_teachers=20: expected enough teachers; what works: teacher.num_teachers=800
 """
 
+import contextlib
 import enum
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +29,10 @@ class _NotShown(enum.Enum):
 
     NOT_SHOWN = ""
 
+
+# Warnings are not about lines of these files: those of the package, and of decorators such as `shown_as`.
+_PACKAGE_FOLDER = os.path.dirname(__file__) + os.sep
+_DECORATORS_FILE = contextlib.__file__
 
 NOT_SHOWN: Final = _NotShown.NOT_SHOWN
 """The value of an error that shows no value, as it is private or there is none."""
@@ -228,6 +234,18 @@ def shown_as(spelling: Spelling) -> Iterator[None]:
     except InvalidValue as error:
         error.spelling = spelling
         raise
+
+
+def users_stack_level() -> int:
+    """Returns the `stacklevel` with which a warning of the caller is about the first line outside of `pate`."""
+    level = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(
+        (_PACKAGE_FOLDER, _DECORATORS_FILE)
+    ):
+        level += 1
+        frame = frame.f_back
+    return level
 
 
 class MissingPackage(InvalidValue, ImportError):  # type: ignore[misc]  # a name is text in both, and may be None in one

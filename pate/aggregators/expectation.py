@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pate.aggregators.failures import USUAL_DELTA, with_failure_prob_for
 from pate.aggregators.hashability import is_hashable
 from pate.array_types import BoolArray
+from pate.errors import users_stack_level
 from pate.validation import InvalidValue
 from pate.votes.made_up import USUAL_LABELS, MadeUpVotes
 
@@ -41,8 +42,6 @@ _NUM_MADE_UP = 256
 _MAX_MADE_UP_BITS = 2**22
 # It gets at least so many queries.
 _MIN_MADE_UP = 16
-# The number of stack frames from `_warn` to the caller of `Aggregator.aggregate`.
-_FRAMES_TO_CALLER = 4
 
 
 @dataclass(frozen=True)
@@ -205,9 +204,8 @@ def _warn(aggregator: Aggregator, shape: VoteShape) -> None:
             f"in {expected.success:.0%} of the cases, where chance has 50%; take more teachers or less noise; "
             "pate-account suggest=true finds numbers that work",
             UselessReleaseWarning,
-            stacklevel=_FRAMES_TO_CALLER,
+            stacklevel=users_stack_level(),
         )
 
 
-# The cache is written in C and adds no frame to the stack.
 _warn_once = lru_cache(maxsize=4096)(_warn)

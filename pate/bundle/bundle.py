@@ -246,10 +246,10 @@ class Bundle:
             )
             schema = replace(preprocessing, spelling=file.spelling(preprocessing.spelling))
             with _hints_for_files():
-                return schema.inputs_with_warnings(file.read(), stacklevel=4)
+                return schema.inputs_with_warnings(file.read())
         if isinstance(preprocessing, TableSchema) and not is_array:
             with hints_for_frames():
-                return preprocessing.inputs_with_warnings(data, stacklevel=4)
+                return preprocessing.inputs_with_warnings(data)
         if isinstance(preprocessing, TableSchema) and data.dtype.kind == "O":
             rule = "a DataFrame with the columns of the public file"
             raise InvalidValue("data.dtype", "object", rule=rule)

@@ -57,7 +57,7 @@ from pate.classifier.priced_fit import PricedFit
 from pate.classifier.publication import FitCharge, Publication
 from pate.classifier.tasks import LabelSets, OneClass
 from pate.data.partition import Partition
-from pate.errors import shown_as
+from pate.errors import shown_as, users_stack_level
 from pate.extras import require_extra
 from pate.html_table import html_table
 from pate.models.sklearn import takes_nan
@@ -583,32 +583,28 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             verbose=self.verbose,
         )
 
+    @shown_as(CLASSIFIER)
     def _price_fit(self, fit_arguments: FitArguments) -> PricedFit:
         """Reads the arguments of a fit, prices its release and scores, and opens its ledger. Nothing is spent.
 
         Of the private records, the prices depend on the number of groups alone.
         """
         unit = unit_of(fit_arguments.groups)
-        # Errors name parameters as this class does, such as `n_teachers`. `shown_as` is not a decorator of this method,
-        # as it would add a frame to the stack, by which `stacklevel` finds the line that a warning is about.
-        with shown_as(CLASSIFIER):
-            fit_inputs = self._input_reader.read(fit_arguments)
-            check_ledger_parameters(path=self.ledger, max_total_epsilon=self.max_total_epsilon)
-            fit_plan = self._fit_planner.plan(fit_inputs)
-            priced = self._fit_planner.price(fit_plan)
-            scores = fit_plan.scores(unit)
+        fit_inputs = self._input_reader.read(fit_arguments)
+        check_ledger_parameters(path=self.ledger, max_total_epsilon=self.max_total_epsilon)
+        planner = self._fit_planner
+        fit_plan = planner.plan(fit_inputs)
+        priced = planner.price(fit_plan)
+        scores = fit_plan.scores(unit)
         self._warn_of_plan(
             fit_plan,
             priced,
             has_groups=fit_arguments.groups is not None,
             labels_are_masked=isinstance(fit_arguments.labels, np.ma.MaskedArray),
         )
-        streams = streams_of(self.random_state, stacklevel=3)
+        streams = streams_of(self.random_state)
         fit_ledger = self._fit_ledger(fit_plan, unit)
-        with shown_as(CLASSIFIER):
-            ledger = fit_ledger.open(
-                priced, score_price=None if scores is None else scores.score_price
-            )
+        ledger = fit_ledger.open(priced, score_price=None if scores is None else scores.score_price)
         fit = PricedFit(
             inputs=fit_inputs,
             plan=fit_plan,
@@ -621,21 +617,22 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             ledger=ledger,
         )
         if self.ledger is None:
-            warn_of_past_fits(fit.remembered_fit.dearest_fits(), stacklevel=3)
+            warn_of_past_fits(fit.remembered_fit.dearest_fits())
             if scores is not None:
                 remembered_scores = scores.remembered_fit(self._seed)
-                warn_of_past_fits(remembered_scores.dearest_fits(), stacklevel=3)
+                warn_of_past_fits(remembered_scores.dearest_fits())
         # This fits the estimators to public rows with invented labels. So an estimator that cannot read the rows fails
         # before anything is spent.
         fit_plan.rehearse()
         return fit
 
+    @shown_as(CLASSIFIER)
     def _price_release(self, fit_arguments: FitArguments) -> PricedRelease:
-        """Returns the price of the release of a fit; warnings are about the line that calls the caller, as of a fit."""
-        with shown_as(CLASSIFIER):
-            fit_inputs = self._input_reader.read(fit_arguments)
-            check_ledger_parameters(path=self.ledger, max_total_epsilon=self.max_total_epsilon)
-            return self._fit_planner.price(self._fit_planner.plan(fit_inputs))
+        """Returns the price of the release of a fit."""
+        fit_inputs = self._input_reader.read(fit_arguments)
+        check_ledger_parameters(path=self.ledger, max_total_epsilon=self.max_total_epsilon)
+        planner = self._fit_planner
+        return planner.price(planner.plan(fit_inputs))
 
     def _vote(self, fit: PricedFit) -> VoteSource:
         """Trains the teachers of a fit on disjoint parts of the private records, and returns their votes."""
@@ -699,7 +696,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             publication=fit.plan.publication(model, release, fit.charge),
         )
         for line in constant_lines:
-            warnings.warn(line, DoubtfulPlan, stacklevel=3)
+            warnings.warn(line, DoubtfulPlan, stacklevel=users_stack_level())
 
     def _warn_of_plan(
         self, fit_plan: FitPlan, priced: PricedRelease, *, has_groups: bool, labels_are_masked: bool
@@ -715,18 +712,24 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         task = fit_plan.task
         if fit_plan.pools.known is not None and not labels_are_masked:
-            warnings.warn(GapsFromLabels.TEXT, GapsFromLabels, stacklevel=4)
+            warnings.warn(GapsFromLabels.TEXT, GapsFromLabels, stacklevel=users_stack_level())
         if not has_groups and self._is_clone:
-            warnings.warn(UngroupedFit.TEXT, UngroupedFit, stacklevel=4)
+            warnings.warn(UngroupedFit.TEXT, UngroupedFit, stacklevel=users_stack_level())
         if self.classes is None and task.reads_classes:
             what = "words" if isinstance(task, LabelSets) else "classes"
-            warnings.warn(ClassesFromLabels.TEXT.format(what=what), ClassesFromLabels, stacklevel=4)
+            warnings.warn(
+                ClassesFromLabels.TEXT.format(what=what),
+                ClassesFromLabels,
+                stacklevel=users_stack_level(),
+            )
         if priced.aggregator.single_label and not isinstance(task, OneClass):
-            warnings.warn(one_label_warning(priced.aggregator), stacklevel=4)
+            warnings.warn(one_label_warning(priced.aggregator), stacklevel=users_stack_level())
         for doubt in priced.doubts:
-            warnings.warn(CLASSIFIER.doubt_line(doubt), DoubtfulPlan, stacklevel=4)
+            warnings.warn(
+                CLASSIFIER.doubt_line(doubt), DoubtfulPlan, stacklevel=users_stack_level()
+            )
         for remark in fit_plan.remarks():
-            warnings.warn(printable(remark), DoubtfulPlan, stacklevel=4)
+            warnings.warn(printable(remark), DoubtfulPlan, stacklevel=users_stack_level())
 
     def _fit_ledger(self, fit_plan: FitPlan, unit: PrivacyUnit) -> FitLedger:
         """Returns the settings of the ledger that a fit is charged to, a file or memory; it is not opened yet."""
@@ -864,7 +867,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         inputs = validate_inputs(self, inputs, reset=False)
         if self._schema is not None:
             with shown_as(CLASSIFIER):
-                inputs = encode_new(inputs, self._schema, stacklevel=4)
+                inputs = encode_new(inputs, self._schema)
         with one_blas_thread():  # the same last bits on any number of cores
             if not sparse.issparse(inputs):
                 return np.asarray(output_of(inputs))

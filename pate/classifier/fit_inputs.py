@@ -303,7 +303,6 @@ class InputReader:
             public_inputs,
             name="X_public",
             consequence="inputs that are public are not protected",
-            stacklevel=7,
         )
         return public_inputs
 
@@ -329,7 +328,6 @@ class InputReader:
             inputs,
             name="X_test",
             consequence="whoever is in both pays for the release and for the scores",
-            stacklevel=6,
         )
         num_records = inputs.shape[0]
         targets, known = held_out_arguments.targets(

@@ -86,16 +86,15 @@ def encode_records(frame: Any, schema: TableSchema, *, name: str) -> Encoded:
         return schema.read_table(as_table(frame), name=name)
 
 
-def encode_new(frame: Any, schema: TableSchema, *, stacklevel: int) -> Float32Array:
+def encode_new(frame: Any, schema: TableSchema) -> Float32Array:
     """Returns the features of new rows, `[num_rows, num_features]`; warns of words that public rows do not have.
 
     Args:
         frame: a DataFrame with the columns of the schema.
         schema: the schema, which `fit_schema` made of public rows.
-        stacklevel: the stack level of the warnings, counted from the caller.
 
     Raises:
         InvalidValue: a cell is no number or date although its column is one of numbers or dates.
     """
     with hints_for_frames():
-        return schema.inputs_with_warnings(frame, name="X", stacklevel=stacklevel + 1)
+        return schema.inputs_with_warnings(frame, name="X")

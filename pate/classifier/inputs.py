@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pate.classifier.fit_warnings import SharedRows
+from pate.errors import users_stack_level
 from pate.validation import InvalidValue, printable, require
 
 
@@ -207,7 +208,7 @@ def require_same_kind(private_inputs: Any, other_inputs: Any, *, name: str) -> N
 
 
 def warn_of_shared_rows(
-    private_inputs: Any, other_inputs: Any, *, name: str, consequence: str, stacklevel: int
+    private_inputs: Any, other_inputs: Any, *, name: str, consequence: str
 ) -> None:
     """Warns if most public inputs, or test inputs, are also private inputs, as when one X was passed twice.
 
@@ -219,7 +220,6 @@ def warn_of_shared_rows(
         other_inputs: the public inputs, or those of test records, `[num_others, num_features]`.
         name: the name of the parameter that holds the others.
         consequence: what follows for people whose records are in both.
-        stacklevel: the stack level of the warning, counted from this function.
     """
     if sparse.issparse(private_inputs) != sparse.issparse(other_inputs):
         private_inputs = sparse.csr_array(private_inputs)
@@ -231,7 +231,7 @@ def warn_of_shared_rows(
     num_others = other_inputs.shape[0]
     if 2 * num_shared > num_others:
         line = f"{num_shared} of {num_others} rows of {name} are rows of X: {consequence}"
-        warnings.warn(line, SharedRows, stacklevel=stacklevel)
+        warnings.warn(line, SharedRows, stacklevel=users_stack_level())
 
 
 def is_category(column_type: Any) -> bool:

@@ -17,6 +17,7 @@ from pate.accounting.rounding import format_delta, format_epsilon
 from pate.accounting.total import total_price
 from pate.classifier.fit_warnings import RepeatedRelease
 from pate.classifier.inputs import rows_as_bytes
+from pate.errors import users_stack_level
 
 # The most records of a fit that are remembered, those with the smallest digests. So two fits that have records in
 # common remember some of the same records.
@@ -151,12 +152,11 @@ class RememberedFit:
         return _FITS.get(record_digest, PastFits()).with_fit(self.fit_price)
 
 
-def warn_of_past_fits(past_fits: PastFits, *, stacklevel: int) -> None:
+def warn_of_past_fits(past_fits: PastFits) -> None:
     """Warns if a record was fitted before in this process.
 
     Args:
         past_fits: the fits of the record, the present fit included.
-        stacklevel: the stack level of the warning, counted from the caller.
     """
     if past_fits.count < 2:
         return
@@ -166,7 +166,7 @@ def warn_of_past_fits(past_fits: PastFits, *, stacklevel: int) -> None:
         f"each fit is a release of its own, and {sum_words}"
     )
     advice = "A search or a cross-validation makes many; ledger= keeps count"
-    warnings.warn(f"{line}. {advice}", RepeatedRelease, stacklevel=stacklevel + 1)
+    warnings.warn(f"{line}. {advice}", RepeatedRelease, stacklevel=users_stack_level())
 
 
 def _sum_in_words(past_fits: PastFits) -> str:

@@ -15,6 +15,7 @@ from pate.classifier.fit_warnings import PublicGroups
 from pate.data.table.people import person_name, smallest_of_group
 from pate.data.table.source_file import MISSING_WORDS
 from pate.data.table.spelling import canonical_word
+from pate.errors import users_stack_level
 from pate.validation import (
     InvalidValue,
     require,
@@ -295,5 +296,5 @@ def _rows_of_last_groups(group_ids: IntArray, public_share: float) -> BoolArray:
             f"public_fraction={public_share}: it counts groups, and {num_public} of {num_groups} groups are public; "
             f"{len(unexpected)} of them have no row in the last {public_share:.0%} of the rows"
         )
-        warnings.warn(line, PublicGroups, stacklevel=7)  # the caller of `fit`
+        warnings.warn(line, PublicGroups, stacklevel=users_stack_level())
     return is_public

@@ -28,6 +28,7 @@ from pate.classifier.fit_ledger import unit_of
 from pate.classifier.fit_warnings import ClassesFromLabels, GapsFromLabels, PublicGroups, SharedRows
 from pate.classifier.inputs import rows_of
 from pate.classifier.tasks import LabelSets, OneClass
+from pate.errors import users_stack_level
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.pricing import PricedRelease
 from pate.pricing.tuned_price import epsilon_of_one_run
@@ -258,7 +259,9 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             if best_rank is None:  # the first fit, which every search has
                 for warning in caught:
                     if issubclass(warning.category, _PUBLIC_WARNINGS):
-                        warnings.warn(warning.message, warning.category, stacklevel=2)
+                        warnings.warn(
+                            warning.message, warning.category, stacklevel=users_stack_level()
+                        )
             if dominating_event([model.release_.event, runs.base_event]) != runs.base_event:
                 rule = "a classifier whose fits have the price that was charged"
                 raise InvalidValue("estimator", type(model).__name__, rule=rule)

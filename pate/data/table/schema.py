@@ -26,6 +26,7 @@ from pate.data.table.table_settings import TableSettings
 from pate.data.table.text_column import TextColumn
 from pate.data.texts.reading import as_strings, evenly_spaced
 from pate.data.texts.vectors import TextFit, TextVectors
+from pate.errors import users_stack_level
 from pate.files.atomic import write_text
 from pate.files.plain_yaml import read_yaml
 from pate.progress import StageOpener, unwatched
@@ -283,15 +284,14 @@ class TableSchema(Preprocessing):
         """
         return self.read_table(as_table(samples), name=name).features
 
-    def inputs_with_warnings(
-        self, samples: Any, *, name: str = "data", stacklevel: int
-    ) -> Float32Array:
+    def inputs_with_warnings(self, samples: Any, *, name: str = "data") -> Float32Array:
         """Returns the features of records as `inputs` does, and warns of cells that the public file does not know.
+
+        The warnings are `UnlikePublic`.
 
         Args:
             samples: a DataFrame, a pyarrow table, or a mapping from names to columns.
             name: the name of the records in errors and warnings.
-            stacklevel: the stack level of the warnings (`UnlikePublic`), counted from this method.
 
         Raises:
             InvalidValue: a column is missing or a cell is wrong.
@@ -301,7 +301,7 @@ class TableSchema(Preprocessing):
             name=name, counts=encoded.unknown_and_missing, num_records=len(encoded.features)
         )
         for remark in remarks:
-            warnings.warn(printable(remark), UnlikePublic, stacklevel=stacklevel)
+            warnings.warn(printable(remark), UnlikePublic, stacklevel=users_stack_level())
         return encoded.features
 
     def read_table(self, arrow_table: Any, *, first_row: int = 0, name: str = "data") -> Encoded:

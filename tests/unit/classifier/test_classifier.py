@@ -35,7 +35,7 @@ from pate.accounting import (
     SharedLedger,
 )
 from pate.aggregators import BoundaryMax, ClippedVotes, GaussianVotes, GNMax, StableTopK
-from pate.classifier import RepeatedRelease, SeededNoise, SharedRows, UngroupedFit
+from pate.classifier import GapsFromLabels, RepeatedRelease, SeededNoise, SharedRows, UngroupedFit
 from pate.classifier.tasks import Task
 from pate.validation import InvalidValue
 from tests.refusals import ANY, Refusal, refused_parameter
@@ -203,6 +203,35 @@ def test_sparse_rows_and_sets_of_words_make_the_same_release(data_with_labels: L
         )
         with pytest.warns(SharedRows, match=r"^300 of 300 rows of X_public are rows of X"):
             fitted_classifier(labeled_data=overlapping_data)
+
+
+@pytest.mark.slow
+def test_warnings_of_a_fit_name_the_line_that_calls_it(data_with_labels: LabeledData) -> None:
+    """All warnings of a fit, and of its price alone, are about the user's line, however deep the warning function is.
+
+    The fits are of a clone without groups, with a seed, with missing labels, and with public rows that are private.
+    """
+    inputs, bits, _ = data_with_labels
+    labels = bits.astype(float)
+    labels[0, 0] = np.nan
+    model = clone(PATEClassifier(random_state=0))
+    with warnings.catch_warnings(record=True) as caught_by_fits:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            model.fit(inputs, labels, X_public=inputs[:300])
+    with warnings.catch_warnings(record=True) as caught_by_price:
+        warnings.simplefilter("always")
+        model.price_of(inputs, labels, X_public=inputs[:300])
+    categories_of_fits = {warning.category for warning in caught_by_fits}
+    assert categories_of_fits == {
+        GapsFromLabels,
+        RepeatedRelease,
+        SeededNoise,
+        SharedRows,
+        UngroupedFit,
+    }
+    assert {warning.category for warning in caught_by_price} == {SharedRows}
+    assert {warning.filename for warning in (*caught_by_fits, *caught_by_price)} == {__file__}
 
 
 @pytest.mark.slow

@@ -88,10 +88,10 @@ def test_each_stream_of_a_secret_is_chacha20_with_its_own_key() -> None:
 def test_a_classifier_without_a_seed_draws_from_chacha20() -> None:
     """A classifier without a seed draws its noise from ChaCha20; with a seed it draws from PCG64, and warns."""
     cipher_type = type(cipher_generator(SECRET).bit_generator)
-    noise = streams_of(random_state=None, stacklevel=1).generator(purpose="noise")
+    noise = streams_of(random_state=None).generator(purpose="noise")
     assert type(noise.bit_generator) is cipher_type
     with pytest.warns(SeededNoise):
-        noise = streams_of(random_state=5, stacklevel=1).generator(purpose="noise")
+        noise = streams_of(random_state=5).generator(purpose="noise")
     assert type(noise.bit_generator) is np.random.PCG64
 
 
