@@ -217,7 +217,7 @@ def rows_of_facts(html: str) -> dict[str, str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("no_pictures")
 def test_only_an_epsilon_above_ten_is_warned_of(
     report: Report, picture_arrays: PictureArrays
 ) -> None:
@@ -230,7 +230,7 @@ def test_only_an_epsilon_above_ten_is_warned_of(
         assert (warning in html) is is_warned_of
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("no_pictures")
 def test_private_groups_are_counted_beside_the_records(
     report: Report, picture_arrays: PictureArrays
 ) -> None:
@@ -243,7 +243,7 @@ def test_private_groups_are_counted_beside_the_records(
     assert name not in rows_of_facts(html=render_html(report, picture_arrays))
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("no_pictures")
 def test_a_model_without_scores_has_its_reason(
     report: Report, picture_arrays: PictureArrays
 ) -> None:
