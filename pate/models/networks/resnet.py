@@ -143,9 +143,10 @@ class ResNet50(Network):
 
         A module inside it holds the parameters, as tracing cannot pass them as an argument.
         """
-        module: torch.nn.Module = torchvision_models().resnet50(weights=None)
-        module.fc = torch.nn.Linear(FEATURES, self.num_labels)
-        module.load_state_dict(tensors)
+        with torch.device("meta"):  # without weights, which would be drawn and replaced at once
+            module: torch.nn.Module = torchvision_models().resnet50(weights=None)
+            module.fc = torch.nn.Linear(FEATURES, self.num_labels)
+        module.load_state_dict(tensors, assign=True)
         module.eval().requires_grad_(False)
 
         def log_odds(images: torch.Tensor) -> torch.Tensor:
