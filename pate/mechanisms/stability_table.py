@@ -39,7 +39,7 @@ class StabilityTable:
 
 
 # Calibration, price and draw ask for the same table, and each level takes a search.
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def optimal_stability_table(
     *, order: float, rdp_budget: float, failure_prob: float, num_levels: int
 ) -> StabilityTable:
