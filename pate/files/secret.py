@@ -12,7 +12,7 @@ _MAX_SECRET_BYTES = 4096
 
 
 def read_secret(path: Path, *, remedy: str) -> str:
-    """Returns the text of a file that no user but its owner can read or write.
+    """Returns the text of a file that no user but its owner can read or write, at most its first 4,096 bytes.
 
     Args:
         path: the file.

@@ -231,7 +231,7 @@ class _RunningSearch:
         the largest candidate number of teachers.
 
         Args:
-            priced_by_renyi: the refused release, priced_by_renyi by the Renyi accountant.
+            priced_by_renyi: the refused release, priced by the Renyi accountant.
         """
         budget = self._plans.budget_by_renyi
         less_noisy_release = with_less_noise(priced_by_renyi)
