@@ -93,7 +93,7 @@ Run = tuple[SteppedPairs, ...]
 """The consecutive steps of one block; a repeated step is listed several times."""
 
 
-@lru_cache(maxsize=64)  # an accountant, its copies and the plans of a command ask for the same profiles
+@lru_cache(maxsize=64)  # accountants, copies and plans of a command ask for the same profiles
 def compose_steps(
     steps: Steps,
     *,
