@@ -152,11 +152,11 @@ class Frontier:
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
-        """The methods in the order of the runs, each with its scores by `metric`."""
+        """The methods with privacy in the order of the runs, each with its scores by `metric`."""
         return self.lines_of(self.metric)
 
     def lines_of(self, metric: str) -> tuple[Line, ...]:
-        """Returns the methods in the order of the runs, each with its scores by a metric."""
+        """Returns the methods with privacy in the order of the runs, each with its scores by a metric."""
         # The runs of each method, by epsilon. A method is known by its name, teacher and number of teachers.
         by_method: dict[tuple[str, str | None, int | None], dict[float, list[Run]]] = {}
         for run in self.runs:

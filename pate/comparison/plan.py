@@ -92,7 +92,10 @@ def _require_distinct(setting_name: str, values: Sequence[object]) -> None:
 
 
 def check_plan(comparison_plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:
-    """Raises `InvalidValue` if a plan does not fit the data, and reports the warnings of its methods to the monitor."""
+    """Raises `InvalidValue` if a plan does not fit the data, and reports the warnings of its methods to the monitor.
+
+    An accountant whose package is not installed raises `MissingPackage`. Nothing is trained here.
+    """
     if not (comparison_plan.all_records or bench.dataset.public_labeled):
         rule = "true: the public records have no labels, so only a model of all records can be the ceiling"
         raise InvalidValue("all_records", comparison_plan.all_records, rule=rule)

@@ -42,7 +42,11 @@ class DpFeatureCovariance(CovarianceMethod):
         require_count("num_steps", self.num_steps)
 
     def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Returns a linear model that learns from `num_steps` noisy sums of the gradients of all groups."""
+        """Returns a linear model that learns from `num_steps` noisy sums of the gradients of all groups.
+
+        Its weights are their posterior mean given all sums. The prevalence is released before, and so is the covariance
+        unless that of the public pool is taken. All releases together cost one Gaussian event of `noise_multiplier`.
+        """
         state = self.start_training(noise_multiplier, training, seed=seed)
         posterior = state.prior
         bias = scipy.special.logit(state.shares.prevalence)

@@ -33,7 +33,11 @@ class DpGradientDescent(FullBatch):
     """
 
     def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Returns a linear model that learns by gradient descent with noisy sums of the gradients of all groups."""
+        """Returns a linear model that learns by gradient descent with noisy sums of the gradients of all groups.
+
+        The prevalence is released first, and the number of steps follows from it. All releases together cost one
+        Gaussian event of `noise_multiplier`.
+        """
         prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
         multipliers = Multipliers.of_training(noise_multiplier)
         private = training.bench.dataset.private

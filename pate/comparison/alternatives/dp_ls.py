@@ -36,7 +36,8 @@ class DpLeastSquares(CovarianceMethod):
     def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
         """Returns the linear model of least squares, from the noisy prevalence, a covariance and one noisy sum.
 
-        A group adds to the sum its mean of x (y - prevalence)', clipped, for features x and labels y.
+        A group adds to the sum its mean of x (y - prevalence)', clipped, for features x and labels y. All releases
+        together cost one Gaussian event of `noise_multiplier`.
         """
         state = self.start_training(noise_multiplier, training, seed=seed)
         prevalence = state.shares.prevalence

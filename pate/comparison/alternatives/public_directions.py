@@ -44,7 +44,11 @@ class PublicDirections:
 
     @classmethod
     def fit(cls, public_inputs: Any) -> Self:
-        """Returns the directions of the first 10,000 public inputs; raises `InvalidValue` if all inputs are equal."""
+        """Returns the widest directions of the first 10,000 public inputs, at most 256.
+
+        Directions with less than 1e-9 of the largest variance are left out. Raises `InvalidValue` if all inputs are
+        equal.
+        """
         rows = _flat(np.asarray(public_inputs[:MAX_ROWS]))
         center = rows.mean(axis=0)
         rows = rows - center
