@@ -279,7 +279,10 @@ class BoundaryTopK(BoundaryAggregator):
         return self.convert_to(StableTopK, test="laplace", failure_prob=failure_prob_of(self))
 
     def call_epsilon_for(self, *, num_labels: int, num_teachers: int) -> float:
-        """Returns the pure-DP epsilon of one query: that of the selection of k plus that of the bit of the test."""
+        """Returns the pure-DP epsilon of one query: that of the selection of k plus that of the bit of the test.
+
+        The first is 0 if only one k can be selected. The failure probability of the test is left out.
+        """
         selection = self.release_step.gap_selection(
             num_labels=num_labels, num_teachers=num_teachers
         )

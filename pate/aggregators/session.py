@@ -315,7 +315,7 @@ def expected_from_session(
     num_queries: int,
     prior: BoolArray | None = None,
 ) -> ExpectedRelease:
-    """Returns the expected shares of right labels of a whole session, which halts at its last hit.
+    """Returns the expected shares of right labels of a whole session, which halts after `target_hits` hits.
 
     Args:
         aggregator: the aggregator of the session.

@@ -83,7 +83,10 @@ class StableAggregator(Aggregator):
 
     @property
     def gap_test(self) -> GapTest:
-        """The gap test that the field `test` names; raises `InvalidValue` if the test lacks a number."""
+        """The gap test that the field `test` names, or the one of a given table.
+
+        Raises `InvalidValue` if the test lacks a number.
+        """
         if isinstance(self.table, (CertifiedTable, StabilityTable)):
             return ReadyTableTest(self.table)
         failure_prob = failure_prob_of(self)
