@@ -669,7 +669,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return release
 
     def _learn(self, fit: PricedFit, *, release: Release, record: FitRecord) -> None:
-        """Trains the student of a release, and sets all its attributes; costs nothing more."""
+        """Trains the student of a release, and sets all its attributes; costs nothing more.
+
+        Raises `InvalidValue` if the student cannot be trained. The release stays, and so does an earlier student.
+        """
         answers = f"{release.num_answered} answers to {release.num_queries} queries"
         try:
             with (

@@ -64,7 +64,10 @@ class ClassModel:
         return np.asarray(codes[:, None] == np.arange(self.num_classes))
 
     def predict_proba(self, inputs: Float32Array) -> FloatArray:
-        """Returns the probability of each class, `[num_samples, num_classes]`; all equal if training had no class."""
+        """Returns the probability of each class, `[num_samples, num_classes]`.
+
+        It is 0 for classes that did not occur in training. If none did, all probabilities are equal.
+        """
         if not len(self.present_classes):
             return np.full((len(inputs), self.num_classes), 1 / self.num_classes)
         probabilities = np.zeros((len(inputs), self.num_classes))

@@ -62,7 +62,7 @@ class Task:
         return GaussianVotes(noise_std=1.0, adjacency=adjacency)
 
     def is_usable(self, labels: BoolArray) -> BoolArray:
-        """Returns True for each query from whose released labels a student can learn, bool `[num_queries]`.
+        """Returns True for each query from whose released labels a student can learn, bool `[num_queries]`; here all.
 
         Args:
             labels: the released labels, bool `[num_queries, num_labels]`.
@@ -73,6 +73,9 @@ class Task:
         self, estimator: Any, inputs: Float32Array, bits: BoolArray, *, seed: int
     ) -> LabelModel | ClassModel:
         """Fits an estimator for each label, or a single estimator if it accepts several targets.
+
+        A label that all samples have, or none has, gets no estimator and is predicted as it is. Without samples, no
+        label is predicted.
 
         Args:
             estimator: the unfitted estimator, which is cloned.
