@@ -98,7 +98,7 @@ class ModelForm:
 
     @property
     def takes_pictures(self) -> bool:
-        """Whether the model takes files of pictures, which the preprocessing makes to arrays."""
+        """Whether the model takes files of pictures, which the preprocessing turns into arrays."""
         if isinstance(self.preprocessing, ExtractedForm):
             return self.preprocessing.pictures is not None
         return isinstance(self.preprocessing, ImageForm)

@@ -21,7 +21,7 @@ from pate.validation import require_choice
 
 
 def attack(config: DictConfig) -> None:
-    """Runs the configured release with canaries and guesses their labels, as an attacker would.
+    """Runs the configured release with canaries and guesses the variant of each one, as an attacker would.
 
     The lower bound on epsilon that follows from the guesses is printed beside the price.
     """

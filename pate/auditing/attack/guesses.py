@@ -122,7 +122,7 @@ class Guesses:
     def least_epsilon(self, delta: float, *, confidence: float = 0.95) -> float:
         """Returns the largest epsilon such that the guesses refute (epsilon, delta)-DP, for any mechanism.
 
-        The result is at most 200, and 0 if the guesses refute no epsilon.
+        The result is too small by at most 0.001. It is at most 200, and 0 if the guesses refute no epsilon.
 
         Args:
             delta: the delta of the epsilon.
@@ -155,8 +155,8 @@ class Guesses:
     ) -> float:
         """Returns the largest epsilon that the guesses refute, among the prices of a release with more or less noise.
 
-        The noise is multiplied by factors from 1/16 to 16. Returns `least_epsilon` if that is larger, or if the guesses
-        refute none of these prices.
+        The noise is multiplied by factors from 1/16 to 16, and the least factor that is refuted is found to within 3%.
+        Returns `least_epsilon` if that is larger, or if the guesses refute none of these prices.
 
         Args:
             accountant_at: returns the accountant of the release after its noise is multiplied by a factor > 0.

@@ -321,7 +321,10 @@ class Canaries:
         )
 
     def records_with_canaries(self, dataset: Dataset, *, coins: Signs) -> Split:
-        """Returns the private records after each canary has replaced a group, in the variant that its coin chooses."""
+        """Returns the private records after each canary has replaced a group, in the variant that its coin chooses.
+
+        A canary is one record, so all but one row of the replaced groups are left out.
+        """
         private = dataset.private
         inputs = np.array(private.inputs)
         labels = private.labels.copy()

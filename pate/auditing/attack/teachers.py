@@ -87,7 +87,10 @@ class CraftedVotes(TeacherVotes):
         self.by_bit = craft.is_by_bit
 
     def bits(self) -> Iterator[BoolArray]:
-        """Yields the votes of all teachers in blocks of c teachers, bool `[c, Q, L]`; canaries come first."""
+        """Yields the votes of all teachers in blocks of c teachers, bool `[c, Q, L]`.
+
+        Canaries come first; the votes of each are repeated for `repeats` teachers.
+        """
         for start in range(0, len(self.signed_coins), _BLOCK_SIZE):
             coins_of_block = self.signed_coins[start : start + _BLOCK_SIZE]
             yield self._votes_by(signed_coins=coins_of_block).repeat(self.repeats, axis=0)
