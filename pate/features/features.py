@@ -52,7 +52,10 @@ class Features(ABC):
         """
 
     def identity(self, pictures: PublicPictures) -> str:
-        """Returns a digest of everything that the extractor depends on: settings, files, and the public images."""
+        """Returns a digest of everything that the extractor depends on: here settings, but `cache`, and public images.
+
+        A recipe that reads files adds their contents.
+        """
         settings = {
             dataclass_field.name: getattr(self, dataclass_field.name)
             for dataclass_field in fields(cast("Any", self))

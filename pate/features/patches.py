@@ -119,12 +119,12 @@ def spherical_k_means(
 def _sample_patches(
     pictures: PublicPictures, patch_size: int, num_patches: int, rng: np.random.Generator
 ) -> Float32Array:
-    """Returns about `num_patches` random patches that are not constant, `[n, channels * patch_size * patch_size]`.
+    """Returns random patches, without constant ones, `[n, channels * patch_size * patch_size]`.
 
     Args:
         pictures: the public images; each contributes the same number of patches.
         patch_size: height and width of a patch, in pixels.
-        num_patches: the number of patches.
+        num_patches: the least number of patches that are drawn, constant ones included.
         rng: draws the positions.
 
     Raises:

@@ -61,10 +61,11 @@ class Net:
 
 
 def net_of(name: str) -> Net:
-    """Returns the network with the given name, without trained weights.
+    """Returns the network with the given name, without its last layer and without trained weights.
 
     Raises:
-        InvalidValue: the name is unknown to this package, to torchvision, and to timm (if timm is installed).
+        InvalidValue: the name is unknown to this package, to torchvision, and to timm (if timm is installed), or the
+            network has no linear layer.
     """
     if name == IN_A_PACKAGE:
         network = _package("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
