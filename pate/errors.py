@@ -129,7 +129,10 @@ class Spelling:
         return template.format(name=name, value=value_text(value))
 
     def error_line(self, error: "InvalidValue") -> str:
-        """Returns the message of an error in one line: the setting, the rule, and settings that work."""
+        """Returns the message of an error in one line: the setting, the rule, and settings that work.
+
+        The hint, the advice and the waiver are in the line, too, if there are any.
+        """
         value = error.value
         if "number" in error.rule and _is_numeral(value):
             # a text that looks like a number stands in quotes, where a number is expected
@@ -172,13 +175,13 @@ AS_THE_CODE: Final = Spelling(advice={"ledger.unit": "name the same unit=, or an
 class InvalidValue(ValueError):
     """An error for a value that a user has to change. Its message is one line.
 
-    The line is `name=value: expected rule; what works: name=value`. The error is raised before anything is spent, and
-    no field holds a private value.
+    The line is `name=value: expected rule; what works: name=value`. No field holds a private value. With few exceptions
+    the error is raised before anything is spent; one is a student that cannot be fitted to a release that is paid.
 
     Attributes:
         name: the parameter, as the code calls it.
-        value: the refused value. Numbers, texts, paths and tuples of them are kept; other values become text.
-            `NOT_SHOWN` shows no value.
+        value: the refused value. None, numbers, texts, paths, enums and tuples of them are kept; other values become
+            text. `NOT_SHOWN` shows no value.
         rule: a noun phrase for the expected value, such as `a number > 0`, with advice.
         hint: a sentence on settings for reading a file that may help, such as its encoding; empty if there are none.
         remedies: parameters with values that work; empty if none are known.

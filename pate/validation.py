@@ -199,7 +199,10 @@ def require_text(name: str, value: Any) -> str:
 
 
 def require_path(name: str, value: Any) -> str | os.PathLike[str]:
-    """Returns the path of a file or folder unchanged; raises `InvalidValue` if the value is no path."""
+    """Returns the path of a file or folder unchanged; raises `InvalidValue` if the value is no path, or empty.
+
+    Whether the file exists is not checked.
+    """
     is_path = isinstance(value, (str, os.PathLike)) and bool(str(value))
     require(is_path, name, value, "the name of a file or folder, text")
     return value  # type: ignore[no-any-return]  # `require` has looked at its class
@@ -253,6 +256,8 @@ def require_histogram(
     name: str, counts: Any, *, num_teachers: int, num_axes: int | None = None
 ) -> NDArray[np.integer]:
     """Returns vote counts as an array of integers; raises `InvalidValue` unless each is in 0..num_teachers.
+
+    Counts of another dtype or shape are refused, and so are no counts at all.
 
     Args:
         name: the name of the parameter.
