@@ -150,10 +150,10 @@ adjacency=replace_one)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, event: Event, adjacency: Adjacency) -> Self:
-        """Returns the release in a file that `save` wrote.
+        """Returns the release in a file that `save` of the same class wrote.
 
-        The file does not hold the price, so the caller passes the event and the adjacency. Raises `DamagedFile` if the
-        file is no such release.
+        The file does not hold the price, so the caller passes the event and the adjacency. A `ChargedRelease` cannot be
+        loaded, as its file does not hold `target_hits`. Raises `DamagedFile` if the file is no release of this class.
         """
         path = Path(path)
         arrays = read_arrays(

@@ -212,8 +212,8 @@ def warn_of_shared_rows(
 ) -> None:
     """Warns if most public inputs, or test inputs, are also private inputs, as when one X was passed twice.
 
-    No warning is given if most private inputs are equal to another one, as in a table of few words. Then equal inputs
-    are no sign of one record.
+    No warning is given if there are fewer than half as many different private inputs as records, as in a table of few
+    words. Then equal inputs are no sign of one record.
 
     Args:
         private_inputs: the private inputs, `[num_private, num_features]`.
@@ -242,11 +242,13 @@ def is_category(column_type: Any) -> bool:
 def with_own_types(public_rows: Any, *, is_cut_from_records: bool) -> Any:
     """Returns a DataFrame of pandas whose column types follow from its own cells.
 
+    Categories that no cell has are dropped, and missing objects become NaN.
+
     Args:
         public_rows: the public samples.
         is_cut_from_records: whether the samples were cut from a DataFrame with private records, and still have its
-            column types. Then categories of the other rows are dropped, and objects get the type of the cells that are
-            left. Whole numbers become floats: they would be floats, too, if a cell of the other rows were missing.
+            column types. Then objects get the type of the cells that are left. Whole numbers become floats: they would
+            be floats, too, if a cell of the other rows were missing.
     """
     own = public_rows.infer_objects() if is_cut_from_records else public_rows.copy(deep=False)
     for name in public_rows.columns:

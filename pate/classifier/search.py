@@ -395,7 +395,8 @@ def _record_scores(model: PATEClassifier, inputs: Any, labels: Any) -> FloatArra
     """Returns the score of each record in [0, 1], `[num_records]`.
 
     With one class for each record, the score is 1 if the predicted class is right, and 0 otherwise. With several
-    labels, it is the F1 of the record's predicted labels, or 1 if there are neither true nor predicted labels.
+    labels, it is the F1 of the record's predicted labels, or 1 if there are neither true nor predicted labels. Unknown
+    labels count as absent.
 
     The arguments are those of `total_score`.
     """

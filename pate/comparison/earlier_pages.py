@@ -14,7 +14,8 @@ PAGES = ("comparison.csv", "frontier.html", "frontier.png")
 def keep_earlier_pages(folder: Path, runs: Sequence[Run]) -> str:
     """Renames comparison.csv, frontier.html and frontier.png if they show runs that the new ones will not show.
 
-    The results of all runs stay in `runs/` in any case.
+    They are also renamed if comparison.csv cannot be read. Without a comparison.csv nothing is renamed. The results of
+    all runs stay in `runs/` in any case.
 
     Args:
         folder: the folder of the comparison.

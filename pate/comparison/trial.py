@@ -61,7 +61,7 @@ class Trial:
     def read(self, seed: int) -> Run | None:
         """Returns the result of a seed from its file, or None if there is no file.
 
-        Raises `DamagedFile` if the contents of the file have changed.
+        Raises `DamagedFile` if the file holds no result.
         """
         path = self.paths[seed]
         if not os.path.lexists(path):
