@@ -194,6 +194,7 @@ class CanonicalTopK(BoundedRangeTopK):
             return classes, self._draw_by_noise(classes, falling_counts=falling_counts, rng=rng)
         window_classes = self._likely_classes(falling_counts[0])
 
+        @cache
         def classes_window_first() -> CanonicalClasses:
             all_classes = CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
             return all_classes.with_window_first(window_classes)

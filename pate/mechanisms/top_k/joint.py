@@ -1,9 +1,13 @@
-"""Joint selection: a whole sequence of k indices is drawn, by noise on the loss of each sequence.
+"""Joint selection: a whole sequence of k indices is drawn, by noise on the loss of each sequence (`JointMechanism`).
 
-The loss of a position is the count that ranks there, less the count of the sequence's index there. The loss of a
-sequence is the largest loss of its positions. Losses have few distinct values, so sequences are grouped in classes of
-equal loss (`JointClasses`). A class is drawn by its weight, then a uniform sequence of the class. So the exponential
-mechanism takes about k d steps, although there are d! / (d - k)! sequences.
+There are d! / (d - k)! sequences of k out of d indices, but losses have few distinct values. So a draw takes about k d
+steps:
+
+    1. Sort the counts (`falling_order`).
+    2. Group all sequences in classes of equal loss (`JointClasses`).
+    3. Draw a class. `JointTopK` draws it by its weight (`draw_class`), `PermuteAndFlipJointTopK` by noise.
+    4. Draw a uniform sequence of the class (`JointClasses.draw_members`).
+
 Sources: Gillenwater et al. 2022, Shekelyan & Loukides 2022; docs/proofs/joint_top_k.md.
 """
 
@@ -12,7 +16,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import islice, permutations
 
 import numpy as np
@@ -174,17 +178,8 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
     ) -> tuple[JointClasses, IntArray]:
         """Draws a class with a probability in proportion to its weight; arguments and result as in the base class."""
         classes = JointClasses.from_counts(falling_counts, self.k, splits_ties=True)
-
-        def weights_of_row(row: int) -> Weights:
-            return self._exact_weights(
-                classes.losses[row], class_sizes=list(classes.sizes(row=row))
-            )
-
-        class_indices = draw_class(
-            log_weights=classes.log_sizes - self.loss_weight * classes.losses,
-            exact_weights_of_row=weights_of_row,
-            log_rounding_error=classes.error,
-            rng=rng,
+        class_indices = self._draw_by_weight(
+            classes, exact_weights_of_row=partial(self._exact_weights, classes), rng=rng
         )
         return classes, class_indices
 
@@ -200,39 +195,65 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         largest_loss = int(falling_counts[0, 0] - falling_counts[0, -1])
         is_complete = window_classes.window == (-1, largest_loss)
 
+        @cache
+        def all_classes() -> tuple[JointClasses, IntArray]:
+            """Returns all classes, and their places in an order that begins with the window."""
+            classes = JointClasses.from_counts(falling_counts, self.k)
+            return classes, classes.places_with_window_first(window_classes)
+
         def weights_of_all() -> Weights:
-            all_classes = JointClasses.from_counts(falling_counts, self.k)
-            reordered, places = all_classes.with_window_first(window_classes)
-            sizes = list(all_classes.sizes(row=0))
-            reordered_sizes = [sizes[place] for place in places.tolist()]
-            return self._exact_weights(reordered.losses[0], class_sizes=reordered_sizes)
+            classes, places = all_classes()
+            return self._exact_weights(classes, row=0, places=places)
 
         def weights_of_row(row: int) -> Weights:
-            window_weights = self._exact_weights(
-                window_classes.losses[row], class_sizes=list(window_classes.sizes(row=row))
-            )
+            window_weights = self._exact_weights(window_classes, row=row)
             if is_complete:
                 return window_weights
             return weights_with_rest(
                 window_weights, rest_share=_REST_SHARE, all_weights=weights_of_all
             )
 
-        class_indices = draw_class(
-            log_weights=window_classes.log_sizes - self.loss_weight * window_classes.losses,
-            exact_weights_of_row=weights_of_row,
-            log_rounding_error=window_classes.error,
-            rng=rng,
+        class_indices = self._draw_by_weight(
+            window_classes, exact_weights_of_row=weights_of_row, rng=rng
         )
         num_classes_in_window = window_classes.losses.shape[1]
         if int(class_indices.max()) < num_classes_in_window:
             return window_classes, class_indices
-        all_classes = JointClasses.from_counts(falling_counts, self.k)
-        return all_classes.with_window_first(window_classes)[0], class_indices
+        classes, places = all_classes()
+        return classes, places[class_indices]
 
-    def _exact_weights(self, losses: IntArray, class_sizes: list[int]) -> Weights:
-        """Returns the exact weights of n classes, from the loss `[n]` and the number of sequences of each class."""
-        exponents = [Fraction(self.loss_weight) * loss for loss in losses.tolist()]
-        return exponential_weights(exponents, class_sizes=class_sizes)
+    def _draw_by_weight(
+        self,
+        classes: JointClasses,
+        *,
+        exact_weights_of_row: Callable[[int], Weights],
+        rng: np.random.Generator,
+    ) -> IntArray:
+        """Draws a class for each of q histograms, with a probability in proportion to its weight; returns its place."""
+        return draw_class(
+            log_weights=classes.log_sizes - self.loss_weight * classes.losses,
+            exact_weights_of_row=exact_weights_of_row,
+            log_rounding_error=classes.error,
+            rng=rng,
+        )
+
+    def _exact_weights(
+        self, classes: JointClasses, row: int, *, places: IntArray | None = None
+    ) -> Weights:
+        """Returns the exact weights of the classes of one histogram.
+
+        Args:
+            classes: the classes.
+            row: the row of the histogram.
+            places: the places of the classes in `order`, in the order of the weights; None for the order itself.
+        """
+        losses = classes.losses[row].tolist()
+        sizes = list(classes.sizes(row=row))
+        if places is not None:
+            losses = [losses[place] for place in places.tolist()]
+            sizes = [sizes[place] for place in places.tolist()]
+        loss_weight = Fraction(self.loss_weight)
+        return exponential_weights([loss_weight * loss for loss in losses], class_sizes=sizes)
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -172,22 +172,16 @@ class JointClasses:
             yield size
             total += size
 
-    def with_window_first(self, window_classes: Self) -> tuple[Self, IntArray]:
-        """Returns the classes of one histogram in another order: first those in the window of `window_classes`.
+    def places_with_window_first(self, window_classes: Self) -> IntArray:
+        """Returns the places in `order` of all classes of one histogram, `[n]`: first of those in a window.
 
-        Also returns the place of each class in the old order, `[n]`.
+        Args:
+            window_classes: the classes in the window.
         """
         low, high = window_classes.window
         is_in_window = (self.losses[0] > low) & (self.losses[0] <= high)
         is_in_window |= self.order[0] == 0
-        places = np.argsort(~is_in_window, kind="stable")
-        reordered = replace(
-            self,
-            order=self.order[:, places],
-            losses=self.losses[:, places],
-            log_sizes=self.log_sizes[:, places],
-        )
-        return reordered, places
+        return np.argsort(~is_in_window, kind="stable")
 
     def draw_members(self, class_indices: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws a uniform sequence of one class for each of Q histograms.
