@@ -232,12 +232,12 @@ class _CoveredStep:
         self._num_remaining_uses = 0  # of the cover
 
     def __call__(self, values: FloatArray) -> FloatArray:
-        padded = self._grid.padded(values, self._num_padding)
+        padded_deltas = self._grid.padded(values, self._num_padding)
         if self._num_remaining_uses > 0:
             self._num_remaining_uses -= 1
-            best = self._largest(self._cover, padded_deltas=padded)
+            best = self._largest(self._cover, padded_deltas=padded_deltas)
         else:
-            best = self._search(padded)
+            best = self._search(padded_deltas)
             self._num_searches += 1
             num_uses = 2 ** (self._num_searches // 2)
             self._num_remaining_uses = min(num_uses, _LARGEST_USES_OF_COVER)
@@ -403,15 +403,15 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
     down_factors = [math.expm1(width) / math.expm1(length) for width in widths]
 
     def step(values: FloatArray) -> FloatArray:
-        padded = grid.padded(values, num_padding)
+        padded_deltas = grid.padded(values, num_padding)
         best = values
-        up_before = grid.shifted(padded, num_padding, shift=pairs[0].up_shift)
-        down_before = grid.shifted(padded, num_padding, shift=pairs[0].down_shift)
+        up_before = grid.shifted(padded_deltas, num_padding, shift=pairs[0].up_shift)
+        down_before = grid.shifted(padded_deltas, num_padding, shift=pairs[0].down_shift)
         expectation_before = pairs[0].p_up * up_before + pairs[0].p_down * down_before
         # Each piece ends at a pair and begins at the pair before.
         for pair, up_factor, down_factor in zip(pairs[1:], up_factors, down_factors, strict=True):
-            up_values = grid.shifted(padded, num_padding, shift=pair.up_shift)
-            down_values = grid.shifted(padded, num_padding, shift=pair.down_shift)
+            up_values = grid.shifted(padded_deltas, num_padding, shift=pair.up_shift)
+            down_values = grid.shifted(padded_deltas, num_padding, shift=pair.down_shift)
             expectation = pair.p_up * up_values + pair.p_down * down_values
             # D of the piece, rounded up by more than its terms can be wrong
             up_change = up_values * (1 + _BEND_SLACK) - up_before
@@ -482,8 +482,8 @@ def fixed_pair_step(
     rounding = _ROUNDING + len(loss_masses) * 2.0**-52
 
     def step(values: FloatArray) -> FloatArray:
-        padded = grid.padded(deltas=values, num_padding=n + 1)
-        reachable_values = padded[1 : 1 + 2 * n + grid.num_points]
+        padded_deltas = grid.padded(deltas=values, num_padding=n + 1)
+        reachable_values = padded_deltas[1 : 1 + 2 * n + grid.num_points]
         expectation = np.convolve(reachable_values, loss_masses, mode="valid") + infinite_loss_prob
         return np.minimum(expectation * (1 + rounding), 1.0)
 

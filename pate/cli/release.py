@@ -49,25 +49,31 @@ def release(config: DictConfig) -> None:
         if any(holds_member(path, array_name=name) for name in _HOLDERS_MEMBERS):
             rule = f"the package pate-federated, which reads files of pate-vote: {how_to_install_federated()}"
             raise MissingPackage("votes", path, rule=rule)
-    votes, cohort = read_foreign_votes(config, paths=paths)
-    release_and_print(release_plan, votes=votes, cohort=cohort, output_dir=output_dir)
+    vote_source, cohort_facts = read_foreign_votes(config, paths=paths)
+    release_and_print(
+        release_plan, vote_source=vote_source, cohort_facts=cohort_facts, output_dir=output_dir
+    )
 
 
 def release_and_print(
-    release_plan: ReleasePlan, *, votes: VoteSource, cohort: Cohort, output_dir: Path
+    release_plan: ReleasePlan, *, vote_source: VoteSource, cohort_facts: Cohort, output_dir: Path
 ) -> None:
     """Releases labels from votes by `release_votes`, and prints the terms of the release.
 
     Args:
         release_plan: the plan of the release.
-        votes: the votes.
-        cohort: the holders who cast the votes.
+        vote_source: yields the votes.
+        cohort_facts: the public facts about the holders who cast the votes.
         output_dir: the folder of the release.
     """
     terms = release_votes(
-        release_plan, votes=votes, cohort=cohort, output_dir=output_dir, monitor=ConsoleMonitor()
+        release_plan,
+        vote_source=vote_source,
+        cohort_facts=cohort_facts,
+        output_dir=output_dir,
+        monitor=ConsoleMonitor(),
     )
-    num_holders = 0 if cohort.places is None else cohort.places.num_holders
+    num_holders = 0 if cohort_facts.places is None else cohort_facts.places.num_holders
     print_terms(terms, output_dir=output_dir, num_holders=num_holders)
 
 
@@ -162,14 +168,16 @@ def plan_of(
     )
     published_settings = without_outside_values(config, settings)
 
-    def published_config(aggregator: Aggregator, cohort: Cohort, shape: VoteShape) -> str:
+    def published_config(
+        aggregator: Aggregator, cohort_facts: Cohort, vote_shape: VoteShape
+    ) -> str:
         return release_settings(
             published_settings,
             aggregator,
-            settings_of_holders=cohort.settings,
-            public_answers=cohort.public_answers,
-            num_queries=shape.num_queries,
-            num_teachers=shape.num_teachers,
+            settings_of_holders=cohort_facts.settings,
+            public_answers=cohort_facts.public_answers,
+            num_queries=vote_shape.num_queries,
+            num_teachers=vote_shape.num_teachers,
         )
 
     terms = run.settings_from(config, settings_class=NoiseSettings)

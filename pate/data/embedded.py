@@ -100,7 +100,7 @@ class DigitsGrid:
         is_filled = tile_of_cell >= 0
         is_digit_in_cell = digits[tile_of_cell][:, :, None] == np.arange(10)
         all_images = Split(
-            inputs=_compose(tiles=tiles, tile_of_cell=tile_of_cell),
+            inputs=_compose_one_channel_images(tiles=tiles, tile_of_cell=tile_of_cell),
             labels=(is_digit_in_cell & is_filled[:, :, None]).any(axis=1),
             record_ids=np.arange(len(pool_of_image)),
             group_ids=pool_of_image,
@@ -163,7 +163,7 @@ def _draw_tiles(
     return np.where(is_blank, -1, tile_of_cell)
 
 
-def _compose(tiles: Float32Array, tile_of_cell: IntArray) -> Float32Array:
+def _compose_one_channel_images(tiles: Float32Array, tile_of_cell: IntArray) -> Float32Array:
     """Returns the composed images, `[num_images, 1, 16, 16]`.
 
     Args:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Final
 
 from pate.array_types import IntArray
 from pate.models.processes_engine import WORKER_ENVIRONMENT, end_with
@@ -18,6 +18,9 @@ from pate.models.worker_sums import HeldShard, Worker, WorkerDied, WorkerSums
 from pate.votes.round_records import RecordBlock
 from pate.votes.round_shard import RoundShard
 from pate.votes.round_votes import RoundQuestion
+
+_NO_NUMBERS: Final = None
+"""The answer of a worker to a request that asks for no numbers: a shard or a block of records, which it keeps."""
 
 
 class ProcessSums(WorkerSums):
@@ -114,7 +117,7 @@ def answer_requests(connection_number: int, *, run_process_id: int) -> None:
     connection = Connection(connection_number)
     with suppress(EOFError, ConnectionError):
         shard = HeldShard(shard=connection.recv())
-        connection.send(None)
+        connection.send(_NO_NUMBERS)
         while True:
             connection.send(_answer(shard, request=connection.recv()))
 
@@ -125,7 +128,7 @@ def _answer(
     """Returns the answer of a worker to a request.
 
     To a question, the answer is the sum of the clipped votes of the shard's teachers. To a block of records, which is
-    added to the shard, it is None. If an error is raised, it is the error in a `_Failure`.
+    added to the shard, it is `_NO_NUMBERS`. If an error is raised, it is the error in a `_Failure`.
     """
     try:
         if isinstance(request, RoundQuestion):
@@ -133,4 +136,4 @@ def _answer(
         shard.append(request)
     except Exception as error:  # the process of the run raises it
         return _Failure(error)
-    return None
+    return _NO_NUMBERS

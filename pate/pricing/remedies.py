@@ -185,7 +185,7 @@ class _RunningSearch:
         self._report_progress = report_progress
         self._kinds: dict[str, ChangeKind] = {}
         # For each kind, the index of the candidate in `changes`.
-        self._indices: dict[str, int] = {}
+        self._index_of_kind: dict[str, int] = {}
         self._num_plans = 0
 
     def run(self) -> None:
@@ -205,11 +205,11 @@ class _RunningSearch:
             self._try_less_noise()
         else:
             self._search_epsilon_and_queries(priced_by_renyi)
-        for kind_name in list(self._indices):
+        for kind_name in list(self._index_of_kind):
             self._confirm(kind_name)
         if plans.is_renyi:
             return
-        for kind_name in self._indices:
+        for kind_name in self._index_of_kind:
             if kind_name in self.changes:
                 self._find_smaller(kind_name)
 
@@ -297,7 +297,7 @@ class _RunningSearch:
         if is_plan_useful(planned):
             return
         del self.changes[kind_name]
-        next_index = self._indices[kind_name] + 1
+        next_index = self._index_of_kind[kind_name] + 1
         self._find_smallest(
             kind_name,
             make_plan=self._plans.by_budget,
@@ -313,7 +313,7 @@ class _RunningSearch:
         """
         planned = self._plans.by_budget(self.changes[kind_name])
         if planned is not None:
-            working_index = self._indices[kind_name]
+            working_index = self._index_of_kind[kind_name]
             likely_index = self._kinds[kind_name].likely_index(working_index, planned)
             self._find_smallest(
                 kind_name,
@@ -349,7 +349,7 @@ class _RunningSearch:
             is_useful = is_plan_useful(make_plan(change))
             if is_useful:
                 self.changes[kind_name] = change
-                self._indices[kind_name] = index
+                self._index_of_kind[kind_name] = index
             self._num_plans += 1
             self._report_progress(self._num_plans, f"tried {change}")
             return is_useful

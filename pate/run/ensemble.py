@@ -168,7 +168,7 @@ class Ensemble:
 
         If `scratch` is false, nothing is kept, and each round makes the features anew.
         """
-        return FeatureStorage(is_kept=self.scratch, folder=self.folder.path)
+        return FeatureStorage(keeps_features=self.scratch, folder=self.folder.path)
 
     @property
     def queries(self) -> Split:

@@ -31,23 +31,23 @@ _NUM_DELTAS = 48
 _NUM_HOLDERS_OF_PERSON = 2
 
 
-def group_epsilon(event: Event, size: int, budget: Budget) -> float:
-    """Returns an upper bound on epsilon, at the budget's delta, for data sets that differ in up to `size` units.
+def group_epsilon(event: Event, group_size: int, budget: Budget) -> float:
+    """Returns an upper bound on epsilon, at the budget's delta, for data sets that differ in up to `group_size` units.
 
-    There are two rules. A composition of Gaussian events alone costs a group as much as events with 1 / `size` of the
-    noise multiplier cost one unit, by the budget's accountant. Any other event that is (e, d)-private for one unit is
-    (k e, d (exp(k e) - 1) / (exp(e) - 1))-private for k = `size` units. The Renyi accountant finds e for 48 values of
-    d. The result is the least k e for which the second term is at most the budget's delta, or infinity if there is
-    none. Source: docs/proofs/many_places.md.
+    There are two rules, with k = `group_size`. A composition of Gaussian events alone costs a group as much as events
+    with 1 / k of the noise multiplier cost one unit, by the budget's accountant. Any other event that is (e, d)-private
+    for one unit is (k e, d (exp(k e) - 1) / (exp(e) - 1))-private for k units. The Renyi accountant finds e for 48
+    values of d. The result is the least k e for which the second term is at most the budget's delta, or infinity if
+    there is none. Source: docs/proofs/many_places.md.
 
     Args:
         event: the price of the release for one unit, such as one teacher.
-        size: the number of units in the group.
+        group_size: the number of units in the group.
         budget: the budget of the release, with its delta and its accountant.
     """
-    if require_count("size", size) == 1:
+    if require_count("group_size", group_size) == 1:
         return budget.epsilon_of(event)
-    group_event = _group_event(event=event, group_size=size)
+    group_event = _group_event(event=event, group_size=group_size)
     if group_event is not None:
         return budget.epsilon_of(group_event)
     # Every accountant gives a bound, and the Renyi accountant is quick.
@@ -59,9 +59,9 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
         except InvalidValue:  # the failure probability of the mechanism exceeds this delta
             continue
         # at least the log of (exp(k e) - 1) / (exp(e) - 1), a sum of k terms
-        log_growth = (size - 1) * epsilon + math.log(size)
+        log_growth = (group_size - 1) * epsilon + math.log(group_size)
         if math.isfinite(epsilon) and math.log(delta) + log_growth <= math.log(budget.delta):
-            least_epsilon = min(least_epsilon, size * epsilon)
+            least_epsilon = min(least_epsilon, group_size * epsilon)
     return least_epsilon
 
 
@@ -174,14 +174,14 @@ class Places:
 
 
 def _price_of_group(group_size: int, *, event: Event, budget: Budget) -> str:
-    """Returns, as a phrase, the bound on epsilon for data sets that differ in `group_size` units.
+    """Returns, as a phrase, the bound on epsilon for data sets that differ in up to `group_size` units.
 
     Args:
         group_size: the number of units, such as teachers.
         event: the price of the release for one unit.
         budget: the budget of the release, with its delta and its accountant.
     """
-    epsilon = group_epsilon(event, size=group_size, budget=budget)
+    epsilon = group_epsilon(event, group_size=group_size, budget=budget)
     if math.isinf(epsilon):
         return "no finite epsilon at this delta"
     return f"epsilon {format_epsilon(epsilon)}"

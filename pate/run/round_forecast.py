@@ -135,7 +135,7 @@ class RoundForecast:
     @property
     def seconds(self) -> float:
         """The time of all rounds in seconds, if they run in threads of this process."""
-        num_makings = 1 if self.storage.is_kept else self.num_rounds
+        num_makings = 1 if self.storage.keeps_features else self.num_rounds
         seconds_per_row = (
             num_makings * self.speed.seconds_to_make_row
             + self.num_rounds * self.speed.seconds_to_ask_row

@@ -113,8 +113,8 @@ class ReleasePlan(ReleaseTerms):
 def release_votes(
     plan: ReleasePlan,
     *,
-    votes: VoteSource,
-    cohort: Cohort,
+    vote_source: VoteSource,
+    cohort_facts: Cohort,
     output_dir: Path | str,
     monitor: Monitor | None = None,
 ) -> Terms:
@@ -125,8 +125,8 @@ def release_votes(
 
     Args:
         plan: the settings and parts of the release.
-        votes: the votes of the holders' teachers.
-        cohort: the public facts about the holders, the queries and the labels.
+        vote_source: yields the votes of the holders' teachers.
+        cohort_facts: the public facts about the holders, the queries and the labels.
         output_dir: the folder of the release, with mode 0700. Only its subfolder `release/` may be published.
         monitor: shows the progress; None shows nothing.
 
@@ -139,39 +139,41 @@ def release_votes(
     monitor = monitor or Monitor()
     with run_folder.lock_for(settings=plan.settings):
         # 1. The price. It depends on the shape of the votes alone; nothing is spent.
-        priced = _price_release(plan, votes=votes, cohort=cohort, monitor=monitor)
+        priced = _price_release(
+            plan, vote_source=vote_source, cohort_facts=cohort_facts, monitor=monitor
+        )
         config_yaml = None
         if plan.public_settings is not None:
             # Holders sent the settings, so they are checked before anything is paid.
-            config_yaml = plan.public_settings(priced.aggregator, cohort, votes.shape)
-        _require_ledger(plan, cohort=cohort)
+            config_yaml = plan.public_settings(priced.aggregator, cohort_facts, vote_source.shape)
+        _require_ledger(plan, cohort_facts=cohort_facts)
         charge = RunCharge.open(
             terms=plan,
             priced=priced,
             run_folder=run_folder,
-            data_digest=cohort.account,
-            unit=cohort.unit,
+            data_digest=cohort_facts.account,
+            unit=cohort_facts.unit,
         )
         run_folder.claim(
             plan.settings,
             digests={
-                "data": cohort.digest,
+                "data": cohort_facts.digest,
                 "release": priced.identity,
-                "private": cohort.account,
+                "private": cohort_facts.account,
             },
         )
         if os.path.lexists(run_folder.path / MANIFEST):
             return _finished_terms(run_folder, charge=charge, monitor=monitor)
         for doubt in priced.doubts:
             monitor.say(RELEASE.doubt_line(doubt))
-        if cohort.label_holders is not None:
-            for line in cohort.label_holders.lines(max_shown=_MAX_LABELS_SHOWN):
+        if cohort_facts.label_holders is not None:
+            for line in cohort_facts.label_holders.lines(max_shown=_MAX_LABELS_SHOWN):
                 monitor.say(line)
         charge.begin(monitor, redraw=plan.redraw)
         streams = RandomStreams.of_run(run_folder.training_secret, seed=plan.seed)
 
         # 2. The teachers of the holders have learned from their records, and voted (`pate-vote`).
-        #    Private: `votes`. No epsilon covers them.
+        #    Private: `vote_source`. No epsilon covers them.
 
         # 3. The only way out. `aggregator.release` draws noise around the votes, and `record` commits what is drawn in
         #    one step with its charge. If the process is killed before that step, nothing was shown or charged. If it is
@@ -180,7 +182,7 @@ def release_votes(
         aggregator = priced.aggregator
         if aggregator.expects_prior:
             aggregator = aggregator.with_prior(
-                _prior(plan, cohort=cohort, priced=priced, seed=streams.seed("student"))
+                _prior(plan, cohort_facts=cohort_facts, priced=priced, seed=streams.seed("student"))
             )
         record = charge.record()
         with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
@@ -188,20 +190,26 @@ def release_votes(
                 record, priced=priced, advance=advance, curves=RunWriter(folder=None)
             )
             release = aggregator.release(
-                votes, rng=streams.generator("noise"), record=progress_record
+                vote_source, rng=streams.generator("noise"), record=progress_record
             )
         charge.publish(
             release,
-            public_names=PublicNames(record_ids=cohort.record_ids, label_names=cohort.label_names),
+            public_names=PublicNames(
+                record_ids=cohort_facts.record_ids, label_names=cohort_facts.label_names
+            ),
             monitor=monitor,
         )
         return _write_release(
-            release, release_plan=plan, cohort=cohort, charge=charge, config_yaml=config_yaml
+            release,
+            release_plan=plan,
+            cohort_facts=cohort_facts,
+            charge=charge,
+            config_yaml=config_yaml,
         )
 
 
 def _price_release(
-    release_plan: ReleasePlan, *, votes: VoteSource, cohort: Cohort, monitor: Monitor
+    release_plan: ReleasePlan, *, vote_source: VoteSource, cohort_facts: Cohort, monitor: Monitor
 ) -> PricedRelease:
     """Checks that a plan can use these votes, solves for its noise, and returns the priced release.
 
@@ -209,8 +217,8 @@ def _price_release(
 
     Args:
         release_plan: the settings and parts of the release.
-        votes: the votes of the holders' teachers.
-        cohort: the public facts about the holders.
+        vote_source: yields the votes of the holders' teachers.
+        cohort_facts: the public facts about the holders.
         monitor: shows the progress.
 
     Raises:
@@ -220,17 +228,17 @@ def _price_release(
     aggregator = release_plan.aggregator
     budget = release_plan.budget
     aggregator.check_run()
-    aggregator.require_source(votes)
+    aggregator.require_source(vote_source)
     if aggregator.expects_prior and (release_plan.queries is None or release_plan.student is None):
         rule = "the public samples that were asked: this aggregator compares votes with what a student predicts"
         raise InvalidValue("queries", value=None, rule=rule)
     with monitor.stage("pricing the release"):
-        priced = plan_release(aggregator, shape=votes.shape, budget=budget)
+        priced = plan_release(aggregator, shape=vote_source.shape, budget=budget)
     doubts = require_useful(
         aggregator,
         priced=priced,
         budget=budget,
-        num_groups=cohort.num_groups,
+        num_groups=cohort_facts.num_groups,
         allow_useless=release_plan.allow_useless,
         search=search_with_progress(monitor, spelling=RELEASE),
     )
@@ -238,13 +246,13 @@ def _price_release(
 
 
 def _prior(
-    release_plan: ReleasePlan, *, cohort: Cohort, priced: PricedRelease, seed: int
+    release_plan: ReleasePlan, *, cohort_facts: Cohort, priced: PricedRelease, seed: int
 ) -> StudentPrior:
     """Returns the prior of an aggregator: a student that predicts the labels which votes are compared with.
 
     Args:
         release_plan: the recipe of the student, and the samples that teachers voted on.
-        cohort: the public facts about the holders, with the digest of these samples.
+        cohort_facts: the public facts about the holders, with the digest of these samples.
         priced: the release, with its aggregator and its number of queries.
         seed: the seed of the student's training.
 
@@ -259,7 +267,7 @@ def _prior(
     require_queries(
         queries,
         num_queries=num_queries,
-        digest=cohort.queries,
+        digest=cohort_facts.queries,
         rule=f"at least {num_queries} samples",
     )
     return StudentPrior(
@@ -294,7 +302,7 @@ def _finished_terms(run_folder: RunFolder, *, charge: RunCharge, monitor: Monito
     return Terms.read(run_folder.path)
 
 
-def _require_ledger(release_plan: ReleasePlan, *, cohort: Cohort) -> None:
+def _require_ledger(release_plan: ReleasePlan, *, cohort_facts: Cohort) -> None:
     """Raises `InvalidValue` if `ledger=` names an existing ledger with an account of other data than the cohort's.
 
     Such a ledger does not know what the cohort's holders have spent.
@@ -302,9 +310,11 @@ def _require_ledger(release_plan: ReleasePlan, *, cohort: Cohort) -> None:
     if release_plan.ledger is None or not os.path.exists(release_plan.ledger):
         return
     # This raises `InvalidValue` if the file is no ledger.
-    Ledger.stored(path=release_plan.ledger, data=cohort.account)
-    if any(data != cohort.account for data in SharedLedger.stored(path=release_plan.ledger).data):
-        rule = f"a new file, or the ledger of releases of {cohort.dataset}; this one counts for other data"
+    Ledger.stored(path=release_plan.ledger, data=cohort_facts.account)
+    if any(
+        data != cohort_facts.account for data in SharedLedger.stored(path=release_plan.ledger).data
+    ):
+        rule = f"a new file, or the ledger of releases of {cohort_facts.dataset}; this one counts for other data"
         raise InvalidValue("ledger", release_plan.ledger, rule=rule)
 
 
@@ -312,7 +322,7 @@ def _write_release(
     release: Release,
     *,
     release_plan: ReleasePlan,
-    cohort: Cohort,
+    cohort_facts: Cohort,
     charge: RunCharge,
     config_yaml: str | None,
 ) -> Terms:
@@ -321,32 +331,34 @@ def _write_release(
     Args:
         release: the drawn release.
         release_plan: the settings and parts of the release.
-        cohort: the public facts about the holders.
+        cohort_facts: the public facts about the holders.
         charge: the charge of the release in its ledger.
         config_yaml: the text of `release/config.yaml`; None writes no such file.
     """
     run_folder = charge.run_folder
     shape = charge.priced.shape
-    features = dict(cohort.features)
+    features = dict(cohort_facts.features)
     privacy = privacy_of(drawn_release=release, release_charge=charge)
     promises: Sequence[str] = ()
-    if cohort.places is not None:
-        promises = cohort.places.promises(release, budget=charge.budget, num_draws=charge.num_draws)
-    if cohort.label_holders is not None:
-        promises = (*promises, *map(markdown_cell, cohort.label_holders.lines()))
+    if cohort_facts.places is not None:
+        promises = cohort_facts.places.promises(
+            release, budget=charge.budget, num_draws=charge.num_draws
+        )
+    if cohort_facts.label_holders is not None:
+        promises = (*promises, *map(markdown_cell, cohort_facts.label_holders.lines()))
     write_price(
         drawn_release=release,
         release_charge=charge,
         privacy=privacy,
         folder=run_folder.release,
         places=promises,
-        data_name=cohort.dataset,
-        is_real=cohort.real,
+        data_name=cohort_facts.dataset,
+        is_real=cohort_facts.real,
         aggregator_name=release_plan.aggregator_name,
         features=features or None,
-        labels_have_gaps=cohort.labels_have_gaps,
-        label_names=cohort.label_names,
-        public_answers=cohort.public_answers,
+        labels_have_gaps=cohort_facts.labels_have_gaps,
+        label_names=cohort_facts.label_names,
+        public_answers=cohort_facts.public_answers,
     )
     if config_yaml is not None:
         write_text(run_folder.release / "config.yaml", text=config_yaml)
@@ -358,9 +370,9 @@ def _write_release(
         release=summary_of(drawn_release=release),
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,
-        dataset=cohort.dataset,
-        real=cohort.real,
-        queries=cohort.queries,
+        dataset=cohort_facts.dataset,
+        real=cohort_facts.real,
+        queries=cohort_facts.queries,
         sha256=published_digests,
         features=features,
     )

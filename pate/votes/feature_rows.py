@@ -50,12 +50,12 @@ class FeatureStorage:
     """The choice of where the features of records lie between rounds.
 
     Attributes:
-        is_kept: whether features are made once and kept, in memory or, if they exceed 128 MiB, in a scratch file. False
-            makes them anew in each round.
+        keeps_features: whether features are made once and kept, in memory or, if they exceed 128 MiB, in a scratch
+            file. False makes them anew in each round.
         folder: a folder of the disk on which the scratch file lies; None for the folder of large temporary files.
     """
 
-    is_kept: bool = True
+    keeps_features: bool = True
     folder: Path | None = None
 
     def size_of(self, num_rows: int, width: int) -> FeatureSize:
@@ -65,7 +65,7 @@ class FeatureStorage:
             num_rows: the number of records.
             width: the number of features of a record.
         """
-        num_bytes = num_rows * width * np.dtype(np.int16).itemsize if self.is_kept else 0
+        num_bytes = num_rows * width * np.dtype(np.int16).itemsize if self.keeps_features else 0
         if num_bytes <= array_rows.MAX_BYTES_IN_MEMORY:
             return FeatureSize(memory_bytes=num_bytes, disk_bytes=0)
         return FeatureSize(memory_bytes=0, disk_bytes=num_bytes)
@@ -83,11 +83,11 @@ class FeatureStorage:
         free = shutil.disk_usage(self.folder or array_rows.scratch_folder()).free
         if num_bytes >= free:
             rule = f"false, or {num_bytes / _GIB:.1f} GiB free on the disk; there are {free / _GIB:.1f}"
-            raise InvalidValue(name="scratch", value=True, rule=rule)
+            raise InvalidValue(name="scratch", value=self.keeps_features, rule=rule)
 
     def empty_rows(self) -> array_rows.Spilled:
         """Returns an empty place for the features of records; for their inputs, in memory, if features are not kept."""
-        if self.is_kept:
+        if self.keeps_features:
             return array_rows.Spilled(array_rows.MAX_BYTES_IN_MEMORY, folder=self.folder)
         return array_rows.Spilled(most_bytes=math.inf)
 

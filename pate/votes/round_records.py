@@ -156,7 +156,7 @@ class ShardRecords:
         If features are made anew in each round, the shard reads the inputs from the data set and keeps no copy.
         """
         shard = self.empty_shard()
-        if self.records.storage.is_kept:
+        if self.records.storage.keeps_features:
             for block in self.blocks():
                 shard.append(inputs=block.inputs, labels=block.labels)
         else:

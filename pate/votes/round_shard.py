@@ -156,14 +156,14 @@ class RoundShard:
         end = self._num_appended + len(labels)
         self._labels[self._num_appended : end] = labels
         self._num_appended = end
-        if self.storage.is_kept:
+        if self.storage.keeps_features:
             for features in feature_blocks(self.directions, inputs=inputs):
                 self._appended.append(features)
         else:
             self._appended.append(np.array(inputs))
         if self._num_appended == self.num_rows:
             rows = self._appended.whole()
-            if not self.storage.is_kept:
+            if not self.storage.keeps_features:
                 rows = FeaturesMadeAnew(self.directions, read_inputs=rows.__getitem__)
             self._features: Any = rows
 

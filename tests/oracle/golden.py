@@ -215,15 +215,17 @@ def _top_k_distribution(mechanism: TopKMechanism, inputs: Inputs) -> dict[str, f
     return {str(list(outcome)): p for outcome, p in distribution.items()}
 
 
-def _epsilon_of_selections(inputs: Inputs) -> float:
-    """Returns the epsilon of k selections at the entry's noise scale, if counts move by 1 in the same direction."""
-    return float(inputs["k"] / inputs["scale"])
+def _epsilon_of_selections(k: int, noise_scale: float) -> float:
+    """Returns the epsilon of k selections at a noise scale, if counts move by 1 in the same direction."""
+    return float(k / noise_scale)
 
 
 def _peel_ordered_probs_gumbel(inputs: Inputs) -> dict[str, float]:
     """Returns the distribution of peeling with Gumbel noise over sequences of labels, written as texts."""
     mechanism = PeelingTopK(
-        k=inputs["k"], epsilon=_epsilon_of_selections(inputs), adjacency=pa.Adjacency.ADD_REMOVE
+        k=inputs["k"],
+        epsilon=_epsilon_of_selections(k=inputs["k"], noise_scale=inputs["scale"]),
+        adjacency=pa.Adjacency.ADD_REMOVE,
     )
     return _top_k_distribution(mechanism, inputs)
 
@@ -231,7 +233,9 @@ def _peel_ordered_probs_gumbel(inputs: Inputs) -> dict[str, float]:
 def _peel_ordered_probs_exponential(inputs: Inputs) -> dict[str, float]:
     """Returns the distribution of peeling with exponential noise over sequences of labels, written as texts."""
     mechanism = PermuteAndFlipTopK(
-        k=inputs["k"], epsilon=_epsilon_of_selections(inputs), adjacency=pa.Adjacency.ADD_REMOVE
+        k=inputs["k"],
+        epsilon=_epsilon_of_selections(k=inputs["k"], noise_scale=inputs["scale"]),
+        adjacency=pa.Adjacency.ADD_REMOVE,
     )
     return _top_k_distribution(mechanism, inputs)
 
@@ -241,7 +245,7 @@ def _oneshot_set_probs(inputs: Inputs) -> dict[str, float]:
     mechanism = LipschitzTopK(
         noise=_NOISES[inputs["noise"]],
         k=inputs["k"],
-        epsilon=_epsilon_of_selections(inputs),
+        epsilon=_epsilon_of_selections(k=inputs["k"], noise_scale=inputs["scale"]),
         adjacency=pa.Adjacency.ADD_REMOVE,
     )
     sets: dict[str, float] = {}

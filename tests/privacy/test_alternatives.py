@@ -367,7 +367,7 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     fixed_features /= np.linalg.norm(fixed_features, axis=1, keepdims=True)
     fixed_labels = rng.random(size=(30, 2)) < 0.3
     fixed_group_ids = np.arange(30) // 2
-    noisy_gradient = NoisyGradient(CLIP, noise_multiplier=1.0, num_units=16)
+    noisy_gradient = NoisyGradient(CLIP, noise_multiplier=1.0, max_units=16)
     step = noisy_gradient.grid_step(num_entries=6)
     sensitivity = noisy_gradient.sensitivity_in_steps(num_entries=6)
     weights = rng.normal(size=(3, 2))
@@ -404,7 +404,7 @@ def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> No
     fixed_group_ids = np.arange(30) // 2
     features_of_groups = [features for features, _ in draw_adversarial_groups(rng)]
     features_of_groups += [np.tile(axis, (size, 1)) for axis in np.eye(3) for size in (1, 40)]
-    noisy_sum = NoisyGradient(math.sqrt(0.5), noise_multiplier=1.0, num_units=16)
+    noisy_sum = NoisyGradient(math.sqrt(0.5), noise_multiplier=1.0, max_units=16)
     step = noisy_sum.grid_step(num_entries=6)
     sums_by_group = []
     sums_by_record = []
@@ -443,7 +443,7 @@ def test_the_covariance_is_released_at_the_tested_sensitivity(
         features, group_ids, rng=np.random.default_rng(0)
     )
     [(noisy_gradient, gradient_sum)] = releases
-    assert noisy_gradient == NoisyGradient(clip=math.sqrt(0.5), noise_multiplier=3.0, num_units=2)
+    assert noisy_gradient == NoisyGradient(clip=math.sqrt(0.5), noise_multiplier=3.0, max_units=2)
     assert (gradient_sum == summed_entries(features, group_ids)).all()
     assert covariance == pytest.approx(np.array([[0.34, 0.12], [0.12, 0.66]]))
 

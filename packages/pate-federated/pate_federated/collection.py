@@ -190,7 +190,7 @@ class Collection:
 
 
 def collect(
-    roll: Roll, request: Request, contributions: Iterable[Contribution], folder: Path | str
+    roll: Roll, request: Request, unchecked_answers: Iterable[Contribution], folder: Path | str
 ) -> Collection:
     """Checks every answer, and writes the valid votes of each holder to a file.
 
@@ -201,13 +201,13 @@ def collect(
     Args:
         roll: the expected holders.
         request: the queries.
-        contributions: the answers, in any order.
+        unchecked_answers: the answers as they arrived, in any order.
         folder: the folder for the files HOLDER.npz, of mode 0700.
     """
     folder = make_folder(folder)
     files, refused = valid_answers(
         roll,
-        contributions,
+        unchecked_answers,
         read_answer=lambda holder, vote_bytes: _write_valid_votes(
             vote_bytes, holder=holder, roll=roll, request=request, folder=folder
         ),
@@ -338,7 +338,7 @@ class FederatedRelease:
         if not os.path.lexists(self.inbox / _MARKER):
             make_folder(self.inbox)
             collection = collect(
-                self.roll, request=self.request, contributions=ask_holders(), folder=self.inbox
+                self.roll, request=self.request, unchecked_answers=ask_holders(), folder=self.inbox
             )
             collection.require_enough()
             digests = {
@@ -353,14 +353,14 @@ class FederatedRelease:
             collection = self._read_collection()
         for line in collection.refused.values():
             monitor.say(line)
-        votes = collection.source(self.plan.aggregator)
-        cohort = replace(
+        vote_source = collection.source(self.plan.aggregator)
+        cohort_facts = replace(
             cohort_of_votes(collection.gathered()), places=Places.from_holders(self.roll.holders)
         )
         return release_votes(
             self.plan,
-            votes=votes,
-            cohort=cohort,
+            vote_source=vote_source,
+            cohort_facts=cohort_facts,
             output_dir=self.output_dir,
             monitor=monitor,
         )

@@ -417,10 +417,10 @@ def require_stage(terms: SumTerms, *, message: Message, node: int) -> str:
             Key.SHARE_NUMBER: terms.num_shares,
             Key.MAX_WEIGHT: 1.0,
             Key.THRESHOLD: terms.threshold,
-            Key.CLIPPING_RANGE: float(terms.most),
+            Key.CLIPPING_RANGE: float(terms.largest_number),
             Key.MOD_RANGE: MODULUS,
         }
-        expected_fields[Key.TARGET_RANGE] = 2 * terms.most
+        expected_fields[Key.TARGET_RANGE] = 2 * terms.largest_number
         _require_names(fields=fields_sent, field_names=expected_fields.keys())
         for name, value in expected_fields.items():
             is_same = type(fields_sent[name]) is type(value) and fields_sent[name] == value
@@ -624,8 +624,8 @@ def secure_sum(
         reconstruction_threshold=terms.threshold,
         max_weight=1.0,
         timeout=seconds,
-        clipping_range=float(terms.most),
-        quantization_range=2 * terms.most,
+        clipping_range=float(terms.largest_number),
+        quantization_range=2 * terms.largest_number,
         modulus_range=MODULUS,
     )
     workflow(grid, legacy_context)
@@ -763,7 +763,7 @@ def rounds_app(
             return sum_of_answers(
                 rounds.roll,
                 question=question,
-                contributions=ask(
+                unchecked_answers=ask(
                     grid,
                     rounds.roll,
                     content=message_content({"question": question.to_bytes()}),

@@ -170,7 +170,7 @@ class Contribution:
 
 
 def valid_answers(
-    roll: Roll, contributions: Iterable[Contribution], read_answer: Callable[[str, bytes], T]
+    roll: Roll, unchecked_answers: Iterable[Contribution], read_answer: Callable[[str, bytes], T]
 ) -> tuple[dict[str, T], dict[str, str]]:
     """Returns the valid answers of the holders on a roll, and the reason for each other holder.
 
@@ -179,7 +179,7 @@ def valid_answers(
 
     Args:
         roll: the expected holders.
-        contributions: the answers, in any order.
+        unchecked_answers: the answers as they arrived, in any order.
         read_answer: a function of the holder's name and the bytes that returns the parsed answer, and raises
             `InvalidValue` to refuse it.
 
@@ -187,13 +187,13 @@ def valid_answers(
         The parsed valid answers by holder, and the reason for each holder without one. Senders that are not on the roll
         share one reason, under the name `another`.
     """
-    all_contributions = list(contributions)
+    contributions = list(unchecked_answers)
     num_answers = Counter(
-        contribution.holder for contribution in all_contributions if contribution.votes is not None
+        contribution.holder for contribution in contributions if contribution.votes is not None
     )
     answer_of: dict[str, T] = {}
     refused = {name: f"holder={name}: no answer" for name in roll.holders}
-    for contribution in all_contributions:
+    for contribution in contributions:
         is_known = contribution.holder in roll.holders
         problem = ""
         if not is_known:

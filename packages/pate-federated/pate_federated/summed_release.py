@@ -79,13 +79,13 @@ _LOCK = "notes.lock"
 class SumTerms:
     """The terms of a secure sum, on which the server and all holders agree beforehand.
 
-    Secure aggregation adds numbers modulo 2**32. The numbers of a holder lie in -most..most and are sent without
-    rounding. The sum is exact, since `num_holders * 2 * most` must be below 2**32.
+    Secure aggregation adds numbers modulo 2**32. The numbers of a holder lie in -largest_number..largest_number and are
+    sent without rounding. The sum is exact, since `num_holders * 2 * largest_number` must be below 2**32.
 
     Attributes:
         num_holders: n, the number of holders.
         max_absent: d, the largest number of absent holders, >= 1; a sum over fewer than n - d holders is refused.
-        most: the largest absolute value of a number that a holder sends.
+        largest_number: the largest absolute value of a number that a holder sends.
         shares: k, the number of shares of each key, odd. A holder divides its keys among itself and k - 1 others,
             chosen at random, and two thirds of them can open its part. None divides a key among all n holders, of whom
             n - d can open a part. Then not even the server can open a sum over fewer holders.
@@ -93,7 +93,7 @@ class SumTerms:
 
     num_holders: int
     max_absent: int
-    most: int
+    largest_number: int
     shares: int | None = None
 
     def __post_init__(self) -> None:
@@ -103,10 +103,10 @@ class SumTerms:
         half = (self.num_holders - 1) // 2
         rule = f"at most {half}, fewer than half: else a server opens single holders by telling half that one is absent"
         require(self.max_absent <= half, "max_absent", self.max_absent, rule)
-        require_count("most", self.most)
+        require_count("largest_number", self.largest_number)
         room = (MODULUS - 1) // (2 * self.num_holders)
         rule = f"at most {room}, so that the sum of {self.num_holders} holders stays below 2**32"
-        require(self.most <= room, "most", self.most, rule)
+        require(self.largest_number <= room, "largest_number", self.largest_number, rule)
         if self.shares is not None:
             require_count("shares", self.shares, minimum=_MIN_SHARES)
             rule = f"an odd number below num_holders={self.num_holders}"
@@ -128,11 +128,11 @@ class SumTerms:
     @classmethod
     def of_counts(cls, roll: Roll, shares_per_key: int | None = None) -> Self:
         """Returns the terms for a sum of the counts of all holders; `shares_per_key` is the field `shares`."""
-        most = max(roll.holders.values())
+        largest_number = max(roll.holders.values())
         return cls(
             num_holders=len(roll.holders),
             max_absent=roll.max_absent,
-            most=most,
+            largest_number=largest_number,
             shares=shares_per_key,
         )
 
@@ -161,8 +161,10 @@ class SumTerms:
         rule = f"less than {spare}: with max_absent={roll.max_absent} so many open single holders"
         require(colluders < spare, "aggregator.max_colluders", colluders, rule)
         reach = math.ceil(_MAX_DEVIATIONS * math.sqrt(aggregator.shares.share_variance))
-        most = aggregator.shares.steps * max(roll.holders.values()) + reach
-        return cls(num_holders=len(roll.holders), max_absent=roll.max_absent, most=most)
+        largest_number = aggregator.shares.steps * max(roll.holders.values()) + reach
+        return cls(
+            num_holders=len(roll.holders), max_absent=roll.max_absent, largest_number=largest_number
+        )
 
     @classmethod
     def of_digits(cls, roll: Roll, shares_per_key: int | None = None) -> Self:
@@ -171,9 +173,12 @@ class SumTerms:
         `shares_per_key` is the field `shares`.
         """
         num_holders = len(roll.holders)
-        most = 2 ** (((MODULUS - 1) // (2 * num_holders)).bit_length() - 1)
+        largest_number = 2 ** (((MODULUS - 1) // (2 * num_holders)).bit_length() - 1)
         return cls(
-            num_holders=num_holders, max_absent=roll.max_absent, most=most, shares=shares_per_key
+            num_holders=num_holders,
+            max_absent=roll.max_absent,
+            largest_number=largest_number,
+            shares=shares_per_key,
         )
 
     @property
@@ -194,11 +199,11 @@ class SumTerms:
     def require_sendable(self, numbers: IntArray) -> FloatArray:
         """Returns whole numbers as floats of the same values.
 
-        Raises `InvalidValue` if one is larger in size than `most`.
+        Raises `InvalidValue` if one is larger in size than `largest_number`.
         """
-        if np.abs(numbers).max(initial=0) > self.most:
+        if np.abs(numbers).max(initial=0) > self.largest_number:
             raise InvalidValue(
-                "counts", rule=f"numbers of at most {self.most}, the terms of the sum"
+                "counts", rule=f"numbers of at most {self.largest_number}, the terms of the sum"
             )
         return numbers.astype(np.float64)
 
@@ -217,7 +222,9 @@ class SumTerms:
         require(self.least <= num_present <= self.num_holders, "holders present", num_present, rule)
         scaled = np.asarray(average, dtype=np.float64) * num_present
         total = np.rint(scaled)
-        if not ((np.abs(scaled - total) < 1e-3) & (np.abs(total) <= self.most * num_present)).all():
+        if not (
+            (np.abs(scaled - total) < 1e-3) & (np.abs(total) <= self.largest_number * num_present)
+        ).all():
             raise InvalidValue(
                 "sum", rule="whole numbers within the terms; some holder kept to others"
             )
@@ -249,7 +256,7 @@ class Limbs:
         The holder with the most teachers needs the most. `shares_per_key` is the field `shares` of `SumTerms`.
         """
         terms = SumTerms.of_digits(roll, shares_per_key=shares_per_key)
-        bits = terms.most.bit_length() - 1
+        bits = terms.largest_number.bit_length() - 1
         largest = 1 if question.kind == LENGTHS else math.ceil(question.reach)
         num_bits = (largest * max(roll.holders.values())).bit_length() + 1
         return cls(terms=terms, bits=bits, count=max(1, -(-num_bits // bits)))
@@ -480,7 +487,7 @@ class SummedRelease:
         make_folder(self.inbox)
         request = self.request
         places = Places.from_holders(self.roll.holders)
-        votes: VoteSource
+        vote_source: VoteSource
 
         def total_and_num_holders() -> Total:
             total_of_holders, holders = self.sum_in_inbox(make_sum)
@@ -489,7 +496,7 @@ class SummedRelease:
         if self.noise is not None:
             identity = repr((request.digest, request.vote_clip, sorted(self.roll.holders.items())))
             digest = hashlib.sha256(identity.encode()).hexdigest()
-            votes = NoisySum(
+            vote_source = NoisySum(
                 make_sum=total_and_num_holders,
                 num_teachers=self.roll.num_teachers,
                 num_queries=request.num_queries,
@@ -500,8 +507,8 @@ class SummedRelease:
             counted_votes = self.counted_votes(make_sum)
             counts = np.ascontiguousarray(counted_votes.counts())
             digest = hashlib.sha256(b"summed votes" + counts.tobytes()).hexdigest()
-            votes = counted_votes
-        cohort = Cohort(
+            vote_source = counted_votes
+        cohort_facts = Cohort(
             dataset=self.dataset,
             real=self.real,
             record_ids=request.record_ids,
@@ -512,8 +519,8 @@ class SummedRelease:
         )
         return release_votes(
             self.plan,
-            votes=votes,
-            cohort=cohort,
+            vote_source=vote_source,
+            cohort_facts=cohort_facts,
             output_dir=self.output_dir,
             monitor=monitor,
         )
@@ -571,7 +578,7 @@ Exchange = Callable[[Question], SumOfAnswers]
 
 
 def sum_of_answers(
-    roll: Roll, question: Question, contributions: Iterable[Contribution]
+    roll: Roll, question: Question, unchecked_answers: Iterable[Contribution]
 ) -> SumOfAnswers:
     """Returns the sum of the valid answers to a question.
 
@@ -582,7 +589,7 @@ def sum_of_answers(
     Args:
         roll: the expected holders.
         question: the question.
-        contributions: the answers, in any order.
+        unchecked_answers: the answers as they arrived, in any order.
     """
 
     def read_answer(holder: str, answer_bytes: bytes) -> SumAnswer:
@@ -597,7 +604,7 @@ def sum_of_answers(
         question.require_possible(answer.total, num_teachers=roll.holders[holder])
         return answer
 
-    answers, refused = valid_answers(roll, contributions, read_answer=read_answer)
+    answers, refused = valid_answers(roll, unchecked_answers, read_answer=read_answer)
     total = sum(
         (answer.total for answer in answers.values()), np.zeros(question.shape, dtype=np.int64)
     )
@@ -670,8 +677,10 @@ class Mailbox:
                 holder=holder, votes=path.read_bytes() if is_usual else None, problem=problem
             )
 
-        contributions = [read_contribution(holder, path) for holder, path in path_of_holder.items()]
-        return sum_of_answers(self.roll, question=question, contributions=contributions)
+        unchecked_answers = [
+            read_contribution(holder, path) for holder, path in path_of_holder.items()
+        ]
+        return sum_of_answers(self.roll, question=question, unchecked_answers=unchecked_answers)
 
 
 @dataclass(frozen=True)
@@ -756,24 +765,24 @@ class RoundsOfHolders:
             InvalidValue: too many holders are absent, or `release_votes` refuses the release.
         """
         monitor = monitor or Monitor()
-        votes = AskedVotes(release=self, exchange=exchange, monitor=monitor)
+        vote_source = AskedVotes(release=self, exchange=exchange, monitor=monitor)
         ids = self.record_ids[: self.num_queries]
-        cohort = cohort_of_heads(
-            votes.heads,
+        cohort_facts = cohort_of_heads(
+            vote_source.heads,
             record_ids=ids,
             label_names=self.label_names,
             # the digest of the opening, whose sums no epsilon covers
-            votes_digest=hashlib.sha256(to_json(votes.opened).encode()).hexdigest(),
+            votes_digest=hashlib.sha256(to_json(vote_source.opened).encode()).hexdigest(),
             queries_digest=queries_digest(
                 inputs=np.asarray(self.pool[: self.num_queries], dtype=np.float32), record_ids=ids
             ),
             places=Places.from_holders(self.roll.holders),
-            num_groups=sum(head.num_groups for head in votes.heads),
+            num_groups=sum(head.num_groups for head in vote_source.heads),
         )
         return release_votes(
             self.plan,
-            votes=votes,
-            cohort=cohort,
+            vote_source=vote_source,
+            cohort_facts=cohort_facts,
             output_dir=self.output_dir,
             monitor=monitor,
         )

@@ -171,7 +171,7 @@ class CovarianceState:
         noisy_gradient = NoisyGradient(
             clip=clip,
             noise_multiplier=self.noise_multiplier * math.sqrt(num_steps),
-            num_units=self.num_groups,
+            max_units=self.num_groups,
         )
         gradient_sum = self.groups.clipped_sum(weights=weights, bias=bias, clip=clip)
         gradient = noisy_gradient.release(gradient_sum, rng=self.rng) / self.num_groups / known

@@ -53,7 +53,7 @@ class DpGradientDescent(FullBatch):
         noisy_gradient = NoisyGradient(
             clip=clip,
             noise_multiplier=multipliers.steps * math.sqrt(schedule.num_steps),
-            num_units=num_groups,
+            max_units=num_groups,
         )
         weights = np.zeros((features.shape[1], len(bias)))
         learning_rates = schedule.times / schedule.num_steps

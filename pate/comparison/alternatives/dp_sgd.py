@@ -194,7 +194,7 @@ class DpSgd(Alternative):
             noisy_gradient = NoisyGradient(
                 clip=self.gradient_clip(shares),
                 noise_multiplier=noise_multiplier,
-                num_units=len(groups.starts),
+                max_units=len(groups.starts),
             )
             self._descend(
                 network,

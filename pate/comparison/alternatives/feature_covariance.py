@@ -98,7 +98,7 @@ class CovarianceRelease:
             rng: draws the noise.
         """
         noisy_gradient = NoisyGradient(
-            clip=_CLIP, noise_multiplier=self.noise_multiplier, num_units=self.num_groups
+            clip=_CLIP, noise_multiplier=self.noise_multiplier, max_units=self.num_groups
         )
         noisy = noisy_gradient.release(summed_entries(features, group_ids), rng=rng)
         num_features = features.shape[1]

@@ -30,12 +30,12 @@ class NoisyGradient:
     Attributes:
         clip: the largest l2 length of the contribution of a unit, > 0.
         noise_multiplier: the standard deviation of the noise divided by the sensitivity, > 0.
-        num_units: the largest number of units N, public.
+        max_units: the largest number of units N, public.
     """
 
     clip: float
     noise_multiplier: float
-    num_units: int
+    max_units: int
 
     def grid_step(self, num_entries: int) -> float:
         """Returns the spacing of the grid to which sums with `num_entries` entries are rounded, a power of 2."""
@@ -50,10 +50,10 @@ class NoisyGradient:
         # without the unit by half a step, which is sqrt(num_entries) steps in all. A replaced unit moves the sum twice
         # as far. The bound on errors of sums in double precision is derived in docs/proofs/alternatives.md.
         num_terms_of_few = MAX_CANCELLATION * (
-            ROWS_AT_ONCE + FEW_RECORDS * self.num_units / ROWS_AT_ONCE
+            ROWS_AT_ONCE + FEW_RECORDS * self.max_units / ROWS_AT_ONCE
         )
-        num_terms = self.num_units + 8 + num_terms_of_few
-        float_error = 2 * _DOUBLE_SPACING * num_terms * self.num_units * max(self.clip, 1.0)
+        num_terms = self.max_units + 8 + num_terms_of_few
+        float_error = 2 * _DOUBLE_SPACING * num_terms * self.max_units * max(self.clip, 1.0)
         distance = self.clip * (1 + _LENGTH_ERROR) + float_error
         return 2 * (distance / self.grid_step(num_entries=num_entries) + math.sqrt(num_entries))
 

@@ -30,11 +30,14 @@ def exponential_argmax(values: FloatArray) -> FloatArray:
     The distribution is that of permute-and-flip. With w = exp(value - largest value), index i has the probability
     w_i times the integral over z in [0, 1] of prod_{j != i} (1 - w_j z).
     """
-    weights = np.exp(values - values.max(axis=-1, keepdims=True))
+    exp_values = np.exp(values - values.max(axis=-1, keepdims=True))
     # On panels of this width 16 nodes integrate a polynomial of degree n to the last digits.
-    nodes, half_widths = panels(corners=np.array([0.0, 1.0]), largest_width=8 / weights.shape[-1])
-    integrands = _products_of_others(1 - weights[..., None, None] * nodes)
-    return np.asarray(weights * _integral(integrands, half_widths=half_widths))
+    nodes, half_widths = panels(
+        corners=np.array([0.0, 1.0]), largest_width=8 / exp_values.shape[-1]
+    )
+    factors_at_nodes = 1 - exp_values[..., None, None] * nodes
+    integrands = _products_over_other_indices(factors_at_nodes)
+    return np.asarray(exp_values * _integral(integrands, half_widths=half_widths))
 
 
 def gaussian_argmax(values: FloatArray) -> FloatArray:
@@ -127,18 +130,20 @@ def largest_distribution(
     )
     sizes = class_sizes[:, None, None]
     density_of_largest = sizes * density * cdf ** (sizes - 1)
-    return _integral(density_of_largest * _products_of_others(cdf**sizes), half_widths=half_widths)
+    return _integral(
+        density_of_largest * _products_over_other_indices(cdf**sizes), half_widths=half_widths
+    )
 
 
-def _products_of_others(factors: FloatArray) -> FloatArray:
+def _products_over_other_indices(factors_at_nodes: FloatArray) -> FloatArray:
     """Returns for each of n factors the product of the n - 1 other factors, at each node of a quadrature.
 
     The quadrature has P panels with 16 nodes each. The argument and the result are `[..., n, P, 16]`.
     """
-    ones = np.ones_like(factors[..., :1, :, :])
-    before = np.cumprod(np.concatenate([ones, factors[..., :-1, :, :]], axis=-3), axis=-3)
+    ones = np.ones_like(factors_at_nodes[..., :1, :, :])
+    before = np.cumprod(np.concatenate([ones, factors_at_nodes[..., :-1, :, :]], axis=-3), axis=-3)
     # The last factor comes first, and the first is left out.
-    after = np.cumprod(np.concatenate([ones, factors[..., :0:-1, :, :]], axis=-3), axis=-3)
+    after = np.cumprod(np.concatenate([ones, factors_at_nodes[..., :0:-1, :, :]], axis=-3), axis=-3)
     return np.asarray(before * after[..., ::-1, :, :])
 
 

@@ -44,7 +44,7 @@ def joint_law(law_of_unit: dict[int, float], *, num_units: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
-@pytest.mark.parametrize("size", [1, 2, 10])
+@pytest.mark.parametrize("group_size", [1, 2, 10])
 @pytest.mark.parametrize(
     ("event", "mu"),
     [
@@ -62,36 +62,38 @@ def joint_law(law_of_unit: dict[int, float], *, num_units: int) -> np.ndarray:
     ],
 )
 def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
-    event: GaussianEvent, mu: float, size: int, accountant: type
+    event: GaussianEvent, mu: float, group_size: int, accountant: type
 ) -> None:
     """At the epsilon of `group_epsilon`, the exact delta of Gaussian releases for a group is at most 1e-6.
 
-    A group of `size` units moves a release by `size` times mu. By the exact accountant, delta exceeds 1e-6 at 99% of
-    this epsilon less 0.001.
+    A group of `group_size` units moves a release by `group_size` times mu. By the exact accountant, delta exceeds 1e-6
+    at 99% of this epsilon less 0.001.
     """
-    epsilon = group_epsilon(event, size=size, budget=Budget(delta=DELTA, accountant=accountant))
-    group_mu = size * mu
+    epsilon = group_epsilon(
+        event, group_size=group_size, budget=Budget(delta=DELTA, accountant=accountant)
+    )
+    group_mu = group_size * mu
     assert gaussian_delta(mu=group_mu, epsilon=epsilon) <= DELTA
     if accountant is ExactAccountant:
         smaller_epsilon = 0.99 * epsilon - 1e-3
         assert gaussian_delta(mu=group_mu, epsilon=smaller_epsilon) > DELTA, "it is tight"
 
 
-@pytest.mark.parametrize("size", [2, 3, 5])
-def test_a_group_of_randomized_responses_is_never_dearer_than_said(size: int) -> None:
-    """At the epsilon that `group_epsilon` states, the exact delta of `size` randomized responses is at most 1e-6.
+@pytest.mark.parametrize("group_size", [2, 3, 5])
+def test_a_group_of_randomized_responses_is_never_dearer_than_said(group_size: int) -> None:
+    """At the epsilon that `group_epsilon` states, the exact delta of `group_size` randomized responses is at most 1e-6.
 
-    This epsilon is nearly `size` times that of one response.
+    This epsilon is nearly `group_size` times that of one response.
     """
     unit_epsilon = 0.4
     epsilon = group_epsilon(
-        PureDpEvent(epsilon=unit_epsilon), size=size, budget=Budget(delta=DELTA)
+        PureDpEvent(epsilon=unit_epsilon), group_size=group_size, budget=Budget(delta=DELTA)
     )
     truth_prob = math.exp(unit_epsilon) / (1 + math.exp(unit_epsilon))
-    first_law = joint_law({0: truth_prob, 1: 1 - truth_prob}, num_units=size)
-    second_law = joint_law({1: truth_prob, 0: 1 - truth_prob}, num_units=size)
+    first_law = joint_law({0: truth_prob, 1: 1 - truth_prob}, num_units=group_size)
+    second_law = joint_law({1: truth_prob, 0: 1 - truth_prob}, num_units=group_size)
     assert hockey_stick(first_law, second_law, epsilon=epsilon) <= DELTA
-    assert epsilon >= size * unit_epsilon - 0.02, "as each response is spent to the full"
+    assert epsilon >= group_size * unit_epsilon - 0.02, "as each response is spent to the full"
 
 
 def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
@@ -100,7 +102,7 @@ def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
     A mechanism that reveals a bit with probability delta, and otherwise nothing, has over 3 times the delta of one unit
     for four units at four times epsilon. It has at most 4 e^(3 epsilon) times that, as is proven.
     """
-    size = 4
+    group_size = 4
     epsilon = 0.1
     delta = 0.05
     # the outcome 2 stands for nothing
@@ -115,13 +117,13 @@ def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
         )
 
     assert delta_of_group(num_units=1) <= delta + 1e-15
-    group_delta = delta_of_group(num_units=size)
+    group_delta = delta_of_group(num_units=group_size)
     assert group_delta > 3 * delta, "k epsilon at the same delta would be wrong"
-    assert group_delta <= size * math.exp((size - 1) * epsilon) * delta
+    assert group_delta <= group_size * math.exp((group_size - 1) * epsilon) * delta
 
 
 def test_where_no_figure_holds_none_is_given() -> None:
     """If failures use up half of delta, epsilon is finite for one unit, and infinite for a group of two."""
     event = ApproximateEvent(PureDpEvent(epsilon=1.0), failure_prob=DELTA / 2)
     assert Budget(delta=DELTA).epsilon_of(event) < 1.1
-    assert math.isinf(group_epsilon(event, size=2, budget=Budget(delta=DELTA)))
+    assert math.isinf(group_epsilon(event, group_size=2, budget=Budget(delta=DELTA)))

@@ -50,13 +50,14 @@ def test_events_convert_to_those_of_dp_accounting() -> None:
 
 
 DELTA = 1e-6
-TARGET = tight_boundary(call_epsilon=0.05)
+BOUNDARY_TARGET = tight_boundary(call_epsilon=0.05)
 ACCESSES = pa.ApproximateEvent(
-    event=pa.SelfComposedEvent(event=pa.PureDpEvent(TARGET.epsilon), count=101), failure_prob=3.3e-7
+    event=pa.SelfComposedEvent(event=pa.PureDpEvent(BOUNDARY_TARGET.epsilon), count=101),
+    failure_prob=3.3e-7,
 )
 SESSION = pa.BoundarySessionEvent(
-    TARGET.epsilon,
-    TARGET.hit_prob,
+    BOUNDARY_TARGET.epsilon,
+    BOUNDARY_TARGET.hit_prob,
     target_hits=10,
     num_calls=2000,
     accesses=ACCESSES,
@@ -128,10 +129,10 @@ def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
     At a delta smaller than the failure probability of the accesses, the price by hits is still
     finite.
     """
-    cheap = pa.SelfComposedEvent(event=pa.PureDpEvent(TARGET.epsilon), count=3)
+    cheap = pa.SelfComposedEvent(event=pa.PureDpEvent(BOUNDARY_TARGET.epsilon), count=3)
     session = pa.SessionEvent(
-        epsilon=TARGET.epsilon,
-        hit_prob=TARGET.hit_prob,
+        epsilon=BOUNDARY_TARGET.epsilon,
+        hit_prob=BOUNDARY_TARGET.hit_prob,
         target_hits=10,
         num_calls=3,
         accesses=cheap,

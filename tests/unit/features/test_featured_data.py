@@ -33,11 +33,14 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def load_with_features(
-    cache_folder: Path, data: Dataset | None = None, *, num_pictures_before_kill: int | None = None
+    cache_folder: Path,
+    data: Dataset | None = None,
+    *,
+    num_private_pictures_before_kill: int | None = None,
 ) -> tuple[Dataset, list[str]]:
     """Returns the data set with features, and the names of the stages of work that it reported.
 
-    The extraction is killed after `num_pictures_before_kill` private pictures.
+    The extraction is killed after `num_private_pictures_before_kill` private pictures.
     """
     stages: list[str] = []
 
@@ -48,8 +51,8 @@ def load_with_features(
         def advance(done: int) -> None:
             if (
                 "private" in name
-                and num_pictures_before_kill is not None
-                and done >= num_pictures_before_kill
+                and num_private_pictures_before_kill is not None
+                and done >= num_private_pictures_before_kill
             ):
                 raise Killed
 
@@ -109,7 +112,9 @@ def test_killed_extraction_continues_to_the_same_bytes(
     """If an extraction is killed after three blocks, the next load leaves the bytes of an extraction without a kill."""
     load_with_features(cache_folder=tmp_path / "whole")
     with pytest.raises(Killed):
-        load_with_features(cache_folder=tmp_path / "killed", num_pictures_before_kill=3 * BLOCK)
+        load_with_features(
+            cache_folder=tmp_path / "killed", num_private_pictures_before_kill=3 * BLOCK
+        )
     (folder,) = (tmp_path / "killed").iterdir()
     (path,) = folder.glob("private-*.stamps")
     stamps = np.fromfile(path, np.int64)

@@ -21,7 +21,7 @@ FORECAST = RoundForecast(
     storage=FeatureStorage(),
     held_bytes=2**29,
 )
-REMADE = replace(FORECAST, storage=FeatureStorage(is_kept=False))
+REMADE = replace(FORECAST, storage=FeatureStorage(keeps_features=False))
 
 
 def moment_votes(num_rows: int) -> MomentVotes:

@@ -46,7 +46,7 @@ def promises_of(
 
 def price_in_words(group_size: int) -> str:
     """Returns the words of the card for the epsilon of a group of units."""
-    return f"epsilon {format_epsilon(group_epsilon(event=EVENT, size=group_size, budget=BUDGET))}"
+    return f"epsilon {format_epsilon(group_epsilon(event=EVENT, group_size=group_size, budget=BUDGET))}"
 
 
 def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> None:

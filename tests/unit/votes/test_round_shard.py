@@ -128,7 +128,7 @@ def storage(
     """Returns a storage of features of each kind."""
     if request.param == "file":
         monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
-    return FeatureStorage(is_kept=request.param != "anew", folder=tmp_path)
+    return FeatureStorage(keeps_features=request.param != "anew", folder=tmp_path)
 
 
 @pytest.mark.slow
@@ -231,7 +231,7 @@ def test_a_full_disk_is_refused_before_features_are_made(
     monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
     with refused_parameter("scratch", value=True, rule_words="false, or"):
         FeatureStorage(folder=tmp_path).require_room(num_rows=10**12, width=1000)
-    FeatureStorage(is_kept=False).require_room(num_rows=10**12, width=1000)
+    FeatureStorage(keeps_features=False).require_room(num_rows=10**12, width=1000)
     FeatureStorage(folder=tmp_path).require_room(num_rows=1, width=2)
 
 

@@ -47,7 +47,7 @@ def test_release_equals_that_of_pate_train_with_the_same_seed(tmp_path: Path) ->
     plan = deployed_plan(HOLDERS)
     monitor = SilentMonitor()
     app = flower.release_app(
-        small_release(plan, folder=tmp_path, holders=HOLDERS), seconds=300, monitor=monitor
+        small_release(plan, folder=tmp_path, num_holders=HOLDERS), seconds=300, monitor=monitor
     )
     simulate(
         app,

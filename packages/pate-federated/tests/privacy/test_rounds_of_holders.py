@@ -18,7 +18,7 @@ from pate_federated.vote_casting import HolderPlan
 
 POOL = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
 NAMES = ("a", "b")
-ROLL = Roll.numbered(num_holders=3, teachers_each=2, max_absent=1)
+EXPECTED_HOLDERS = Roll.numbered(num_holders=3, teachers_each=2, max_absent=1)
 UNKNOWN = -1
 Labels = tuple[int, int]  # for each label 0, 1 or UNKNOWN
 GroupChange = tuple[float, Labels] | None
@@ -178,7 +178,7 @@ def answers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Answers:
             for question in questions(case.have_gaps)
         ]
 
-    own, *others = ROLL.holders
+    own, *others = EXPECTED_HOLDERS.holders
     variants = [
         *((own, change) for change in all_changes(case.have_gaps)),
         *((name, None) for name in others),
@@ -199,18 +199,20 @@ def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(
     The distance is Euclidean. For shares and moments, over half of it is attained. With gaps, labels become unknown
     too, and another holder lacks a label.
     """
-    own, *others = ROLL.holders
+    own, *others = EXPECTED_HOLDERS.holders
     have_gaps = answers.case.have_gaps
     for place, question in enumerate(questions(have_gaps)[1:], start=1):
         sums = []
         for change in all_changes(have_gaps):
             present = [(own, change), *((name, None) for name in others if name != absent)]
-            sent = [
+            unchecked_answers = [
                 Contribution(holder=holder, votes=answers.sent[holder, change_of_holder][place])
                 for holder, change_of_holder in present
             ]
             sums.append(
-                sum_of_answers(ROLL, question=question, contributions=sent)
+                sum_of_answers(
+                    EXPECTED_HOLDERS, question=question, unchecked_answers=unchecked_answers
+                )
                 .total.astype(np.float64)
                 .ravel()
             )

@@ -52,21 +52,21 @@ def small_request() -> Request:
     )
 
 
-def small_roll(holders: int = HOLDERS, *, max_absent: int = 0) -> Roll:
+def small_roll(num_holders: int = HOLDERS, *, max_absent: int = 0) -> Roll:
     """Returns a roll, the list of expected holders, which have equally many of the small run's teachers."""
     return Roll.numbered(
-        num_holders=holders, teachers_each=NUM_TEACHERS // holders, max_absent=max_absent
+        num_holders=num_holders, teachers_each=NUM_TEACHERS // num_holders, max_absent=max_absent
     )
 
 
 def small_release(
-    plan: Plan, folder: Path, holders: int = HOLDERS, *, max_absent: int = 0
+    plan: Plan, folder: Path, num_holders: int = HOLDERS, *, max_absent: int = 0
 ) -> FederatedRelease:
     """Returns the server's release of vote files, in a folder; `max_absent` holders may be absent."""
     return FederatedRelease(
         request=small_request(),
         plan=release_plan(plan),
-        roll=small_roll(holders=holders, max_absent=max_absent),
+        roll=small_roll(num_holders=num_holders, max_absent=max_absent),
         inbox=folder / "inbox",
         output_dir=folder / "release",
     )
@@ -132,7 +132,7 @@ class Exchanges:
         return sum_of_answers(
             self.roll,
             question=question,
-            contributions=self._answers(Question.from_bytes(question.to_bytes())),
+            unchecked_answers=self._answers(Question.from_bytes(question.to_bytes())),
         )
 
     def _answers(self, question: Question) -> Iterator[Contribution]:

@@ -29,9 +29,9 @@ from tests.e2e.small_run import (
 Votes = dict[str, list[Path]]  # files of all holders, by what was cast
 
 
-def deployed_plan(holders: int) -> Plan:
-    """Returns the settings that all processes of a federation with `holders` holders share."""
-    return replace(seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), holders=holders)
+def deployed_plan(num_holders: int) -> Plan:
+    """Returns the settings that all processes of a federation with `num_holders` holders share."""
+    return replace(seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), holders=num_holders)
 
 
 def holder_plan(plan: Plan, holder: int | str, num_holders: int = HOLDERS) -> HolderPlan:
@@ -85,11 +85,11 @@ def release(
     monitor: SilentMonitor | None = None,
 ) -> Terms:
     """Releases the votes of the files at `vote_paths` into a folder, and returns the terms of the release."""
-    votes = GatheredVotes.read(vote_paths)
+    vote_source = GatheredVotes.read(vote_paths)
     return release_votes(
         plan,
-        votes=votes,
-        cohort=cohort_of_votes(votes),
+        vote_source=vote_source,
+        cohort_facts=cohort_of_votes(vote_source),
         output_dir=output_folder,
         monitor=monitor or SilentMonitor(),
     )

@@ -11,9 +11,9 @@ from pate.accounting import Adjacency
 from pate.aggregators import CenteredVotes, GaussianVotes, GNMax
 from pate_federated import Collection, Contribution, Request, Roll, collect
 from small_federation.holders import (
+    EXPECTED_HOLDERS,
     NUM_LABELS,
     NUM_QUERIES,
-    ROLL,
     TEACHERS,
     answer,
     request,
@@ -34,11 +34,13 @@ CLIPPED = replace(request(), vote_clip=2)
 def collect_answers(
     inbox_parent: Path,
     answers: Sequence[Contribution],
-    roll: Roll = ROLL,
+    roll: Roll = EXPECTED_HOLDERS,
     sent_request: Request = BITS,
 ) -> Collection:
     """Collects answers to a request; `roll` lists the holders that may answer."""
-    return collect(roll, request=sent_request, contributions=answers, folder=inbox_parent / "inbox")
+    return collect(
+        roll, request=sent_request, unchecked_answers=answers, folder=inbox_parent / "inbox"
+    )
 
 
 def honest_answers_of(

@@ -18,7 +18,7 @@ from pate_federated.distributed_votes import DistributedVotes
 from pate_federated.gathered_votes import GatheredVotes
 from pate_federated.question import LENGTHS, SHARES
 from pate_federated.vote_file import VoteFile, VoteManifest
-from small_federation.holders import ROLL, answer, request
+from small_federation.holders import EXPECTED_HOLDERS, answer, request
 from small_federation.label_sets import UNKNOWN, write_votes
 from tests.refusals import ANY, NOT_SHOWN, refused_parameter
 
@@ -201,9 +201,9 @@ def test_holders_with_some_of_the_asked_labels_are_counted(tmp_path: Path) -> No
         vote_file_folder=tmp_path, holder="3", votes=votes.astype(np.bool_), label_names=("d", "x")
     )
     collection = collect(
-        ROLL,
+        EXPECTED_HOLDERS,
         request=request(),
-        contributions=[answer_on_all, answer_on_two, answer_on_another],
+        unchecked_answers=[answer_on_all, answer_on_two, answer_on_another],
         folder=tmp_path / "inbox",
     )
     assert collection.absent == ("3", "4")

@@ -26,7 +26,7 @@ from tests.refusals import refused_parameter
 flwr = pytest.importorskip("flwr.app", reason="Flower is not installed: the extra flower")
 flower = pytest.importorskip("pate_federated.flower")
 
-ROLL = Roll.numbered(num_holders=4, teachers_each=NUM_TEACHERS // 4, max_absent=1)
+EXPECTED_HOLDERS = Roll.numbered(num_holders=4, teachers_each=NUM_TEACHERS // 4, max_absent=1)
 NODES = {101: "1", 102: "2", 103: "3", 104: "4"}
 SETUP, SHARE_KEYS, COLLECT, UNMASK = STAGES = (
     "setup",
@@ -47,7 +47,7 @@ TYPES = [
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with the folders of four holders, which have trained their teachers."""
     folder = tmp_path_factory.mktemp("learned")
-    for name in ROLL.holders:
+    for name in EXPECTED_HOLDERS.holders:
         plan, folder_of_holder = plans_in(folder)(name)
         answer_request(plan, request=small_request(), folder=folder_of_holder)
     return folder
@@ -90,7 +90,8 @@ class Link:
         spoil: Callable[[Any], None] = lambda message: None,
     ) -> None:
         self.app = flower.secure_holder_app(
-            plans=plans_in(homes), own=agreed_terms or HolderSum(terms=SumTerms.of_counts(ROLL))
+            plans=plans_in(homes),
+            own=agreed_terms or HolderSum(terms=SumTerms.of_counts(EXPECTED_HOLDERS)),
         )
         self.spoil = spoil
         self.sent: dict[tuple[str, int], Any] = {}
@@ -139,9 +140,9 @@ class Link:
         return flower.secure_sum(
             grid,
             context,
-            roll=ROLL,
+            roll=EXPECTED_HOLDERS,
             payload=payload,
-            terms=SumTerms.of_counts(ROLL),
+            terms=SumTerms.of_counts(EXPECTED_HOLDERS),
             seconds=60,
             connect_seconds=1,
         )
@@ -403,7 +404,7 @@ def test_holder_with_contradictory_status_stays_masked() -> None:
     Shares of three of four holders open a secret, so at most one may be absent. Too many colluders are refused, too.
     """
     with refused_parameter("max_absent", value=2, rule_words="at most 1"):
-        SumTerms(num_holders=4, max_absent=2, most=9)
+        SumTerms(num_holders=4, max_absent=2, largest_number=9)
     noise = DistributedVotes(noise_std=4.0, num_holders=5, max_dropouts=1, max_colluders=3)
     with refused_parameter("aggregator.max_colluders", value=3, rule_words="less than 3"):
         SumTerms.of_noise(noise, roll=Roll.numbered(num_holders=5, teachers_each=3, max_absent=1))
@@ -414,7 +415,7 @@ def test_only_the_opening_is_answered_without_masks(homes: Path) -> None:
 
     It does so in messages of type `query.sums`, in which it refuses `lengths`. It answers no question in other types.
     """
-    link = Link(homes, agreed_terms=ROLL)
+    link = Link(homes, agreed_terms=EXPECTED_HOLDERS)
     opening = Question.of_opening(small_request())
     lengths = Question(kind=LENGTHS, asked=opening.asked, num_labels=opening.num_labels)
     payload = {}

@@ -24,7 +24,7 @@ from tests.refusals import ANY, refused_parameter
 
 TEACHERS = 3
 WIDTH = 2
-ROLL = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=2)
+EXPECTED_HOLDERS = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=2)
 STATES: dict[str, dict[str, Any]] = {
     OPENING: {},
     LENGTHS: {},
@@ -119,13 +119,15 @@ def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
     sent_question = question_of(kind)
     too_long = longest_sum(sent_question)
     too_long.flat[0] += math.ceil(sent_question.reach * 1e-6) + 1
-    sent = [
+    unchecked_answers = [
         answer(sent_question, holder="1"),
         answer(sent_question, holder="2"),
         answer(sent_question, holder="3", vote_sum=too_long),
         answer(sent_question, holder="4", vote_sum=-too_long),
     ]
-    result = sum_of_answers(ROLL, question=sent_question, contributions=sent)
+    result = sum_of_answers(
+        EXPECTED_HOLDERS, question=sent_question, unchecked_answers=unchecked_answers
+    )
     assert result.holders == ("1", "2")
     np.testing.assert_array_equal(result.total, 2 * longest_sum(sent_question))
     for name in "34":
@@ -140,9 +142,9 @@ def test_lengths_whose_sum_overflows_are_refused() -> None:
     total = np.zeros(sent_question.shape, dtype=np.int64)
     total[:4] = 2**62  # which add up to 0 in 64 bits
     result = sum_of_answers(
-        ROLL,
+        EXPECTED_HOLDERS,
         question=sent_question,
-        contributions=[
+        unchecked_answers=[
             answer(sent_question, holder="1"),
             answer(sent_question, holder="2"),
             answer(sent_question, holder="3", vote_sum=total),
@@ -207,9 +209,11 @@ def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
     The holder then counts as absent, which a roll may allow or not.
     """
     sent_question = question_of(SHARES)
-    sent, message = invalid_answers(sent_question)[name]
+    invalid_answer, message = invalid_answers(sent_question)[name]
     result = sum_of_answers(
-        ROLL, question=sent_question, contributions=[answer(sent_question, holder="1"), sent]
+        EXPECTED_HOLDERS,
+        question=sent_question,
+        unchecked_answers=[answer(sent_question, holder="1"), invalid_answer],
     )
     assert result.holders == ("1",)
     np.testing.assert_array_equal(result.total, longest_sum(sent_question))
@@ -229,9 +233,9 @@ def test_duplicate_and_unknown_holders_are_refused() -> None:
     sent_question = question_of(MOMENTS)
     stranger = answer(sent_question, holder="mallory")
     result = sum_of_answers(
-        ROLL,
+        EXPECTED_HOLDERS,
         question=sent_question,
-        contributions=[
+        unchecked_answers=[
             answer(sent_question, holder="1"),
             answer(sent_question, holder="2"),
             answer(sent_question, holder="2"),
@@ -262,7 +266,7 @@ def test_summed_digits_give_the_sum_of_the_numbers(num_holders: int, kind: str) 
     for digits_of_holder in digits:
         limbs.terms.require_sendable(numbers=digits_of_holder)
     np.testing.assert_array_equal(limbs.join(digits=np.sum(digits, axis=0)), numbers.sum(axis=0))
-    assert num_holders * 2 * limbs.terms.most < 2**32
+    assert num_holders * 2 * limbs.terms.largest_number < 2**32
 
 
 def states_filled_with(

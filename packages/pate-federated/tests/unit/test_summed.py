@@ -31,7 +31,7 @@ from small_federation.holders import (
 from tests.e2e.small_run import SilentMonitor
 from tests.refusals import ANY, refused_parameter
 
-ROLL = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=1)
+EXPECTED_HOLDERS = Roll.numbered(num_holders=4, teachers_each=TEACHERS, max_absent=1)
 NOISE = DistributedVotes(noise_std=4.0, num_holders=4, max_dropouts=1)
 
 
@@ -46,7 +46,7 @@ def release_of(folder: Path, aggregator: Aggregator) -> SummedRelease:
     )
     return SummedRelease(
         plan=plan,
-        roll=ROLL,
+        roll=EXPECTED_HOLDERS,
         request=request(),
         inbox=folder / "inbox",
         dataset="small",
@@ -56,7 +56,9 @@ def release_of(folder: Path, aggregator: Aggregator) -> SummedRelease:
 
 def counts_of_all_holders() -> np.ndarray:
     """Returns the counts of the votes of all four holders, `[NUM_QUERIES, NUM_LABELS]`."""
-    return np.asarray(sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in ROLL.holders))
+    return np.asarray(
+        sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in EXPECTED_HOLDERS.holders)
+    )
 
 
 def released_labels(folder: Path) -> np.ndarray:
@@ -81,7 +83,7 @@ def test_an_average_of_whole_numbers_gives_their_sum_exactly(
 
     That holds for the largest numbers, too.
     """
-    terms = SumTerms(num_holders=num_holders, max_absent=1, most=max_number)
+    terms = SumTerms(num_holders=num_holders, max_absent=1, largest_number=max_number)
     rng = np.random.default_rng(0)
     numbers = rng.integers(-max_number, max_number + 1, size=(num_holders, 50))
     numbers[:, 0] = max_number
@@ -106,9 +108,9 @@ def test_an_average_of_whole_numbers_gives_their_sum_exactly(
 def test_sum_beyond_the_terms_is_refused() -> None:
     """An average is refused if it is not that of whole numbers within the terms, or of too few holders.
 
-    A count beyond `most` is refused before it is sent.
+    A count beyond `largest_number` is refused before it is sent.
     """
-    terms = SumTerms(num_holders=4, max_absent=1, most=10)
+    terms = SumTerms(num_holders=4, max_absent=1, largest_number=10)
     for average, num_present, refusal in (
         (np.array([0.4]), 4, refused_parameter("sum", rule_words="within the")),
         (np.array([11.0]), 4, refused_parameter("sum", rule_words="within the")),
@@ -175,7 +177,9 @@ def numbers_of(folder: Path, *, holder: str, holder_sum: HolderSum) -> np.ndarra
 
 def noisy_sum(folder: Path, holder_names: str) -> Summed:
     """Returns the sum of noisy numbers of holders, and their names; each letter of `holder_names` is a holder."""
-    holder_sum = HolderSum(terms=SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE, seed=3)
+    holder_sum = HolderSum(
+        terms=SumTerms.of_noise(NOISE, roll=EXPECTED_HOLDERS), noise=NOISE, seed=3
+    )
     numbers = np.sum(
         [numbers_of(folder, holder=name, holder_sum=holder_sum) for name in holder_names], axis=0
     )
@@ -210,7 +214,9 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
 
     Numbers without noise may be sent again.
     """
-    holder_sum = HolderSum(terms=SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE, seed=3)
+    holder_sum = HolderSum(
+        terms=SumTerms.of_noise(NOISE, roll=EXPECTED_HOLDERS), noise=NOISE, seed=3
+    )
     numbers_of(tmp_path, holder="1", holder_sum=holder_sum)
     with refused_parameter("request", rule_words="a request that"):
         numbers_of(tmp_path, holder="1", holder_sum=holder_sum)
@@ -219,7 +225,7 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
     with refused_parameter("requests answered with noise", value=2, rule_words="at most 1"):
         numbers_of(tmp_path, holder="1", holder_sum=holder_sum)
     numbers_of(tmp_path, holder="1", holder_sum=replace(holder_sum, max_answers=2))
-    holder_sum_without_noise = HolderSum(terms=SumTerms.of_counts(ROLL))
+    holder_sum_without_noise = HolderSum(terms=SumTerms.of_counts(EXPECTED_HOLDERS))
     np.testing.assert_array_equal(
         numbers_of(tmp_path, holder="2", holder_sum=holder_sum_without_noise),
         numbers_of(tmp_path, holder="2", holder_sum=holder_sum_without_noise),
@@ -230,7 +236,7 @@ def answered_at_once(folder: Path, first_id: int) -> bool:
     """Returns whether a holder answers a request for the queries with ids from `first_id` on."""
     other_request = replace(request(), record_ids=np.arange(first_id, first_id + NUM_QUERIES))
     try:
-        HolderSum(terms=SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE)._note_answer(
+        HolderSum(terms=SumTerms.of_noise(NOISE, roll=EXPECTED_HOLDERS), noise=NOISE)._note_answer(
             other_request, folder=folder
         )
     except InvalidValue:
@@ -358,9 +364,9 @@ def test_shares_of_a_part_of_the_holders_are_enough() -> None:
 
     Numbers of shares that are even, too small or too large are refused.
     """
-    terms = SumTerms(num_holders=400, max_absent=40, most=9, shares=43)
+    terms = SumTerms(num_holders=400, max_absent=40, largest_number=9, shares=43)
     assert (terms.num_shares, terms.threshold, terms.least) == (43, 29, 360)
-    assert SumTerms(num_holders=400, max_absent=40, most=9).threshold == 360
+    assert SumTerms(num_holders=400, max_absent=40, largest_number=9).threshold == 360
     for shares, refusal in (
         (
             41,
@@ -371,4 +377,4 @@ def test_shares_of_a_part_of_the_holders_are_enough() -> None:
         (5, refused_parameter("shares", value=5)),
     ):
         with refusal:
-            SumTerms(num_holders=400, max_absent=40, most=9, shares=shares)
+            SumTerms(num_holders=400, max_absent=40, largest_number=9, shares=shares)

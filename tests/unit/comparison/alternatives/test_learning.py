@@ -122,7 +122,7 @@ def test_a_group_whose_records_cancel_adds_less_than_its_clip() -> None:
 
 def test_the_noise_of_a_gradient_has_the_stated_standard_deviation() -> None:
     """The standard deviation of a released sum of zeros is noise multiplier times sensitivity times step, about 3."""
-    noisy_gradient = NoisyGradient(clip=0.5, noise_multiplier=3.0, num_units=1000)
+    noisy_gradient = NoisyGradient(clip=0.5, noise_multiplier=3.0, max_units=1000)
     noise = noisy_gradient.release(gradient_sum=np.zeros((200, 50)), rng=np.random.default_rng(0))
     sensitivity_in_steps = noisy_gradient.sensitivity_in_steps(num_entries=noise.size)
     noise_std = 3.0 * sensitivity_in_steps * noisy_gradient.grid_step(num_entries=noise.size)

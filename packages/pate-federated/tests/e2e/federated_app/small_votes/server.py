@@ -15,9 +15,12 @@ def made(context: Any) -> Any:
     """Returns the server's release, with folder, holders and allowed absences from the run's configuration."""
     settings = context.run_config
     folder = Path(str(settings["folder"]))
-    holders = int(settings["holders"])
+    num_holders = int(settings["holders"])
     return small_release(
-        deployed_plan(holders), folder, holders, max_absent=int(settings["max-absent"])
+        deployed_plan(num_holders),
+        folder=folder,
+        num_holders=num_holders,
+        max_absent=int(settings["max-absent"]),
     )
 
 
