@@ -1,4 +1,4 @@
-"""Aggregators: votes `[Q, L]` to a `Release(labels, answered, event)`; numpy and scipy only."""
+"""Aggregators, which turn the votes of teachers into a `Release` of labels with its price; numpy and scipy suffice."""
 
 from typing import TYPE_CHECKING
 

@@ -303,7 +303,8 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             search_records: the records of the search, of which the price reads shapes alone.
 
         Raises:
-            InvalidValue: the candidates have different prices, and not all are Gaussian.
+            InvalidValue: the candidates have different prices, and not all are Gaussian; or the search costs more than
+                `epsilon` with the dearest candidate.
         """
         distribution = TruncatedNegativeBinomial.of_mean(mean=self.mean_fits)
         budget = Budget(delta=self.target_delta, epsilon=self.epsilon, accountant=AutoAccountant)

@@ -144,7 +144,8 @@ def make_dataset_loader(
         features: the recipe of features; None leaves inputs unchanged. For data with texts, `NoFeatures` is replaced by
             `Text`. `Kernel` leaves inputs unchanged, because the teachers compute the kernel.
         folder: the folder of the run, beside which features are cached.
-        check_dataset: is called with a data set of the same shape but blank inputs, before features are fitted.
+        check_dataset: is called before features of images are fitted, with a data set that has two features of 0 in
+            place of each image; see `FeaturedData.check`. None checks nothing.
 
     Raises:
         InvalidValue: a setting of the reader is missing. This is checked first, because other parts take long to load.

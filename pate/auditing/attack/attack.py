@@ -299,7 +299,8 @@ class Attack:
     def _priced_run(self, shape: VoteShape) -> PricedRelease:
         """Returns the plan of one run, with noise at which the budget pays for the best of a secret number of runs.
 
-        Without `run_count` there is one run, and the budget pays for it.
+        Without `run_count` there is one run, and the budget pays for it. With it, no run gets less than a sixteenth of
+        the budget's epsilon; the best of such runs may cost more than the budget.
         """
         if self.run_count is None:
             return plan_release(self.aggregator, shape=shape, budget=self.budget)
