@@ -105,7 +105,7 @@ class JointLawAccountant(AccountantBesideRenyi):
         return self
 
     def resolution(self, target_delta: float) -> float:
-        """Returns the relative numerical error of the epsilon at `target_delta`; 0 without a gap selection."""
+        """Returns the relative numerical error of the epsilon at `target_delta`; 0 where no joint law is computed."""
         return _RESOLUTION if self._joint else 0.0
 
     def get_epsilon(self, target_delta: float) -> float:

@@ -88,7 +88,8 @@ class LossAccountant(AccountantBesideRenyi):
     def get_epsilon(self, target_delta: float) -> float:
         """Returns the smallest of the class's three bounds on epsilon: one by privacy losses, two by Renyi divergences.
 
-        Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
+        Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more, also with
+        sessions priced by their hits.
         """
         by_hits = math.inf
         if self._by_hits is not None:

@@ -47,7 +47,7 @@ class DigitsGrid:
     labels hold. Reports call the data synthetic: the pixels are real, but the choice of digits for an image is random.
 
     A base digit, that is the handwriting of a person, occurs in many composed images and is what has to be protected.
-    So the base digits are first divided among the splits, and the private ones into disjoint pools of about
+    So the base digits are first divided among the splits, and the private ones into disjoint pools of at least
     `pool_size`. An image uses distinct digits of one pool, and the pool is the image's group. So there can be at most
     `1197 // pool_size` teachers. The public split and the test split have one pool each.
 
@@ -58,7 +58,8 @@ class DigitsGrid:
         num_private: the number of private composed images. Each pool has the same number, or one more.
         num_public: the number of public composed images.
         num_test: the number of composed images for test.
-        pool_size: the number of base digits in a private pool, 4 to 1197. Some pools have one or a few more.
+        pool_size: the smallest number of base digits in a private pool, 4 to 1197. The sizes of two pools differ by at
+            most one.
         seed: the seed of the division of the base digits and of all compositions; part of the data, not of the noise.
 
     Source: scikit-learn's `load_digits`, from the UCI "Optical Recognition of Handwritten Digits" data.

@@ -71,8 +71,9 @@ def read_picture(
             pictures sets it, because inferred levels could differ between the pictures.
 
     Raises:
-        InvalidValue: the file is no picture; `white_level` is needed but None; a level of the picture exceeds
-            `white_level`; or a color picture of 16 bits comes with a `white_level` other than 65535.
+        InvalidValue: the file is no picture, or `white_level` is needed but None, or cannot be inferred. Also if a
+            level of a gray picture of more than 8 bits is negative or exceeds `white_level`, or if a color picture of
+            16 bits comes with a `white_level` other than 65535.
     """
     require_extra("pictures", "train")
     from PIL import Image  # optional

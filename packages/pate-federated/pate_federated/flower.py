@@ -594,7 +594,8 @@ def secure_sum(
         connect_seconds: the time to wait for a node of each holder.
 
     Raises:
-        InvalidValue: too few holders took part, one took part twice, or one is not on the roll.
+        InvalidValue: there is not one node for each holder, too few holders took part, one took part twice, one is not
+            on the roll, or the sum breaks the terms.
     """
     nodes = nodes_of(grid, num_nodes=terms.num_holders, connect_seconds=connect_seconds)
     require(

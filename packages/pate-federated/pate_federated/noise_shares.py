@@ -22,7 +22,7 @@ _DOWN = 1 - 2.0**-46
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseShares(Parameters):
-    """Shares of discrete Gaussian noise, of which any `num_counted` together have a standard deviation of `noise_std`.
+    """Shares of discrete Gaussian noise; any `num_counted` together have at least the standard deviation `noise_std`.
 
     Formal guarantee: let one change move D counts by at most s votes in l2, and let at least `num_counted` shares be
     added to each count. Then the noisy counts are (s**2 / (2 variance))-zCDP, except with probability

@@ -159,7 +159,8 @@ class Contribution:
     """The answer of one holder as it arrived, before any check.
 
     Attributes:
-        holder: the name of the sender. A name that the transport gives replaces the name within the message.
+        holder: the name of the sender, as the transport or its app tells it. Votes whose head has another name are
+            refused.
         votes: the bytes of a vote file or of a sum; None if the holder sent none.
         problem: the reason for missing votes, in words that disclose nothing about records or votes.
     """

@@ -43,7 +43,7 @@ class JsonLines:
             column_names: the names of the columns to read; None for all columns.
 
         Raises:
-            InvalidValue: a line is not a JSON object.
+            InvalidValue: a line is not a JSON object, two fields are one column by `column_name`, or there is no field.
         """
         pa = import_pyarrow()
         fields = self.fields

@@ -50,7 +50,8 @@ class ReadLabels(NamedTuple):
     Attributes:
         bits: the labels, bool `[n, num_labels]`; False where a label is not known.
         known: whether each label is known, bool `[n, num_labels]`; False where its cell is missing or wrong, or is an
-            uncertain one that a setting reads as missing.
+            uncertain one that a setting reads as missing. If one cell lists all labels of a row, an empty cell lists
+            none, and all of them are known.
         wrong: whether the cell of each label cannot be read, bool `[n, num_labels]`. If one cell lists all labels of a
             row, all of them are wrong together.
         num_unknown: the number of cells that list some name which no label has; 0 if each label has a column.

@@ -61,7 +61,7 @@ class Table(TextReader):
     A folder or a pattern such as `data/part-*.parquet` may be named in place of a file. Its files are read in the order
     of their names, as if they were one file. They must be of one kind and have the same columns.
 
-    Every column becomes features, except labels, group, id, split and dropped columns. A schema determines the
+    Every column becomes features, except labels, group, budget, id, split and dropped columns. A schema determines the
     features. The schema is learned from the public file alone and depends on no private cell. Numbers and dates are
     clipped to the public range and standardized; numbers with a long tail are first transformed by a power. Words are
     one-hot encoded, with one more category for unknown words. Missing cells have a feature of their own if public cells
@@ -89,8 +89,9 @@ class Table(TextReader):
         drop: columns that are not read.
         category: columns of codes, whose numbers or dates are treated as words, each a category.
         text: columns of free text, which become vectors by `features=text`, by default tf-idf of public texts.
-        schema: the file that `pate-schema` wrote; None learns the schema anew from the public file. Labels, group, id,
-            columns to drop, the separator of labels and the encoding are taken from the file unless they are set here.
+        schema: the file that `pate-schema` wrote; None learns the schema anew from the public file. Labels and their
+            separator, group, id, uncertain labels and the encoding are taken from the file unless they are set here.
+            Labels, the id and the dropped columns of the file become no features in any case.
         encoding: the encoding of files of text that are not UTF-8, for all files or by split. Text that is valid UTF-8
             is read as UTF-8 in any case, and a byte-order mark determines the encoding.
         decimal: `comma` for numbers such as 3,5 in CSV files; None takes the value in the schema's file, or else a
@@ -250,7 +251,8 @@ class Table(TextReader):
     def public_remarks(self) -> tuple[str, ...]:
         """Returns remarks for the owner on how the public columns are read.
 
-        They are on cells that may mean something else, on numbers with a unit or a long tail, and on a missing group.
+        They are on cells that may mean something else, on columns of two numbers alone, on numbers with a long tail,
+        and on a missing group.
         """
         reading = self._source.public_reading
         numbers = [column for column in reading.schema.columns if isinstance(column, NumberColumn)]

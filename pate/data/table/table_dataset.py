@@ -72,7 +72,8 @@ def make_dataset(
             None compares inputs alone in the search for copies.
 
     Raises:
-        InvalidValue: a record or an owner is in two splits, even if the names are written differently.
+        InvalidValue: a record or an owner is in two splits, even if the names are written differently; or rows of
+            different groups, or public rows, have the same id.
     """
     private = rows_of_splits["private"]
     public = rows_of_splits["public"]
@@ -279,8 +280,9 @@ class _Identities(NamedTuple):
 
     Attributes:
         ids: for each split, the number of each row's record, `[num_rows]`.
-        groups: for each split, the number of each row's group, `[num_rows]`. A group has all rows of an owner, or of a
-            record if rows have no owners or records have weights.
+        groups: for each split, the number of each row's group, `[num_rows]`. A group has all rows of an owner, or with
+            several kinds of owners all rows that shared owners link. It is one row if rows have no owners, or if
+            records have weights.
         shared: the rule for records of several owners; None if each record has at most one owner.
         remarks: remarks for the owner of the data on similar names of records or of owners.
     """

@@ -77,7 +77,7 @@ class TableFile:
         """The files that hold the rows, in the order of their names; at least one, and all of one kind.
 
         Raises:
-            InvalidValue: the path names no file, or a file is missing or of an unknown or another kind.
+            InvalidValue: a folder or pattern names no file, or files of an unknown kind or of several kinds.
         """
         files = tuple(
             SourceFile(path=path, name=self.setting, encoding=self.encoding)

@@ -14,8 +14,9 @@ from pate.validation import require
 class TableSettings:
     """The settings of a table that a schema's file stores in addition to the columns, as passed to `pate-schema`.
 
-    Each field is the setting of `Table` with the same name, and is used if a run does not set it. The settings are
-    public, like the names of columns, but are not published with a model.
+    Each field is the setting of `Table` with the same name, and is used if a run does not set it. Columns in `drop`
+    become no features in any case. The settings are public, like the names of columns, but are not published with a
+    model.
     """
 
     labels: tuple[str, ...] = ()

@@ -65,7 +65,7 @@ def readable(text: str) -> str:
     """Returns the first 100,000 characters of a text, normalized and without HTML markup.
 
     Tags become blanks, scripts and styles are removed with their content, and entities become their characters. A text
-    with letters beyond ASCII is brought to Unicode's form NFKC.
+    with letters beyond ASCII is brought to Unicode's form NFKC, without runs of more than 8 combining marks.
     """
     text = text[:LONGEST_TEXT]
     if "<" in text:

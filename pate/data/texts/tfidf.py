@@ -98,7 +98,7 @@ class TfidfVectors(TextVectors):
             seed: the seed of the randomized singular value decomposition.
 
         Raises:
-            InvalidValue: no word occurs in two texts, or all texts are equal.
+            InvalidValue: no word occurs in two texts.
         """
         from sklearn.decomposition import TruncatedSVD
 
