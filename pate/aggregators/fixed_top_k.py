@@ -78,7 +78,7 @@ class FixedTopK(Aggregator):
         return SelfComposedEvent(query_event, count=shape.num_queries)
 
     def scaled(self, noise_factor: float) -> FixedTopK:
-        """Returns the same aggregator with its epsilon divided by `noise_factor`."""
+        """Returns a copy of the aggregator with its epsilon divided by `noise_factor`."""
         return replace(self, epsilon=self.epsilon / noise_factor)
 
     def distribution(

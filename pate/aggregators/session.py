@@ -158,7 +158,7 @@ class TargetChargedAggregator(Aggregator):
         """
 
     def fitted(self, budget: pa.Budget, shape: VoteShape) -> Self:
-        """Returns the same aggregator with the least noise that meets a budget; see `Aggregator.fitted`.
+        """Returns a copy of the aggregator with the least noise that meets a budget; see `Aggregator.fitted`.
 
         `target_hits` stays as it is, and `session_delta` becomes the budget's delta.
         """

@@ -300,9 +300,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         groups_public: ArrayLike | None = None,
         y_public: ArrayLike | None = None,
     ) -> PricedRelease:
-        """Returns the price of a fit with the same arguments, which depends on shapes alone; nothing is fitted.
+        """Returns the aggregator with its noise, and the price, of a fit with the same arguments; nothing is fitted.
 
-        The price of scores is left out, as other people pay it.
+        The price depends on shapes alone. That of scores is left out, as other people pay it. Whether a ledger has room
+        is not checked.
 
         Raises:
             InvalidValue: the fit would be refused.

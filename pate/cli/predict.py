@@ -61,7 +61,8 @@ def predict(config: DictConfig) -> None:
     """Reads a bundle and records, block by block, and writes a row of predictions for each record.
 
     Raises:
-        InvalidValue: a setting, the bundle or a record is invalid. No output file remains.
+        InvalidValue: a setting, the bundle or a record is invalid. No output file is written then, and an earlier one
+            stays.
     """
     require_named(config, rules=_REQUIRED_SETTINGS)
     bundle = Bundle.load(str(config.release))

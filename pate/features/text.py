@@ -86,6 +86,8 @@ class Text(Features):
     ) -> TextVectors:
         """Returns a fitted function from texts to vectors, from the cache if it was fitted to these texts before.
 
+        If there are more than 10,000 texts, evenly spaced ones are compared.
+
         Args:
             cache_folder: the folder in which the function and its vectors are kept.
             texts: the public texts.

@@ -98,7 +98,7 @@ class Claim:
         return cls(renyi=renyi_points, deltas=finite_points, failure_prob=failure_prob)
 
     def scaled(self, factor: float) -> Self:
-        """Returns the claim with every divergence and delta multiplied by `factor`.
+        """Returns the claim with every divergence and delta multiplied by `factor`; `failure_prob` stays as it is.
 
         Tests use a factor below 1 as a negative control, which the verifier must refute.
         """

@@ -28,6 +28,8 @@ def renyi(
 ) -> FloatArray:
     """Returns the Renyi divergence D_a(P || Q) of N pairs of distributions, `[N, len(renyi_orders)]`.
 
+    It is infinity if an outcome is possible under P alone.
+
     Args:
         log_first_laws: logarithms of the probabilities of the first distribution P of each pair, `[N, n]`.
         log_second_laws: those of the second distribution Q, over the same n outcomes, `[N, n]`.

@@ -144,7 +144,7 @@ def _choose_candidates(
 ) -> list[tuple[int, tuple[float, float]]]:
     """Returns the tests, at most eight, in which the first half of the draws most exceeds the claim.
 
-    The excess of the measured delta over the claimed delta is counted in standard errors.
+    The excess of the measured delta over the claimed delta is divided by its standard error, up to a common factor.
 
     Args:
         frequencies: the relative frequency of each outcome in the first half, `[H, n]`.
