@@ -1,8 +1,8 @@
 """The settings in `release/config.yaml`, selected by an allow-list, so that nothing private is published by default.
 
-Published are the settings that are marked as published in `pate.settings`, and the fields of the data that our classes
-declare public. For aggregator, accountant, teacher and student, the class and its `published_fields` are published. If
-the class is not ours, only the last part of its name is.
+Published are the settings that are marked as published in `pate.settings`, and the fields of the data that its class
+declares public. For aggregator, accountant, features, teacher and student, the class and its `published_fields` are
+published. Of the name of a class that is not ours, only the last part is published.
 """
 
 import inspect

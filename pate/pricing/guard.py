@@ -245,9 +245,10 @@ def group_votes_tell_more(
 
     Centered votes are sums of clipped votes, from which a student learns directly (docs/how-centered-votes-work.md). A
     student of answers learns from as many samples as are answered correctly. A student of centered votes learns from
-    all private groups, each with a teacher of its own. The result is True if the centered votes are larger than their
-    noise, and if there are more than ten times as many groups as correct answers. The result is False for an
-    aggregator that reads such votes, for add/remove, and for `PersonBudgets`.
+    all private groups, each with a teacher of its own. The result is True only if there are more than ten times as
+    many groups as correct answers, where 90% of the teachers agree. Besides, the centered votes must succeed with a
+    probability of at least 90% (`ExpectedRelease.success`) where 70% of the teachers agree. The result is False for
+    an aggregator that reads such votes, for add/remove, and for `PersonBudgets`.
 
     Args:
         priced: the priced release.
