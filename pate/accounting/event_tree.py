@@ -182,7 +182,7 @@ def by_accesses(event: Event) -> Event:
 
 
 def without_failures(event: Event) -> Event:
-    """Returns an event that costs as much and cannot fail: the field `event` replaces each `ApproximateEvent`.
+    """Returns an event that cannot fail: each `ApproximateEvent` that can fail is replaced by its field `event`.
 
     A `SelectThenTestEvent` that can fail becomes a `ComposedEvent` of the selection and the test.
     """
