@@ -24,8 +24,8 @@ from pate.array_types import BoolArray, FloatArray, IntArray
 _LARGEST_TOP_LEVEL = 64
 # A run consists of so many runs of the level below.
 _RUN_LENGTH = 4
-# So many pairs are computed at a time, which limits memory.
-_PAIRS_AT_ONCE = 2**17
+# So many pairs are computed at a time, which limits memory; their arrays fit into the cache of a core.
+_PAIRS_AT_ONCE = 2**13
 # A threshold has at most so many pairs. If its statistic has more values, each pair dominates a run of pairs.
 _LARGEST_NUM_PAIRS = 2**12
 # Runs are shortest where the statistic is at most this number of noise stds from the threshold.
