@@ -47,24 +47,28 @@ class PictureColumn(Column):
         """
         levels: Any = np.zeros((len(cells), *self.form.input_shape), np.uint8)
         wrong = np.zeros(len(cells), np.bool_)
-        broken_rule: str | None = None
+        first_broken_rule: str | None = None
         for row, cell in enumerate(cells.to_pylist()):
-            picture = self.open_cell(cell)
-            if picture is None:
-                wrong[row] = True
-                continue
             try:
-                levels[row] = self.form.levels(picture, name=self.name, needs_white=True)
+                levels[row] = self._levels(cell)
             except InvalidValue as error:
                 wrong[row] = True
-                if broken_rule is None:
-                    broken_rule = self.readable_rule if error.rule == UNREADABLE else error.rule
+                if first_broken_rule is None:
+                    is_unreadable = error.rule == UNREADABLE
+                    first_broken_rule = self.readable_rule if is_unreadable else error.rule
         return Encoded(
             features=levels.reshape(len(levels), -1),
             wrong=wrong,
             unknown_and_missing=np.zeros(2, np.int64),
-            broken_rules=(broken_rule,),
+            broken_rules=(first_broken_rule,),
         )
+
+    def _levels(self, cell: Any) -> NDArray[np.uint8]:
+        """Returns the levels of a cell's picture; raises `InvalidValue` if the cell names none that can be read."""
+        picture = self.open_cell(cell)
+        if picture is None:
+            raise InvalidValue(self.name, rule=UNREADABLE)
+        return self.form.levels(picture, name=self.name, needs_white=True)
 
     def pixels(self, features: NDArray[np.uint8]) -> Pixels:
         """Returns the rows that `encode` made, `[n, channels * height * width]`, as `Pixels` of n pictures."""

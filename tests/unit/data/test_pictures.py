@@ -13,9 +13,12 @@ from PIL import Image
 
 from pate.data import HuggingFace, ImageFolder, ImageForm
 from pate.data.celeba_photographs import decode_images
+from pate.data.picture_column import PictureColumn
 from pate.data.pictures import read_picture
 from tests.refusals import ANY, refused_parameter
 from tests.unit.data.split_paths import SplitPaths
+
+pa = pytest.importorskip("pyarrow")
 
 RAMP = np.arange(256, dtype=np.uint8).reshape(16, 16)
 ORIENTATION = 0x0112  # the EXIF tag
@@ -285,3 +288,18 @@ def test_celeba_photograph_over_8_bits_is_refused_by_name(tmp_path: Path) -> Non
     Image.fromarray(RAMP.astype(np.uint16) * 257).save(tmp_path / "1.png")
     with refused_parameter("image", value=ANY, rule_words="a readable image of 8"):
         decode_images(image_paths=[tmp_path / "1.png"], image_size=4)
+
+
+def test_rule_of_a_column_is_that_of_its_first_wrong_cell() -> None:
+    """Of a cell without a picture and a picture of 16 bits, both wrong, the first one's rule is the column's."""
+    picture_of_cell = {"none": None, "deep": Image.fromarray(RAMP.astype(np.uint16) * 257)}
+    column = PictureColumn(
+        name="file",
+        missing=False,
+        form=ImageForm(channels=1, height=16, width=16),
+        open_cell=picture_of_cell.get,
+    )
+    for cells, is_first in ((["none", "deep"], True), (["deep", "none"], False)):
+        encoded = column.encode(pa.array(cells))
+        assert encoded.wrong.tolist() == [True, True]
+        assert (encoded.broken_rules == (column.readable_rule,)) == is_first
