@@ -13,7 +13,7 @@ over the pairs of distributions that the step allows:
 
 The neighbors may differ from step to step, so the maximum is inside the recursion. With V of all steps,
 delta(epsilon) = V(epsilon) (docs/proofs/exact_composition.md). `exact_grid` represents a function V by its values on a
-grid, `exact_steps` has the pairs of each event, and `exact_blocks` composes many steps.
+grid. `exact_pairs` has the pairs of each event, `exact_steps` composes one step, and `exact_blocks` composes many.
 """
 
 import math
@@ -36,7 +36,7 @@ from pate.accounting.exact_blocks import (
     largest_loss,
 )
 from pate.accounting.exact_grid import Profile
-from pate.accounting.exact_steps import DominatingPairs, FixedPair, dominating_pairs
+from pate.accounting.exact_pairs import DominatingPairs, FixedPair, dominating_pairs
 from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum
 from pate.accounting.loss_accountant import LossAccountant
 from pate.accounting.noisy_maximum import NoisyMaximum

@@ -26,17 +26,9 @@ import numpy as np
 
 from pate.accounting.convex import convex_minorant
 from pate.accounting.discretized_loss import discretized_loss
-from pate.accounting.exact_grid import LossGrid, Profile, rounded_spacing
-from pate.accounting.exact_steps import (
-    Box,
-    CompositionStep,
-    DominatingPairs,
-    FixedPair,
-    Span,
-    SteppedPairs,
-    composition_step,
-    fixed_pair_step,
-)
+from pate.accounting.exact_grid import CompositionStep, LossGrid, Profile, rounded_spacing
+from pate.accounting.exact_pairs import Box, DominatingPairs, FixedPair, Span, SteppedPairs
+from pate.accounting.exact_steps import composition_step, fixed_pair_step
 from pate.accounting.noisy_maximum import NoisyMaximum, noisy_maximum_profile
 from pate.accounting.winner import Winner
 from pate.array_types import FloatArray

@@ -14,12 +14,19 @@ multiples are exact, so every weight is exact to a few units in the last place, 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from pate.array_types import FloatArray
+
+CompositionStep = Callable[[FloatArray], FloatArray]
+"""A step from the values V on a grid, `[size]`, to the new values there."""
+
+STEP_ROUNDING = 2.0**-46
+"""The relative amount by which a step raises its values: 128 units of 2**-53. Rounding errors are at most 72 units."""
 
 # The number of binary digits of a spacing. With so few digits its multiples up to 2**21 are exact floats.
 _SPACING_DIGITS = 32

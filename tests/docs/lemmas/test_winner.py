@@ -12,7 +12,8 @@ from scipy.special import ndtr
 
 from pate.accounting import WinnerEvent
 from pate.accounting.exact_grid import LossGrid, rounded_spacing
-from pate.accounting.exact_steps import composition_step, dominating_pairs
+from pate.accounting.exact_pairs import dominating_pairs
+from pate.accounting.exact_steps import composition_step
 from pate.accounting.winner import winner_rdp
 from pate.accounting.winner_law import bend_of_change, bend_of_mass, bend_of_rest
 

@@ -8,14 +8,14 @@ import pytest
 
 from pate.accounting import OneBitEvent, gaussian_delta
 from pate.accounting.exact_grid import LossGrid, rounded_spacing
-from pate.accounting.exact_steps import (
+from pate.accounting.exact_pairs import (
     Box,
     Span,
     SteppedPairs,
-    composition_step,
     dominating_pairs,
     two_point_probabilities,
 )
+from pate.accounting.exact_steps import composition_step
 from pate.accounting.gaussian_pairs import ShiftedMaximum
 from pate.array_types import FloatArray
 

@@ -14,7 +14,7 @@ import pate.accounting as pa
 from pate.accounting import exact_blocks
 from pate.accounting.exact_blocks import Block, RepeatedStep, compose_in_blocks
 from pate.accounting.exact_grid import LossGrid, Profile, rounded_spacing
-from pate.accounting.exact_steps import Box, DominatingPairs, Span, dominating_pairs
+from pate.accounting.exact_pairs import Box, DominatingPairs, Span, dominating_pairs
 from pate.aggregators import StableTopK
 
 

@@ -1,0 +1,269 @@
+"""The composition step of an event that has many pairs of distributions: the maximum over all pairs, or a little more.
+
+The pairs are covered by a few dominating ones. A pair with a larger loss `up` and a smaller loss `down` dominates, so
+boxes of pairs are each as costly as their corner (max up, min down). A box is divided only where its corner exceeds
+what single pairs attain (docs/proofs/exact_composition.md).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from pate.accounting.discrete_pairs import Pair
+from pate.accounting.exact_grid import STEP_ROUNDING, CompositionStep, LossGrid, Shift, Shifts
+from pate.accounting.exact_pairs import Box, two_point_probabilities
+from pate.accounting.winner import Winner
+from pate.array_types import FloatArray, IntArray
+
+# One matrix product computes the expectations of so many pairs at so many points of the grid, so that its rows stay in
+# the processor's cache.
+_PAIRS_AT_ONCE = 16
+_POINTS_AT_ONCE = 4096
+# The slack of the search in boxes, and of that in a winner's trees.
+_BOX_SLACK = 3e-5
+_WINNER_SLACK = 1e-4
+# At most so many steps use one cover.
+_LARGEST_USES_OF_COVER = 12
+
+_Node = Box | Pair
+
+
+def box_step(grid: LossGrid, box: Box, *, negligible: float) -> CompositionStep:
+    """Returns the composition step of the two-point pairs in a box; `composition_step` explains the arguments."""
+    return _CoveredStep(
+        grid,
+        (box,),
+        largest_loss=box.largest,
+        shifts_of=_shifts_of_box,
+        negligible=negligible,
+        slack=_BOX_SLACK,
+        rounding=STEP_ROUNDING,
+        defers_leaves=False,
+    )
+
+
+def winner_step(grid: LossGrid, winner: Winner, *, negligible: float) -> CompositionStep:
+    """Returns the composition step of a winner, whose trees have many leaves; see `composition_step`."""
+    # A pair has many outcomes, whose sum has a rounding error of its own.
+    rounding_of_sum = 2 * grid.padding(winner.largest) * 2.0**-52
+    return _CoveredStep(
+        grid,
+        winner.roots,
+        largest_loss=winner.largest,
+        shifts_of=_shifts_of_discrete_pair,
+        negligible=negligible,
+        slack=_WINNER_SLACK,
+        rounding=STEP_ROUNDING + rounding_of_sum,
+        defers_leaves=True,
+    )
+
+
+class _WeightedSums(NamedTuple):
+    """The expectations of V(x - loss) under several pairs of distributions, written as one matrix product.
+
+    V(x) is the delta at epsilon = x that the later releases can reach. The number of pairs is S. The product has R
+    rows, each of which is V shifted by a number of grid points.
+    """
+
+    starts: IntArray  # the index in the padded values at which each row starts, `[R]`
+    weights: FloatArray  # the weight of each row in the expectation of each pair, `[S, R]`
+    beyond: FloatArray  # the probability that leads left of all points, where V is 1, `[S, 1]`
+
+
+class _CoveredStep:
+    """A composition step that takes the maximum over all pairs of some trees, or a little more.
+
+    The step maps values V, the deltas that the later releases can reach, to those that include one more release. Leaves
+    are pairs of the event. An inner node is a pair that dominates its children (`dominated_pairs`). The search replaces
+    a node by its children only where the expectation of the node is above those of the leaves seen so far. The nodes at
+    which the search stops cover all trees. Successive steps have similar values V, so several steps use the same cover.
+    The first steps differ most, so few of them share a cover.
+
+    Args:
+        grid: the grid of the values V.
+        roots: the roots of the trees that hold all pairs.
+        largest_loss: the largest absolute value of a loss of any pair.
+        shifts_of: returns the shifts of V by all losses of a node's pair.
+        negligible: the amount by which the step may raise each value for speed.
+        slack: a node is not divided where its expectation exceeds that of leaves by at most this relative amount.
+        rounding: the relative amount by which the step raises its values, to cover rounding errors.
+        defers_leaves: True computes all leaves that a search reaches together, at its end; suits trees of many leaves.
+    """
+
+    def __init__(
+        self,
+        grid: LossGrid,
+        roots: Sequence[_Node],
+        *,
+        largest_loss: float,
+        shifts_of: Callable[[Any, LossGrid], Shifts],
+        negligible: float,
+        slack: float,
+        rounding: float,
+        defers_leaves: bool,
+    ) -> None:
+        self._grid = grid
+        self._roots = roots
+        self._shifts_of = shifts_of
+        self._negligible = negligible
+        self._slack = slack
+        self._defers_leaves = defers_leaves
+        self._num_padding = grid.padding(largest_loss)
+        self._rounding_factor = 1 + rounding
+        self._shifts_of_node: dict[_Node, Shifts] = {}
+        # the leaves that the last search reached
+        self._leaf_sums: list[_WeightedSums] = []
+        # the nodes at which the last search stopped, with these leaves
+        self._cover: list[_WeightedSums] = []
+        self._num_searches = 0
+        self._num_remaining_uses = 0  # of the cover
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        padded_deltas = self._grid.padded(values, self._num_padding)
+        if self._num_remaining_uses > 0:
+            self._num_remaining_uses -= 1
+            best = self._largest(self._cover, padded_deltas=padded_deltas)
+        else:
+            best = self._search(padded_deltas)
+            self._num_searches += 1
+            num_uses = 2 ** (self._num_searches // 2)
+            self._num_remaining_uses = min(num_uses, _LARGEST_USES_OF_COVER)
+        return np.minimum(best * self._rounding_factor, 1.0)
+
+    def _search(self, padded_deltas: FloatArray) -> FloatArray:
+        """Searches the trees from their roots, stores the nodes where it stops, and returns the new values V, `[size]`.
+
+        The value at a point is the largest expectation of V(x - loss) of all pairs, or a little more.
+
+        Args:
+            padded_deltas: the values V on the padded grid.
+        """
+        # what the leaves seen so far attain, a lower bound on the maximum
+        attained = self._largest(self._leaf_sums, padded_deltas)
+        largest_skipped = attained * (1 + self._slack) + self._negligible
+        best = attained.copy()
+        open_nodes: list[_Node] = [*self._roots]
+        shifts_of_inner_nodes: list[Shifts] = []
+        shifts_of_leaves: list[Shifts] = []
+        while open_nodes:
+            node = open_nodes.pop()
+            shifts = self._shifts(node)
+            is_leaf = not node.dominated_pairs
+            if is_leaf and self._defers_leaves:
+                shifts_of_leaves.append(shifts)
+                continue
+            weighted_values = [
+                self._grid.shifted(padded_deltas, self._num_padding, shift=shift)
+                for shift in shifts
+            ]
+            expectation = reduce(np.add, weighted_values)  # the sum of P(loss) V(x - loss)
+            if not is_leaf and (expectation > largest_skipped).any():
+                open_nodes += node.dominated_pairs
+                continue
+            np.maximum(best, expectation, out=best)
+            if is_leaf:
+                shifts_of_leaves.append(shifts)
+                np.maximum(attained, expectation, out=attained)
+                largest_skipped = attained * (1 + self._slack) + self._negligible
+            else:
+                shifts_of_inner_nodes.append(shifts)
+        self._leaf_sums = self._weighted_sums(shifts_of_leaves)
+        self._cover = [*self._weighted_sums(shifts_of_inner_nodes), *self._leaf_sums]
+        if self._defers_leaves:
+            best = np.maximum(best, self._largest(self._leaf_sums, padded_deltas))
+        return best
+
+    def _shifts(self, node: _Node) -> Shifts:
+        """Returns the shifts of V by all privacy losses of a node's pair, from a cache.
+
+        An infinite loss shifts left of all points, where V is 1.
+        """
+        if node not in self._shifts_of_node:
+            self._shifts_of_node[node] = self._shifts_of(node, self._grid)
+        return self._shifts_of_node[node]
+
+    def _largest(self, weighted_sums: list[_WeightedSums], padded_deltas: FloatArray) -> FloatArray:
+        """Returns the largest expectation of V(x - loss) of all given pairs at each point x of the grid, `[size]`.
+
+        Args:
+            weighted_sums: the expectations as matrix products, for a batch of pairs each.
+            padded_deltas: the values V on the padded grid.
+        """
+        size = self._grid.num_points
+        # Row i of the windows holds the values moved by i - num_padding points.
+        windows = sliding_window_view(padded_deltas, size)
+        best = np.zeros(size)
+        for batch in weighted_sums:
+            for start in range(0, size, _POINTS_AT_ONCE):
+                chunk = slice(start, start + _POINTS_AT_ONCE)
+                expectations = batch.weights @ windows[batch.starts, chunk] + batch.beyond
+                np.maximum(best[chunk], expectations.max(axis=0), out=best[chunk])
+        return best
+
+    def _weighted_sums(self, shifts_of_pairs: Sequence[Shifts]) -> list[_WeightedSums]:
+        """Returns the expectations of V(x - loss) under several pairs as matrix products, a batch of pairs in each.
+
+        Pairs that follow each other share most shifts, so a batch needs few rows.
+
+        Args:
+            shifts_of_pairs: the shifts by all losses of each pair.
+        """
+        return [
+            self._weighted_sums_of_batch(shifts_of_pairs[start : start + _PAIRS_AT_ONCE])
+            for start in range(0, len(shifts_of_pairs), _PAIRS_AT_ONCE)
+        ]
+
+    def _weighted_sums_of_batch(self, shifts_of_pairs: Sequence[Shifts]) -> _WeightedSums:
+        """Returns the expectations of V(x - loss) under some pairs as one matrix product.
+
+        Args:
+            shifts_of_pairs: the shifts of V by all losses of each pair.
+        """
+        steps_inside = {
+            shift.whole_steps
+            for shifts in shifts_of_pairs
+            for shift in shifts
+            if shift.whole_steps > -self._grid.num_points
+        }
+        steps_of_rows = sorted(steps_inside | {steps + 1 for steps in steps_inside})
+        row_of = {steps: row for row, steps in enumerate(steps_of_rows)}
+        weights = np.zeros((len(shifts_of_pairs), len(steps_of_rows)))
+        beyond = np.zeros((len(shifts_of_pairs), 1))
+        for index, shifts in enumerate(shifts_of_pairs):
+            for shift in shifts:
+                if shift.whole_steps <= -self._grid.num_points:  # left of all points V is 1
+                    beyond[index] += shift.lower_weight
+                else:
+                    weights[index, row_of[shift.whole_steps]] += shift.lower_weight
+                    weights[index, row_of[shift.whole_steps + 1]] += shift.upper_weight
+        starts = np.array(steps_of_rows, dtype=np.int64) + self._num_padding
+        return _WeightedSums(starts=starts, weights=weights, beyond=beyond)
+
+
+def _shifts_of_box(box: Box, grid: LossGrid) -> Shifts:
+    """Returns the shifts of a privacy profile by both losses of the pair that dominates a box."""
+    up_loss = grid.rounded_outward(box.up)
+    down_loss = grid.rounded_outward(box.down)
+    p_up, p_down = two_point_probabilities(up_loss=up_loss, down_loss=down_loss)
+    return (
+        grid.shift(up_loss, loss_probability=p_up),
+        grid.shift(down_loss, loss_probability=p_down),
+    )
+
+
+def _shifts_of_discrete_pair(discrete_pair: Pair, grid: LossGrid) -> Shifts:
+    """Returns the shifts of a privacy profile by all losses of a discrete pair; the last is by an infinite loss."""
+    p_masses = discrete_pair.masses * (1 + discrete_pair.excess_ratios)
+    shifts = [
+        grid.shift(grid.rounded_outward(loss), loss_probability=p_mass)
+        for loss, p_mass in zip(discrete_pair.losses.tolist(), p_masses.tolist(), strict=True)
+    ]
+    by_infinite_loss = Shift(
+        whole_steps=-grid.num_points,
+        lower_weight=discrete_pair.infinite_loss_prob,
+        upper_weight=0.0,
+    )
+    return (*shifts, by_infinite_loss)

@@ -1,0 +1,109 @@
+"""The composition step of a bounded range, whose pairs form a span: their two losses are a fixed length apart.
+
+The largest expectation over all these pairs is bounded piece by piece (docs/proofs/exact_composition.md).
+"""
+
+import math
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from pate.accounting.exact_grid import STEP_ROUNDING, CompositionStep, LossGrid, Shift
+from pate.accounting.exact_pairs import two_point_probabilities
+from pate.array_types import FloatArray
+
+# A span is cut at most at so many multiples of the spacing from either of its ends.
+_LARGEST_NUM_PIECES = 64
+# Relative to the nearest value: more than rounding can take from a bend.
+_BEND_SLACK = 1e-9
+# Avoids a division by zero.
+_SMALLEST_BEND = 1e-300
+
+
+def span_step(grid: LossGrid, length: float) -> CompositionStep:
+    """Returns the composition step of a `Span`: a bound on the maximum over all pairs with the losses t and t - length.
+
+    The interval of t is cut into pieces. Between the ends of a piece the expectation is at most the chord plus
+    D θ (1 - θ), for a bend D and θ in [0, 1] (docs/proofs/exact_composition.md, "Pieces, for a bounded range").
+
+    Args:
+        grid: the grid of the values V.
+        length: the length of the span.
+    """
+    length = grid.rounded_outward(length)
+    ends = _ends_of_pieces(grid, length=length)
+    pairs = [_span_pair(grid, up_loss=t, down_loss=t - length) for t in ends]
+    num_padding = grid.padding(largest_loss=max(pair.distance for pair in pairs))
+    widths = [after - before for before, after in pairwise(ends)]
+    # the bend D = up_factor * (change of V(x - t)) - down_factor * (change of V(x - t + length)), both over a piece
+    up_factors = [-math.expm1(width) / math.expm1(-length) for width in widths]
+    down_factors = [math.expm1(width) / math.expm1(length) for width in widths]
+
+    def step(values: FloatArray) -> FloatArray:
+        padded_deltas = grid.padded(values, num_padding)
+        best = values
+        up_before = grid.shifted(padded_deltas, num_padding, shift=pairs[0].up_shift)
+        down_before = grid.shifted(padded_deltas, num_padding, shift=pairs[0].down_shift)
+        expectation_before = pairs[0].p_up * up_before + pairs[0].p_down * down_before
+        # Each piece ends at a pair and begins at the pair before.
+        for pair, up_factor, down_factor in zip(pairs[1:], up_factors, down_factors, strict=True):
+            up_values = grid.shifted(padded_deltas, num_padding, shift=pair.up_shift)
+            down_values = grid.shifted(padded_deltas, num_padding, shift=pair.down_shift)
+            expectation = pair.p_up * up_values + pair.p_down * down_values
+            # the bend of the piece, rounded up by more than its terms can be wrong
+            up_change = up_values * (1 + _BEND_SLACK) - up_before
+            bend = up_factor * up_change - down_factor * (down_values - down_before)
+            peak = _largest_over_piece(expectation_before, expectation, bend)
+            best = np.maximum(best, peak)
+            up_before = up_values
+            down_before = down_values
+            expectation_before = expectation
+        return np.minimum(best * (1 + STEP_ROUNDING), 1.0)
+
+    return step
+
+
+def _largest_over_piece(before: FloatArray, after: FloatArray, bend: FloatArray) -> FloatArray:
+    """Returns the largest value of the chord from `before` to `after` plus bend * θ (1 - θ), over θ in [0, 1]."""
+    rise = np.abs(after - before)
+    # Where the bend is below the rise, an end is the largest. The formula gives the larger end for bend = rise.
+    bend = np.maximum(np.maximum(bend, rise), _SMALLEST_BEND)
+    return np.asarray((before + after) / 2 + (rise * (rise / bend) + bend) / 4)
+
+
+def _ends_of_pieces(grid: LossGrid, length: float) -> list[float]:
+    """Returns the rising ends of the pieces into which the interval from 0 to `length` is cut, both ends included.
+
+    The distance of an end from 0 or from `length` is a multiple of the grid's spacing.
+    """
+    num_cells = max(math.ceil(length / grid.spacing - 0.5), 1)
+    stride = math.ceil(num_cells / _LARGEST_NUM_PIECES)
+    from_start = [k * grid.spacing for k in range(0, num_cells, stride)]
+    is_multiple = num_cells * grid.spacing == length
+    from_end = [] if is_multiple else [length - t for t in from_start]
+    return sorted({*from_start, length, *from_end})
+
+
+class _SpanPair(NamedTuple):
+    """One pair of a span: the shifts of V by its two losses, and the probabilities of both under P."""
+
+    up_shift: Shift
+    down_shift: Shift
+    p_up: float
+    p_down: float
+    distance: float  # the larger loss less the smaller
+
+
+def _span_pair(grid: LossGrid, *, up_loss: float, down_loss: float) -> _SpanPair:
+    """Returns the two-point pair with two given losses, each of which is rounded away from 0."""
+    up_loss = grid.rounded_outward(up_loss)
+    down_loss = grid.rounded_outward(down_loss)
+    p_up, p_down = two_point_probabilities(up_loss=up_loss, down_loss=down_loss)
+    return _SpanPair(
+        up_shift=grid.shift(up_loss),
+        down_shift=grid.shift(down_loss),
+        p_up=p_up,
+        p_down=p_down,
+        distance=up_loss - down_loss,
+    )
