@@ -214,25 +214,29 @@ def in_lines(figure_sets: dict[str, dict[str, Any]]) -> str:
 
 def draw(output: Path, results: dict[str, dict[str, Any]]) -> None:
     """Draws a row per aggregator: the price as a line, with the bounds by exact laws and by the attack below."""
-    priced = {name: result for name, result in results.items() if "error" not in result}
-    order = sorted(priced, key=lambda name: priced[name]["lower_bound"])
+    priced_release = {name: result for name, result in results.items() if "error" not in result}
+    order = sorted(priced_release, key=lambda name: priced_release[name]["lower_bound"])
     figure = Figure(figsize=(4.8, 0.26 * len(order) + 0.9), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     places = range(len(order))
     axes.hlines(
-        places, 0, [priced[name]["lower_bound"] for name in order], color="#b8c4c9", linewidth=1
+        places,
+        0,
+        [priced_release[name]["lower_bound"] for name in order],
+        color="#b8c4c9",
+        linewidth=1,
     )
     axes.plot(
-        [priced[name]["lower_bound"] for name in order],
+        [priced_release[name]["lower_bound"] for name in order],
         places,
         "o",
         color="#0072B2",
         label="by attack",
     )
     exact = [
-        (priced[name]["exact"], place)
+        (priced_release[name]["exact"], place)
         for place, name in enumerate(order)
-        if priced[name]["exact"] is not None
+        if priced_release[name]["exact"] is not None
     ]
     axes.plot(*zip(*exact, strict=True), "|", color="#b84a00", markersize=9, label="by exact laws")
     axes.axvline(EPSILON, color="#4d5a61", linewidth=1, label="the price")

@@ -85,8 +85,8 @@ def row(bench: Bench, votes: Float32Array, thresholds: FloatArray | float) -> st
     cells = []
     for epsilon in EPSILONS:
         plain = GaussianVotes(noise_std=1.0)
-        priced = plan_release(plain, shape, Budget(epsilon=epsilon, delta=1e-6))
-        aggregator = replace(plain, **priced.solved_for)
+        priced_release = plan_release(plain, shape, Budget(epsilon=epsilon, delta=1e-6))
+        aggregator = replace(plain, **priced_release.solved_for)
         means = np.mean([score(bench, counts, aggregator, seed) for seed in SEEDS], axis=0)
         cells.append("/".join(f"{mean:.3f}".lstrip("0") for mean in means))
     return " ".join(cells)

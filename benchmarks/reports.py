@@ -69,11 +69,15 @@ class _LargeRun:
             num_queries=self.num_queries, num_labels=num_labels, num_teachers=_NUM_TEACHERS
         )
         counted = _VotesOfGoodTeachers(votes, num_teachers=_NUM_TEACHERS)
-        priced = PricedRelease(aggregator, shape, release.event, epsilon=100.0)
+        priced_release = PricedRelease(aggregator, shape, release.event, epsilon=100.0)
         budget = Budget(delta=1e-6)
         # what stands for a charge and models
         charge: Any = SimpleNamespace(
-            priced=priced, budget=budget, epsilon=100.0, seed=0, unit=PrivacyUnit.of_teacher()
+            priced_release=priced_release,
+            budget=budget,
+            epsilon=100.0,
+            seed=0,
+            unit=PrivacyUnit.of_teacher(),
         )
         models: Any = {name: self._model(rng, test) for name in _MODELS}
         data = Dataset(
@@ -88,7 +92,7 @@ class _LargeRun:
         return Results(
             dataset=data,
             queries=queries,
-            priced=priced,
+            priced_release=priced_release,
             release=release,
             curve=(),
             membership=None,

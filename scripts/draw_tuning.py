@@ -318,8 +318,8 @@ def scores_of_run(
         score_design=score_design, sums=sums, noise_multiplier=score_noise, num_groups=num_groups
     )
     predicted = model.predict(measured.inputs)
-    priced = estimates.scores()["micro_f1"].value
-    return priced, micro_f1(predicted, true_labels=measured.labels)
+    priced_release = estimates.scores()["micro_f1"].value
+    return priced_release, micro_f1(predicted, true_labels=measured.labels)
 
 
 def played(runs: Mapping[str, list[tuple[float, float]]]) -> float:
@@ -381,8 +381,8 @@ def _draw(scratch: Path) -> int:
     done: dict[tuple[str, str, int], tuple[float, float]] = {}
     if file.exists():
         for line in file.read_text().splitlines():
-            name, key, seed, priced, true = json.loads(line)
-            done[name, key, seed] = (priced, true)
+            name, key, seed, priced_release, true = json.loads(line)
+            done[name, key, seed] = (priced_release, true)
     river = find_spec("river")
     usual = "" if river is None else str(Path(str(river.origin)).parent / "datasets/yeast.csv.gz")
     yeast_file = Path(arguments.get("yeast", usual))

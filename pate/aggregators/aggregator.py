@@ -274,10 +274,10 @@ class Aggregator(Parameters, ABC):
         """
         require_generator(rng)
         vote_source = self._source_of(votes, num_teachers)
-        planned = self._with_usual_failure_prob(vote_source.num_queries)
+        planned_aggregator = self._with_usual_failure_prob(vote_source.num_queries)
         warn_if_useless(self, vote_source.shape)
-        record = planned._memory_record(vote_source.shape, ledger)
-        return planned.release(vote_source, rng=rng, record=record)
+        record = planned_aggregator._memory_record(vote_source.shape, ledger)
+        return planned_aggregator.release(vote_source, rng=rng, record=record)
 
     def calibrated(
         self,
@@ -350,8 +350,10 @@ class Aggregator(Parameters, ABC):
         Raises:
             InvalidValue: no noise meets the budget, or the failure probabilities use up its delta.
         """
-        planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
-        return planned.scaled_to(budget, shape)
+        planned_aggregator = with_failure_prob_for(
+            self, delta=budget.delta, num_queries=shape.num_queries
+        )
+        return planned_aggregator.scaled_to(budget, shape)
 
     def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
         """Returns a copy of the aggregator with all noise multiplied by the least factor whose price meets a budget.

@@ -106,9 +106,9 @@ def fitted_to_ledger(
     if target_delta not in (None, ledger.target_delta):
         rule = f"{ledger.target_delta}, as the ledger counts"
         raise InvalidValue("target_delta", target_delta, rule=rule)
-    planned = with_failure_prob_left(aggregator, ledger, num_queries=shape.num_queries)
+    planned_aggregator = with_failure_prob_left(aggregator, ledger, num_queries=shape.num_queries)
     budget = Budget(epsilon=target, delta=ledger.target_delta, accountant=accountant)
-    fitted_aggregator = planned.fitted(budget, shape)
+    fitted_aggregator = planned_aggregator.fitted(budget, shape)
     if ledger.has_room(fitted_aggregator.event(shape)):
         return fitted_aggregator
     return fitted_aggregator.scaled(_least_factor_that_fits(fitted_aggregator, ledger, shape))

@@ -163,10 +163,10 @@ class TargetChargedAggregator(Aggregator):
         `target_hits` stays as it is, and `session_delta` becomes the budget's delta.
         """
         session_aggregator = replace(self, session_delta=budget.delta)
-        planned = with_failure_prob_for(
+        planned_aggregator = with_failure_prob_for(
             session_aggregator, delta=budget.delta, num_queries=shape.num_queries
         )
-        return planned.scaled_to(budget, shape)
+        return planned_aggregator.scaled_to(budget, shape)
 
     def expected_labels(
         self, labels: BoolArray, answered: BoolArray, num_queries: int

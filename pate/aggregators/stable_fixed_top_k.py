@@ -123,11 +123,13 @@ class StableFixedTopK(StableAggregator):
         or a given table the noises keep their proportion. Finally `scaled_to` multiplies all noise by the least factor
         that meets the budget.
         """
-        planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
+        planned_aggregator = with_failure_prob_for(
+            self, delta=budget.delta, num_queries=shape.num_queries
+        )
         if not isinstance(self.gap_test, TableTest) or self.k >= shape.num_labels:
-            return planned.scaled_to(budget, shape)
+            return planned_aggregator.scaled_to(budget, shape)
         stable_top_k = split_budget(
-            planned.stable_top_k,
+            planned_aggregator.stable_top_k,
             budget,
             shape,
             selection_share=self.selection_share,

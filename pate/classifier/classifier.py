@@ -377,8 +377,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             replace(privacy, scores=self.scores_),
             data=data,
             num_answered=release.num_answered,
-            num_labels=charge.priced.shape.num_labels,
-            num_teachers=charge.priced.shape.num_teachers,
+            num_labels=charge.priced_release.shape.num_labels,
+            num_teachers=charge.priced_release.shape.num_teachers,
             stated_public=() if publication is None else publication.stated_public,
         )
 
@@ -595,22 +595,28 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         check_ledger_parameters(path=self.ledger, max_total_epsilon=self.max_total_epsilon)
         planner = self._fit_planner
         fit_plan = planner.plan(fit_inputs)
-        priced = planner.price(fit_plan)
+        priced_release = planner.price(fit_plan)
         scores = fit_plan.scores(unit)
         self._warn_of_plan(
             fit_plan,
-            priced,
+            priced_release,
             has_groups=fit_arguments.groups is not None,
             labels_are_masked=isinstance(fit_arguments.labels, np.ma.MaskedArray),
         )
         streams = streams_of(self.random_state)
         fit_ledger = self._fit_ledger(fit_plan, unit)
-        ledger = fit_ledger.open(priced, score_price=None if scores is None else scores.score_price)
+        ledger = fit_ledger.open(
+            priced_release, score_price=None if scores is None else scores.score_price
+        )
         fit = PricedFit(
             inputs=fit_inputs,
             plan=fit_plan,
             charge=FitCharge(
-                priced=priced, budget=fit_plan.budget, unit=unit, seed=self._seed, tuned=self._tuned
+                priced_release=priced_release,
+                budget=fit_plan.budget,
+                unit=unit,
+                seed=self._seed,
+                tuned=self._tuned,
             ),
             scores=scores,
             streams=streams,
@@ -643,7 +649,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         )
         teacher_seeds = fit.streams.seeds("teachers", num_seeds=num_teachers)
         with _stage(f"{num_teachers} teachers", verbose=self.verbose):
-            return fit.plan.vote(fit.priced, partition, seeds=teacher_seeds)
+            return fit.plan.vote(fit.priced_release, partition, seeds=teacher_seeds)
 
     def _release(self, fit: PricedFit, *, votes: VoteSource, record: FitRecord) -> Release:
         """Draws noise around the votes, and sets all attributes of the release.
@@ -655,14 +661,17 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             student_recipe=fit.plan.student,
             inputs=fit.plan.queries,
             seed=fit.student_seed,
-            never_empty=fit.priced.aggregator.never_empty,
+            never_empty=fit.priced_release.aggregator.never_empty,
         )
-        aggregator = fit.priced.aggregator.with_prior(prior)
+        aggregator = fit.priced_release.aggregator.with_prior(prior)
         with (
             record.note_spent_price_on_error(
                 consequence="its release is lost, and nobody has seen it"
             ),
-            _stage(f"release, epsilon {format_epsilon(fit.priced.epsilon)}", verbose=self.verbose),
+            _stage(
+                f"release, epsilon {format_epsilon(fit.priced_release.epsilon)}",
+                verbose=self.verbose,
+            ),
             all_cores(),
         ):
             release = aggregator.release(votes, rng=fit.streams.generator("noise"), record=record)
@@ -688,7 +697,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                     constant_student_warnings(
                         model,
                         public_inputs=fit.plan.queries,
-                        remedy=fit.priced.aggregator.remedies["noise"],
+                        remedy=fit.priced_release.aggregator.remedies["noise"],
                     )
                 )
         except Exception as error:
@@ -703,13 +712,18 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             warnings.warn(line, DoubtfulPlan, stacklevel=users_stack_level())
 
     def _warn_of_plan(
-        self, fit_plan: FitPlan, priced: PricedRelease, *, has_groups: bool, labels_are_masked: bool
+        self,
+        fit_plan: FitPlan,
+        priced_release: PricedRelease,
+        *,
+        has_groups: bool,
+        labels_are_masked: bool,
     ) -> None:
         """Warns if a fit is allowed but rarely intended, such as a fit of a clone without groups.
 
         Args:
             fit_plan: the plan of the fit.
-            priced: the priced release.
+            priced_release: the priced release.
             has_groups: whether the user passed `groups`.
             labels_are_masked: whether the user passed labels as a masked array, which says by itself that some may be
                 missing.
@@ -726,9 +740,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 ClassesFromLabels,
                 stacklevel=users_stack_level(),
             )
-        if priced.aggregator.single_label and not isinstance(task, OneClass):
-            warnings.warn(one_label_warning(priced.aggregator), stacklevel=users_stack_level())
-        for doubt in priced.doubts:
+        if priced_release.aggregator.single_label and not isinstance(task, OneClass):
+            warnings.warn(
+                one_label_warning(priced_release.aggregator), stacklevel=users_stack_level()
+            )
+        for doubt in priced_release.doubts:
             warnings.warn(
                 CLASSIFIER.doubt_line(doubt), DoubtfulPlan, stacklevel=users_stack_level()
             )
@@ -761,7 +777,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.scores_: ReleasedScores | None = None
         self.release_ = release
         self._fit_charge = fit_charge
-        self.aggregator_ = fit_charge.priced.aggregator
+        self.aggregator_ = fit_charge.priced_release.aggregator
         self.adjacency_ = release.adjacency
         self.epsilon_ = fit_charge.epsilon
         self.delta_ = fit_charge.budget.delta

@@ -177,11 +177,11 @@ class EnsemblePlan(FitPlan):
             self.budget.delta, num_queries=shape.num_queries, num_labels=shape.num_labels
         )
         self.aggregator.check_run()
-        priced = plan_release(self.aggregator, shape, self.budget)
+        priced_release = plan_release(self.aggregator, shape, self.budget)
         doubts = list(
             require_useful(
                 self.aggregator,
-                priced,
+                priced_release,
                 self.budget,
                 num_groups=self.pools.num_groups,
                 allow_useless=self.allow_useless,
@@ -200,7 +200,7 @@ class EnsemblePlan(FitPlan):
             doubts += uneven_inputs_doubts(
                 linear_parts=" and ".join(scale_sensitive), public_inputs=numbers_of(self.queries)
             )
-        return replace(priced, doubts=tuple(doubts))
+        return replace(priced_release, doubts=tuple(doubts))
 
     def rehearse(self) -> None:
         """Fits the estimators to public rows of a DataFrame; raises `InvalidValue` if one cannot read its columns.
@@ -211,11 +211,13 @@ class EnsemblePlan(FitPlan):
             self.teacher.rehearse(name="estimator", query_inputs=self.queries)
             self.student.rehearse(name="student", query_inputs=self.queries)
 
-    def vote(self, priced: PricedRelease, partition: Partition, *, seeds: list[int]) -> VoteSource:
+    def vote(
+        self, priced_release: PricedRelease, partition: Partition, *, seeds: list[int]
+    ) -> VoteSource:
         """Fits a clone of the estimator to each part of the private records, and returns the votes on the queries.
 
         Args:
-            priced: the priced release, whose aggregator decides whether confidences are kept beside the votes.
+            priced_release: the priced release, whose aggregator decides whether confidences are kept beside the votes.
             partition: the assignment of private records to teachers.
             seeds: the seed of each teacher.
         """
@@ -225,7 +227,7 @@ class EnsemblePlan(FitPlan):
             partition,
             query_inputs=self.queries,
             seeds=seeds,
-            keep_confidences=not priced.aggregator.reads_counts,
+            keep_confidences=not priced_release.aggregator.reads_counts,
             num_jobs=self.num_jobs,
             verbose=self.verbose,
         )

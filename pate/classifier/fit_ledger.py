@@ -82,23 +82,25 @@ class FitLedger:
     unit: PrivacyUnit
     seed: int | None
 
-    def open(self, priced: PricedRelease, *, score_price: ScorePrice | None) -> Ledger:
+    def open(self, priced_release: PricedRelease, *, score_price: ScorePrice | None) -> Ledger:
         """Opens and returns the ledger of a fit, and checks that it has room for the fit; nothing is charged.
 
         Args:
-            priced: the priced release of the fit.
+            priced_release: the priced release of the fit.
             score_price: the price of the scores of the fit; None for no scores.
 
         Raises:
             InvalidValue: the ledger has no room for the fit, or has charges of runs, or an earlier fit in it had this
                 seed.
         """
-        adjacency = priced.aggregator.adjacency
+        adjacency = priced_release.aggregator.adjacency
         is_new_file = self.path is not None and not os.path.lexists(self.path)
         if is_new_file and self.max_epsilon is not None:
             # The cap is tried in memory first, so that a refused fit leaves no file with its cap.
             _require_room(
-                self._ledger_in(path=None, adjacency=adjacency), priced, score_price=score_price
+                self._ledger_in(path=None, adjacency=adjacency),
+                priced_release,
+                score_price=score_price,
             )
         ledger = self._open_file(adjacency)
         if any(entry.data for entry in ledger.entries):
@@ -107,7 +109,7 @@ class FitLedger:
         if ledger.is_seed_used(seed_name(self.seed)):
             rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
             raise InvalidValue("random_state", self.seed, rule=rule)
-        _require_room(ledger, priced, score_price=score_price)
+        _require_room(ledger, priced_release, score_price=score_price)
         return ledger
 
     def score_account(self, release_ledger: Ledger) -> Ledger:
@@ -150,27 +152,29 @@ class FitLedger:
         )
 
 
-def _require_room(ledger: Ledger, priced: PricedRelease, *, score_price: ScorePrice | None) -> None:
+def _require_room(
+    ledger: Ledger, priced_release: PricedRelease, *, score_price: ScorePrice | None
+) -> None:
     """Raises `InvalidValue` if a ledger has no room for a release, or for the scores after that release.
 
     Args:
         ledger: the ledger, which is not charged.
-        priced: the priced release.
+        priced_release: the priced release.
         score_price: the price of the scores; None for no scores.
     """
-    require_room(ledger, priced=priced)
+    require_room(ledger, priced_release=priced_release)
     if score_price is None:
         return
     if ledger.entries or ledger.max_epsilon is None:
-        ledger.require_room(ComposedEvent((priced.event, score_price.event)))
+        ledger.require_room(ComposedEvent((priced_release.event, score_price.event)))
         return
     # The first charge of a ledger may fit by a rule that later charges do not have. So both are tried in memory.
-    adjacency = priced.aggregator.adjacency
+    adjacency = priced_release.aggregator.adjacency
     trial_ledger = Ledger(
         adjacency=adjacency,
         target_delta=ledger.target_delta,
         accountant=ledger.accountant,
         max_epsilon=ledger.max_epsilon,
     )
-    trial_ledger.charge(priced.event, adjacency=adjacency)
+    trial_ledger.charge(priced_release.event, adjacency=adjacency)
     trial_ledger.require_room(score_price.event)

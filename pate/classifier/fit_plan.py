@@ -77,11 +77,13 @@ class FitPlan(ABC):
         """Fits the estimators to public samples as a test; raises `InvalidValue` if one cannot read their columns."""
 
     @abstractmethod
-    def vote(self, priced: PricedRelease, partition: Partition, *, seeds: list[int]) -> VoteSource:
+    def vote(
+        self, priced_release: PricedRelease, partition: Partition, *, seeds: list[int]
+    ) -> VoteSource:
         """Trains the teachers on the parts of the private records, and returns their votes on the queries.
 
         Args:
-            priced: the priced release.
+            priced_release: the priced release.
             partition: the assignment of private records to teachers.
             seeds: the seed of each teacher.
         """

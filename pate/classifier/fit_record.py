@@ -26,12 +26,12 @@ class FitRecord(MemoryRecord):
     """
 
     def __init__(
-        self, ledger: Ledger, priced: PricedRelease, remembered_fit: RememberedFit
+        self, ledger: Ledger, priced_release: PricedRelease, remembered_fit: RememberedFit
     ) -> None:
         super().__init__(charge=self._charge_ledger)
         self.spent_epsilon = 0.0
         self._ledger = ledger
-        self._priced = priced
+        self._priced = priced_release
         self._remembered_fit = remembered_fit
         self._key = uuid.uuid4().hex
 

@@ -160,26 +160,30 @@ class GroupVotesPlan(FitPlan):
         if (public == public[0]).all():
             raise InvalidValue("X_public", "all alike", rule="at least two different samples")
         is_one_each = self.num_teachers == self.pools.num_groups
-        priced = price_release(
+        priced_release = price_release(
             self.run_plan,
             dataset=self.dataset,
             monitor=Monitor(),
             voters="private groups" if is_one_each else "teachers",
         )
         if self.schema is not None:
-            return priced
+            return priced_release
         doubts = uneven_inputs_doubts(linear_parts="votes", public_inputs=public)
-        return replace(priced, doubts=(*priced.doubts, *doubts))
+        return replace(priced_release, doubts=(*priced_release.doubts, *doubts))
 
-    def vote(self, priced: PricedRelease, partition: Partition, *, seeds: list[int]) -> VoteSource:
+    def vote(
+        self, priced_release: PricedRelease, partition: Partition, *, seeds: list[int]
+    ) -> VoteSource:
         """Returns the votes of the groups, which are computed from their records when the release asks for them.
 
         Args:
-            priced: the priced release.
+            priced_release: the priced release.
             partition: the assignment of private records to teachers.
             seeds: the seeds of the teachers, which are not used: the votes of a group are not random.
         """
-        return self.run_plan.teacher.votes_of(self.dataset, partition, priced.shape.num_queries)
+        return self.run_plan.teacher.votes_of(
+            self.dataset, partition, priced_release.shape.num_queries
+        )
 
     def scores(self, unit: PrivacyUnit) -> FitScores | None:
         """Returns the student's scores on private test records, priced and not drawn; None if none are released.

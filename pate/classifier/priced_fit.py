@@ -40,9 +40,9 @@ class PricedFit:
     ledger: Ledger
 
     @property
-    def priced(self) -> PricedRelease:
+    def priced_release(self) -> PricedRelease:
         """The aggregator with its noise, and the price."""
-        return self.charge.priced
+        return self.charge.priced_release
 
     @property
     def student_seed(self) -> int:
@@ -57,15 +57,15 @@ class PricedFit:
         kept is the price, and digests of private records.
         """
         price = FitPrice(
-            epsilon=self.priced.epsilon,
+            epsilon=self.priced_release.epsilon,
             delta=self.charge.budget.delta,
-            event=self.priced.event,
+            event=self.priced_release.event,
             seed=self.charge.seed,
             unit=self.charge.unit,
-            adjacency=self.priced.aggregator.adjacency,
+            adjacency=self.priced_release.aggregator.adjacency,
         )
         return RememberedFit.from_inputs(self.plan.pools.inputs, fit_price=price)
 
     def record(self) -> FitRecord:
         """Returns a record of the release, which charges the ledger before the first part is drawn."""
-        return FitRecord(self.ledger, self.priced, self.remembered_fit)
+        return FitRecord(self.ledger, self.priced_release, self.remembered_fit)

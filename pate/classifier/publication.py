@@ -47,14 +47,14 @@ class FitCharge:
     """The charge of a fit, as `pate.run.published_price.Charge` describes it.
 
     Attributes:
-        priced: the release, with the price of its noise.
+        priced_release: the release, with the price of its noise.
         budget: the epsilon and delta that the release may cost, and the accountant that computes the price.
         unit: the unit of privacy.
         seed: the seed of the noise; None for noise from the operating system.
         tuned: the price of the search in which this fit competes with others; None for a fit outside of a search.
     """
 
-    priced: PricedRelease
+    priced_release: PricedRelease
     budget: Budget
     unit: PrivacyUnit
     seed: int | None
@@ -70,12 +70,12 @@ class FitCharge:
         """The epsilon of the release; for the best fit of a search, that of the whole search."""
         if self.tuned is not None:
             return self.budget.epsilon_of(self.tuned.event)
-        return self.priced.epsilon
+        return self.priced_release.epsilon
 
     @property
     def published_event(self) -> Event:
         """The price of what is published as an event, which any accountant can price; of a search, for all its fits."""
-        return self.priced.event if self.tuned is None else self.tuned.event
+        return self.priced_release.event if self.tuned is None else self.tuned.event
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,7 @@ class Publication:
         stated_public = _STATED_CLASSES if facts.classes_from_labels else self.stated_public
         data_name = require_text("name", facts.data_name if name is None else name)
         make_folder(folder)
-        num_queries = self.fit_charge.priced.shape.num_queries
+        num_queries = self.fit_charge.priced_release.shape.num_queries
         public_names = PublicNames(np.arange(num_queries), facts.label_names)
         with atomic_write(folder / "release.npz") as file:
             file.write(npz_bytes(self.release.arrays() | public_names.arrays()))
@@ -207,7 +207,7 @@ class Publication:
         """Raises `InvalidValue` if `write` would refuse these arguments."""
         is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
         require(is_free, "folder", folder, "a folder that is new or empty")
-        if self.release.event != self.fit_charge.priced.event:
+        if self.release.event != self.fit_charge.priced_release.event:
             rule = "a release with the price that was charged for it"
             raise InvalidValue("release_", type(self.release).__name__, rule=rule)
         if self.facts.classes_from_labels and not public_classes:
@@ -224,7 +224,7 @@ class Publication:
             data_name: the public name of the data.
         """
         budget = self.fit_charge.budget
-        aggregator = self.fit_charge.priced.aggregator
+        aggregator = self.fit_charge.priced_release.aggregator
         accountant = budget.accountant()
         accountant_settings = {
             name: getattr(accountant, name)
@@ -239,7 +239,7 @@ class Publication:
             "target_delta": budget.delta,
             "target_epsilon": budget.epsilon,
             "max_epsilon": None,
-            "num_queries": self.fit_charge.priced.shape.num_queries,
+            "num_queries": self.fit_charge.priced_release.shape.num_queries,
             "aggregator": _published_settings(package_name="pate.aggregators", part=aggregator),
             "accountant": {
                 "_target_": _target(package_name="pate.accounting", part=accountant),

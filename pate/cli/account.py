@@ -97,10 +97,12 @@ def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
             shape, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries
         )
     with monitor.stage("pricing the release"):
-        priced = pricing.plan_release(aggregator, shape=shape, budget=budget, may_add_queries=True)
+        priced_release = pricing.plan_release(
+            aggregator, shape=shape, budget=budget, may_add_queries=True
+        )
     doubts = pricing.require_useful(
         aggregator,
-        priced=priced,
+        priced_release=priced_release,
         budget=budget,
         num_groups=config.num_private,
         allow_useless=config.allow_useless,
@@ -112,10 +114,16 @@ def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
     }
     shown_names = _accountant_names(config.accountants, names=tuple(accountants))
     extras = _extras(
-        config, priced=priced, budget=budget, suggestion=suggestion, accountants=accountants
+        config,
+        priced_release=priced_release,
+        budget=budget,
+        suggestion=suggestion,
+        accountants=accountants,
     )
     quote = pricing.quote_release(
-        release=priced, budget=budget, others={name: accountants[name] for name in shown_names}
+        release=priced_release,
+        budget=budget,
+        others={name: accountants[name] for name in shown_names},
     )
     doubt_lines = tuple(COMMAND.doubt_line(doubt) for doubt in doubts)
     return replace(quote, doubts=doubt_lines, extras=extras)
@@ -136,7 +144,7 @@ def _require_session(aggregator: aggregators.Aggregator, *, votes: str) -> None:
 def _extras(
     config: DictConfig,
     *,
-    priced: pricing.PricedRelease,
+    priced_release: pricing.PricedRelease,
     budget: Budget,
     suggestion: Suggestion | None,
     accountants: Mapping[str, Callable[[], Accountant]],
@@ -145,40 +153,40 @@ def _extras(
 
     Args:
         config: the composed configuration.
-        priced: the priced release.
+        priced_release: the priced release.
         budget: the budget that the noise is solved for.
         suggestion: the suggested numbers of teachers and queries; None where none were asked for.
         accountants: makes each accountant, by its name.
     """
     epsilon_lower_bound = None
-    if config.lower_bound and priced.shape.num_queries > 0:
+    if config.lower_bound and priced_release.shape.num_queries > 0:
         from pate.auditing.lower_bound import lower_bound_of  # which a price alone does not need
 
         epsilon_lower_bound = lower_bound_of(
-            priced.aggregator, shape=priced.shape, target_delta=budget.delta
+            priced_release.aggregator, shape=priced_release.shape, target_delta=budget.delta
         )
     best_of_runs = None
     if config.tune_runs is not None:
         distribution = TruncatedNegativeBinomial.of_mean(mean=config.tune_runs)
         best_of_runs = budget.epsilon_of(
-            tuning_event(base=priced.event, score=NoOpEvent(), distribution=distribution)
+            tuning_event(base=priced_release.event, score=NoOpEvent(), distribution=distribution)
         )
     table = None
     if config.write_table is not None:
-        table = _write_table(Path(config.write_table), priced=priced, budget=budget)
+        table = _write_table(Path(config.write_table), priced_release=priced_release, budget=budget)
     extras = pricing.QuoteExtras(
         table=table,
         cheapest=pricing.cheapest_accountant(
-            release=priced, budget=budget, accountants=accountants
+            release=priced_release, budget=budget, accountants=accountants
         ),
         suggestion=suggestion,
         at_least=epsilon_lower_bound,
         best_of_runs=best_of_runs,
     )
     if config.votes is not None:
-        extras = _with_votes(extras, config=config, priced=priced, budget=budget)
+        extras = _with_votes(extras, config=config, priced_release=priced_release, budget=budget)
     if config.ledger is not None:
-        accounts = pricing.accounts_left(path=config.ledger, release=priced, budget=budget)
+        accounts = pricing.accounts_left(path=config.ledger, release=priced_release, budget=budget)
         extras = replace(extras, accounts=accounts)
     return extras
 
@@ -226,7 +234,9 @@ def _read_mapping(path: Path) -> DictConfig:
     return node
 
 
-def _write_table(path: Path, *, priced: pricing.PricedRelease, budget: Budget) -> dict[str, Any]:
+def _write_table(
+    path: Path, *, priced_release: pricing.PricedRelease, budget: Budget
+) -> dict[str, Any]:
     """Writes the table of a release's stability test to a file.
 
     Returns the file's path and SHA-256, the table's Renyi order, and its cost at this order, by name. Raises
@@ -234,14 +244,14 @@ def _write_table(path: Path, *, priced: pricing.PricedRelease, budget: Budget) -
 
     Args:
         path: the file.
-        priced: the priced release.
+        priced_release: the priced release.
         budget: the budget that the noise is solved for.
     """
-    aggregator = priced.aggregator
-    if aggregator.stability_test(num_teachers=priced.shape.num_teachers) is None:
+    aggregator = priced_release.aggregator
+    if aggregator.stability_test(num_teachers=priced_release.shape.num_teachers) is None:
         rule = f"an aggregator with a stability test, not {type(aggregator).__name__}"
         raise InvalidValue("write_table", str(path), rule=rule)
-    table = pricing.certify_stability_test(release=priced, budget=budget)
+    table = pricing.certify_stability_test(release=priced_release, budget=budget)
     make_folder(path.absolute().parent)
     table.save(path)
     return {"path": str(path), "order": table.order, "rdp": table.rdp, "sha256": table.digest}
@@ -251,7 +261,7 @@ def _with_votes(
     extras: pricing.QuoteExtras,
     *,
     config: DictConfig,
-    priced: pricing.PricedRelease,
+    priced_release: pricing.PricedRelease,
     budget: Budget,
 ) -> pricing.QuoteExtras:
     """Returns the extras of a quote with the parts that depend on the file `votes` of the configuration.
@@ -262,13 +272,13 @@ def _with_votes(
     Args:
         extras: the parts that do not depend on votes.
         config: the composed configuration.
-        priced: the priced release.
+        priced_release: the priced release.
         budget: the budget that the noise is solved for.
     """
     from pate.votes.imported import ImportedVotes, read_sets
 
-    aggregator = priced.aggregator
-    shape = priced.shape
+    aggregator = priced_release.aggregator
+    shape = priced_release.shape
     counts = ImportedVotes.read(config.votes, num_teachers=shape.num_teachers).counts  # [Q, L]
     num_queries, num_labels = counts.shape
     if shape.num_labels != num_labels:

@@ -31,7 +31,7 @@ def attack(config: DictConfig) -> None:
     run_count = None
     if config.tune_runs is not None:
         run_count = TruncatedNegativeBinomial.of_mean(mean=config.tune_runs)
-    planned = Attack(
+    planned_attack = Attack(
         aggregator=build_part("aggregator"),
         budget=Budget(
             delta=config.target_delta,
@@ -55,7 +55,7 @@ def attack(config: DictConfig) -> None:
     )
     with monitor.stage("reading the data"):
         dataset = load_dataset()
-    result = planned.run(dataset, monitor)
+    result = planned_attack.run(dataset, monitor)
     print_result(config.format, result.to_json(), "cli/attack.txt", found=result)
 
 

@@ -140,7 +140,7 @@ class PATEMethod(Method):
         """Returns the method with an aggregator whose noise meets a budget; see `Method.at`."""
         # The steps are those of `pate.run.train.train`.
         # 1. The price.
-        priced = self.priced(budget, bench, parameters)
+        priced_release = self.priced(budget, bench, parameters)
         # 2. The votes of the teachers, which `prepare` has trained: read when the first seed is tried.
         read_votes = cache(partial(self.votes, bench))
 
@@ -148,7 +148,7 @@ class PATEMethod(Method):
             """Draws the release of a seed, and trains the student on it."""
             # 3. The release. Nobody is shown it but the owner: no ledger is charged.
             votes = read_votes()
-            release = self.release(priced, bench=bench, votes=votes, seed=seed)
+            release = self.release(priced_release, bench=bench, votes=votes, seed=seed)
             # 4. The student.
             model = self.student.learn(
                 release.training_set(bench.queries.inputs),
@@ -162,10 +162,10 @@ class PATEMethod(Method):
             )
 
         return Contender(
-            epsilon=priced.epsilon,
-            parameters=parameters or priced.solved_for,
+            epsilon=priced_release.epsilon,
+            parameters=parameters or priced_release.solved_for,
             train=train_student,
-            refusal=partial(self._refusal, priced, budget, bench),
+            refusal=partial(self._refusal, priced_release, budget, bench),
         )
 
     def priced(
@@ -186,16 +186,18 @@ class PATEMethod(Method):
             budget = replace(budget, epsilon=None)
         return plan_release(aggregator, shape=self._shape(bench), budget=budget)
 
-    def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:
+    def release(
+        self, priced_release: PricedRelease, bench: Bench, votes: VoteSource, seed: int
+    ) -> Release:
         """Draws the release for a seed. No ledger is charged, as a comparison is for the owner of the data alone."""
         streams = RandomStreams(seed)
         prior = StudentPrior(
             student_recipe=self.student,
             inputs=bench.queries.inputs,
             seed=streams.seed("student"),
-            never_empty=priced.aggregator.never_empty,
+            never_empty=priced_release.aggregator.never_empty,
         )
-        aggregator = priced.aggregator.with_prior(prior)
+        aggregator = priced_release.aggregator.with_prior(prior)
         return aggregator.release(votes, rng=streams.generator("noise"), record=MemoryRecord())
 
     def references(self, bench: Bench) -> Iterator[Reference]:
@@ -242,20 +244,22 @@ class PATEMethod(Method):
             rng=streams.generator("partition"),
         )
 
-    def _refusal(self, priced: PricedRelease, budget: Budget, bench: Bench) -> str:
+    def _refusal(self, priced_release: PricedRelease, budget: Budget, bench: Bench) -> str:
         """Returns the reason of `require_useful` why the release would be useless; an empty string if it is useful.
 
         For this check the number of teachers is that of the units whose influence on the release is bounded. These are
         the private groups if each group has a vote of its own, and otherwise the teachers.
         """
         num_groups = bench.dataset.private.num_groups
-        num_protected = self.teacher.num_protected(priced.shape.num_teachers, num_groups=num_groups)
-        protected_shape = replace(priced.shape, num_teachers=num_protected)
-        protected_release = replace(priced, shape=protected_shape)
+        num_protected = self.teacher.num_protected(
+            priced_release.shape.num_teachers, num_groups=num_groups
+        )
+        protected_shape = replace(priced_release.shape, num_teachers=num_protected)
+        protected_release = replace(priced_release, shape=protected_shape)
         try:
             require_useful(
                 self.aggregator,
-                priced=protected_release,
+                priced_release=protected_release,
                 budget=budget,
                 num_groups=num_groups,
                 search=_REMEDY_SEARCH,

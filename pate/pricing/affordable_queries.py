@@ -93,8 +93,10 @@ def largest_num_queries(
 
     def event_of(num_queries: int) -> Event:
         """Returns the event of a number of queries, which an accountant prices."""
-        planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=num_queries)
-        return planned.event(replace(single_query, num_queries=num_queries))
+        planned_aggregator = with_failure_prob_for(
+            aggregator, delta=target_delta, num_queries=num_queries
+        )
+        return planned_aggregator.event(replace(single_query, num_queries=num_queries))
 
     def is_affordable(num_queries: int, query_budget: Budget) -> bool:
         """Returns True if a number of queries costs at most `max_epsilon` by the accountant of `query_budget`."""

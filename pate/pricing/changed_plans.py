@@ -36,7 +36,7 @@ class ChangedPlans:
     def __init__(
         self,
         unsolved_aggregator: Aggregator,
-        priced: PricedRelease,
+        priced_release: PricedRelease,
         budget: Budget,
         *,
         max_seconds: float,
@@ -46,12 +46,12 @@ class ChangedPlans:
 
         Args:
             unsolved_aggregator: the aggregator before its noise was solved for.
-            priced: the refused release.
+            priced_release: the refused release.
             budget: the budget that the release was planned for.
             max_seconds: the seconds from now on after which no plan is started.
             clock: returns the present time in seconds.
         """
-        self.shape = priced.shape
+        self.shape = priced_release.shape
         self.budget = budget
         self.budget_by_renyi = replace(budget, accountant=RdpAccountant)
         self.is_renyi = isinstance(budget.accountant(), RdpAccountant)
@@ -62,7 +62,7 @@ class ChangedPlans:
         self._clock = clock
         self._end = clock() + max_seconds
         # The aggregator of the last plan. The solver for the noise of the next plan starts from its noise.
-        self._last_solved = priced.aggregator
+        self._last_solved = priced_release.aggregator
         self._plans_by_renyi: dict[Change, PricedRelease | None] = {}
         self._plans_by_budget: dict[Change, PricedRelease | None] = {}
 
@@ -75,13 +75,13 @@ class ChangedPlans:
             return self._plans_by_renyi[settings_change]
         is_solved = is_solved_for_noise(self.budget)
         aggregator = self._last_solved if is_solved else self._unsolved_aggregator
-        planned = self._plan(
+        planned_release = self._plan(
             aggregator, budget=self.budget_by_renyi, settings_change=settings_change
         )
-        if planned is not None and is_solved:
-            self._last_solved = planned.aggregator
-        self._plans_by_renyi[settings_change] = planned
-        return planned
+        if planned_release is not None and is_solved:
+            self._last_solved = planned_release.aggregator
+        self._plans_by_renyi[settings_change] = planned_release
+        return planned_release
 
     def by_budget(self, settings_change: Change) -> PricedRelease | None:
         """Returns the plan after a change, by the budget's own accountant; None if nothing meets the budget.
@@ -89,10 +89,10 @@ class ChangedPlans:
         Raises `TimeIsUp` after the time limit, unless the plan is known already.
         """
         if settings_change not in self._plans_by_budget:
-            planned = self._plan(
+            planned_release = self._plan(
                 self._unsolved_aggregator, budget=self.budget, settings_change=settings_change
             )
-            self._plans_by_budget[settings_change] = planned
+            self._plans_by_budget[settings_change] = planned_release
         return self._plans_by_budget[settings_change]
 
     def is_confirmed(self, settings_change: Change) -> bool:

@@ -96,7 +96,7 @@ class ChangeKind(ABC):
         """
 
     @abstractmethod
-    def likely_index(self, working_index: int, planned: PricedRelease) -> int:
+    def likely_index(self, working_index: int, planned_release: PricedRelease) -> int:
         """Returns an estimate of the index of the smallest candidate that makes the refused release useful.
 
         The estimate is `working_index` or less. It is less if the budget's accountant has lower prices than the Renyi
@@ -104,7 +104,7 @@ class ChangeKind(ABC):
 
         Args:
             working_index: the index in `candidates` of a change that makes the release useful.
-            planned: the plan of the release with that change, by the budget's accountant.
+            planned_release: the plan of the release with that change, by the budget's accountant.
         """
 
 
@@ -148,29 +148,29 @@ class MoreTeachers(ChangeKind):
 
     def is_likely(self, candidate: float) -> bool:
         """Returns True if a release with `candidate` teachers and the noise of the refused release is useful."""
-        return self._is_useful(num_teachers=candidate, planned=self.priced_by_renyi)
+        return self._is_useful(num_teachers=candidate, planned_release=self.priced_by_renyi)
 
-    def likely_index(self, working_index: int, planned: PricedRelease) -> int:
-        """Returns the index of the smallest number of teachers at which the noise of `planned` leaves a useful release.
+    def likely_index(self, working_index: int, planned_release: PricedRelease) -> int:
+        """Returns the index of the smallest number of teachers at which a release with the planned noise is useful.
 
-        The result is at most `working_index`, the index of the number of teachers in `planned`.
+        The result is at most `working_index`, the index of the number of teachers in `planned_release`.
         """
 
         def is_useful(num_teachers: float) -> bool:
-            """Returns True if a release with a number of teachers and the noise of `planned` is useful."""
-            return self._is_useful(num_teachers, planned)
+            """Returns True if a release with a number of teachers and the noise of `planned_release` is useful."""
+            return self._is_useful(num_teachers, planned_release)
 
         return bisect_left(self.candidates, x=True, hi=working_index, key=is_useful)
 
-    def _is_useful(self, num_teachers: float, planned: PricedRelease) -> bool:
+    def _is_useful(self, num_teachers: float, planned_release: PricedRelease) -> bool:
         """Returns True if a release with the noise of a plan, but another number of teachers, is useful.
 
         Args:
             num_teachers: the number of teachers.
-            planned: the plan with the noise.
+            planned_release: the plan with the noise.
         """
         shape = replace(self.priced_by_renyi.shape, num_teachers=int(num_teachers))
-        return is_plan_useful(replace(planned, shape=shape))
+        return is_plan_useful(replace(planned_release, shape=shape))
 
 
 @dataclass(frozen=True)
@@ -215,13 +215,13 @@ class LargerEpsilon(ChangeKind):
         """Returns True if `candidate` is at least the price of noise small enough for a useful release."""
         return candidate >= self.lowest_epsilon
 
-    def likely_index(self, working_index: int, planned: PricedRelease) -> int:
-        """Returns the index of the smallest candidate that is at least the epsilon of `planned` divided by a ratio.
+    def likely_index(self, working_index: int, planned_release: PricedRelease) -> int:
+        """Returns the index of the smallest candidate that is at least the planned epsilon divided by a ratio.
 
-        The ratio is the price of `planned` by the Renyi accountant over that by the budget's accountant. The result is
-        at most `working_index`.
+        The ratio is the price of `planned_release` by the Renyi accountant over that by the budget's accountant. The
+        result is at most `working_index`.
         """
-        ratio = _renyi_ratio(planned, self.budget_by_renyi)
+        ratio = _renyi_ratio(planned_release, self.budget_by_renyi)
         likely_epsilon = self.candidates[working_index] / ratio
         return bisect_left(self.candidates, x=likely_epsilon, hi=working_index)
 
@@ -280,14 +280,14 @@ class FewerQueries(ChangeKind):
         )
         return price <= (self.budget_by_renyi.epsilon or 0.0)
 
-    def likely_index(self, working_index: int, planned: PricedRelease) -> int:
-        """Returns the index of the largest candidate that is at most the queries of `planned` times a squared ratio.
+    def likely_index(self, working_index: int, planned_release: PricedRelease) -> int:
+        """Returns the index of the largest candidate of at most the planned number of queries times a squared ratio.
 
-        The ratio is the price of `planned` by the Renyi accountant over that by the budget's accountant. The result is
-        at most `working_index`.
+        The ratio is the price of `planned_release` by the Renyi accountant over that by the budget's accountant. The
+        result is at most `working_index`.
         """
         # An epsilon grows about as the square root of the number of queries.
-        ratio = _renyi_ratio(planned, self.budget_by_renyi)
+        ratio = _renyi_ratio(planned_release, self.budget_by_renyi)
         max_queries = self.candidates[working_index] * ratio**2
 
         def is_affordable(num_queries: float) -> bool:
@@ -297,7 +297,7 @@ class FewerQueries(ChangeKind):
         return bisect_left(self.candidates, x=True, hi=working_index, key=is_affordable)
 
 
-def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
+def with_less_noise(priced_release: PricedRelease) -> PricedRelease | None:
     """Returns a copy of a release with the largest noise, smaller than it has, at which it is useful; None if none is.
 
     The noise is found to 0.7% and rounded to four digits. None is also returned for an aggregator whose noise cannot be
@@ -305,24 +305,24 @@ def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
     """
 
     def is_useful(noise_factor: float) -> bool:
-        """Returns True if the release `priced` is useful with its noise multiplied by a factor."""
-        return is_plan_useful(_with_noise_factor(priced, noise_factor))
+        """Returns True if the release `priced_release` is useful with its noise multiplied by a factor."""
+        return is_plan_useful(_with_noise_factor(priced_release, noise_factor))
 
     try:
         index = bisect_left(_NOISE_FACTORS, x=True, key=is_useful)
         if index == len(_NOISE_FACTORS):
             return None
-        return _with_noise_factor(priced, _NOISE_FACTORS[index])
+        return _with_noise_factor(priced_release, _NOISE_FACTORS[index])
     except InvalidValue:  # the noise of this aggregator cannot be scaled
         return None
 
 
-def _with_noise_factor(priced: PricedRelease, noise_factor: float) -> PricedRelease:
+def _with_noise_factor(priced_release: PricedRelease, noise_factor: float) -> PricedRelease:
     """Returns a copy of a release with its noise multiplied by a factor and rounded to four digits; the price stays."""
-    scaled_aggregator = priced.aggregator.scaled(noise_factor)
-    changed = changed_fields(before=priced.aggregator, after=scaled_aggregator)
+    scaled_aggregator = priced_release.aggregator.scaled(noise_factor)
+    changed = changed_fields(before=priced_release.aggregator, after=scaled_aggregator)
     rounded = {name: float(f"{value:.4g}") for name, value in changed.items()}
-    return replace(priced, aggregator=with_fields(scaled_aggregator, new_values=rounded))
+    return replace(priced_release, aggregator=with_fields(scaled_aggregator, new_values=rounded))
 
 
 def price_or_infinity(aggregator: Aggregator, shape: VoteShape, budget: Budget) -> float:
@@ -333,12 +333,14 @@ def price_or_infinity(aggregator: Aggregator, shape: VoteShape, budget: Budget) 
         return math.inf
 
 
-def _renyi_ratio(planned: PricedRelease, budget_by_renyi: Budget) -> float:
+def _renyi_ratio(planned_release: PricedRelease, budget_by_renyi: Budget) -> float:
     """Returns the price of a plan by the Renyi accountant, divided by its price by the accountant of its own budget.
 
     Args:
-        planned: the plan, with its price by the accountant of its own budget.
+        planned_release: the plan, with its price by the accountant of its own budget.
         budget_by_renyi: the same budget, with the Renyi accountant.
     """
-    price = price_or_infinity(planned.aggregator, shape=planned.shape, budget=budget_by_renyi)
-    return price / planned.epsilon
+    price = price_or_infinity(
+        planned_release.aggregator, shape=planned_release.shape, budget=budget_by_renyi
+    )
+    return price / planned_release.epsilon

@@ -49,18 +49,20 @@ def expectation(aggregator: Aggregator, shape: VoteShape) -> Expectation:
     )
 
 
-def is_plan_useful(planned: PricedRelease | None) -> bool:
+def is_plan_useful(planned_release: PricedRelease | None) -> bool:
     """Returns True if a plan is useful: it answers unanimous labels correctly, and enough queries.
 
     A label on which all teachers agree has to be answered, and right, with a probability of at least `MIN_SUCCESS`
     (90%). At least a third of the queries have to be answered where 90% of the teachers agree. For None, which stands
     for a plan that does not exist, the result is False.
     """
-    if planned is None:
+    if planned_release is None:
         return False
     # Unanimous votes are checked first, since most plans of a search fail there.
-    unanimous = expected_release(planned.aggregator, planned.shape)
+    unanimous = expected_release(planned_release.aggregator, planned_release.shape)
     if unanimous.is_useless or unanimous.success < MIN_SUCCESS:
         return False
-    clear = expected_release(planned.aggregator, planned.shape, agreement=AGREEMENTS["clear"])
+    clear = expected_release(
+        planned_release.aggregator, planned_release.shape, agreement=AGREEMENTS["clear"]
+    )
     return clear.answered >= MIN_ANSWERED

@@ -39,7 +39,7 @@ _NO_REMEDY = (
 
 def require_useful(
     unsolved_aggregator: Aggregator,
-    priced: PricedRelease,
+    priced_release: PricedRelease,
     budget: Budget,
     *,
     num_groups: int | None = None,
@@ -62,7 +62,7 @@ def require_useful(
 
     Args:
         unsolved_aggregator: the aggregator before its noise was solved for.
-        priced: the priced release.
+        priced_release: the priced release.
         budget: the budget that the release was planned for.
         num_groups: the number of private groups; None if unknown.
         allow_useless: whether to return the reason for a refusal as a warning, in place of the error.
@@ -79,28 +79,30 @@ def require_useful(
         rule = f"a delta below {_DELTA_LIMIT:g}, the probability that a guarantee may fail altogether; 1e-6 is usual"
         raise InvalidValue("target_delta", budget.delta, rule=rule, waiver=ALLOW_USELESS)
     doubts = _without_none(
-        _delta_doubt(budget.delta, num_groups=num_groups), _epsilon_doubt(priced.epsilon)
+        _delta_doubt(budget.delta, num_groups=num_groups), _epsilon_doubt(priced_release.epsilon)
     )
     # A release that costs nothing has no queries, or answers that no vote changes: there is nothing to warn of. An
     # epsilon of 0 alone does not show that: a release whose noise hides everything also has epsilon 0 at a large delta.
-    if all(times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced.event)):
+    if all(
+        times == 0 or isinstance(leaf, NoOpEvent) for leaf, times in leaves(priced_release.event)
+    ):
         return doubts
     try:
-        expected = expectation(priced.aggregator, priced.shape)
+        expected = expectation(priced_release.aggregator, priced_release.shape)
     except InvalidValue:
         # An aggregator of another package may not take made-up votes, and has no expected answers then.
         return doubts
     if not expected.is_useless:
-        return doubts + _without_none(_noise_doubt(expected, priced))
-    reason = _refusal_reason(expected, priced, voters=voters)
-    name, value = refused_setting or ("num_teachers", priced.shape.num_teachers)
+        return doubts + _without_none(_noise_doubt(expected, priced_release))
+    reason = _refusal_reason(expected, priced_release, voters=voters)
+    name, value = refused_setting or ("num_teachers", priced_release.shape.num_teachers)
     if allow_useless:
         return (*doubts, Doubt(name=name, value=value, text=reason, waiver=ALLOW_USELESS))
     refusal = InvalidValue(name, value, rule=f"a release that tells something: {reason}")
     raise _with_remedies(
         refusal,
         unsolved_aggregator=unsolved_aggregator,
-        priced=priced,
+        priced_release=priced_release,
         budget=budget,
         num_groups=num_groups,
         search=search or RemedySearch(),
@@ -140,12 +142,12 @@ def _epsilon_doubt(epsilon: float) -> Doubt | None:
     return Doubt(name="epsilon", value=format_epsilon(epsilon), text=text)
 
 
-def _noise_doubt(expected: Expectation, priced: PricedRelease) -> Doubt | None:
+def _noise_doubt(expected: Expectation, priced_release: PricedRelease) -> Doubt | None:
     """Returns a warning about noise that often hides what all, or 70%, of the teachers agree on; None for other noise.
 
     Args:
         expected: the expected answers of the release.
-        priced: the priced release.
+        priced_release: the priced release.
     """
     is_unanimity_clear = expected.unanimous.success >= MIN_SUCCESS
     if is_unanimity_clear and expected.typical.success >= _MIN_TYPICAL_SUCCESS:
@@ -153,16 +155,16 @@ def _noise_doubt(expected: Expectation, priced: PricedRelease) -> Doubt | None:
     text = (
         f"teachers are heard in {expected.unanimous.success:.0%}, {expected.clear.success:.0%}, "
         f"{expected.typical.success:.0%} of the cases where all, 90% or 70% of them agree (chance has 50%); "
-        f"what helps: {priced.aggregator.remedies['noise']}"
+        f"what helps: {priced_release.aggregator.remedies['noise']}"
     )
-    return Doubt(name="num_teachers", value=priced.shape.num_teachers, text=text)
+    return Doubt(name="num_teachers", value=priced_release.shape.num_teachers, text=text)
 
 
 def _with_remedies(
     refusal: InvalidValue,
     *,
     unsolved_aggregator: Aggregator,
-    priced: PricedRelease,
+    priced_release: PricedRelease,
     budget: Budget,
     num_groups: int | None,
     search: RemedySearch,
@@ -173,7 +175,7 @@ def _with_remedies(
     Args:
         refusal: the error that refuses the release, without remedies.
         unsolved_aggregator: the aggregator before its noise was solved for.
-        priced: the priced release.
+        priced_release: the priced release.
         budget: the budget that the release was planned for.
         num_groups: the number of private groups; None if unknown.
         search: the search for settings that work.
@@ -183,7 +185,7 @@ def _with_remedies(
         search.report_refusal(refusal, search.seconds)
     outcome = search_remedies(
         unsolved_aggregator,
-        refused_release=priced,
+        refused_release=priced_release,
         budget=budget,
         num_private_groups=num_groups,
         search=search,
@@ -208,17 +210,17 @@ def _with_remedies(
     )
 
 
-def _refusal_reason(expected: Expectation, priced: PricedRelease, *, voters: str) -> str:
+def _refusal_reason(expected: Expectation, priced_release: PricedRelease, *, voters: str) -> str:
     """Returns the reason for a refusal in words: how few answers would be right, or given, if teachers agree.
 
     Args:
         expected: the expected answers of the release.
-        priced: the priced release.
+        priced_release: the priced release.
         voters: the word for those who vote, such as "teachers".
     """
-    shape = priced.shape
+    shape = priced_release.shape
     unanimous = expected.unanimous
-    test = priced.aggregator.stability_test(num_teachers=shape.num_teachers)
+    test = priced_release.aggregator.stability_test(num_teachers=shape.num_teachers)
     if test is not None and test.gap_to_pass(probability=0.5) is None:
         return f"no gap of {shape.num_teachers} votes passes the test, so nearly every query would be refused"
     if not unanimous.is_useless:
@@ -239,7 +241,7 @@ def _refusal_reason(expected: Expectation, priced: PricedRelease, *, voters: str
 
 
 def group_votes_tell_more(
-    priced: PricedRelease, budget: Budget, centered: Aggregator, *, num_groups: int
+    priced_release: PricedRelease, budget: Budget, centered: Aggregator, *, num_groups: int
 ) -> bool:
     """Returns True if centered votes of all private groups would teach a student far more than a release at its price.
 
@@ -251,18 +253,20 @@ def group_votes_tell_more(
     an aggregator that reads such votes, for add/remove, and for `PersonBudgets`.
 
     Args:
-        priced: the priced release.
+        priced_release: the priced release.
         budget: the budget that the release was planned for.
         centered: the aggregator of centered votes, with any noise.
         num_groups: the number of private groups.
     """
-    shape = priced.shape
-    aggregator = priced.aggregator
+    shape = priced_release.shape
+    aggregator = priced_release.aggregator
     if aggregator.reads is CenterableVotes or aggregator.adjacency is not Adjacency.REPLACE_ONE:
         return False
-    if isinstance(budget, PersonBudgets) or not 0 < priced.epsilon < math.inf:
+    if isinstance(budget, PersonBudgets) or not 0 < priced_release.epsilon < math.inf:
         return False
-    same_price = Budget(delta=budget.delta, epsilon=priced.epsilon, accountant=budget.accountant)
+    same_price = Budget(
+        delta=budget.delta, epsilon=priced_release.epsilon, accountant=budget.accountant
+    )
     shape_of_groups = replace(shape, num_teachers=num_groups)
     try:
         clear = expected_release(aggregator, shape, agreement=AGREEMENTS["clear"])

@@ -193,7 +193,9 @@ def _event_within_cap(
 
     Returns None if no noise meets the budget, or if the event does not fit under the cap of the ledger.
     """
-    planned = plan_or_none(priced_release.aggregator, shape=priced_release.shape, budget=budget)
-    if planned is None or not ledger.has_room(planned.event):
+    planned_release = plan_or_none(
+        priced_release.aggregator, shape=priced_release.shape, budget=budget
+    )
+    if planned_release is None or not ledger.has_room(planned_release.event):
         return None
-    return planned.event
+    return planned_release.event

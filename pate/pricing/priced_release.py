@@ -114,19 +114,21 @@ def plan_release(
     )
     unsolved = with_failure_prob_for(aggregator, delta=budget.delta, num_queries=shape.num_queries)
     require_delta_left(unsolved, num_queries=shape.num_queries, target_delta=budget.delta)
-    planned = unsolved
+    planned_aggregator = unsolved
     classes: tuple[BudgetClass, ...] = ()
     if isinstance(budget, PersonBudgets):
-        planned, classes = fit_to_classes(aggregator=unsolved, shape=shape, budgets=budget)
+        planned_aggregator, classes = fit_to_classes(
+            aggregator=unsolved, shape=shape, budgets=budget
+        )
     elif isinstance(budget, MuBudget):
-        planned = _fit_to_mu(aggregator=unsolved, shape=shape, budget=budget)
+        planned_aggregator = _fit_to_mu(aggregator=unsolved, shape=shape, budget=budget)
     elif budget.epsilon is not None:
-        planned = unsolved.fitted(budget, shape)
+        planned_aggregator = unsolved.fitted(budget, shape)
     return _price(
-        aggregator=planned,
+        aggregator=planned_aggregator,
         shape=shape,
         budget=budget,
-        solved_for=changed_fields(before=unsolved, after=planned),
+        solved_for=changed_fields(before=unsolved, after=planned_aggregator),
         budget_classes=classes,
     )
 

@@ -89,7 +89,7 @@ class Remedies:
 
 def remedies(
     unsolved_aggregator: Aggregator,
-    priced: PricedRelease,
+    priced_release: PricedRelease,
     budget: Budget,
     *,
     num_groups: int | None = None,
@@ -97,7 +97,7 @@ def remedies(
     """Returns the smallest changes that make a refused release useful, as `search_remedies` without a time limit."""
     result = search_remedies(
         unsolved_aggregator,
-        refused_release=priced,
+        refused_release=priced_release,
         budget=budget,
         num_private_groups=num_groups,
         search=RemedySearch(seconds=math.inf),
@@ -132,7 +132,7 @@ def search_remedies(
     with open_stage(_STAGE, None) as report_progress:
         running = _RunningSearch(
             plans,
-            priced=refused_release,
+            priced_release=refused_release,
             num_groups=num_private_groups,
             report_progress=report_progress,
         )
@@ -166,7 +166,7 @@ class _RunningSearch:
         self,
         plans: ChangedPlans,
         *,
-        priced: PricedRelease,
+        priced_release: PricedRelease,
         num_groups: int | None,
         report_progress: Callable[..., None],
     ) -> None:
@@ -174,13 +174,13 @@ class _RunningSearch:
 
         Args:
             plans: the plans of the release after changes, which have a time limit.
-            priced: the refused release.
+            priced_release: the refused release.
             num_groups: the number of private groups; None if unknown.
             report_progress: shows the number of plans that were tried, and a note.
         """
         self.changes: dict[str, Change] = {}
         self._plans = plans
-        self._priced = priced
+        self._priced = priced_release
         self._num_groups = num_groups
         self._report_progress = report_progress
         self._kinds: dict[str, ChangeKind] = {}
@@ -262,13 +262,13 @@ class _RunningSearch:
         if less_noisy_release is None:
             return
         shape = self._plans.shape
-        planned = plan_or_none(
+        planned_release = plan_or_none(
             less_noisy_release.aggregator, shape=shape, budget=self._plans.budget_by_renyi
         )
-        if planned is None or not is_plan_useful(planned):
+        if planned_release is None or not is_plan_useful(planned_release):
             return
-        if planned.shape.num_queries >= min(MIN_QUERIES, shape.num_queries):
-            noise = changed_fields(before=self._priced.aggregator, after=planned.aggregator)
+        if planned_release.shape.num_queries >= min(MIN_QUERIES, shape.num_queries):
+            noise = changed_fields(before=self._priced.aggregator, after=planned_release.aggregator)
             self.changes["noise"] = Change(noise=tuple(noise.items()))
 
     def _search_by_renyi(self, kind_name: str, change_kind: ChangeKind) -> None:
@@ -293,8 +293,8 @@ class _RunningSearch:
 
         If that plan is not useful, the smallest larger change with a useful plan takes its place, or none.
         """
-        planned = self._plans.by_budget(self.changes[kind_name])
-        if is_plan_useful(planned):
+        planned_release = self._plans.by_budget(self.changes[kind_name])
+        if is_plan_useful(planned_release):
             return
         del self.changes[kind_name]
         next_index = self._index_of_kind[kind_name] + 1
@@ -311,10 +311,10 @@ class _RunningSearch:
 
         A smaller change than that by the Renyi accountant may do, if the budget's accountant has lower prices.
         """
-        planned = self._plans.by_budget(self.changes[kind_name])
-        if planned is not None:
+        planned_release = self._plans.by_budget(self.changes[kind_name])
+        if planned_release is not None:
             working_index = self._index_of_kind[kind_name]
-            likely_index = self._kinds[kind_name].likely_index(working_index, planned)
+            likely_index = self._kinds[kind_name].likely_index(working_index, planned_release)
             self._find_smallest(
                 kind_name,
                 make_plan=self._plans.by_budget,

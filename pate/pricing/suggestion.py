@@ -80,23 +80,25 @@ def suggest(
         if max_queries is not None and num_queries > max_queries:
             continue
         middle_shape = replace(shape, num_teachers=middle_count, num_queries=num_queries)
-        planned = plan_or_none(aggregator, shape=middle_shape, budget=budget_by_renyi)
-        if planned is None:
+        planned_release = plan_or_none(aggregator, shape=middle_shape, budget=budget_by_renyi)
+        if planned_release is None:
             continue
         # The noise hardly depends on the number of teachers, so one plan serves for all of them.
         for num_teachers in teacher_counts:
             suggestion = _suggestion_of(
-                planned.aggregator,
-                shape=replace(planned.shape, num_teachers=num_teachers),
+                planned_release.aggregator,
+                shape=replace(planned_release.shape, num_teachers=num_teachers),
                 num_private=num_private,
             )
             suggestions.append(suggestion)
     suggestions.sort(key=attrgetter("clear_queries"), reverse=True)
     for best in suggestions:
         best_shape = replace(shape, num_teachers=best.num_teachers, num_queries=best.num_queries)
-        planned = plan_or_none(aggregator, shape=best_shape, budget=budget_by_renyi)
-        if planned is not None and is_plan_useful(planned):
-            return _suggestion_of(planned.aggregator, shape=planned.shape, num_private=num_private)
+        planned_release = plan_or_none(aggregator, shape=best_shape, budget=budget_by_renyi)
+        if planned_release is not None and is_plan_useful(planned_release):
+            return _suggestion_of(
+                planned_release.aggregator, shape=planned_release.shape, num_private=num_private
+            )
         if best.clear_queries < 1:
             break
     rule = f"an epsilon with a useful release for some number of teachers; up to {teacher_counts[-1]} were tried"

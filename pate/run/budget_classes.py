@@ -17,15 +17,15 @@ from pate.data import Dataset
 from pate.pricing import PricedRelease
 
 
-def record_weights(dataset: Dataset, *, priced: PricedRelease) -> FloatArray | None:
+def record_weights(dataset: Dataset, *, priced_release: PricedRelease) -> FloatArray | None:
     """Returns the weight of each private record in votes, in (0, 1], `[num_private]`; None if all have weight 1.
 
     A record has the weight of its budget class. Without budget classes, or if a class sets the number of teachers of a
     group, it has the weight that the data set gives.
     """
-    if dataset.budgets is None or priced.aggregator.budgets_by == "teachers":
+    if dataset.budgets is None or priced_release.aggregator.budgets_by == "teachers":
         return dataset.weights
-    weights = {budget_class.name: budget_class.weight for budget_class in priced.classes}
+    weights = {budget_class.name: budget_class.weight for budget_class in priced_release.classes}
     return _for_each_record(dataset, value_of_class=weights)
 
 
@@ -42,18 +42,18 @@ def num_whole_groups(dataset: Dataset, *, weights: FloatArray) -> int:
     return max(1, math.floor(float(weights[first_records].sum())))
 
 
-def repeat_records(dataset: Dataset, *, priced: PricedRelease) -> Dataset:
+def repeat_records(dataset: Dataset, *, priced_release: PricedRelease) -> Dataset:
     """Returns the data set that teachers learn from, in which private groups with a larger budget appear repeatedly.
 
     A group appears once for each teacher that may learn from it under the epsilon of the group's budget class.
     """
-    if all(budget_class.teachers == 1 for budget_class in priced.classes):
+    if all(budget_class.teachers == 1 for budget_class in priced_release.classes):
         return dataset
-    counts = {budget_class.name: budget_class.teachers for budget_class in priced.classes}
+    counts = {budget_class.name: budget_class.teachers for budget_class in priced_release.classes}
     return dataset.repeat_private(_for_each_record(dataset, value_of_class=counts))
 
 
-def budget_class_remarks(dataset: Dataset, *, priced: PricedRelease) -> Iterator[str]:
+def budget_class_remarks(dataset: Dataset, *, priced_release: PricedRelease) -> Iterator[str]:
     """Yields a sentence for each budget class: the number of its groups, their price, and their weight or teachers.
 
     A last sentence states that the largest budget takes the place of `target_epsilon`, and that the assignment of
@@ -62,7 +62,7 @@ def budget_class_remarks(dataset: Dataset, *, priced: PricedRelease) -> Iterator
     if dataset.budgets is None:
         return
     first_records = np.unique(dataset.private.group_ids, return_index=True)[1]
-    for budget_class in priced.classes:
+    for budget_class in priced_release.classes:
         num_groups = int((dataset.budgets[first_records] == budget_class.name).sum())
         price = f"epsilon <= {format_epsilon(budget_class.epsilon)}"
         if budget_class.teachers > 1:
@@ -70,7 +70,9 @@ def budget_class_remarks(dataset: Dataset, *, priced: PricedRelease) -> Iterator
         else:
             share = f"counts {budget_class.weight:.3g}"
         yield f"data.budget={budget_class.name}: {num_groups:,} groups, {price}, each {share}"
-    largest = f"the largest budget, {priced.classes[-1].budget:g}, is in place of target_epsilon"
+    largest = (
+        f"the largest budget, {priced_release.classes[-1].budget:g}, is in place of target_epsilon"
+    )
     yield f"data.budget: {largest}; who is in which class is taken as public, and no epsilon protects it"
 
 

@@ -80,7 +80,7 @@ class RunCharge:
         * After `publish`: the ledger holds the charge and the digest of the release's file, and the file exists.
 
     Attributes:
-        priced: the release, with the price of one draw of its noise.
+        priced_release: the release, with the price of one draw of its noise.
         budget: the epsilon and delta that the release may cost, and the accountant that computes the price.
         run_folder: the folder of the run.
         account: the account of the private records in the ledger.
@@ -92,7 +92,7 @@ class RunCharge:
         self,
         *,
         terms: ReleaseTerms,
-        priced: PricedRelease,
+        priced_release: PricedRelease,
         run_folder: RunFolder,
         path: Path,
         shared_ledger: SharedLedger,
@@ -100,7 +100,7 @@ class RunCharge:
         unit: PrivacyUnit,
         owners: Owners,
     ) -> None:
-        self.priced = priced
+        self.priced_release = priced_release
         self.budget = terms.budget
         self.run_folder = run_folder
         self.account = account
@@ -131,7 +131,7 @@ class RunCharge:
         cls,
         *,
         terms: ReleaseTerms,
-        priced: PricedRelease,
+        priced_release: PricedRelease,
         run_folder: RunFolder,
         data_digest: str,
         unit: PrivacyUnit,
@@ -142,7 +142,7 @@ class RunCharge:
         Args:
             terms: the terms of the release: which ledger is charged, the cap on all releases of the records together,
                 the budget, and the seed.
-            priced: the release and its price.
+            priced_release: the release and its price.
             run_folder: the folder of the run; it may not exist yet.
             data_digest: the digest of the private records (`Dataset.private_digest`), the name of their account.
             unit: the unit of privacy that the price protects.
@@ -155,11 +155,13 @@ class RunCharge:
         """
         path = ledger_path(terms.ledger, run_folder=run_folder, terms=terms)
         is_there = os.path.lexists(path)
-        shared_ledger = _open_ledger(path if is_there else None, terms=terms, priced=priced)
+        shared_ledger = _open_ledger(
+            path if is_there else None, terms=terms, priced_release=priced_release
+        )
         account = shared_ledger.account(data_digest, unit=unit)
         charge = cls(
             terms=terms,
-            priced=priced,
+            priced_release=priced_release,
             run_folder=run_folder,
             path=path,
             shared_ledger=shared_ledger,
@@ -174,7 +176,7 @@ class RunCharge:
         if not charge._is_charged():
             charge._require_no_charges_elsewhere()
             charge._require_fresh_noise()
-            require_room(account, priced=priced)
+            require_room(account, priced_release=priced_release)
         return charge
 
     @property
@@ -208,7 +210,7 @@ class RunCharge:
         """The price of what is published, as an event: that of all draws, or of the best run of a tuning."""
         if self.tuned is not None:
             return self.tuned.event
-        return SelfComposedEvent(self.priced.event, count=self.num_draws)
+        return SelfComposedEvent(self.priced_release.event, count=self.num_draws)
 
     def score_charge(self, *, score_price: ScorePrice) -> ScoreCharge:
         """Returns the charge of the run's scores, in the account of the test records; `begin` must have been called.
@@ -234,7 +236,7 @@ class RunCharge:
         """Returns the record of the present draw, which commits its first part and its charge together."""
         return LedgerRecord(
             self.account,
-            priced=self.priced,
+            priced_release=self.priced_release,
             release_key=self.keys.last_draw,
             charge_note=self._note,
         )
@@ -303,11 +305,11 @@ class RunCharge:
                 charged price; or the existing file is not the file of this draw.
         """
         parts = self.account.parts(release_key=self.keys.last_draw)
-        aggregator_name = type(self.priced.aggregator).__name__
+        aggregator_name = type(self.priced_release.aggregator).__name__
         if not parts:
             rule = "one that draws by its `ReleaseRecord`, which pays for it"
             raise InvalidValue("aggregator", aggregator_name, rule=rule)
-        if release.event != self.priced.event:
+        if release.event != self.priced_release.event:
             rule = "one whose release has the price that was charged for it"
             raise InvalidValue("aggregator", aggregator_name, rule=rule)
         content = npz_bytes(release.arrays() | public_names.arrays())
@@ -332,7 +334,9 @@ class RunCharge:
 
         The method reads the ledger's file again, so it notices a change that was made after `begin`.
         """
-        self._ledger = _open_ledger(self._path, terms=self._terms, priced=self.priced)
+        self._ledger = _open_ledger(
+            self._path, terms=self._terms, priced_release=self.priced_release
+        )
         self.account = self._ledger.account(self.account.data, unit=self.unit)
         parts = self.account.parts(release_key=self.keys.last_draw)
         if not parts:
@@ -345,12 +349,12 @@ class RunCharge:
         """The note that the ledger stores with a charge of this run, for people who read the ledger."""
         class_prices = [
             f"{budget_class.name} {format_epsilon(budget_class.epsilon)}"
-            for budget_class in self.priced.classes
+            for budget_class in self.priced_release.classes
         ]
         # The charge itself is the price of the class with the largest budget.
         classes = f", epsilon {', '.join(class_prices)}" if class_prices else ""
         return ChargeNote(
-            description=f"{self.run_folder.path}: {type(self.priced.aggregator).__name__}{classes}",
+            description=f"{self.run_folder.path}: {type(self.priced_release.aggregator).__name__}{classes}",
             run_key=self.keys.run_key,
             seed_name=seed_name(self.seed),
             may_share_noise=self._is_usual_ledger,
@@ -359,9 +363,11 @@ class RunCharge:
     def _epsilon_of_draws(self, num_draws: int) -> float:
         """Returns the epsilon of `num_draws` draws; infinity if their failure probabilities exceed delta."""
         if num_draws == 1:
-            return self.priced.epsilon
+            return self.priced_release.epsilon
         try:
-            return self.budget.epsilon_of(SelfComposedEvent(self.priced.event, count=num_draws))
+            return self.budget.epsilon_of(
+                SelfComposedEvent(self.priced_release.event, count=num_draws)
+            )
         except InvalidValue:
             return math.inf
 
@@ -371,14 +377,16 @@ class RunCharge:
         If that other run has made it for other terms, this run gets a ledger of its own terms in the same folder.
         """
         try:
-            self._ledger = _open_ledger(self._path, terms=self._terms, priced=self.priced)
+            self._ledger = _open_ledger(
+                self._path, terms=self._terms, priced_release=self.priced_release
+            )
         except InvalidValue:
             path = ledger_path(self._terms.ledger, run_folder=self.run_folder, terms=self._terms)
             if path == self._path:
                 raise
             # Another run has made the usual ledger for other terms, so this run has a ledger of its own terms.
             self._path = path
-            self._ledger = _open_ledger(path, terms=self._terms, priced=self.priced)
+            self._ledger = _open_ledger(path, terms=self._terms, priced_release=self.priced_release)
         self.account = self._ledger.account(self.account.data, unit=self.unit)
         if self._is_usual_ledger:
             self._other_ledgers = other_ledgers(self._path, data_digest=self.account.data)
@@ -398,7 +406,7 @@ class RunCharge:
         for path in earlier_ledgers(self.run_folder, identity=self._ledger.identity):
             transfer = ChargeTransfer(
                 account=self.account,
-                priced=self.priced,
+                priced_release=self.priced_release,
                 run_folder=self.run_folder,
                 terms=self._terms,
                 charge_note=self._note,
@@ -426,7 +434,7 @@ class RunCharge:
             rule = f"a price that stays finite; another draw costs epsilon {format_epsilon(epsilon)} with those before"
             raise InvalidValue("redraw", "true", rule=rule)
         self._require_no_charges_elsewhere()
-        require_room(self.account, priced=self.priced)
+        require_room(self.account, priced_release=self.priced_release)
         self._keys = self.keys.with_redraw()
         self._keys.write(self.run_folder)
 
@@ -443,7 +451,7 @@ class RunCharge:
         yield from shared_noise_lines(
             ledger_file=self._path,
             account=self.account,
-            event=self.priced.event,
+            event=self.priced_release.event,
             run_key=self.keys.run_key,
             seed=self.seed,
             other_ledgers=self._other_ledgers,
@@ -453,14 +461,14 @@ class RunCharge:
                 ledger_file=self._path,
                 shared_ledger=self._ledger,
                 account=self.account,
-                event=self.priced.event,
+                event=self.priced_release.event,
                 run_key=self.keys.run_key,
                 owners=self._owners.owners,
                 delta=self.budget.delta,
             )
         yield from account_lines(
             self.account,
-            event=self.priced.event,
+            event=self.priced_release.event,
             run_key=self.keys.run_key,
             accountant_remark=accountant_remark(self.account, accountant=self.budget.accountant),
         )
@@ -510,7 +518,9 @@ class RunCharge:
         """
         keys = self.keys.all
         for key in keys if part_digests else keys[:-1]:
-            self.account.require_charged(self.priced.event, release_key=key, remedy=CHARGES_STAY)
+            self.account.require_charged(
+                self.priced_release.event, release_key=key, remedy=CHARGES_STAY
+            )
         if not os.path.lexists(self._release_file):
             return
         if _FILE_DIGEST_PART not in part_digests:
@@ -538,7 +548,7 @@ class RunCharge:
         is_seed_used = self.account.is_seed_used(
             seed_name(self.seed),
             except_release="" if self._keys is None else self._keys.run_key,
-            own_price=self.priced.event,
+            own_price=self.priced_release.event,
         )
         if is_seed_used:
             raise InvalidValue("ledger", self._path, rule=_OTHER_SEED)
@@ -577,7 +587,9 @@ def require_entered(ledger_file: Path | str | None, *, run_folder: RunFolder) ->
     raise InvalidValue("ledger", path, rule=rule)
 
 
-def _open_ledger(path: Path | None, *, terms: ReleaseTerms, priced: PricedRelease) -> SharedLedger:
+def _open_ledger(
+    path: Path | None, *, terms: ReleaseTerms, priced_release: PricedRelease
+) -> SharedLedger:
     """Returns the ledger at `path`, opened or made with a run's terms.
 
     An existing ledger keeps its own accountant, even if the run is priced by another accountant. A new ledger that
@@ -586,7 +598,7 @@ def _open_ledger(path: Path | None, *, terms: ReleaseTerms, priced: PricedReleas
     Args:
         path: the file of the ledger; None makes a ledger in memory, which is not written to a file.
         terms: the terms of the run: the cap, the adjacency and the accountant.
-        priced: the release and its price.
+        priced_release: the release and its price.
     """
     store_or_path: Store | Path | None
     if path is not None and os.path.lexists(path):
@@ -600,7 +612,7 @@ def _open_ledger(path: Path | None, *, terms: ReleaseTerms, priced: PricedReleas
         brings_accountant = terms.ledger is not None
     return SharedLedger(
         store_or_path,
-        adjacency=priced.aggregator.adjacency,
+        adjacency=priced_release.aggregator.adjacency,
         target_delta=terms.target_delta,
         accountant=terms.accountant if brings_accountant else None,
         max_epsilon=terms.max_total_epsilon,

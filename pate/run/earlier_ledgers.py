@@ -54,14 +54,14 @@ class ChargeTransfer:
 
     Attributes:
         account: the account of the private records in the present ledger.
-        priced: the release of the run; each charge is for one draw of this release.
+        priced_release: the release of the run; each charge is for one draw of this release.
         run_folder: the folder of the run.
         terms: the adjacency, the delta and the accountant of the run.
         charge_note: the note that the present ledger stores with each charge.
     """
 
     account: Ledger
-    priced: PricedRelease
+    priced_release: PricedRelease
     run_folder: RunFolder
     terms: ReleaseTerms
     charge_note: ChargeNote
@@ -87,7 +87,7 @@ class ChargeTransfer:
         ):
             # The last draw may not have been charged yet.
             is_complete = len(charges) == len(earlier_account.entries) >= len(draw_keys.all) - 1
-            has_prices = all(entry.event == self.priced.event for entry in charges)
+            has_prices = all(entry.event == self.priced_release.event for entry in charges)
             if not (is_complete and has_prices):
                 rule = f"exactly the charges of this run, each at its price; {CHARGES_STAY}"
                 raise InvalidValue("ledger", ledger_path, rule=rule)
@@ -118,7 +118,7 @@ class ChargeTransfer:
         is_own = path == self.run_folder.own_ledger
         ledger = SharedLedger(
             path,
-            adjacency=self.priced.aggregator.adjacency,
+            adjacency=self.priced_release.aggregator.adjacency,
             target_delta=self.terms.target_delta,
             accountant=self.terms.accountant if is_own else None,
         )
@@ -153,7 +153,10 @@ class ChargeTransfer:
             charge_note: the note that is stored with the charge.
         """
         record = LedgerRecord(
-            self.account, priced=self.priced, release_key=draw_key, charge_note=charge_note
+            self.account,
+            priced_release=self.priced_release,
+            release_key=draw_key,
+            charge_note=charge_note,
         )
         digests = self.account.parts(release_key=draw_key)
         for part_name, content in part_contents.items():

@@ -35,7 +35,7 @@ class LedgerRecord:
 
     Attributes:
         account: the account of the private records, which is charged.
-        priced: the release with its price.
+        priced_release: the release with its price.
         release_key: the key of the draw; the keys of its parts in the ledger begin with it.
         charge_note: the note that the ledger stores with the charge.
     """
@@ -43,13 +43,13 @@ class LedgerRecord:
     def __init__(
         self,
         account: Ledger,
-        priced: PricedRelease,
+        priced_release: PricedRelease,
         *,
         release_key: str,
         charge_note: ChargeNote | None = None,
     ) -> None:
         self.account = account
-        self.priced = priced
+        self.priced_release = priced_release
         self.release_key = release_key
         self.charge_note = charge_note or ChargeNote(run_key=release_key)
         self._parts: dict[str, Arrays] = {}
@@ -96,36 +96,36 @@ class LedgerRecord:
         try:
             return self.account.commit(
                 f"{self.release_key}:{name}",
-                event=self.priced.event,
+                event=self.priced_release.event,
                 content=content,
                 charge_note=self.charge_note,
-                adjacency=self.priced.aggregator.adjacency,
+                adjacency=self.priced_release.aggregator.adjacency,
                 release_key=self.release_key,
             )
         except BudgetExceeded as error:
-            raise refusal(self.account, priced=self.priced) from error
+            raise refusal(self.account, priced_release=self.priced_release) from error
 
 
-def require_room(account: Ledger, *, priced: PricedRelease) -> None:
+def require_room(account: Ledger, *, priced_release: PricedRelease) -> None:
     """Raises the error of `refusal`, an `InvalidValue`, if an account cannot pay for a release; nothing is charged."""
-    if not account.has_room(priced.event):
-        raise refusal(account, priced=priced)
+    if not account.has_room(priced_release.event):
+        raise refusal(account, priced_release=priced_release)
 
 
-def refusal(account: Ledger, *, priced: PricedRelease) -> InvalidValue:
+def refusal(account: Ledger, *, priced_release: PricedRelease) -> InvalidValue:
     """Returns the error for a release that an account cannot pay for.
 
     The reason is one of three: failure probabilities that exceed delta, noise shared with another release, or the cap.
     """
-    if failure_probability(priced.event) > account.failures_left:
-        return _refusal_of_failures(account, priced=priced)
+    if failure_probability(priced_release.event) > account.failures_left:
+        return _refusal_of_failures(account, priced_release=priced_release)
     if account.noise_is_shared:
         rule = (
             f"no cap, as releases in ledger={account.path} share their noise and no epsilon covers them; "
             "nothing is spent"
         )
         return BudgetExceeded("max_epsilon", account.max_epsilon, rule=rule, owner="ledger")
-    price = format_epsilon(priced.epsilon)
+    price = format_epsilon(priced_release.epsilon)
     spent = format_epsilon(account.spent_epsilon)
     place = "" if account.path is None else f" by ledger={account.path}"
     rule = (
@@ -135,7 +135,7 @@ def refusal(account: Ledger, *, priced: PricedRelease) -> InvalidValue:
     return BudgetExceeded("max_epsilon", account.max_epsilon, rule=rule, owner="ledger")
 
 
-def _refusal_of_failures(account: Ledger, *, priced: PricedRelease) -> InvalidValue:
+def _refusal_of_failures(account: Ledger, *, priced_release: PricedRelease) -> InvalidValue:
     """Returns the error for a release whose stability tests may fail with too great a probability.
 
     The ledger's delta has to cover the failure probabilities of all releases of the records.
@@ -146,11 +146,11 @@ def _refusal_of_failures(account: Ledger, *, priced: PricedRelease) -> InvalidVa
         f"failures of at most {room} of delta in all, which ledger={account.path} has left "
         "for these records; nothing is spent"
     )
-    aggregator = priced.aggregator
+    aggregator = priced_release.aggregator
     failure_prob = vars(aggregator).get("failure_prob")
     if failure_prob is None:
         return InvalidValue("failure_prob", rule=rule)
-    num_tests = aggregator.num_tests(priced.shape.num_queries)
+    num_tests = aggregator.num_tests(priced_release.shape.num_queries)
     largest_fitting = float(
         floor_to_digits(failures_left * _SHARE_OF_FAILURES / max(num_tests, 1), num_digits=2)
     )

@@ -302,14 +302,14 @@ def price_release(
         num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers
     )
     with monitor.stage("pricing the release"):
-        priced = plan_release(plan.aggregator, shape=shape, budget=plan.budget)
+        priced_release = plan_release(plan.aggregator, shape=shape, budget=plan.budget)
     num_protected = plan.teacher.num_protected(num_teachers, num_groups=num_groups)
-    weights = record_weights(dataset, priced=priced)
+    weights = record_weights(dataset, priced_release=priced_release)
     if weights is not None:
         num_protected = num_whole_groups(dataset, weights=weights)
     doubts = require_useful(
         plan.aggregator,
-        priced=replace(priced, shape=replace(shape, num_teachers=num_protected)),
+        priced_release=replace(priced_release, shape=replace(shape, num_teachers=num_protected)),
         budget=plan.budget,
         num_groups=num_groups,
         allow_useless=plan.allow_useless,
@@ -319,7 +319,7 @@ def price_release(
         other_method=_working_centered_votes(plan, dataset=dataset, shape=shape),
         voters=voters,
     )
-    return replace(priced, doubts=doubts)
+    return replace(priced_release, doubts=doubts)
 
 
 def _epsilon_setting(plan: Plan) -> tuple[str, object] | None:
@@ -360,8 +360,8 @@ def _working_centered_votes(plan: Plan, *, dataset: Dataset, shape: VoteShape) -
         return None
     shape_of_groups = replace(shape, num_teachers=dataset.private.num_groups)
     centered = CenteredVotes(noise_multiplier=1.0)
-    planned = plan_or_none(centered, shape=shape_of_groups, budget=plan.budget)
-    return plan.centered_votes if is_plan_useful(planned) else None
+    planned_release = plan_or_none(centered, shape=shape_of_groups, budget=plan.budget)
+    return plan.centered_votes if is_plan_useful(planned_release) else None
 
 
 def _require_part(name: str, *, part: object, base_class: type) -> None:

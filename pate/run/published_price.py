@@ -31,7 +31,7 @@ class Charge(Protocol):
     """The charge of a drawn release: that of a run in its ledger (`RunCharge`), or that of a fit (`FitCharge`)."""
 
     @property
-    def priced(self) -> PricedRelease:
+    def priced_release(self) -> PricedRelease:
         """The release, with the price of one draw of its noise."""
 
     @property
@@ -70,18 +70,20 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
         drawn_release: the release.
         release_charge: the charge of the release.
     """
-    priced = release_charge.priced
+    priced_release = release_charge.priced_release
     budget = release_charge.budget
     session = drawn_release if isinstance(drawn_release, ChargedRelease) else None
-    aggregator = priced.aggregator
+    aggregator = priced_release.aggregator
     tuned = release_charge.tuned
-    num_teachers = priced.shape.num_teachers
+    num_teachers = priced_release.shape.num_teachers
     test = aggregator.stability_test(num_teachers=num_teachers)
     published = published_fields(type(aggregator), values=vars(aggregator))
     # The price of a session is shown beside that of the same queries under plain composition.
     plain_event = None
     if session is not None:
-        plain_event = aggregator.plain_event(replace(priced.shape, num_queries=session.num_asked))
+        plain_event = aggregator.plain_event(
+            replace(priced_release.shape, num_queries=session.num_asked)
+        )
     paper_epsilon = aggregator.paper_epsilon(
         num_queries=drawn_release.num_queries, target_delta=budget.delta
     )
@@ -111,7 +113,9 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
         target_hits=None if session is None else session.target_hits,
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
         parameters=parameters,
-        classes={budget_class.name: budget_class.epsilon for budget_class in priced.classes},
+        classes={
+            budget_class.name: budget_class.epsilon for budget_class in priced_release.classes
+        },
         start=_earlier_price(aggregator),
         attacks=None if math.isinf(release_charge.epsilon) else _attack_bounds(release_charge),
         tuning=None if tuned is None else tuned.statement(budget),
@@ -130,7 +134,7 @@ def _cheapest_accountant(release_charge: Charge) -> str | None:
     The result is None if the budget's accountant is a single one.
     """
     if release_charge.tuned is None:
-        return release_charge.priced.won_by
+        return release_charge.priced_release.won_by
     budget = release_charge.budget
     spent = budget.accountant().compose(release_charge.published_event)
     winner = spent.winner(budget.delta)
@@ -228,7 +232,7 @@ def write_price(
         if shares is not None:
             known_shares = dict(zip(label_names, shares.tolist(), strict=True))
     num_hits = drawn_release.num_hits if isinstance(drawn_release, ChargedRelease) else None
-    shape = release_charge.priced.shape
+    shape = release_charge.priced_release.shape
     shown_name = data_name if is_real else f"{data_name} (synthetic)"
     card = privacy_card(
         privacy,

@@ -68,7 +68,7 @@ def _results_of(
         dataset=run.dataset,
         queries=released.ensemble.queries,
         charge=run.charge,
-        priced=run.priced,
+        priced_release=run.priced_release,
         votes=released.votes,
         release=released.release,
         curve=released.trained_student.curve,
@@ -97,9 +97,11 @@ def _write_published_files(
     dataset = run.dataset
     charge = run.charge
     release_folder = run.folder.release
-    write_text(release_folder / "config.yaml", text=run.plan.public_settings(run.priced.aggregator))
+    write_text(
+        release_folder / "config.yaml", text=run.plan.public_settings(run.priced_release.aggregator)
+    )
     labels_have_gaps = dataset.private.known is not None
-    places = run.plan.places(run.priced.shape.num_teachers)
+    places = run.plan.places(run.priced_release.shape.num_teachers)
     promises: Sequence[str] = ()
     if places is not None:
         promises = places.promises(

@@ -73,7 +73,7 @@ class Results:
         dataset: the private, public and test records.
         queries: the public samples that teachers voted on.
         charge: the charge of the release in its ledger.
-        priced: the release with its price and its aggregator, whose noise was solved for.
+        priced_release: the release with its price and its aggregator, whose noise was solved for.
         votes: the votes of the teachers.
         release: the labels that were released from the votes.
         curve: for each epoch of the student's training, its values, such as the loss, by name.
@@ -90,7 +90,7 @@ class Results:
     dataset: Dataset
     queries: Split
     charge: RunCharge
-    priced: PricedRelease
+    priced_release: PricedRelease
     votes: VoteSource
     release: Release
     curve: Sequence[Mapping[str, float]]
@@ -150,7 +150,9 @@ class Results:
                 scores["student"],
                 baseline_scores=baselines,
                 num_answered=self.release.num_answered,
-                remedies=remedies_of(self.priced.aggregator, teacher=self.teacher, dataset=data),
+                remedies=remedies_of(
+                    self.priced_release.aggregator, teacher=self.teacher, dataset=data
+                ),
                 better_model_remark=self._centered_votes_remark(),
                 ceiling_records=self.sampled.get("all_records_model", "all private records"),
             ),
@@ -173,12 +175,12 @@ class Results:
 
     def picture_arrays(self, report: Report) -> PictureArrays:
         """Returns the numbers that are drawn on the page of `report`."""
-        num_teachers = self.priced.shape.num_teachers
+        num_teachers = self.priced_release.shape.num_teachers
         student = self._predictions["student"]
         data = self.dataset
         histogram = self.votes.counts() if isinstance(self.votes, CountableVotes) else None
         value_names = self.curve[0] if self.curve else ()
-        test = self.priced.aggregator.stability_test(num_teachers=num_teachers)
+        test = self.priced_release.aggregator.stability_test(num_teachers=num_teachers)
         possible_gaps = np.arange(0 if test is None else test.num_teachers + 1)
         shown_models = [name for name in _MODELS_BY_LABEL if name in self.models]
         return PictureArrays(
@@ -221,7 +223,7 @@ class Results:
 
         The accuracy is None if it cannot be computed (`accuracies`).
         """
-        num_teachers = self.priced.shape.num_teachers
+        num_teachers = self.priced_release.shape.num_teachers
         mean_accuracy = None
         if len(self.accuracies):
             mean_accuracy = float(self.accuracies.mean())
@@ -242,12 +244,12 @@ class Results:
                 rule="a bit for each label, which the theorems are about; these are numbers",
             )
         counts = self.votes.counts()
-        if self.priced.aggregator.counts_abstention_as_half:
+        if self.priced_release.aggregator.counts_abstention_as_half:
             counts = counts + self.votes.num_abstaining() // 2
         return epsilon_on_votes(
-            aggregator=self.priced.aggregator,
+            aggregator=self.priced_release.aggregator,
             counts=counts,
-            shape=self.priced.shape,
+            shape=self.priced_release.shape,
             target_delta=self.charge.budget.delta,
             answered=self.release.answered,
         )
@@ -295,12 +297,12 @@ class Results:
         They are recommended if the price and the number of groups show that they do far better on data of this size.
         """
         groups = self.dataset.private.num_groups
-        if self.dataset.kind != "features" or self.priced.aggregator.single_label:
+        if self.dataset.kind != "features" or self.priced_release.aggregator.single_label:
             return ""
         centered = CenteredVotes(noise_multiplier=1.0)
-        priced = replace(self.priced, epsilon=self.charge.epsilon)
+        priced_release = replace(self.priced_release, epsilon=self.charge.epsilon)
         if not group_votes_tell_more(
-            priced, budget=self.charge.budget, centered=centered, num_groups=groups
+            priced_release, budget=self.charge.budget, centered=centered, num_groups=groups
         ):
             return ""
         reason = f"it learns from all {groups:,} private groups"
@@ -317,16 +319,18 @@ class Results:
         Args:
             total: the price of all queries.
         """
-        aggregator = self.priced.aggregator
+        aggregator = self.priced_release.aggregator
         num_queries = self.release.num_queries
         if aggregator.pays_in_advance:
             return np.full(num_queries, total)
         num_points = min(_MAX_PRICED_POINTS, num_queries)
         query_counts = np.unique(np.linspace(1, num_queries, num_points).round().astype(int))
-        accountant = _ACCOUNTANTS.get(self.priced.won_by or "", self.charge.budget.accountant)
+        accountant = _ACCOUNTANTS.get(
+            self.priced_release.won_by or "", self.charge.budget.accountant
+        )
         budget = replace(self.charge.budget, accountant=accountant)
         shapes = [
-            replace(self.priced.shape, num_queries=num_priced)
+            replace(self.priced_release.shape, num_queries=num_priced)
             for num_priced in query_counts.tolist()
         ]
         values = [budget.epsilon_of(aggregator.event(shape)) for shape in shapes]

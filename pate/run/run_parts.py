@@ -28,7 +28,7 @@ class PricedRun:
     Attributes:
         plan: the plan, as `Plan.for_dataset` has completed it for the data set.
         dataset: the data set. Private: everything private in a run is computed from its private records.
-        priced: the aggregator with its noise, and the price.
+        priced_release: the aggregator with its noise, and the price.
         charge: the charge of the release in the ledger. Private: it has the ids of the owners of the records.
         score_charge: the charge of the student's scores on the test records; None where no scores are released.
         folder: the folder of the run. Private, except for `release/`.
@@ -40,7 +40,7 @@ class PricedRun:
 
     plan: Plan
     dataset: Dataset
-    priced: PricedRelease
+    priced_release: PricedRelease
     charge: RunCharge
     score_charge: ScoreCharge | None
     folder: RunFolder

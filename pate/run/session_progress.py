@@ -20,21 +20,21 @@ OnRound = Callable[[int, int, int], None]
 
 
 def with_progress(
-    record: ReleaseRecord, *, priced: PricedRelease, advance: Advance, curves: RunWriter
+    record: ReleaseRecord, *, priced_release: PricedRelease, advance: Advance, curves: RunWriter
 ) -> ReleaseRecord:
     """Returns the record of a release, wrapped to report progress if the aggregator releases in a session.
 
     Args:
         record: the record of the release.
-        priced: the release with its price and its aggregator.
+        priced_release: the release with its price and its aggregator.
         advance: the progress bar of the monitor, which is moved after each round.
         curves: writes the curve of the number of hits, the queries that are paid for.
     """
-    if not isinstance(priced.aggregator, TargetChargedAggregator):
+    if not isinstance(priced_release.aggregator, TargetChargedAggregator):
         return record
-    progress = SessionProgress(advance=advance, curves=curves, epsilon=priced.epsilon)
+    progress = SessionProgress(advance=advance, curves=curves, epsilon=priced_release.epsilon)
     return SessionProgressRecord(
-        record, target_hits=priced.aggregator.target_hits, on_round=progress
+        record, target_hits=priced_release.aggregator.target_hits, on_round=progress
     )
 
 

@@ -133,11 +133,11 @@ def _price_run(
         dataset = plan.load_dataset()
         require_dataset(dataset, allow_weights=True)
     plan = plan.for_dataset(dataset, monitor=monitor)
-    priced = price_release(plan, dataset=dataset, monitor=monitor)
+    priced_release = price_release(plan, dataset=dataset, monitor=monitor)
     score_price = ScorePrice.of_plan(plan, dataset=dataset)
     charge = RunCharge.open(
         terms=plan,
-        priced=priced,
+        priced_release=priced_release,
         run_folder=run_folder,
         data_digest=dataset.private_digest(),
         unit=plan.unit(dataset),
@@ -147,21 +147,21 @@ def _price_run(
         plan.settings,
         digests={
             "data": dataset.digest(),
-            "release": priced.identity,
+            "release": priced_release.identity,
             "private": dataset.private_digest(),
         },
     )
     sources.write(run_folder)
-    for line in budget_class_remarks(dataset, priced=priced):
+    for line in budget_class_remarks(dataset, priced_release=priced_release):
         monitor.say(line)
-    for doubt in priced.doubts:
+    for doubt in priced_release.doubts:
         monitor.say(TRAIN.doubt_line(doubt))
     for line in plan_warnings(
         dataset,
         aggregator=plan.aggregator,
         teacher=plan.teacher,
         student=plan.student,
-        num_teachers=priced.shape.num_teachers,
+        num_teachers=priced_release.shape.num_teachers,
     ):
         monitor.say(line)
     charge.begin(monitor, redraw=plan.redraw, score_price=score_price)
@@ -172,7 +172,7 @@ def _price_run(
     return PricedRun(
         plan=plan,
         dataset=dataset,
-        priced=priced,
+        priced_release=priced_release,
         charge=charge,
         score_charge=score_charge,
         folder=run_folder,
@@ -188,8 +188,8 @@ def _train_teachers(run: PricedRun, *, curves: RunWriter) -> Ensemble:
 
     Private: all objects of this function.
     """
-    training_data = repeat_records(run.dataset, priced=run.priced)
-    num_teachers = run.priced.shape.num_teachers
+    training_data = repeat_records(run.dataset, priced_release=run.priced_release)
+    num_teachers = run.priced_release.shape.num_teachers
     partition = draw_partition(
         training_data.private,
         num_teachers=num_teachers,
@@ -202,13 +202,13 @@ def _train_teachers(run: PricedRun, *, curves: RunWriter) -> Ensemble:
         teacher=run.plan.teacher,
         dataset=training_data,
         partition=partition,
-        num_queries=run.priced.shape.num_queries,
+        num_queries=run.priced_release.shape.num_queries,
         seeds=run.streams.seeds("teachers", num_seeds=num_teachers),
         engine=run.plan.engine,
         folder=run.folder,
         monitor=run.monitor,
         on_losses=curves.add_teacher_losses,
-        weights=record_weights(run.dataset, priced=run.priced),
+        weights=record_weights(run.dataset, priced_release=run.priced_release),
         scratch=run.plan.scratch,
     )
 
@@ -253,9 +253,9 @@ def _release_labels(
         student_recipe=run.plan.student,
         inputs=ensemble.queries.inputs,
         seed=run.student_seed,
-        never_empty=run.priced.aggregator.never_empty,
+        never_empty=run.priced_release.aggregator.never_empty,
     )
-    aggregator = run.priced.aggregator.with_prior(prior)
+    aggregator = run.priced_release.aggregator.with_prior(prior)
     rounds = Rounds.of_release(aggregator, votes=votes)
     if rounds is None:
         release = _release_at_once(
@@ -293,8 +293,10 @@ def _release_at_once(
         record: commits what is drawn.
         curves: writes the curve of the number of hits, the queries that are paid for.
     """
-    with run.monitor.stage("releasing labels", run.priced.shape.num_queries) as advance:
-        progress_record = with_progress(record, priced=run.priced, advance=advance, curves=curves)
+    with run.monitor.stage("releasing labels", run.priced_release.shape.num_queries) as advance:
+        progress_record = with_progress(
+            record, priced_release=run.priced_release, advance=advance, curves=curves
+        )
         return aggregator.release(votes, rng=run.streams.generator("noise"), record=progress_record)
 
 
@@ -335,7 +337,7 @@ def _student_training(run: PricedRun, *, curves: RunWriter) -> StudentTraining:
     """
     return StudentTraining(
         student=run.plan.student,
-        pool=run.dataset.public.inputs[run.priced.shape.num_queries :],
+        pool=run.dataset.public.inputs[run.priced_release.shape.num_queries :],
         seed=run.student_seed,
         models=run.kept_models,
         curves=curves,
@@ -358,7 +360,7 @@ def _train_student(
     for line in constant_student_warnings(
         student.model,
         public_inputs=run.dataset.public.inputs,
-        remedy=run.priced.aggregator.remedies["noise"],
+        remedy=run.priced_release.aggregator.remedies["noise"],
     ):
         run.monitor.say(line)
     return student
@@ -376,7 +378,7 @@ def _release_scores(run: PricedRun, *, trained_student: TrainedStudent) -> Relea
         scores = run.score_charge.release(
             trained_student.model,
             dataset=run.dataset,
-            num_queries=run.priced.shape.num_queries,
+            num_queries=run.priced_release.shape.num_queries,
             rng=run.streams.generator("scores"),
         )
     run.monitor.say(f"scores of the student on the test records: {scores.guarantee}")
@@ -439,7 +441,7 @@ def _majority_labels(run: PricedRun, *, released: ReleasedRun) -> MajorityLabels
         votes = ensemble.of_rows(row_indices).vote()
     # A closed source computes its votes anew, so `_public_start` can read `released.votes` later.
     with closing(votes), run.monitor.stage("releasing without noise, to compare with"):
-        majority = run.priced.aggregator.noiseless_from(votes, record=released.record)
+        majority = run.priced_release.aggregator.noiseless_from(votes, record=released.record)
     training_set = majority.training_set(ensemble.queries.inputs)
     return MajorityLabels(training_set, sample=sample)
 
@@ -451,7 +453,7 @@ def _public_start(run: PricedRun, *, released: ReleasedRun) -> TrainingSet | Non
     are public. The result is None if the student had no such start. A baseline learns from this training set alone. It
     shows what the start tells without any vote.
     """
-    aggregator = run.priced.aggregator
+    aggregator = run.priced_release.aggregator
     if not isinstance(aggregator, CenteredVotes):
         return None
     weights = aggregator.start_weights(released.votes, record=released.record)

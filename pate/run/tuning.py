@@ -139,7 +139,7 @@ class _Tuning:
         plans: the plans of the runs, one for each setting that competes; their epsilon is that of one run.
         terms_plan: the first plan as the user gave it. Its ledger, cap and delta are those of the tuned release.
         datasets: the data set of each plan. Private.
-        priced: the tuned release, with the price of publishing the best run.
+        priced_release: the tuned release, with the price of publishing the best run.
         score_price: the price of the scores of one run, which the people in the test records pay.
         score_event: the price of comparing the scores of all runs.
         distribution: the distribution of the number of runs.
@@ -148,7 +148,7 @@ class _Tuning:
     plans: Sequence[Plan]
     terms_plan: Plan
     datasets: Sequence[Dataset]
-    priced: PricedRelease
+    priced_release: PricedRelease
     score_price: ScorePrice
     score_event: Event
     distribution: TruncatedNegativeBinomial
@@ -180,8 +180,8 @@ def _price(
     def event_of_best(run_epsilon: float) -> Event:
         """Returns the price of publishing the best run, if the noise of one run makes that run cost `run_epsilon`."""
         plan = replace(first, allow_useless=True)
-        priced = _priced_at(run_epsilon, plan=plan, dataset=dataset)
-        return tuning_event(base=priced.event, score=NoOpEvent(), distribution=distribution)
+        priced_release = _priced_at(run_epsilon, plan=plan, dataset=dataset)
+        return tuning_event(base=priced_release.event, score=NoOpEvent(), distribution=distribution)
 
     with monitor.stage("pricing the release"):
         run_epsilon = epsilon_of_one_run(price_of_best=event_of_best, budget=budget)
@@ -225,7 +225,7 @@ def _price(
         plans=run_plans,
         terms_plan=first,
         datasets=datasets,
-        priced=replace(priced_run, event=tuned.event, epsilon=epsilon, won_by=None),
+        priced_release=replace(priced_run, event=tuned.event, epsilon=epsilon, won_by=None),
         score_price=score_price,
         score_event=tuning_event(
             base=NoOpEvent(), score=ScoresEvent(score_noise), distribution=distribution
@@ -352,7 +352,7 @@ def _open_charge(
     dataset = tuning.datasets[0]
     charge = RunCharge.open(
         terms=tuning.terms_plan,
-        priced=tuning.priced,
+        priced_release=tuning.priced_release,
         run_folder=tuning_folder,
         data_digest=dataset.private_digest(),
         unit=tuning.terms_plan.unit(dataset),
@@ -363,7 +363,9 @@ def _open_charge(
         settings,
         digests={
             "data": digest([dataset_of_plan.digest() for dataset_of_plan in tuning.datasets]),
-            "release": digest([tuning.priced.identity, distribution.eta, distribution.gamma]),
+            "release": digest(
+                [tuning.priced_release.identity, distribution.eta, distribution.gamma]
+            ),
             "private": dataset.private_digest(),
         },
     )

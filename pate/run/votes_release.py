@@ -139,17 +139,19 @@ def release_votes(
     monitor = monitor or Monitor()
     with run_folder.lock_for(settings=plan.settings):
         # 1. The price. It depends on the shape of the votes alone; nothing is spent.
-        priced = _price_release(
+        priced_release = _price_release(
             plan, vote_source=vote_source, cohort_facts=cohort_facts, monitor=monitor
         )
         config_yaml = None
         if plan.public_settings is not None:
             # Holders sent the settings, so they are checked before anything is paid.
-            config_yaml = plan.public_settings(priced.aggregator, cohort_facts, vote_source.shape)
+            config_yaml = plan.public_settings(
+                priced_release.aggregator, cohort_facts, vote_source.shape
+            )
         _require_ledger(plan, cohort_facts=cohort_facts)
         charge = RunCharge.open(
             terms=plan,
-            priced=priced,
+            priced_release=priced_release,
             run_folder=run_folder,
             data_digest=cohort_facts.account,
             unit=cohort_facts.unit,
@@ -158,13 +160,13 @@ def release_votes(
             plan.settings,
             digests={
                 "data": cohort_facts.digest,
-                "release": priced.identity,
+                "release": priced_release.identity,
                 "private": cohort_facts.account,
             },
         )
         if os.path.lexists(run_folder.path / MANIFEST):
             return _finished_terms(run_folder, charge=charge, monitor=monitor)
-        for doubt in priced.doubts:
+        for doubt in priced_release.doubts:
             monitor.say(RELEASE.doubt_line(doubt))
         if cohort_facts.label_holders is not None:
             for line in cohort_facts.label_holders.lines(max_shown=_MAX_LABELS_SHOWN):
@@ -179,15 +181,23 @@ def release_votes(
         #    one step with its charge. If the process is killed before that step, nothing was shown or charged. If it is
         #    killed after that step, the same call reads back what was drawn.
         #    Not private: `release`, which has the stated epsilon and may be published.
-        aggregator = priced.aggregator
+        aggregator = priced_release.aggregator
         if aggregator.expects_prior:
             aggregator = aggregator.with_prior(
-                _prior(plan, cohort_facts=cohort_facts, priced=priced, seed=streams.seed("student"))
+                _prior(
+                    plan,
+                    cohort_facts=cohort_facts,
+                    priced_release=priced_release,
+                    seed=streams.seed("student"),
+                )
             )
         record = charge.record()
-        with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
+        with monitor.stage("releasing labels", priced_release.shape.num_queries) as advance:
             progress_record = with_progress(
-                record, priced=priced, advance=advance, curves=RunWriter(folder=None)
+                record,
+                priced_release=priced_release,
+                advance=advance,
+                curves=RunWriter(folder=None),
             )
             release = aggregator.release(
                 vote_source, rng=streams.generator("noise"), record=progress_record
@@ -233,27 +243,27 @@ def _price_release(
         rule = "the public samples that were asked: this aggregator compares votes with what a student predicts"
         raise InvalidValue("queries", value=None, rule=rule)
     with monitor.stage("pricing the release"):
-        priced = plan_release(aggregator, shape=vote_source.shape, budget=budget)
+        priced_release = plan_release(aggregator, shape=vote_source.shape, budget=budget)
     doubts = require_useful(
         aggregator,
-        priced=priced,
+        priced_release=priced_release,
         budget=budget,
         num_groups=cohort_facts.num_groups,
         allow_useless=release_plan.allow_useless,
         search=search_with_progress(monitor, spelling=RELEASE),
     )
-    return replace(priced, doubts=doubts)
+    return replace(priced_release, doubts=doubts)
 
 
 def _prior(
-    release_plan: ReleasePlan, *, cohort_facts: Cohort, priced: PricedRelease, seed: int
+    release_plan: ReleasePlan, *, cohort_facts: Cohort, priced_release: PricedRelease, seed: int
 ) -> StudentPrior:
     """Returns the prior of an aggregator: a student that predicts the labels which votes are compared with.
 
     Args:
         release_plan: the recipe of the student, and the samples that teachers voted on.
         cohort_facts: the public facts about the holders, with the digest of these samples.
-        priced: the release, with its aggregator and its number of queries.
+        priced_release: the release, with its aggregator and its number of queries.
         seed: the seed of the student's training.
 
     Raises:
@@ -263,7 +273,7 @@ def _prior(
     assert release_plan.queries is not None
     assert release_plan.student is not None
     queries = release_plan.queries()
-    num_queries = priced.shape.num_queries
+    num_queries = priced_release.shape.num_queries
     require_queries(
         queries,
         num_queries=num_queries,
@@ -274,7 +284,7 @@ def _prior(
         student_recipe=release_plan.student,
         inputs=queries.inputs[:num_queries],
         seed=seed,
-        never_empty=priced.aggregator.never_empty,
+        never_empty=priced_release.aggregator.never_empty,
     )
 
 
@@ -336,7 +346,7 @@ def _write_release(
         config_yaml: the text of `release/config.yaml`; None writes no such file.
     """
     run_folder = charge.run_folder
-    shape = charge.priced.shape
+    shape = charge.priced_release.shape
     features = dict(cohort_facts.features)
     privacy = privacy_of(drawn_release=release, release_charge=charge)
     promises: Sequence[str] = ()

@@ -36,12 +36,17 @@ def single_runs(line: str) -> Iterator[list[str]]:
     experiment = settings.pop("experiment", None)
     if experiment not in {None, *EXPERIMENTS}:
         return
-    priced = {key: value for key, value in settings.items() if key.split(".")[0] in PRICED}
+    priced_release = {key: value for key, value in settings.items() if key.split(".")[0] in PRICED}
     if experiment is not None:
-        priced |= {"aggregator": "centered_votes", "num_teachers": str(EXPERIMENTS[experiment])}
+        priced_release |= {
+            "aggregator": "centered_votes",
+            "num_teachers": str(EXPERIMENTS[experiment]),
+        }
     if "teacher.num_teachers" in settings:
-        priced["num_teachers"] = settings["teacher.num_teachers"]
-    choices = [[f"{key}={value}" for value in values.split(",")] for key, values in priced.items()]
+        priced_release["num_teachers"] = settings["teacher.num_teachers"]
+    choices = [
+        [f"{key}={value}" for value in values.split(",")] for key, values in priced_release.items()
+    ]
     yield from map(list, itertools.product(*choices))
 
 

@@ -91,7 +91,7 @@ def run_comparison(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
     method.check(bench)
     method.prepare(bench, SilentMonitor())
     release = method.release(
-        priced=method.priced(plan.budget, bench),
+        priced_release=method.priced(plan.budget, bench),
         bench=bench,
         votes=method.votes(bench),
         seed=SEED,

@@ -98,9 +98,9 @@ def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
     )
     largest_deltas = deltas.max(axis=0)
     multiplier = 1 / (2 * longest_mean)
-    priced = priced_deltas(multiplier, adjacency=pa.Adjacency.REPLACE_ONE)
+    priced_release = priced_deltas(multiplier, adjacency=pa.Adjacency.REPLACE_ONE)
     priced_too_close = priced_deltas(multiplier / 0.98, adjacency=pa.Adjacency.REPLACE_ONE)
-    assert (largest_deltas <= priced + 5e-5).all()
+    assert (largest_deltas <= priced_release + 5e-5).all()
     assert (largest_deltas > priced_too_close + 5e-5).any()
     has_zero_mean = [not (first.any() and second.any()) for first, second in MEANS_IN_THE_PLANE]
     priced_removal = priced_deltas(1 / longest_mean, adjacency=pa.Adjacency.ADD_REMOVE)

@@ -97,18 +97,21 @@ def test_each_class_pays_at_most_its_budget_for_the_densities(adjacency: Adjacen
     budgets = {"cautious": 0.5, "usual": 1.0, "open": 4.0}
     budget = PersonBudgets.from_classes(classes=budgets, delta=1e-6)
     aggregator = CenteredVotes(noise_multiplier=1.0, adjacency=adjacency)
-    priced = plan_release(aggregator, shape, budget)
-    assert [budget_class.name for budget_class in priced.classes] == list(budgets)
-    assert priced.classes[-1].weight == 1 and priced.epsilon == priced.classes[-1].epsilon
+    priced_release = plan_release(aggregator, shape, budget)
+    assert [budget_class.name for budget_class in priced_release.classes] == list(budgets)
+    assert (
+        priced_release.classes[-1].weight == 1
+        and priced_release.epsilon == priced_release.classes[-1].epsilon
+    )
     events: list[Event] = [
-        priced.aggregator.scaled(noise_factor=1 / budget_class.weight).event(shape)
-        for budget_class in priced.classes
+        priced_release.aggregator.scaled(noise_factor=1 / budget_class.weight).event(shape)
+        for budget_class in priced_release.classes
     ]
-    for index, budget_class in enumerate(priced.classes):
+    for index, budget_class in enumerate(priced_release.classes):
         epsilon = budget_class.epsilon
         assert 0.99 * budgets[budget_class.name] < epsilon <= budgets[budget_class.name]
         assert budget.epsilon_of(events[index]) == epsilon
-        mean_shift = budget_class.weight / priced.aggregator.noise_multiplier
+        mean_shift = budget_class.weight / priced_release.aggregator.noise_multiplier
         too_cheap = GaussianEvent(noise_multiplier=1.05 / mean_shift)
         assert verdict_on_shift(mean_shift, event=events[index]).sound
         assert verdict_on_shift(mean_shift, event=too_cheap).refuted
@@ -159,18 +162,18 @@ def test_a_record_is_dealt_to_as_many_teachers_as_its_budget_pays_for() -> None:
     """
     shape = VoteShape(num_queries=50, num_labels=4, num_teachers=40)
     budget = PersonBudgets.from_classes(classes={"cautious": 1.0, "usual": 4.0}, delta=1e-6)
-    priced = plan_release(GaussianVotes(noise_std=1.0), shape, budget)
-    cautious, usual = priced.classes
+    priced_release = plan_release(GaussianVotes(noise_std=1.0), shape, budget)
+    cautious, usual = priced_release.classes
     assert cautious.teachers == 1 and cautious.epsilon <= 1 < 1.01 * cautious.epsilon
-    assert usual.teachers == priced.aggregator.teachers_reached > 1  # type: ignore[attr-defined]
-    assert usual.epsilon == priced.epsilon <= 4
-    dearer_aggregator = replace(priced.aggregator, teachers_reached=usual.teachers + 1)  # type: ignore[call-arg]
+    assert usual.teachers == priced_release.aggregator.teachers_reached > 1  # type: ignore[attr-defined]
+    assert usual.epsilon == priced_release.epsilon <= 4
+    dearer_aggregator = replace(priced_release.aggregator, teachers_reached=usual.teachers + 1)  # type: ignore[call-arg]
     assert budget.epsilon_of(dearer_aggregator.event(shape)) > 4
     dataset = replace(
         small_dataset(),
         budgets=np.array(["cautious", "usual"])[small_dataset().private.group_ids % 2],
     )
-    repeated_records = repeat_records(dataset, priced=priced).private
+    repeated_records = repeat_records(dataset, priced_release=priced_release).private
     partition = Partition.draw(
         repeated_records.group_ids, num_teachers=40, rng=np.random.default_rng(0)
     )

@@ -205,13 +205,13 @@ class Attack:
         shape = VoteShape(
             num_queries=self.num_queries, num_labels=dataset.num_labels, num_teachers=num_units
         )
-        priced = self._priced_run(shape)
+        priced_release = self._priced_run(shape)
         num_canaries = self._num_canaries_among(num_units)
         streams = RandomStreams.from_secret() if self.seed is None else RandomStreams(self.seed)
         rng = streams.generator("noise")
         with monitor.stage("looking for the most telling queries"):
             guesser = self._guesser(
-                priced, dataset=dataset, shape=shape, num_canaries=num_canaries, rng=rng
+                priced_release, dataset=dataset, shape=shape, num_canaries=num_canaries, rng=rng
             )
         coins: list[Signs] = []
         scores: list[FloatArray] = []
@@ -232,7 +232,7 @@ class Attack:
                 advance(number + 1)
         with monitor.stage("searching the price that they refute"):
             return self._result(
-                priced,
+                priced_release,
                 coins=np.concatenate(coins),
                 scores=np.concatenate(scores),
                 aligned_sums=aligned_sums,
@@ -258,7 +258,7 @@ class Attack:
 
     def _guesser(
         self,
-        priced: PricedRelease,
+        priced_release: PricedRelease,
         *,
         dataset: Dataset,
         shape: VoteShape,
@@ -268,13 +268,13 @@ class Attack:
         """Returns the attack on one run: a `RecordAttack` for `CenteredVotes`, a `TeacherAttack` for other aggregators.
 
         Args:
-            priced: the release of one run.
+            priced_release: the release of one run.
             dataset: the private and public records.
             shape: the numbers of queries, labels and teachers.
             num_canaries: the largest number of canaries in each run.
             rng: draws the simulated releases by which a `TeacherAttack` chooses votes.
         """
-        aggregator = priced.aggregator
+        aggregator = priced_release.aggregator
         if self.sabotage == "noise":
             aggregator = aggregator.scaled(_SABOTAGED_NOISE_FACTOR)
         if isinstance(aggregator, CenteredVotes):
@@ -352,7 +352,7 @@ class Attack:
 
     def _result(
         self,
-        priced: PricedRelease,
+        priced_release: PricedRelease,
         *,
         coins: Signs,
         scores: FloatArray,
@@ -364,7 +364,7 @@ class Attack:
         The number of guesses depends on the number of coins alone.
 
         Args:
-            priced: the release and its price.
+            priced_release: the release and its price.
             coins: 1 or -1 for each canary of all runs, `[m]` for m canaries in all.
             scores: the score of each canary: its sign is the guess, its size the confidence, `[m]`.
             aligned_sums: the sums with noise, projected onto their shift by the coins; empty if canaries are teachers.
@@ -381,7 +381,7 @@ class Attack:
 
         def run_event_at(noise_factor: float) -> Event:
             """Returns the price of one run of the aggregator, as an event, with its noise multiplied by a factor."""
-            return priced.aggregator.scaled(noise_factor).event(priced.shape)
+            return priced_release.aggregator.scaled(noise_factor).event(priced_release.shape)
 
         def run_accountant_at(noise_factor: float) -> Accountant:
             """Returns the accountant of one run of the aggregator, with its noise multiplied by a factor."""
@@ -396,26 +396,26 @@ class Attack:
         # Two bounds at half of the error each hold together.
         confidence = self.confidence if self.run_count is None else (1 + self.confidence) / 2
         lower_bound = 0.0
-        if isinstance(priced.aggregator, CenteredVotes):
+        if isinstance(priced_release.aggregator, CenteredVotes):
             least_mu = aligned_sums.least_mu(confidence=confidence)
-            claimed_mu = 1 / priced.aggregator.votes_multiplier
+            claimed_mu = 1 / priced_release.aggregator.votes_multiplier
             lower_bound = _epsilon_of_mu_factor(
                 least_mu / claimed_mu, accountant_at=run_accountant_at, delta=delta
             )
-        if self.run_count is not None or not isinstance(priced.aggregator, CenteredVotes):
+        if self.run_count is not None or not isinstance(priced_release.aggregator, CenteredVotes):
             bound_by_guesses = guesses.least_price(
                 accountant_at, target_delta=delta, confidence=confidence
             )
             lower_bound = max(lower_bound, bound_by_guesses)
-        epsilon = priced.epsilon
+        epsilon = priced_release.epsilon
         if self.run_count is not None:
-            epsilon = self.budget.epsilon_of(self._released_event(priced.event))
+            epsilon = self.budget.epsilon_of(self._released_event(priced_release.event))
         if self.sabotage == "charge":
             epsilon = epsilon / 2
         return AttackResult(
             epsilon=epsilon,
             delta=delta,
-            adjacency=str(priced.aggregator.adjacency),
+            adjacency=str(priced_release.aggregator.adjacency),
             lower_bound=lower_bound,
             lower_bound_any=guesses.least_epsilon(delta, confidence=self.confidence),
             confidence=self.confidence,
@@ -423,7 +423,7 @@ class Attack:
             num_guesses=guesses.num_guesses,
             num_correct=guesses.num_correct,
             unit="record" if self.of_records else "teacher",
-            aggregator=type(priced.aggregator).__name__,
+            aggregator=type(priced_release.aggregator).__name__,
             sabotage=self.sabotage,
             tune_runs=None if self.run_count is None else self.run_count.mean,
             seconds=time.monotonic() - start_time,

@@ -156,6 +156,8 @@ def test_two_moving_normals_equal_one_that_moves_farther() -> None:
     epsilons = np.linspace(-1.0, 2.0, 13)
     mu = 0.5 * np.sqrt(2)
     exact = ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons) * ndtr(-mu / 2 - epsilons / mu)
-    priced = opposite_maxima(num_rising=1, num_falling=1, maximum_shift=0.5, epsilons=epsilons)
-    assert (priced >= exact).all()
-    assert priced == pytest.approx(exact, abs=1e-4)
+    priced_release = opposite_maxima(
+        num_rising=1, num_falling=1, maximum_shift=0.5, epsilons=epsilons
+    )
+    assert (priced_release >= exact).all()
+    assert priced_release == pytest.approx(exact, abs=1e-4)

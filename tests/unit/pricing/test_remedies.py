@@ -115,7 +115,7 @@ def doubts_about(
     plan_budget = plan_budget or budget()
     doubts = require_useful(
         aggregator,
-        priced=plan_release(aggregator, shape=shape, budget=plan_budget),
+        priced_release=plan_release(aggregator, shape=shape, budget=plan_budget),
         budget=plan_budget,
         num_groups=num_groups,
         allow_useless=allow_useless,
@@ -227,7 +227,8 @@ def test_plan_of_one_teacher_gets_no_remedies() -> None:
         budget=Budget(delta=1e-6, epsilon=2.0),
     )
     assert (
-        remedies(plan.aggregator, priced=plan.priced(), budget=plan.budget, num_groups=1000) == []
+        remedies(plan.aggregator, priced_release=plan.priced(), budget=plan.budget, num_groups=1000)
+        == []
     )
     no_time = RemedySearch(seconds=0)  # the search above has shown that there are no remedies
     with refused_parameter("num_teachers", value=1, rule_words="the one teacher is sure"):
@@ -280,17 +281,19 @@ def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
     """
     shape = replace(SHAPE, num_teachers=400)
     plan_budget = Budget(delta=1e-6, epsilon=8.0)
-    priced = plan_release(TABLE, shape=shape, budget=plan_budget)
-    assert group_votes_tell_more(priced, budget=plan_budget, centered=CENTERED, num_groups=61_629)
+    priced_release = plan_release(TABLE, shape=shape, budget=plan_budget)
+    assert group_votes_tell_more(
+        priced_release, budget=plan_budget, centered=CENTERED, num_groups=61_629
+    )
     assert not group_votes_tell_more(
-        priced, budget=plan_budget, centered=CENTERED, num_groups=1_617
+        priced_release, budget=plan_budget, centered=CENTERED, num_groups=1_617
     )
     centered = plan_release(CENTERED, shape=shape, budget=plan_budget)
     assert not group_votes_tell_more(
         centered, budget=plan_budget, centered=CENTERED, num_groups=61_629
     )
     # At this price, noise hides the centered votes too.
-    hidden = replace(priced, epsilon=0.001)
+    hidden = replace(priced_release, epsilon=0.001)
     assert not group_votes_tell_more(
         hidden, budget=plan_budget, centered=CENTERED, num_groups=61_629
     )
@@ -300,7 +303,9 @@ def test_a_plan_short_of_its_remedy_is_not_useful() -> None:
     """A plan with 10% fewer teachers, 15% less epsilon or 10% more queries than the remedy names is not useful."""
     aggregator = GaussianVotes(noise_std=1.0)
     teachers, epsilon, queries = remedies(
-        aggregator, priced=plan_release(aggregator, shape=SHAPE, budget=budget()), budget=budget()
+        aggregator,
+        priced_release=plan_release(aggregator, shape=SHAPE, budget=budget()),
+        budget=budget(),
     )
     fewer_teachers = replace(SHAPE, num_teachers=round(teachers.num_teachers * 0.9))
     more_queries = replace(SHAPE, num_queries=round(queries.num_queries * 1.1))
@@ -311,8 +316,8 @@ def test_a_plan_short_of_its_remedy_is_not_useful() -> None:
         ),
         Plan(aggregator=aggregator, shape=more_queries, budget=budget()),
     ):
-        planned = plan.priced()
-        assert expected_release(planned.aggregator, shape=plan.shape).success < 0.9
+        planned_release = plan.priced()
+        assert expected_release(planned_release.aggregator, shape=plan.shape).success < 0.9
 
 
 class CheapAccountant(AccountantBesideRenyi):
@@ -345,7 +350,9 @@ def test_each_change_is_the_smallest_with_two_digits(
     plan = Plan(
         aggregator=aggregator, shape=shape, budget=budget(epsilon=2.0, accountant=accountant)
     )
-    changes = remedies(aggregator, priced=plan.priced(), budget=plan.budget, num_groups=100_000)
+    changes = remedies(
+        aggregator, priced_release=plan.priced(), budget=plan.budget, num_groups=100_000
+    )
     teachers, epsilon, queries = (change.remedy() for change in changes)
     fewer_teachers = Remedy(
         name="num_teachers", value=teachers.value - second_digit_unit(teachers.value)
@@ -366,8 +373,8 @@ def test_each_change_is_the_smallest_with_two_digits(
         assert change.also == ()
         better = plan_with_remedy(plan=plan, remedy=change)
         doubts_about(aggregator=better.aggregator, shape=better.shape, plan_budget=better.budget)
-        planned = plan_with_remedy(plan=plan, remedy=smaller_change).priced()
-        expected = expected_release(planned.aggregator, shape=planned.shape)
+        planned_release = plan_with_remedy(plan=plan, remedy=smaller_change).priced()
+        expected = expected_release(planned_release.aggregator, shape=planned_release.shape)
         assert expected.success < 0.9, smaller_change
 
 
@@ -492,7 +499,9 @@ def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
     with refused_parameter("num_teachers", value=50, rule_words="of the queries would be answered"):
         doubts_about(aggregator=TABLE, shape=shape, plan_budget=plan_budget)
     teachers, epsilon, *_ = remedies(
-        TABLE, priced=plan_release(TABLE, shape=shape, budget=plan_budget), budget=plan_budget
+        TABLE,
+        priced_release=plan_release(TABLE, shape=shape, budget=plan_budget),
+        budget=plan_budget,
     )
     more_teachers = replace(shape, num_teachers=teachers.num_teachers)
     assert doubts_about(aggregator=TABLE, shape=more_teachers, plan_budget=plan_budget) is not None
@@ -586,8 +595,8 @@ class TestSuggestion:
         shape = replace(
             SHAPE, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries
         )
-        planned = plan_release(aggregator, shape=shape, budget=budget(epsilon=4.0))
-        assert expected_release(planned.aggregator, shape=shape).success >= 0.9
+        planned_release = plan_release(aggregator, shape=shape, budget=budget(epsilon=4.0))
+        assert expected_release(planned_release.aggregator, shape=shape).success >= 0.9
         assert suggestion.records_per_teacher == pytest.approx(62_115 / suggestion.num_teachers)
         assert 100 < suggestion.num_teachers < 3000
         assert 0 < suggestion.clear_queries < suggestion.num_queries

@@ -19,17 +19,17 @@ def test_a_release_with_too_large_failure_probability_gets_a_remedy_that_works()
     """A second release whose failures would exceed delta is refused with a smaller probability that has room."""
     budget = Budget(delta=1e-6, epsilon=2.0, accountant=RdpAccountant)
     ledger = Ledger(target_delta=1e-6, max_epsilon=12.0, accountant=RdpAccountant)
-    priced = plan_release(STABLE, shape=SHAPE, budget=budget)
-    require_room(ledger, priced=priced)
-    ledger.charge(priced.event, adjacency=ledger.adjacency)
+    priced_release = plan_release(STABLE, shape=SHAPE, budget=budget)
+    require_room(ledger, priced_release=priced_release)
+    ledger.charge(priced_release.event, adjacency=ledger.adjacency)
     with refused_parameter("failure_prob", value=1e-9, rule_words="failures of at most") as caught:
-        require_room(ledger, priced=priced)
+        require_room(ledger, priced_release=priced_release)
     # half of (1e-6 - 6e-7) / 2, for each of 600 queries
     assert caught.value.remedies == (
         Remedy(name="failure_prob", value=1.6e-10, owner="aggregator"),
     )
     smaller = plan_release(replace(STABLE, failure_prob=1.6e-10), shape=SHAPE, budget=budget)
-    require_room(ledger, priced=smaller)
+    require_room(ledger, priced_release=smaller)
     ledger.charge(smaller.event, adjacency=ledger.adjacency)
 
 
