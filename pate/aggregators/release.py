@@ -149,11 +149,25 @@ adjacency=replace_one)
         write_arrays(path, **arrays)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, event: Event, adjacency: Adjacency) -> Self:
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        event: Event,
+        adjacency: Adjacency,
+        **other_fields: Any,
+    ) -> Self:
         """Returns the release in a file that `save` of the same class wrote.
 
-        The file does not hold the price, so the caller passes the event and the adjacency. A `ChargedRelease` cannot be
-        loaded, as its file does not hold `target_hits`. Raises `DamagedFile` if the file is no release of this class.
+        Args:
+            path: the file. It holds the arrays alone.
+            event: the price of the release.
+            adjacency: the adjacency that the event is priced for.
+            **other_fields: the fields of a subclass that are no arrays, by name, such as `target_hits` of a
+                `ChargedRelease`.
+
+        Raises:
+            DamagedFile: the file is no release of this class.
         """
         path = Path(path)
         arrays = read_arrays(
@@ -175,7 +189,7 @@ adjacency=replace_one)
                 finding=f"{sorted(lengths)} and {sorted(widths)}",
                 remedy=REMEDY,
             )
-        return cls.from_arrays(arrays, event=event, adjacency=adjacency)
+        return cls.from_arrays(arrays, event=event, adjacency=adjacency, **other_fields)
 
     @classmethod
     def from_arrays(

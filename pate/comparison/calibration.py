@@ -18,8 +18,8 @@ from pate.validation import InvalidValue
 # What the error of a damaged file says of the expected file, and what it advises.
 _RULE = "the parameters that were solved for"
 _REMEDY = "remove it, and the same command solves for them again"
-# The types of parameters that a file can keep.
-_PLAIN_TYPES = (int, float, str, bool, type(None))
+# A parameter that a file can keep, or an entry of one that is a tuple.
+_Plain = int | float | str | bool | None
 # The relative error of a price that is allowed above the epsilon of the budget, for rounding.
 _PRICE_ROUNDING = 1e-9
 
@@ -35,7 +35,7 @@ class Calibration:
         refusal: the reason not to train the method, as `Contender.refusal` returns it; None if it was not computed.
     """
 
-    parameters: Mapping[str, int | float | str | bool | list[Any] | None]
+    parameters: Mapping[str, _Plain | tuple[_Plain, ...]]
     epsilon: float | None
     reason: str = ""
     refusal: str | None = None
@@ -52,7 +52,7 @@ class Calibration:
 
     def write(self, path: Path) -> None:
         """Writes the calibration to a file, unless a parameter is neither a plain value nor a tuple of plain values."""
-        if _is_plain(tuple(self.parameters.values())):
+        if all(map(_can_be_kept, self.parameters.values())):
             make_folder(path.parent, existing_parent=path.parent.parent)
             write_text(path, text=to_json(self) + "\n")
 
@@ -95,7 +95,7 @@ def calibrate_method(
     parameters = None
     if stored is not None:
         _require_trained(calibration=stored, allow_useless=allow_useless)
-        parameters = {name: as_tuple(value) for name, value in stored.parameters.items()}
+        parameters = dict(stored.parameters)
     try:
         contender = method.at(budget, bench, parameters)
         _require_epsilon(contender, budget=budget)
@@ -136,13 +136,7 @@ def _require_trained(calibration: Calibration, *, allow_useless: bool) -> None:
         raise NotTrained(reason)
 
 
-def _is_plain(value: Any) -> bool:
+def _can_be_kept(parameter: Any) -> bool:
     """Returns True for None, a truth value, a number, a text, or a tuple of such values, which JSON can keep."""
-    if isinstance(value, tuple):
-        return all(map(_is_plain, value))
-    return isinstance(value, _PLAIN_TYPES)
-
-
-def as_tuple(value: Any) -> Any:
-    """Returns a value of JSON with every list replaced by a tuple."""
-    return tuple(map(as_tuple, value)) if isinstance(value, list) else value
+    entries = parameter if isinstance(parameter, tuple) else (parameter,)
+    return all(isinstance(entry, _Plain) for entry in entries)

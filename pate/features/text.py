@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pate.data.texts.kinds import TEXT_KINDS
-from pate.data.texts.reading import evenly_spaced, texts_digest
+from pate.data.texts.reading import texts_digest
 from pate.data.texts.vectors import TextReader, TextVectors
 from pate.data.texts.weights import WEIGHTS_RULES, Weights
 from pate.features.extractor import Extractor
@@ -86,8 +86,6 @@ class Text(Features):
     ) -> TextVectors:
         """Returns a fitted function from texts to vectors, from the cache if it was fitted to these texts before.
 
-        If there are more than 10,000 texts, evenly spaced ones are compared.
-
         Args:
             cache_folder: the folder in which the function and its vectors are kept.
             texts: the public texts.
@@ -100,7 +98,7 @@ class Text(Features):
             "cache": None,
             "weights": None if pretrained is None else pretrained.sha256,
         }
-        key = full_text([VERSION, settings, texts_digest(evenly_spaced(texts))])
+        key = full_text([VERSION, settings, texts_digest(texts)])
         name = hashlib.sha256(key.encode()).hexdigest()
         folder = make_folder(cache_folder / f"features-text-{name[:12]}")
         with file_lock(folder / "lock"):

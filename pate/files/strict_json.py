@@ -141,15 +141,17 @@ def _read_dataclass(value_type: Any, data: Any, name: str) -> Any:
 def _read_union(kinds: tuple[Any, ...], data: Any, name: str) -> Any:
     """Converts a JSON value to one of the types `kinds`; `data` and `name` are as in `_read`.
 
-    A value of one of these types is returned unchanged. Any other value is converted only if there is one type besides
-    None; otherwise it is an `InvalidValue`.
+    A value of one of these types is returned unchanged. Any other value is converted if it is a list and there is one
+    type of tuples, or if there is one type besides None; otherwise it is an `InvalidValue`.
     """
     if type(data) in kinds:  # JSON's own types need no conversion
         return data
-    kinds_without_none = [kind for kind in kinds if kind is not type(None)]
-    if len(kinds_without_none) == 1:
-        return _read(kinds_without_none[0], data, name)
-    rule = " or ".join(kind.__name__ for kind in kinds)
+    possible_kinds = [kind for kind in kinds if kind is not type(None)]
+    if isinstance(data, list) and len(possible_kinds) > 1:
+        possible_kinds = [kind for kind in possible_kinds if get_origin(kind) is tuple]
+    if len(possible_kinds) == 1:
+        return _read(possible_kinds[0], data, name)
+    rule = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
     raise InvalidValue(name, type(data).__name__, rule=rule)
 
 

@@ -134,7 +134,7 @@ def _number(cell: Any) -> float | None:
     try:
         return float(cell)
     except OverflowError:
-        return np.inf if cell > 0 else -np.inf
+        return -np.inf if cell < 0 else np.inf
     except ValueError:  # a signaling NaN of decimal
         return np.nan
 

@@ -5,6 +5,7 @@ prior (a guess of its labels) fails. A record stores the answers of each round o
 """
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -525,3 +526,16 @@ def test_checked_query_follows_its_exact_distribution(noise_factor: float) -> No
         if probability > 1e-3
     ]
     assert bool(max(deviations) < 5) is (noise_factor == 1.0)
+
+
+def test_saved_release_of_a_session_is_read_back_with_its_target_hits(tmp_path: Path) -> None:
+    """A release of a session that was saved is loaded equal, if the caller passes the number of hits of the session."""
+    release = release_of_session(boundary_max(target_hits=2), [CLEAR_COUNTS, UNSURE_COUNTS] * 5)
+    path = tmp_path / "release.npz"
+    release.save(path)
+    loaded = ChargedRelease.load(
+        path, event=release.event, adjacency=release.adjacency, target_hits=release.target_hits
+    )
+    np.testing.assert_array_equal(loaded.labels, release.labels)
+    np.testing.assert_array_equal(loaded.hits, release.hits)
+    assert (loaded.num_asked, loaded.remaining_hits) == (release.num_asked, release.remaining_hits)

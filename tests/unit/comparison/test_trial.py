@@ -139,7 +139,7 @@ def test_a_damaged_run_or_calibration_is_refused(tmp_path: Path, damage_file: Wa
     """
     calibration_path = tmp_path / "calibrations" / "a.json"
     run_path = tmp_path / "runs" / "a.json"
-    calibration = Calibration(parameters={"noise_std": 2.5}, epsilon=1.9)
+    calibration = Calibration(parameters={"noise_std": 2.5, "steps": (1, 2)}, epsilon=1.9)
 
     def fail_if_calibrated() -> Contender:
         pytest.fail("the method was calibrated, although no run was missing")

@@ -148,6 +148,18 @@ def test_cached_vectors_are_reused_and_damaged_ones_recomputed(
 
 
 @pytest.mark.slow
+def test_any_public_text_that_changes_makes_vectors_anew(tmp_path: Path) -> None:
+    """Vectors are fitted anew if the second of 20,010 public texts changes, although 10,000 texts are fitted to."""
+    texts = some_texts(num_texts=30, seed=0) * 667
+    fit = partial(Text(dimension=4).fit_texts, tmp_path / "cache")
+    fit(texts)
+    fit(texts)
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+    fit([texts[0], "ba", *texts[2:]])
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+@pytest.mark.slow
 def test_cell_larger_than_a_block_is_read(table: Table, tmp_path: Path) -> None:
     """All 4,061 rows are read although one text has six megabytes, more than a block."""
     texts = [
