@@ -1,8 +1,15 @@
 """PATE as a scikit-learn estimator. `fit` has the numbered steps of `pate.run.train.train`, in memory.
 
-`fit_inputs.py` reads the arguments of a fit, `fit_planner.py` chooses which teachers vote and which student learns
-(`fit_plan.py`), and `fit_ledger.py` opens the ledger that is charged. Here are the steps of a fit, what a fitted
-classifier predicts and publishes, and what scikit-learn asks of an estimator.
+Here are the steps of a fit, what a fitted classifier predicts and publishes, and what scikit-learn asks of an
+estimator. The parts of the steps, in their order:
+
+    fit_inputs.py    reads and checks the arguments of a fit (`FitArguments`), and returns its data (`FitInputs`).
+    fit_planner.py   chooses which teachers vote and which student learns, a `FitPlan`.
+    fit_plan.py      prices the release and scores of the plan, lets its teachers vote and its student learn.
+    fit_ledger.py    opens the ledger that is charged.
+    priced_fit.py    holds what step 1 hands on to the others (`PricedFit`).
+    fit_record.py    charges the ledger before the release is drawn (`FitRecord`).
+    publication.py   holds what may be published (`Publication`).
 """
 
 import os
@@ -37,7 +44,7 @@ from pate.array_types import FloatArray
 from pate.bundle import Bundle
 from pate.classifier.ensemble import shown_error
 from pate.classifier.fit_inputs import FitArguments, FitInputs, InputReader, validate_inputs
-from pate.classifier.fit_ledger import FitLedger, check_ledger_parameters, unit_of
+from pate.classifier.fit_ledger import LedgerSettings, check_ledger_parameters, unit_of
 from pate.classifier.fit_plan import FitPlan
 from pate.classifier.fit_planner import FitPlanner
 from pate.classifier.fit_record import FitRecord
@@ -271,7 +278,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             ),
         )
 
-        # 1. The price. Nothing is trained or spent. Private: `fit`, for its fields `inputs`, `plan` and `scores`.
+        # 1. The price. Nothing is trained or spent. Private: `fit`, for its `inputs`, `plan` and `priced_scores`.
         fit = self._price_fit(fit_arguments)
 
         # 2. The teachers learn from disjoint records, and vote on public samples. Private: `votes`.
@@ -283,11 +290,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         # 4. Post-processing of the release, which costs nothing more. The student may be published, too.
         self._learn(fit, release=release, record=record)
-        if fit.scores is not None:
+        if fit.priced_scores is not None:
             with record.note_spent_price_on_error(
                 consequence="the student is fitted to its release"
             ):
-                self._release_scores(fit.scores, fit=fit)
+                self._release_scores(fit.priced_scores, fit=fit)
         return self
 
     def price_of(
@@ -533,12 +540,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @property
     def _teacher_estimator(self) -> Any:
-        """The unfitted estimator of the teachers; without estimators, a stand-in that is never fitted."""
+        """The unfitted estimator of the teachers: the parameter `estimator`, or its default.
+
+        Without estimators it is never fitted, and only tells scikit-learn which inputs are allowed.
+        """
         return LogisticRegression(max_iter=300) if self.estimator is None else self.estimator
 
     @property
     def _student_estimator(self) -> Any:
-        """The unfitted estimator of the student; without estimators, a stand-in that is never fitted."""
+        """The unfitted estimator of the student: the parameter `student`, or that of the teachers."""
         return self._teacher_estimator if self.student is None else self.student
 
     @property
@@ -551,9 +561,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """The function that makes accountants: the parameter `accountant`, or `AutoAccountant` if that is None."""
         return self.accountant or AutoAccountant
 
-    @property
-    def _input_reader(self) -> InputReader:
-        """The parameters that decide how the arguments of a fit are read."""
+    def _make_reader(self) -> InputReader:
+        """Returns the reader of the arguments of a fit, with the parameters that decide how they are read."""
         return InputReader(
             # scikit-learn's checks set `n_features_in_` on the copy
             validation_estimator=copy(self),
@@ -564,9 +573,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             public_fraction=self.public_fraction,
         )
 
-    @property
-    def _fit_planner(self) -> FitPlanner:
-        """The parameters that decide how a fit is planned."""
+    def _make_planner(self) -> FitPlanner:
+        """Returns the planner of a fit, with the parameters that decide how it is planned."""
         return FitPlanner(
             has_estimators=self._has_estimators,
             teacher=self._teacher_estimator,
@@ -591,12 +599,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Of the private records, the prices depend on the number of groups alone.
         """
         unit = unit_of(fit_arguments.groups)
-        fit_inputs = self._input_reader.read(fit_arguments)
+        fit_inputs = self._make_reader().read(fit_arguments)
         check_ledger_parameters(path=self.ledger, max_total_epsilon=self.max_total_epsilon)
-        planner = self._fit_planner
+        planner = self._make_planner()
         fit_plan = planner.plan(fit_inputs)
         priced_release = planner.price(fit_plan)
-        scores = fit_plan.scores(unit)
+        priced_scores = fit_plan.price_scores(unit)
         self._warn_of_plan(
             fit_plan,
             priced_release,
@@ -604,10 +612,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             labels_are_masked=isinstance(fit_arguments.labels, np.ma.MaskedArray),
         )
         streams = streams_of(self.random_state)
-        fit_ledger = self._fit_ledger(fit_plan, unit)
-        ledger = fit_ledger.open(
-            priced_release, score_price=None if scores is None else scores.score_price
-        )
+        ledger_settings = self._ledger_settings(fit_plan, unit)
+        score_price = None if priced_scores is None else priced_scores.score_price
+        ledger = ledger_settings.open(priced_release, score_price=score_price)
         fit = PricedFit(
             inputs=fit_inputs,
             plan=fit_plan,
@@ -618,15 +625,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 seed=self._seed,
                 tuned=self._tuned,
             ),
-            scores=scores,
+            priced_scores=priced_scores,
             streams=streams,
-            fit_ledger=fit_ledger,
+            ledger_settings=ledger_settings,
             ledger=ledger,
         )
         if self.ledger is None:
             warn_of_past_fits(fit.remembered_fit.dearest_fits())
-            if scores is not None:
-                remembered_scores = scores.remembered_fit(self._seed)
+            if priced_scores is not None:
+                remembered_scores = priced_scores.remembered_fit(self._seed)
                 warn_of_past_fits(remembered_scores.dearest_fits())
         # This fits the estimators to public rows with invented labels. So an estimator that cannot read the rows fails
         # before anything is spent.
@@ -636,9 +643,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     @shown_as(CLASSIFIER)
     def _price_release(self, fit_arguments: FitArguments) -> PricedRelease:
         """Returns the price of the release of a fit."""
-        fit_inputs = self._input_reader.read(fit_arguments)
+        fit_inputs = self._make_reader().read(fit_arguments)
         check_ledger_parameters(path=self.ledger, max_total_epsilon=self.max_total_epsilon)
-        planner = self._fit_planner
+        planner = self._make_planner()
         return planner.price(planner.plan(fit_inputs))
 
     def _vote(self, fit: PricedFit) -> VoteSource:
@@ -751,9 +758,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         for remark in fit_plan.remarks():
             warnings.warn(printable(remark), DoubtfulPlan, stacklevel=users_stack_level())
 
-    def _fit_ledger(self, fit_plan: FitPlan, unit: PrivacyUnit) -> FitLedger:
+    def _ledger_settings(self, fit_plan: FitPlan, unit: PrivacyUnit) -> LedgerSettings:
         """Returns the settings of the ledger that a fit is charged to, a file or memory; it is not opened yet."""
-        return FitLedger(
+        return LedgerSettings(
             path=self.ledger,
             max_epsilon=self.max_total_epsilon,
             target_delta=self.target_delta,
@@ -846,7 +853,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             priced_scores: the priced scores, with the private test records.
             fit: the fit whose student has the scores.
         """
-        account = fit.fit_ledger.score_account(fit.ledger)
+        account = fit.ledger_settings.score_account(fit.ledger)
         epsilon = format_epsilon(priced_scores.score_price.epsilon)
         with (
             shown_as(CLASSIFIER),

@@ -63,7 +63,7 @@ def check_ledger_parameters(
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitLedger:
+class LedgerSettings:
     """The settings of the ledger of a fit, which is opened when the price of the fit is known.
 
     Attributes:

@@ -88,7 +88,7 @@ class FitPlan(ABC):
             seeds: the seed of each teacher.
         """
 
-    def scores(self, unit: PrivacyUnit) -> FitScores | None:
+    def price_scores(self, unit: PrivacyUnit) -> FitScores | None:
         """Returns the student's scores on private test records, priced and not drawn; None if none are released.
 
         Args:

@@ -185,7 +185,7 @@ class GroupVotesPlan(FitPlan):
             self.dataset, partition, priced_release.shape.num_queries
         )
 
-    def scores(self, unit: PrivacyUnit) -> FitScores | None:
+    def price_scores(self, unit: PrivacyUnit) -> FitScores | None:
         """Returns the student's scores on private test records, priced and not drawn; None if none are released.
 
         Args:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from pate.accounting import Ledger
 from pate.classifier.fit_inputs import FitInputs
-from pate.classifier.fit_ledger import FitLedger
+from pate.classifier.fit_ledger import LedgerSettings
 from pate.classifier.fit_plan import FitPlan
 from pate.classifier.fit_record import FitRecord
 from pate.classifier.held_out import FitScores
@@ -25,18 +25,18 @@ class PricedFit:
         inputs: the data of the fit. Private: its `pools` are the private records and the public samples.
         plan: the plan of the fit. Private, for the same `pools`.
         charge: the charge of the release.
-        scores: the priced scores on test records; None for no scores. Private: it has the test records.
+        priced_scores: the priced scores on test records; None for no scores. Private: it has the test records.
         streams: the random numbers of the fit.
-        fit_ledger: the settings of the ledger.
+        ledger_settings: the settings of the ledger.
         ledger: the ledger, which has room for the fit. Nothing is charged yet.
     """
 
     inputs: FitInputs
     plan: FitPlan
     charge: FitCharge
-    scores: FitScores | None
+    priced_scores: FitScores | None
     streams: RandomStreams
-    fit_ledger: FitLedger
+    ledger_settings: LedgerSettings
     ledger: Ledger
 
     @property
