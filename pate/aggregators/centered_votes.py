@@ -261,8 +261,7 @@ class CenteredVotes(Aggregator):
         No epsilon covers the result; see `Aggregator.noiseless_from`.
         """
         votes = source.require_type(CenterableVotes)
-        part = record.committed("prevalence")
-        shares = None if part is None else ReleasedShares.from_arrays(part)
+        shares = _committed_shares(record)
         round_votes = self.round_votes(votes)
         if round_votes is not None:
             # Without `rng` no noise is added, and without `record` nothing is charged or stored.
@@ -298,11 +297,10 @@ class CenteredVotes(Aggregator):
         teachers.
         """
         votes = votes.require_type(CenterableVotes)
-        is_in_rounds = self.round_votes(votes) is not None
+        round_votes = self.round_votes(votes)
         if self.prevalence_share > 0:
-            # The sums are made only to check that the votes have label shares.
-            votes.share_sums()
-        if not is_in_rounds:
+            votes.share_sums()  # made only to check that the votes have label shares
+        if round_votes is None:
             for _ in votes.require_type(TeacherVotes).confidences():
                 pass  # each block is checked as it is read
 
@@ -446,8 +444,7 @@ class CenteredVotes(Aggregator):
                 release = mechanism.noisy_release(
                     summary, event=event, num_teachers=shape.num_teachers, rng=votes_rng
                 )
-                known_shares = None if shares is None else shares.known_shares
-                return replace(release, known_shares=known_shares).arrays()
+                return _arrays_with_known_shares(release, shares)
 
             arrays = record.part("release", draw_part)
         return CenteredRelease.from_arrays(
@@ -556,8 +553,7 @@ class CenteredVotes(Aggregator):
             return None
         round_votes = self.round_votes(votes.require_type(CenterableVotes))
         assert round_votes is not None  # a release with a start is drawn in rounds
-        part = record.committed("prevalence")
-        shares = None if part is None else ReleasedShares.from_arrays(part)
+        shares = _committed_shares(record)
         return self._rounds_mechanism.start_weights(
             round_votes,
             self._first_prevalence(round_votes, shares),
@@ -607,8 +603,7 @@ class CenteredVotes(Aggregator):
                 record=record,
                 public_start=self._public_start(round_votes),
             )
-            known_shares = None if shares is None else shares.known_shares
-            return replace(release, known_shares=known_shares).arrays()
+            return _arrays_with_known_shares(release, shares)
 
         arrays = record.part("release", draw_part)
         return RoundsRelease.from_arrays(
@@ -644,6 +639,20 @@ class CenteredVotes(Aggregator):
     def _public_start(self, round_votes: RoundVotes) -> PublicStart | None:
         """Returns the public weights at which the student begins; None to begin at the prevalence."""
         return None if self.start is None else self.start.public_start(round_votes)
+
+
+def _committed_shares(record: ReleaseRecord) -> ReleasedShares | None:
+    """Returns the prevalence that a record holds; None if it holds none."""
+    part = record.committed("prevalence")
+    return None if part is None else ReleasedShares.from_arrays(part)
+
+
+def _arrays_with_known_shares(
+    release: CenteredRelease | RoundsRelease, shares: ReleasedShares | None
+) -> Arrays:
+    """Returns the arrays of a release, with the shares of records for which labels are known, if they were released."""
+    known_shares = None if shares is None else shares.known_shares
+    return replace(release, known_shares=known_shares).arrays()
 
 
 @expected_from_votes.register(CenteredVotes)
