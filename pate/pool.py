@@ -67,14 +67,14 @@ def in_order(compute: Callable[[Item], Result], items: Iterable[Item]) -> Iterat
     if pool is None:
         yield from map(compute, items)
         return
-    remaining = iter(items)
+    remaining_items = iter(items)
     waiting: deque[Future[Result]] = deque()
     try:
-        for item in islice(remaining, 2 * pool.num_threads):
+        for item in islice(remaining_items, 2 * pool.num_threads):
             waiting.append(pool.executor.submit(compute, item))
         while waiting:
             result = waiting.popleft().result()
-            for item in islice(remaining, 1):
+            for item in islice(remaining_items, 1):
                 waiting.append(pool.executor.submit(compute, item))
             yield result
     finally:

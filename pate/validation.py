@@ -171,7 +171,7 @@ def require_moderate(name: str, inputs: NDArray[Any], *, allows_missing: bool = 
         is_moderate = np.abs(inputs) <= _LARGEST_INPUT
     if allows_missing:
         is_moderate |= np.isnan(inputs)
-    require_entries(name, is_moderate, f"finite numbers up to {_LARGEST_INPUT:g}")
+    require_entries(name, is_moderate, rule=f"finite numbers up to {_LARGEST_INPUT:g}")
 
 
 def require_features(name: str, inputs: Any) -> NDArray[Any]:
@@ -211,8 +211,8 @@ def require_path(name: str, value: Any) -> str | os.PathLike[str]:
 def require_rising(name: str, values: Sequence[float]) -> None:
     """Raises `InvalidValue` if a number is less than the number before, or is NaN; the error shows the two numbers."""
     # A single number is compared with itself, as NaN is not equal to itself.
-    compared = values if len(values) > 1 else [*values, *values]
-    for low, high in pairwise(compared):
+    compared_numbers = values if len(values) > 1 else [*values, *values]
+    for low, high in pairwise(compared_numbers):
         if not low <= high:
             raise InvalidValue(name, f"{low}, {high}", rule="numbers that never decrease")
 
@@ -279,7 +279,7 @@ def require_histogram(
         raise InvalidValue(f"{name}.dtype", dtype_name, rule="integer vote counts")
     if int(array.min()) < 0 or int(array.max()) > num_teachers:
         require_entries(
-            name, (array >= 0) & (array <= num_teachers), f"counts in 0..{num_teachers}"
+            name, (array >= 0) & (array <= num_teachers), rule=f"counts in 0..{num_teachers}"
         )
     return array
 

@@ -74,7 +74,7 @@ class AutoAccountant(AccountantBesideRenyi):
     def __init__(self, *, any_event_order: bool = False) -> None:
         super().__init__()
         self.any_event_order = any_event_order
-        self._composed: list[tuple[Event, int]] = []
+        self._composed_events: list[tuple[Event, int]] = []
         # the accountants of which the smallest bound is taken; None until the first bound is computed
         self._accountants: list[Accountant] | None = None
         self._smallest_by_delta: dict[float, _SmallestEpsilon] = {}
@@ -83,7 +83,7 @@ class AutoAccountant(AccountantBesideRenyi):
         """Adds an event to the total, `count` times, and returns this accountant."""
         self._rdp.compose(event, count=count)
         self.failure_prob = self._rdp.failure_prob
-        self._composed.append((event, count))
+        self._composed_events.append((event, count))
         self._accountants = None
         self._smallest_by_delta.clear()
         return self
@@ -135,16 +135,16 @@ class AutoAccountant(AccountantBesideRenyi):
         if self._accountants is None:
             self._accountants = [self._rdp]
             if self._has_small_joint_laws():
-                self._accountants.append(JointLawAccountant().compose_all(self._composed))
+                self._accountants.append(JointLawAccountant().compose_all(self._composed_events))
             if self._is_tuned():
                 tuning = TuningAccountant(candidate_accountant=AutoAccountant)
-                self._accountants.append(tuning.compose_all(self._composed))
+                self._accountants.append(tuning.compose_all(self._composed_events))
             if self._is_composable():
-                exact = ExactAccountant(any_event_order=self.any_event_order).compose_all(
-                    self._composed
-                )
-                if exact.work() <= _LARGEST_WORK:
-                    self._accountants.append(exact)
+                exact_accountant = ExactAccountant(
+                    any_event_order=self.any_event_order
+                ).compose_all(self._composed_events)
+                if exact_accountant.work() <= _LARGEST_WORK:
+                    self._accountants.append(exact_accountant)
         return self._accountants
 
     def _has_small_joint_laws(self) -> bool:
@@ -155,7 +155,7 @@ class AutoAccountant(AccountantBesideRenyi):
         """
         select_then_tests = {
             select_then_test
-            for event, count in self._composed
+            for event, count in self._composed_events
             for select_then_test in count_select_then_tests(within=event, num_releases=count)
         }
         are_few = 0 < len(select_then_tests) <= _LARGEST_NUM_JOINT_LAWS
@@ -167,7 +167,7 @@ class AutoAccountant(AccountantBesideRenyi):
         """Returns True if one tuned release was composed, and nothing else that costs anything."""
         kinds = [
             type(leaf)
-            for event, count in self._composed
+            for event, count in self._composed_events
             for leaf, times in event_tree.leaves(event, num_releases=count)
             if times > 0 and not isinstance(leaf, events.NoOpEvent)
         ]
@@ -180,7 +180,7 @@ class AutoAccountant(AccountantBesideRenyi):
         the events also need a noisy maximum (`NoisyMaxGaussianEvent`) among them.
         """
         counts: Counter[Event] = Counter()
-        for event, count in self._composed:
+        for event, count in self._composed_events:
             for leaf, times in event_tree.leaves(event_tree.by_accesses(event), num_releases=count):
                 if times > 0 and not isinstance(leaf, events.GaussianEvent):
                     counts[leaf] += times

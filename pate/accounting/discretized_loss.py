@@ -235,9 +235,9 @@ def _cells(
         """Returns, for each x, whether the losses right of x are so improbable that they may count as infinite."""
         return np.asarray(gaussian_pair.first_tails(x).above < negligible_mass)
 
-    farthest = np.array([gaussian_pair.farthest])
-    start = _bisected(is_right_of_start, low=-farthest, high=farthest)
-    end = _bisected(is_tail_negligible, low=-farthest, high=farthest)
+    farthest_values = np.array([gaussian_pair.farthest])
+    start = _bisected(is_right_of_start, low=-farthest_values, high=farthest_values)
+    end = _bisected(is_tail_negligible, low=-farthest_values, high=farthest_values)
     losses = gaussian_pair.loss(np.concatenate([start, end]))
     losses_in_steps = np.clip(losses / spacing, -clipped_multiple, clipped_multiple)
     first_multiple = math.floor(losses_in_steps[0])
@@ -250,7 +250,7 @@ def _cells(
     points = _bisected(
         exceeds_multiple,
         low=np.repeat(start, len(multiples)),
-        high=np.repeat(farthest, len(multiples)),
+        high=np.repeat(farthest_values, len(multiples)),
     )
     points[:1] = start  # the grid begins here, also where the loss is above the first multiple
     return _Cells(points=points, multiples=multiples)

@@ -82,7 +82,7 @@ class LedgerEntry:
                 unit=PrivacyUnit.from_json(about["unit"]) if "unit" in about else None,
             )
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise damaged_ledger(path, f"a charge on line {line.number}") from error
+            raise damaged_ledger(path, rule=f"a charge on line {line.number}") from error
 
     def to_line_text(self) -> LineText:
         """Returns the text of the line that stores this charge, which `from_line` reads.
@@ -154,7 +154,7 @@ def seed_name_of_line(line: LedgerLine, path: Path | None) -> str:
     try:
         return str(json.loads(line.about)["noise"])
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise damaged_ledger(path, f"a charge on line {line.number}") from error
+        raise damaged_ledger(path, rule=f"a charge on line {line.number}") from error
 
 
 @dataclass(frozen=True, kw_only=True)

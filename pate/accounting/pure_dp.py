@@ -60,7 +60,7 @@ class PureDpAccountant(AccountantBesideRenyi):
 
     def __init__(self) -> None:
         super().__init__()
-        self._counts: dict[float, int] = {}  # the number of releases by their epsilon
+        self._count_of_epsilon: dict[float, int] = {}  # the number of releases by their epsilon
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds an event to the total, `count` times, by its epsilon of pure DP, and returns this accountant.
@@ -73,7 +73,7 @@ class PureDpAccountant(AccountantBesideRenyi):
         epsilons = [(pure_epsilon(leaf), times) for leaf, times in parts if times]
         for epsilon, times in epsilons:
             if epsilon > 0:
-                self._counts[epsilon] = self._counts.get(epsilon, 0) + times
+                self._count_of_epsilon[epsilon] = self._count_of_epsilon.get(epsilon, 0) + times
                 self._rdp.compose(PureDpEvent(epsilon), count=times)
         self.failure_prob += count * failure_probability(event)
         return self
@@ -87,7 +87,7 @@ class PureDpAccountant(AccountantBesideRenyi):
         bound = min(self._rdp.get_epsilon(remaining_delta), self._sum_of_epsilons())
         if not self._has_tails():
             return bound
-        log_tails = _log_tails_of_product(tuple(self._counts.items()))
+        log_tails = _log_tails_of_product(tuple(self._count_of_epsilon.items()))
         return min(bound, _epsilon_of_tails(log_tails, target_delta=remaining_delta))
 
     def get_delta(self, target_epsilon: float) -> float:
@@ -97,7 +97,7 @@ class PureDpAccountant(AccountantBesideRenyi):
         bound = 0.0 if has_no_delta else self._rdp.get_delta(target_epsilon)
         if bound > 0 and self._has_tails():
             # the largest P(loss >= l) - e^x P'(loss >= l) over thresholds l
-            log_p, log_q = _log_tails_of_product(tuple(self._counts.items()))
+            log_p, log_q = _log_tails_of_product(tuple(self._count_of_epsilon.items()))
             is_positive = log_p > target_epsilon + log_q
             shares = -np.expm1(target_epsilon + (log_q - log_p)[is_positive])
             deltas = np.exp(log_p[is_positive]) * shares
@@ -107,7 +107,9 @@ class PureDpAccountant(AccountantBesideRenyi):
     def _sum_of_epsilons(self) -> float:
         """Returns the sum of the epsilons of all releases, rounded up."""
         with np.errstate(over="ignore"):
-            total = sum(np.float64(epsilon) * count for epsilon, count in self._counts.items())
+            total = sum(
+                np.float64(epsilon) * count for epsilon, count in self._count_of_epsilon.items()
+            )
             return float(total * (1 + 1e-12))
 
     def _has_tails(self) -> bool:
@@ -115,8 +117,8 @@ class PureDpAccountant(AccountantBesideRenyi):
 
         There must be 1 to a million releases, with at most 64 distinct epsilons, whose sum is finite.
         """
-        num_releases = sum(self._counts.values())
-        has_few_epsilons = len(self._counts) <= _LARGEST_NUM_EPSILONS
+        num_releases = sum(self._count_of_epsilon.values())
+        has_few_epsilons = len(self._count_of_epsilon) <= _LARGEST_NUM_EPSILONS
         is_small = 0 < num_releases <= _LARGEST_NUM_RELEASES and has_few_epsilons
         return is_small and math.isfinite(self._sum_of_epsilons())
 

@@ -96,11 +96,13 @@ def boundary(call_epsilon: float) -> QTarget:
     Args:
         call_epsilon: the epsilon of the call before it is wrapped, > 0.
     """
-    wrapped = 4 * require_positive("call_epsilon", call_epsilon) / 3
+    wrapped_epsilon = 4 * require_positive("call_epsilon", call_epsilon) / 3
     hit_prob = (
-        math.exp(-call_epsilon) * math.expm1(-wrapped) / (2 * math.expm1(-call_epsilon - wrapped))
+        math.exp(-call_epsilon)
+        * math.expm1(-wrapped_epsilon)
+        / (2 * math.expm1(-call_epsilon - wrapped_epsilon))
     )
-    return QTarget(epsilon=wrapped, hit_prob=hit_prob)
+    return QTarget(epsilon=wrapped_epsilon, hit_prob=hit_prob)
 
 
 def tight_boundary(call_epsilon: float) -> QTarget:
@@ -115,11 +117,11 @@ def tight_boundary(call_epsilon: float) -> QTarget:
         call_epsilon: the epsilon of the call before it is wrapped, > 0.
     """
     lost = -math.expm1(-require_positive("call_epsilon", call_epsilon))  # 1 - e^-epsilon
-    wrapped = call_epsilon - math.log1p(-lost / 3)
-    lost_wrapped = -math.expm1(-wrapped)  # 1 - e^-t
+    wrapped_epsilon = call_epsilon - math.log1p(-lost / 3)
+    lost_wrapped = -math.expm1(-wrapped_epsilon)  # 1 - e^-t
     denominator = 3 * lost + lost_wrapped - 2 * lost * lost_wrapped
     hit_prob = math.exp(-call_epsilon) * lost_wrapped / denominator
-    return QTarget(epsilon=wrapped, hit_prob=hit_prob)
+    return QTarget(epsilon=wrapped_epsilon, hit_prob=hit_prob)
 
 
 def between_thresholds(call_epsilon: float, *, width: float) -> QTarget:

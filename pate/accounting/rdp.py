@@ -139,8 +139,10 @@ class RdpAccountant(Accountant):
             convert: a function from orders and Renyi divergences, both `[num_orders]`, to the epsilon or delta of each.
         """
         if self._spent.kinds <= {events.NoOpEvent}:
-            last = len(self.orders) - 1
-            return _BestOrder(epsilon_or_delta=0.0, order=float(self.orders[last]), position=last)
+            last_index = len(self.orders) - 1
+            return _BestOrder(
+                epsilon_or_delta=0.0, order=float(self.orders[last_index]), position=last_index
+            )
         on_grid = _smallest(convert(self.orders, self.rdp), orders=self.orders)
         if not self._refines or not 0 < on_grid.epsilon_or_delta < math.inf:
             return on_grid

@@ -65,11 +65,11 @@ class RunningTotal:
         )
         return vars(self) | {"_composed": no_rows}
 
-    def epsilon(self, following: tuple[Event, ...], *, interleaved: set[Event]) -> float:
+    def epsilon(self, following_events: tuple[Event, ...], *, interleaved: set[Event]) -> float:
         """Returns the total epsilon of all charges and of further events that are not charged yet.
 
         Args:
-            following: the further events.
+            following_events: the further events.
             interleaved: the prices of releases that were drawn in parts, with another release charged between two
                 of their parts.
 
@@ -82,10 +82,10 @@ class RunningTotal:
             num_charges = self._counted.num_charges + len(uncounted)
             self._counted = _CountedEvents(counts=counts, num_charges=num_charges)
         if self._any_order_accountant is not self._accountant:
-            for event in following:
+            for event in following_events:
                 # raises for an event that the ledger's accountant does not know
                 self._accountant().compose(event)
-            counts = self._counted.counts + Counter(following)
+            counts = self._counted.counts + Counter(following_events)
             if not counts:
                 return 0.0
             interleaved_events = frozenset(
@@ -94,9 +94,9 @@ class RunningTotal:
             if have_one_order(counts, interleaved=interleaved_events):
                 accountant = self._accountant().compose_all(counts.items())
                 return accountant.get_epsilon(self._target_delta)
-        return self._epsilon_in_any_order(following)
+        return self._epsilon_in_any_order(following_events)
 
-    def _epsilon_in_any_order(self, following: tuple[Event, ...]) -> float:
+    def _epsilon_in_any_order(self, following_events: tuple[Event, ...]) -> float:
         """Returns a total epsilon of all charges and further events that holds for every order of the releases.
 
         Consecutive equal events form a row, which is composed as one event with a count. All rows but the last are
@@ -104,7 +104,7 @@ class RunningTotal:
         accountant.
 
         Args:
-            following: the further events, which are not charged yet.
+            following_events: the further events, which are not charged yet.
         """
         accountant_of_ended_rows, last_counted_events, num_composed = self._composed
         uncomposed = self._entries[num_composed:]
@@ -118,7 +118,7 @@ class RunningTotal:
             last_counted_events=rows[-1:],
             num_charges=num_composed + len(uncomposed),
         )
-        open_rows = event_rows([*rows[-1:], *((event, 1) for event in following)])
+        open_rows = event_rows([*rows[-1:], *((event, 1) for event in following_events)])
         if not open_rows:
             return 0.0
         return (

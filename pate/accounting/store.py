@@ -188,7 +188,7 @@ class Store:
                 content = self._release_path(content_digest=line.sha256).read_bytes()
         if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != line.sha256:
             raise damaged_ledger(
-                self.path, f"the release of line {line.number} as it was committed"
+                self.path, rule=f"the release of line {line.number} as it was committed"
             )
         return content
 
@@ -401,7 +401,7 @@ class Store:
             rule = "a plain file, not a link or a folder; name the file itself"
             raise InvalidValue("ledger", self.path, rule=rule)
         if status.st_size == 0:
-            raise damaged_ledger(self.path, "a ledger, found an empty file")
+            raise damaged_ledger(self.path, rule="a ledger, found an empty file")
         database_uri = f"file:{quote(str(self.path))}?mode=rw"
         with (
             _errors_naming_ledger(self.path),
@@ -419,7 +419,9 @@ class Store:
             name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         }
         if not {"head", "line", "owner"} <= names:
-            raise damaged_ledger(self.path, "a ledger; its tables are gone, or it never was one")
+            raise damaged_ledger(
+                self.path, rule="a ledger; its tables are gone, or it never was one"
+            )
         try:
             ((number, digest, text),) = db.execute(
                 "SELECT number, digest, settings FROM head"
@@ -429,12 +431,12 @@ class Store:
             digest = str(digest)
             settings = {**settings, "name": str(settings["name"])}
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise damaged_ledger(self.path, "the settings of a ledger in its head") from None
+            raise damaged_ledger(self.path, rule="the settings of a ledger in its head") from None
         if not self.settings:
             problem = db.execute("PRAGMA integrity_check(1)").fetchone()
             if problem != ("ok",):
                 answer = " ".join(str(problem[0]).split()) if problem else "no answer"
-                raise damaged_ledger(self.path, f"a sound file ({answer})")
+                raise damaged_ledger(self.path, rule=f"a sound file ({answer})")
             self.settings = settings
             self._state = (
                 0,
@@ -445,7 +447,7 @@ class Store:
             return
         if number < known or settings != self.settings:
             raise damaged_ledger(
-                self.path, "a file that only grows; charges that were in it are gone"
+                self.path, rule="a file that only grows; charges that were in it are gone"
             )
         new_lines: list[LedgerLine] = []
         for row in db.execute(
@@ -456,14 +458,14 @@ class Store:
             if line.number != known + len(new_lines) + 1 or line.digest != expected_digest:
                 raise damaged_ledger(
                     self.path,
-                    f"line {known + len(new_lines) + 1} as it was written; it was changed or cut out",
+                    rule=f"line {known + len(new_lines) + 1} as it was written; it was changed or cut out",
                 )
             previous = line.digest
             new_lines.append(line)
         if (known + len(new_lines), previous) != (number, digest):
             raise damaged_ledger(
                 self.path,
-                f"{number} lines, found {known + len(new_lines)}; the last ones were cut off",
+                rule=f"{number} lines, found {known + len(new_lines)}; the last ones were cut off",
             )
         self._append_lines(new_lines)
 
@@ -593,7 +595,7 @@ def _errors_naming_ledger(path: Path) -> Iterator[None]:
         yield
     except UnicodeDecodeError:  # SQLite quotes the damaged text
         raise damaged_ledger(
-            path, "a ledger in a sound file (its text cannot be decoded)"
+            path, rule="a ledger in a sound file (its text cannot be decoded)"
         ) from None
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -605,4 +607,4 @@ def _errors_naming_ledger(path: Path) -> Iterator[None]:
             raise InvalidValue("ledger", path, rule=rule) from error
         # SQLite quotes the damaged text after these words.
         reason = " ".join(str(error).partition(" with text ")[0].split())
-        raise damaged_ledger(path, f"a ledger in a sound file ({reason})") from None
+        raise damaged_ledger(path, rule=f"a ledger in a sound file ({reason})") from None

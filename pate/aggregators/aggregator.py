@@ -428,15 +428,15 @@ class Aggregator(Parameters, ABC):
         name = f"{type(self).__name__}.draw"
         block_size = self.queries_at_once or max(shape.num_queries, 1)
         if shape.num_queries <= block_size:
-            drawn = self.draw(_as_int64(summary), shape, rng)
-            return Answers.from_draw(drawn, shape, name=name)
+            drawn_answers = self.draw(_as_int64(summary), shape, rng)
+            return Answers.from_draw(drawn_answers, shape, name=name)
         labels = np.zeros((shape.num_queries, shape.num_labels), dtype=np.bool_)
         answered = np.zeros(shape.num_queries, dtype=np.bool_)
         for start in range(0, shape.num_queries, block_size):
             rows = slice(start, min(start + block_size, shape.num_queries))
             block_shape = replace(shape, num_queries=rows.stop - rows.start)
-            drawn = self.draw(_as_int64(summary[rows]), block_shape, rng)
-            answers = Answers.from_draw(drawn, block_shape, name=name)
+            drawn_answers = self.draw(_as_int64(summary[rows]), block_shape, rng)
+            answers = Answers.from_draw(drawn_answers, block_shape, name=name)
             labels[rows] = answers.labels
             answered[rows] = answers.answered
         return Answers(labels=labels, answered=answered)

@@ -28,11 +28,11 @@ class Answers(NamedTuple):
         return cls(labels, np.ones(len(labels), dtype=np.bool_))
 
     @classmethod
-    def from_draw(cls, drawn: Any, shape: VoteShape, *, name: str) -> Self:
+    def from_draw(cls, drawn_answers: Any, shape: VoteShape, *, name: str) -> Self:
         """Returns the result of an aggregator's `draw` as `Answers`, once its types and shapes are checked.
 
         Args:
-            drawn: the result of `draw`, a tuple of labels and answered.
+            drawn_answers: the result of `draw`, a tuple of labels and answered.
             shape: the number of queries and labels that were charged.
             name: the name of the method, such as `GNMax.draw`, for the error.
 
@@ -40,10 +40,10 @@ class Answers(NamedTuple):
             InvalidValue: the result is no tuple of two bool arrays, or the arrays have another shape.
         """
         rule = "a tuple of labels and answered, arrays of bool"
-        require(isinstance(drawn, tuple), name, type(drawn).__name__, rule)
-        dtypes = [str(np.asarray(array).dtype) for array in drawn]
+        require(isinstance(drawn_answers, tuple), name, type(drawn_answers).__name__, rule)
+        dtypes = [str(np.asarray(array).dtype) for array in drawn_answers]
         require(dtypes == ["bool", "bool"], name, dtypes, rule)
-        labels, answered = map(np.asarray, drawn)
+        labels, answered = map(np.asarray, drawn_answers)
         priced_shape = (shape.num_queries, shape.num_labels)
         _require_shape("labels.shape", labels.shape, priced_shape)
         _require_shape("answered.shape", answered.shape, priced_shape[:1])

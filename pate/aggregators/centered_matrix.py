@@ -162,13 +162,13 @@ class CenteredMatrix:
         center = self._broadcast_center(noisy_sum.shape)
         residual = np.asarray(noisy_sum * unit, dtype=np.float64)
         low_rank = self._low_rank_part(residual, noise_std=std_in_steps * unit)
-        denoised = low_rank + center
+        denoised_scores = low_rank + center
         # A label goes to as many queries as the center expects: those with the largest denoised scores.
         num_expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
-        labels = _highest_scores(denoised, num_chosen=num_expected, tie_breakers=residual)
+        labels = _highest_scores(denoised_scores, num_chosen=num_expected, tie_breakers=residual)
         return CenteredRelease(
             labels=labels,
-            answered=np.ones(len(denoised), dtype=np.bool_),
+            answered=np.ones(len(denoised_scores), dtype=np.bool_),
             event=event,
             adjacency=self.adjacency,
             scores=center + residual,
@@ -176,7 +176,7 @@ class CenteredMatrix:
             center=center,
             num_directions=self.num_directions,
             recipe=self.recipe,
-            probabilities=denoised.clip(0, 1) if self._has_public_answers else None,
+            probabilities=denoised_scores.clip(0, 1) if self._has_public_answers else None,
         )
 
     @property

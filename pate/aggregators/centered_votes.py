@@ -162,7 +162,7 @@ class CenteredVotes(Aggregator):
         require(is_share, "prevalence_share", prevalence_share, "a number in [0, 1)")
         if self.weights is not None:
             weights = np.asarray(self.weights, dtype=np.float64)
-            require_entries("weights", (weights >= 0) & (weights <= 1), "numbers in [0, 1]")
+            require_entries("weights", (weights >= 0) & (weights <= 1), rule="numbers in [0, 1]")
             normalize_field(self, "weights", weights)
 
     def __eq__(self, other: object) -> bool:
@@ -350,7 +350,7 @@ class CenteredVotes(Aggregator):
         if answers.ndim != 2:
             rule = "[num_queries, num_labels]"
             raise InvalidValue("public_answers.shape", answers.shape, rule=rule)
-        require_entries("public_answers", (answers >= 0) & (answers <= 1), "in [0, 1]")
+        require_entries("public_answers", (answers >= 0) & (answers <= 1), rule="in [0, 1]")
         if self.center is not None:
             rule = "none, as public answers are the center"
             raise InvalidValue("center", np.shape(self.center), rule=rule)

@@ -78,16 +78,16 @@ class ScreenedAggregator(Aggregator):
 
         After `max_answers` answers, later queries that pass are refused, and their draws are not released.
         """
-        labels, passed = super().draw_all(summary, shape, rng)
+        labels, is_passed = super().draw_all(summary, shape, rng)
         if self.max_answers is None:
-            return Answers(labels, passed)
-        answered = passed & (np.cumsum(passed) <= self.max_answers)
+            return Answers(labels, is_passed)
+        answered = is_passed & (np.cumsum(is_passed) <= self.max_answers)
         return Answers(labels & answered[:, None], answered)
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws whether each query passes the screening, and an answer to each query; failing ones are refused."""
         statistic = self.statistic(summary, num_teachers=shape.num_teachers)
-        passed = reach_threshold(
+        is_passed = reach_threshold(
             counts=statistic[:, None],
             noise_std=self.screening_std,
             threshold_share=self.threshold_share,
@@ -95,7 +95,7 @@ class ScreenedAggregator(Aggregator):
             rng=rng,
         )[:, 0]
         labels = self.answers.draw(summary, shape, rng).labels
-        return Answers(labels & passed[:, None], passed)
+        return Answers(labels & is_passed[:, None], is_passed)
 
 
 @dataclass(frozen=True, kw_only=True)

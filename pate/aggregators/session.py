@@ -206,7 +206,7 @@ class TargetChargedAggregator(Aggregator):
             rng: the source of all noise.
             record: charges the price and stores each round.
         """
-        released = Round(
+        session_outcome = Round(
             labels=np.zeros(counts.shape, dtype=np.bool_),
             answered=np.zeros(shape.num_queries, dtype=np.bool_),
             hits=np.zeros(shape.num_queries, dtype=np.bool_),
@@ -214,12 +214,12 @@ class TargetChargedAggregator(Aggregator):
         uniforms = _SessionUniforms(shape.num_queries, self._uniforms_per_query, rng)
         num_asked = 0
         for index, queries in enumerate(self._rounds(shape.num_queries)):
-            hits_left = self.target_hits - int(released.hits.sum())
+            hits_left = self.target_hits - int(session_outcome.hits.sum())
             draw_round = partial(
                 self._draw_round,
                 counts[queries],
                 uniforms,
-                released,
+                session_outcome,
                 query_range=queries,
                 hits_left=hits_left,
                 num_teachers=shape.num_teachers,
@@ -229,20 +229,20 @@ class TargetChargedAggregator(Aggregator):
                 labels=arrays["labels"], answered=arrays["answered"], hits=arrays["hits"]
             )
             # A file of committed rounds may be that of another session.
-            outcome.require_fits(released.labels[queries].shape, hits_left=hits_left)
-            released.labels[queries] = outcome.labels
-            released.answered[queries] = outcome.answered
-            released.hits[queries] = outcome.hits
+            outcome.require_fits(session_outcome.labels[queries].shape, hits_left=hits_left)
+            session_outcome.labels[queries] = outcome.labels
+            session_outcome.answered[queries] = outcome.answered
+            session_outcome.hits[queries] = outcome.hits
             num_asked = queries.stop
-            if int(released.hits.sum()) == self.target_hits:
-                num_asked = int(np.flatnonzero(released.hits)[-1]) + 1
+            if int(session_outcome.hits.sum()) == self.target_hits:
+                num_asked = int(np.flatnonzero(session_outcome.hits)[-1]) + 1
                 break
         return ChargedRelease(
-            labels=released.labels,
-            answered=released.answered,
+            labels=session_outcome.labels,
+            answered=session_outcome.answered,
             event=self.event(shape),
             adjacency=self.adjacency,
-            hits=released.hits,
+            hits=session_outcome.hits,
             num_asked=num_asked,
             target_hits=self.target_hits,
         )
@@ -338,7 +338,7 @@ def expected_from_session(
     share_asked = 1.0
     if share_of_hits > 0:
         share_asked = min(1.0, aggregator.target_hits / (share_of_hits * num_queries))
-    expected = ExpectedRelease.from_answers(
+    expected_answers = ExpectedRelease.from_answers(
         outcome.labels, outcome.answered, true_labels=votes.labels
     )
-    return replace(expected, answered=share_asked * expected.answered)
+    return replace(expected_answers, answered=share_asked * expected_answers.answered)

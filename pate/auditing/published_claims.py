@@ -103,13 +103,13 @@ def _claimed_curves(aggregator: Aggregator, votes: ImportedVotes) -> _ClaimedCur
             votes_on_labels = ClaimedGaussian(
                 aggregator.noise_std, num_moved=2, num_releases=num_queries
             )
-            return _ClaimedCurves([votes_on_labels.curve], "all labels cost like one")
+            return _ClaimedCurves([votes_on_labels.curve], reasoning="all labels cost like one")
         case aggregators.PowersetGNMax():
             # Each set of labels is a class, and a changed vote moves from one class to another.
             votes_on_sets = ClaimedGaussian(
                 aggregator.noise_std, num_moved=2, num_releases=num_queries
             )
-            return _ClaimedCurves([votes_on_sets.curve], "two counts move")
+            return _ClaimedCurves([votes_on_sets.curve], reasoning="two counts move")
         case aggregators.ClippedVotes():
             # The papers write tau for `vote_clip`. The claim overlooks that a changed record can move 2 tau counts.
             clipped_votes = ClaimedGaussian(
@@ -117,21 +117,21 @@ def _claimed_curves(aggregator: Aggregator, votes: ImportedVotes) -> _ClaimedCur
                 num_moved=min(aggregator.vote_clip, num_labels),
                 num_releases=num_queries,
             )
-            return _ClaimedCurves([clipped_votes.curve], "only tau counts move")
+            return _ClaimedCurves([clipped_votes.curve], reasoning="only tau counts move")
         case aggregators.GNMax():
             gnmax_curve = partial(_gnmax_curve, counts=votes.counts, noise_std=aggregator.noise_std)
-            return _ClaimedCurves([gnmax_curve], "data dependent: private, one direction")
+            return _ClaimedCurves([gnmax_curve], reasoning="data dependent: private, one direction")
         case aggregators.ConfidentGNMax():
             screened_curves = _screened_curves(
                 aggregator, votes, agreement=votes.counts.max(axis=1), num_moved=2
             )
-            return _ClaimedCurves(screened_curves, "expected answers only: private")
+            return _ClaimedCurves(screened_curves, reasoning="expected answers only: private")
         case aggregators.ConfidentVotes():
             votes_for_majority = np.maximum(votes.counts, votes.num_teachers - votes.counts)
             screened_curves = _screened_curves(
                 aggregator, votes, agreement=votes_for_majority.min(axis=1), num_moved=num_labels
             )
-            return _ClaimedCurves(screened_curves, "expected answers only: private")
+            return _ClaimedCurves(screened_curves, reasoning="expected answers only: private")
         case _:
             return None
 

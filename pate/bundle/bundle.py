@@ -219,7 +219,7 @@ class Bundle:
             rule = "a bundle that pate.load read from a folder"
             raise InvalidValue("folder", None, rule=rule)
         folder = Path(self.folder)
-        require_no_links(folder, "release")
+        require_no_links(folder, name="release")
         api = HfApi()
         operations = [
             CommitOperationAdd(path_in_repo=name, path_or_fileobj=content)

@@ -79,7 +79,7 @@ def require_labels(y: Any) -> None:
         missing = np.array([is_missing_label(label) for label in y], np.bool_)
     else:
         return
-    require_entries("y", ~missing, "a label for each record, none missing")
+    require_entries("y", ~missing, rule="a label for each record, none missing")
 
 
 def is_missing_label(value: Any) -> bool:

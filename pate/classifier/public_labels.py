@@ -64,10 +64,10 @@ def read_labels(name: str, y: Any, task: Task) -> GapLabels:
         classes = require_array(name, dense(values), dtype_kinds=None)
         require(classes.ndim == 1, f"{name}.shape", classes.shape, "one class for each sample")
         one_hot = classes[:, None] == task.classes
-        require_entries(name, one_hot.any(axis=1), "classes among those of classes=")
+        require_entries(name, one_hot.any(axis=1), rule="classes among those of classes=")
         return np.asarray(one_hot)
     bits = require_array(name, dense(values))
     shape = (num_samples, task.num_labels)
     require(bits.shape == shape, f"{name}.shape", bits.shape, f"{shape}, the labels of y")
-    require_entries(name, (bits == 0) | (bits == 1), "0, 1 or NaN")
+    require_entries(name, (bits == 0) | (bits == 1), rule="0, 1 or NaN")
     return labels_with_gaps(bits.astype(np.bool_), known=known)

@@ -126,7 +126,7 @@ class LabelSets(Task):
         num_words = sum(len(row) for row, row_is_set in zip(y, is_set, strict=True) if row_is_set)
         if num_words == 0:
             return None
-        require_entries("y", np.array(is_set), "a set of words, as other records have")
+        require_entries("y", np.array(is_set), rule="a set of words, as other records have")
         require(not isinstance(classes, str), "classes", classes, "a list of all words")
         return cls(chain.from_iterable(y) if classes is None else map(str, classes))
 
@@ -144,7 +144,7 @@ class LabelSets(Task):
         """Returns sets of words as 0 and 1, `[num_samples, num_labels]`; raises `InvalidValue` for an unknown word."""
         words = set(self.classes.tolist())
         has_known_words = np.array([words.issuperset(row) for row in y])
-        require_entries("y", has_known_words, "words among the classes that were given")
+        require_entries("y", has_known_words, rule="words among the classes that were given")
         return np.asarray(self._binarizer.transform(y), np.int64)
 
     def decode(self, bits: BoolArray) -> Any:
@@ -239,7 +239,7 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, BoolArray]:
     kind = type_of_target(y, input_name="y")
     if kind == "multilabel-indicator":
         require(classes is None, "classes", classes, "None where y has a column for each label")
-        require_entries("y", np.isin(y, (0, 1)), "0 and 1 where y has a column for each label")
+        require_entries("y", np.isin(y, (0, 1)), rule="0 and 1 where y has a column for each label")
         return Task(num_labels=y.shape[1]), y.astype(np.bool_)
     if kind not in ("binary", "multiclass"):
         rule = "classes [n], or 0 and 1 [n, num_labels]"
@@ -254,7 +254,7 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, BoolArray]:
         len(class_names),
         f"at least two, found {len(class_names)} class",
     )
-    require_entries("y", np.isin(vector, class_names), "one of the classes that were given")
+    require_entries("y", np.isin(vector, class_names), rule="one of the classes that were given")
     return OneClass(class_names), vector[:, None] == class_names
 
 

@@ -311,15 +311,15 @@ def _line_and_code(
     raise error
 
 
-def _print_thread_error(failed: threading.ExceptHookArgs) -> None:
+def _print_thread_error(failure: threading.ExceptHookArgs) -> None:
     """Prints the uncaught error of a thread, except for a full disk or memory in a thread of TensorBoard.
 
     TensorBoard raises that error again when events are written.
     """
-    is_shortage = isinstance(failed.exc_value, (OSError, MemoryError))
-    is_of_tensorboard = type(failed.thread).__module__.startswith("tensorboard.")
+    is_shortage = isinstance(failure.exc_value, (OSError, MemoryError))
+    is_of_tensorboard = type(failure.thread).__module__.startswith("tensorboard.")
     if not (is_shortage and is_of_tensorboard):
-        threading.__excepthook__(failed)
+        threading.__excepthook__(failure)
 
 
 def _say(message: str) -> None:

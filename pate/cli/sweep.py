@@ -178,8 +178,10 @@ def choose_ceiling(results: Sequence[Mapping[str, Any]]) -> CommonCeiling:
         for result in results
         if result.get("share_of_reachable") is not None
     )
-    chosen = "all_records_model" if "all_records_model" in names else next(iter(names), None)
-    return CommonCeiling(name=chosen, other_names=tuple(name for name in names if name != chosen))
+    ceiling_name = "all_records_model" if "all_records_model" in names else next(iter(names), None)
+    return CommonCeiling(
+        name=ceiling_name, other_names=tuple(name for name in names if name != ceiling_name)
+    )
 
 
 @dataclass(frozen=True)

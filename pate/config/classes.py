@@ -208,7 +208,7 @@ def kind_of_group(group: str) -> Kind:
 
 def _has_load(cls: type) -> bool:
     """Returns True if a class has a method `load()` that needs no argument."""
-    return _has_method(cls, "load", num_arguments=0)
+    return _has_method(cls, method="load", num_arguments=0)
 
 
 def kind_of_argument(cls: type | None, name: str) -> Kind:
@@ -236,10 +236,12 @@ def kind_of_argument(cls: type | None, name: str) -> Kind:
         hint for hint in _classes_in(hints.get(name)) if hint.__module__ != "builtins"
     )
 
-    def accepts(inner: type) -> bool:
-        is_part = any(kind_of_group(group=group).accepts(inner) for group in GROUPS_OF_CLASSES)
-        is_callable = _has_method(inner, "__call__", num_arguments=1)
-        return is_part or is_callable or issubclass(inner, annotated)
+    def accepts(inner_class: type) -> bool:
+        is_part = any(
+            kind_of_group(group=group).accepts(inner_class) for group in GROUPS_OF_CLASSES
+        )
+        is_callable = _has_method(inner_class, method="__call__", num_arguments=1)
+        return is_part or is_callable or issubclass(inner_class, annotated)
 
     groups = ", ".join(GROUPS_OF_CLASSES)
     rule = f"a part of a run ({groups}), or a class that the annotation of {name} names"
@@ -250,8 +252,8 @@ def _classes_in(hint: Any) -> Iterator[type]:
     """Yields the classes in an annotation, including those in its arguments: `int` and `str` for `list[int | str]`."""
     if isinstance(hint, type) and not get_args(hint):
         yield hint
-    for inner in get_args(hint):
-        yield from _classes_in(inner)
+    for inner_class in get_args(hint):
+        yield from _classes_in(inner_class)
 
 
 def _has_method(cls: type, method: str, *, num_arguments: int) -> bool:

@@ -78,9 +78,9 @@ def _is_pure(
             return False
         if not all(
             _is_pure(
-                plain_values, path=inner_path, text=inner, visited_paths=visited_paths | {path}
+                plain_values, path=inner_path, text=inner_text, visited_paths=visited_paths | {path}
             )
-            for inner_path, inner in _texts_with_paths(value, path=target)
+            for inner_path, inner_text in _texts_with_paths(value, path=target)
         ):
             return False
     return True

@@ -170,10 +170,10 @@ class GapSelection(Parameters):
         if num_values != num_candidates:
             rule = f"{num_candidates} numbers"
             raise InvalidValue("regularizer", f"({num_values},)", rule=rule)
-        largest = self._largest_regularizer_value
-        if not largest <= _LARGEST_OFFSET:  # also where it is NaN
+        largest_value = self._largest_regularizer_value
+        if not largest_value <= _LARGEST_OFFSET:  # also where it is NaN
             rule = f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size"
-            raise InvalidValue("regularizer", largest, rule=rule)
+            raise InvalidValue("regularizer", largest_value, rule=rule)
 
     @property
     def candidates(self) -> IntArray:

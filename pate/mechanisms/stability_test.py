@@ -143,7 +143,7 @@ class StabilityTest(Parameters):
 
         The gaps of neighboring data sets are at most one level apart.
         """
-        require_kind("table", table, StabilityTable, "a StabilityTable")
+        require_kind("table", table, StabilityTable, rule="a StabilityTable")
         require_probability("failure_prob", table.failure_prob)
         return _table_test(
             table,
@@ -202,7 +202,7 @@ def _require_probabilities(
     probs = require_array("pass_probs", pass_probs).astype(np.float64)
     is_list = probs.ndim == 1 and probs.size > 0
     require(is_list, "pass_probs", probs.shape, "one probability for each gap")
-    require_each("pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]")
+    require_each("pass_probs", probs, (probs >= 0) & (probs <= 1), rule="numbers in [0, 1]")
     require_rising("pass_probs", probs.tolist())
     largest_failure = probs[: adjacency.gap_sensitivity + 1].max()
     if not largest_failure <= failure_prob:  # also where `failure_prob` is NaN

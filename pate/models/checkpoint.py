@@ -285,11 +285,11 @@ def cast_votes(
     """
     require_count("num_teachers", num_teachers)
     require_count("chunk_size", chunk_size)
-    trained = store.states(num_teachers)
+    trained_states = store.states(num_teachers)
     advice = "CUDA_VISIBLE_DEVICES= before the command asks them on the processor"
     for first in range(0, num_teachers, chunk_size):
         end = min(first + chunk_size, num_teachers)
-        states = list(islice(trained, end - first))
+        states = list(islice(trained_states, end - first))
         path = None
         if scratch is not None:
             path = Path(scratch) / f"confidences-{first:06d}-{end:06d}.npz"

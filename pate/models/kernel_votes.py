@@ -162,7 +162,7 @@ class KernelVotes(FunctionVotes):
         sizes = np.bincount(self.teacher_of, minlength=num_teachers)
         rule = f"{len(sizes)}, the teachers of the partition"
         require(len(sizes) == num_teachers, "num_teachers", num_teachers, rule)
-        require_each("teacher", np.arange(num_teachers), sizes > 0, "at least one record")
+        require_each("teacher", np.arange(num_teachers), sizes > 0, rule="at least one record")
         # The records of teacher t are order[bounds[t] : bounds[t + 1]].
         bounds = np.append(0, np.cumsum(sizes))
         teachers_at_once = max(1, _BLOCK_ENTRIES // (span.shape[1] * self.num_labels))

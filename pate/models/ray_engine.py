@@ -65,7 +65,7 @@ class RayEngine(Engine):
         chunks = job.chunks(self.chunk_size)
         if not chunks:
             return
-        require_extra("engine", "ray", "ray")
+        require_extra(name="engine", extra="ray", value="ray")
         import ray  # loads slowly, and is optional
 
         with connected(ray, address=self.address, saved=job.summary):
@@ -94,7 +94,7 @@ class RayEngine(Engine):
         Raises:
             WorkersLost: the cluster does not answer.
         """
-        require_extra("engine", "ray", "ray")
+        require_extra(name="engine", extra="ray", value="ray")
         from pate.models.ray_sums import RaySums
 
         return RaySums(records, engine=self)

@@ -185,21 +185,21 @@ class FittedLabels:
             seed: the value of every `random_state`.
         """
         share = labels.mean(axis=0)
-        varying = np.flatnonzero((share > 0) & (share < 1))
-        targets = labels[:, varying].astype(np.int64)
+        varying_labels = np.flatnonzero((share > 0) & (share < 1))
+        targets = labels[:, varying_labels].astype(np.int64)
         models = []
-        if len(varying) and estimator.__sklearn_tags__().target_tags.multi_output:
-            columns = targets if len(varying) > 1 else targets[:, 0]
+        if len(varying_labels) and estimator.__sklearn_tags__().target_tags.multi_output:
+            columns = targets if len(varying_labels) > 1 else targets[:, 0]
             models = [clone_with_seed(estimator, seed=seed).fit(inputs, columns)]
         else:
-            for label, column in zip(varying, targets.T, strict=True):
+            for label, column in zip(varying_labels, targets.T, strict=True):
                 try:
                     models.append(clone_with_seed(estimator, seed=seed).fit(inputs, column))
                 except Exception as error:
                     count = f"{column.sum()} of {len(column)}"
                     error.add_note(f"label {label}, which {count} records have")
                     raise
-        return cls(first_labels=labels[0].astype(np.float64), varying=varying, models=models)
+        return cls(first_labels=labels[0].astype(np.float64), varying=varying_labels, models=models)
 
     @classmethod
     def fit_known(
@@ -223,7 +223,7 @@ class FittedLabels:
             seed: the value of every `random_state`.
         """
         first = np.zeros(known.shape[1])
-        varying = []
+        varying_labels = []
         models = []
         for label in np.flatnonzero(known.any(axis=0)).tolist():
             rows = np.flatnonzero(known[:, label])
@@ -232,9 +232,11 @@ class FittedLabels:
                 estimator, inputs=known_inputs, labels=labels[rows, label, None], seed=seed
             )
             first[label] = fitted.first_labels[0]
-            varying += [label] * len(fitted.models)
+            varying_labels += [label] * len(fitted.models)
             models += fitted.models
-        return cls(first_labels=first, varying=np.array(varying, dtype=np.int64), models=models)
+        return cls(
+            first_labels=first, varying=np.array(varying_labels, dtype=np.int64), models=models
+        )
 
     def confidences(self, inputs: Float32Array) -> NDArray[Any]:
         """Returns the confidences in all labels, `[num_rows, num_labels]`, before any threshold is mapped to 0.5."""

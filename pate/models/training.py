@@ -172,7 +172,7 @@ class ChunkedTraining:
         self._workers = workers
         self._missing = set(job.store.missing(len(job.seeds)))
         self._handles: list[Any] = []  # the handles of tasks that run
-        self._unsaved: dict[int, State] = {}
+        self._unsaved_states: dict[int, State] = {}
         self._unsaved_bytes = 0
         self._started = time.monotonic()
         self._last_save = self._started
@@ -205,10 +205,10 @@ class ChunkedTraining:
             for index, state in states.items():
                 # Other teachers of the chunk are on the disk and stay unchanged.
                 if index in self._missing:
-                    self._unsaved[index] = state
+                    self._unsaved_states[index] = state
                     self._unsaved_bytes += sum(array.nbytes for array in state.values())
         self._handles = list(unfinished)
-        if self._unsaved and self._is_time_to_save():
+        if self._unsaved_states and self._is_time_to_save():
             self._save()
 
     def _is_time_to_save(self) -> bool:
@@ -222,9 +222,9 @@ class ChunkedTraining:
 
     def _save(self) -> None:
         """Writes the unsaved teachers to files, and then reports them to the job's `on_progress`."""
-        curves = {index: _loss_curve(state) for index, state in self._unsaved.items()}
-        self._job.store.save(self._unsaved)
-        self._unsaved.clear()
+        curves = {index: _loss_curve(state) for index, state in self._unsaved_states.items()}
+        self._job.store.save(self._unsaved_states)
+        self._unsaved_states.clear()
         self._unsaved_bytes = 0
         self._last_save = time.monotonic()
         if self._job.on_progress is not None:

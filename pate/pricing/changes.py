@@ -53,8 +53,8 @@ class Change:
 
     def remedy(self) -> Remedy:
         """Returns the change as one `Remedy`, which an error suggests: all new settings together."""
-        first, *further = self._remedies()
-        return replace(first, also=tuple(further))
+        first_remedy, *further_remedies = self._remedies()
+        return replace(first_remedy, also=tuple(further_remedies))
 
     def __str__(self) -> str:
         return " ".join(f"{remedy.name}={remedy.value:g}" for remedy in self._remedies())

@@ -112,23 +112,27 @@ def plan_release(
     require_achievable_delta(
         budget.delta, num_queries=shape.num_queries, num_labels=shape.num_labels
     )
-    unsolved = with_failure_prob_for(aggregator, delta=budget.delta, num_queries=shape.num_queries)
-    require_delta_left(unsolved, num_queries=shape.num_queries, target_delta=budget.delta)
-    planned_aggregator = unsolved
+    unsolved_aggregator = with_failure_prob_for(
+        aggregator, delta=budget.delta, num_queries=shape.num_queries
+    )
+    require_delta_left(
+        unsolved_aggregator, num_queries=shape.num_queries, target_delta=budget.delta
+    )
+    planned_aggregator = unsolved_aggregator
     classes: tuple[BudgetClass, ...] = ()
     if isinstance(budget, PersonBudgets):
         planned_aggregator, classes = fit_to_classes(
-            aggregator=unsolved, shape=shape, budgets=budget
+            aggregator=unsolved_aggregator, shape=shape, budgets=budget
         )
     elif isinstance(budget, MuBudget):
-        planned_aggregator = _fit_to_mu(aggregator=unsolved, shape=shape, budget=budget)
+        planned_aggregator = _fit_to_mu(aggregator=unsolved_aggregator, shape=shape, budget=budget)
     elif budget.epsilon is not None:
-        planned_aggregator = unsolved.fitted(budget, shape)
+        planned_aggregator = unsolved_aggregator.fitted(budget, shape)
     return _price(
         aggregator=planned_aggregator,
         shape=shape,
         budget=budget,
-        solved_for=changed_fields(before=unsolved, after=planned_aggregator),
+        solved_for=changed_fields(before=unsolved_aggregator, after=planned_aggregator),
         budget_classes=classes,
     )
 

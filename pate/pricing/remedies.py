@@ -183,7 +183,7 @@ class _RunningSearch:
         self._priced = priced_release
         self._num_groups = num_groups
         self._report_progress = report_progress
-        self._kinds: dict[str, ChangeKind] = {}
+        self._kind_of_name: dict[str, ChangeKind] = {}
         # For each kind, the index of the candidate in `changes`.
         self._index_of_kind: dict[str, int] = {}
         self._num_plans = 0
@@ -241,7 +241,7 @@ class _RunningSearch:
         if less_noisy_release is not None:
             fewer_queries = FewerQueries.from_release(less_noisy_release, budget_by_renyi=budget)
             self._search_by_renyi(kind_name="queries", change_kind=fewer_queries)
-        numbers_of_teachers = self._kinds["teachers"].candidates
+        numbers_of_teachers = self._kind_of_name["teachers"].candidates
         if not numbers_of_teachers or "teachers" in self.changes or "queries" in self.changes:
             return
         most_teachers = int(numbers_of_teachers[-1])
@@ -278,7 +278,7 @@ class _RunningSearch:
             kind_name: the name of the kind, a key of `changes`.
             change_kind: the kind of change with its candidates.
         """
-        self._kinds[kind_name] = change_kind
+        self._kind_of_name[kind_name] = change_kind
         likely_index = bisect_left(change_kind.candidates, x=True, key=change_kind.is_likely)
         self._find_smallest(
             kind_name,
@@ -303,7 +303,7 @@ class _RunningSearch:
             make_plan=self._plans.by_budget,
             start_index=next_index,
             first_index=next_index,
-            last_index=len(self._kinds[kind_name].candidates) - 1,
+            last_index=len(self._kind_of_name[kind_name].candidates) - 1,
         )
 
     def _find_smaller(self, kind_name: str) -> None:
@@ -314,7 +314,9 @@ class _RunningSearch:
         planned_release = self._plans.by_budget(self.changes[kind_name])
         if planned_release is not None:
             working_index = self._index_of_kind[kind_name]
-            likely_index = self._kinds[kind_name].likely_index(working_index, planned_release)
+            likely_index = self._kind_of_name[kind_name].likely_index(
+                working_index, planned_release
+            )
             self._find_smallest(
                 kind_name,
                 make_plan=self._plans.by_budget,
@@ -341,7 +343,7 @@ class _RunningSearch:
             first_index: the smallest index to try.
             last_index: the largest index to try.
         """
-        change_kind = self._kinds[kind_name]
+        change_kind = self._kind_of_name[kind_name]
 
         def is_working(index: int) -> bool:
             """Returns True if the plan of the candidate at an index is useful; then stores it in `changes`."""

@@ -37,7 +37,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         """Opens a file for events in a folder, which is made if it does not exist; None writes nothing."""
         self._writer: Any = None
         # The first epoch and its value for each tag, which are written together with the second epoch.
-        self._first_epochs: dict[str, tuple[int, float]] = {}
+        self._first_epoch_of_tag: dict[str, tuple[int, float]] = {}
         # The loss of each teacher in its last epoch.
         self._last_losses: list[float] = []
         # For each epoch, the sum of the teachers' losses, and the number of teachers that had the epoch.
@@ -151,7 +151,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         group = "student" if model_name == "student" else f"{_UNCOVERED}/{model_name}"
         for name, value in values.items():
             tag = f"{group}/{name}"
-            first_epoch, first_value = self._first_epochs.setdefault(tag, (epoch, value))
+            first_epoch, first_value = self._first_epoch_of_tag.setdefault(tag, (epoch, value))
             if first_epoch != epoch:
                 # From the third epoch on, `_scalar` skips the first one, which is written already.
                 self._scalar(tag=tag, value=first_value, step=first_epoch)

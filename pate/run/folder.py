@@ -178,7 +178,7 @@ class RunFolder(EnsembleFolder):
         lock = self.lock
         try:
             self._require_new_or_claimed()
-            require_no_links(self.path, "output_dir")
+            require_no_links(self.path, name="output_dir")
             with ExitStack() as stack:
                 is_new_lock = not os.path.lexists(lock)
                 try:

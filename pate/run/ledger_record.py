@@ -52,7 +52,7 @@ class LedgerRecord:
         self.priced_release = priced_release
         self.release_key = release_key
         self.charge_note = charge_note or ChargeNote(run_key=release_key)
-        self._parts: dict[str, Arrays] = {}
+        self._arrays_of_part: dict[str, Arrays] = {}
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
         """Returns the arrays of a part of the release; the part and the charge are on disk when the method returns.
@@ -69,17 +69,17 @@ class LedgerRecord:
             # `draw` may commit parts of its own, of which the first carries the charge.
             content = npz_bytes(draw())
             arrays = arrays_of_npz(self.commit(name, content=content))
-            self._parts[name] = arrays
+            self._arrays_of_part[name] = arrays
         return arrays
 
     def committed(self, name: str) -> Arrays | None:
         """Returns the arrays of a part that was committed before; None if no such part was."""
-        if name not in self._parts:
+        if name not in self._arrays_of_part:
             content = self.account.read(f"{self.release_key}:{name}")
             if content is None:
                 return None
-            self._parts[name] = arrays_of_npz(content)
-        return self._parts[name]
+            self._arrays_of_part[name] = arrays_of_npz(content)
+        return self._arrays_of_part[name]
 
     def commit(self, name: str, content: bytes) -> bytes:
         """Commits the bytes of a part, and returns the bytes that the ledger holds for it.

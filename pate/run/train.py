@@ -222,17 +222,17 @@ def _say_what_is_there(run: PricedRun, *, training_words: str) -> None:
         run: the run, which is continued.
         training_words: a phrase on the teachers that are trained, or "" if none is.
     """
-    done = [training_words] if training_words else []
+    finished_parts = [training_words] if training_words else []
     if os.path.lexists(run.folder.release_file):
-        done.append("the release is drawn and paid for")
+        finished_parts.append("the release is drawn and paid for")
     names = run.kept_models.names
     if has_all_records_model(run.folder.all_records_model):
         names.append("all_records_model")
     if names:
-        done.append(f"trained: {', '.join(name.replace('_', ' ') for name in names)}")
-    if done:
+        finished_parts.append(f"trained: {', '.join(name.replace('_', ' ') for name in names)}")
+    if finished_parts:
         run.monitor.say(
-            f"output_dir={run.folder.path}: continues a run that was stopped; {'; '.join(done)}"
+            f"output_dir={run.folder.path}: continues a run that was stopped; {'; '.join(finished_parts)}"
         )
 
 

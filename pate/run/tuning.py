@@ -117,10 +117,10 @@ def tune(
             tuning, tuning_folder=tuning_folder, settings=settings, monitor=monitor
         )
         choices = _secret_choices(tuning, charge=charge, tuning_folder=tuning_folder)
-        best = _best_run(tuning, choices=choices, tuning_folder=tuning_folder, monitor=monitor)
+        best_run = _best_run(tuning, choices=choices, tuning_folder=tuning_folder, monitor=monitor)
         charge.require_paid()
         with monitor.stage("writing the best run"):
-            return _publish(best, charge=charge, tuning_folder=tuning_folder)
+            return _publish(best_run, charge=charge, tuning_folder=tuning_folder)
 
 
 def _finished_report(plan: Plan, *, tuning_folder: RunFolder, monitor: Monitor) -> Report:

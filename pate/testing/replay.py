@@ -77,7 +77,7 @@ class ReleaseTape:
         # The parts of the first run, by name.
         self._recorded: dict[str, Any] = {}
         # The exact numbers of queries in the first run, by name.
-        self._exact_numbers: dict[str, Any] = {}
+        self._exact_numbers_of_name: dict[str, Any] = {}
         # The parts that the current run has received, by name.
         self._received: dict[str, Any] = {}
         # Whether the second run has begun.
@@ -135,8 +135,8 @@ class ReleaseTape:
         require_non_negative("sensitivity", sensitivity)
         require_choice("norm", norm, choices=tuple(_NORMS))
         numbers = np.asarray(exact, dtype=np.float64).ravel()
-        if self._is_frozen and name in self._exact_numbers:
-            recorded = self._exact_numbers[name]
+        if self._is_frozen and name in self._exact_numbers_of_name:
+            recorded = self._exact_numbers_of_name[name]
             place = f"distance between the inputs of {name}"
             if recorded.shape != numbers.shape:
                 leak = Leak(place=place, first=f"{len(recorded)} numbers", second=str(len(numbers)))
@@ -148,7 +148,7 @@ class ReleaseTape:
                         place=place, first=f"at most {sensitivity:g}", second=f"{distance:g}"
                     )
                     self.leaks.append(leak)
-        self._exact_numbers.setdefault(name, numbers)
+        self._exact_numbers_of_name.setdefault(name, numbers)
         return self.part(name, draw=lambda: add_noise(exact))
 
     def committed(self, name: str) -> Any:

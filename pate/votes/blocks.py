@@ -92,7 +92,7 @@ def checked_block(block: Any, *, must_be_confidences: bool = True) -> Any:
             rule = "bool votes or confidences in [0, 1]"
         raise InvalidValue("votes.dtype", block.dtype, rule=rule)
     if must_be_confidences and block.dtype.kind == "f":
-        require_entries("votes", (block >= 0) & (block <= 1), "confidences in [0, 1]")
+        require_entries("votes", (block >= 0) & (block <= 1), rule="confidences in [0, 1]")
     return block
 
 

@@ -92,14 +92,16 @@ class Descent:
             signal_variances = self._signal_variances
         else:
             signal_variances = weight_variances.T * self.feature_mean_squares
-        best = LearningTimes.best(
+        best_times = LearningTimes.best(
             feature_mean_squares=self.feature_mean_squares,
             signal_variances=signal_variances,
             prevalence=self.prevalence,
             noise_rate=noise_rate,
             clip_factor=self.unclipped_share,
         )
-        return replace(best, times=best.within(self.num_steps, time_factor=self.recipe.longer))
+        return replace(
+            best_times, times=best_times.within(self.num_steps, time_factor=self.recipe.longer)
+        )
 
     def take_step(
         self, weights: FloatArray, *, gradient: FloatArray, learning_times: LearningTimes

@@ -93,12 +93,12 @@ class AnswerFile:
         for block, mask in self._stored_blocks(num_experts=experts_at_once):
             answered = np.ones(block.shape, dtype=np.bool_) if mask is None else mask
             # A file may hold other bytes than 0 and 1 as bits, so they are checked as whole numbers.
-            require_entries("answered", answered.view(np.uint8) <= 1, "bits")
+            require_entries("answered", answered.view(np.uint8) <= 1, rule="bits")
             if block.dtype.kind == "b":
-                require_entries("votes", block.view(np.uint8) <= 1, "bits")
+                require_entries("votes", block.view(np.uint8) <= 1, rule="bits")
                 probabilities = block.astype(np.float64)
             else:
-                require_entries("votes", np.isfinite(block) | ~answered, "finite log-odds")
+                require_entries("votes", np.isfinite(block) | ~answered, rule="finite log-odds")
                 probabilities = logistic(block.astype(np.float64))
             yield np.where(answered, probabilities, unanswered)
 

@@ -140,7 +140,7 @@ def read_sets(path: Path | str) -> BoolArray:
     """
     array = _load(Path(path), name="prior")
     require(array.ndim == 2, "prior.shape", array.shape, "[num_queries, num_labels]")
-    require_entries("prior", (array == 0) | (array == 1), "bits")
+    require_entries("prior", (array == 0) | (array == 1), rule="bits")
     return array.astype(np.bool_)
 
 
@@ -166,7 +166,7 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
         rule = f"an .npy or .npz file of numbers ({one_line(error)})"
         raise InvalidValue(name, path, rule=rule) from error
     if array.dtype.kind == "f":
-        require_entries(name, np.isfinite(array), "finite numbers")
+        require_entries(name, np.isfinite(array), rule="finite numbers")
     return array
 
 
@@ -304,9 +304,9 @@ def _count_votes(array: NDArray[Any]) -> ImportedVotes:
     bits = array
     if array.dtype != np.bool_:
         if np.issubdtype(array.dtype, np.integer):
-            require_entries("votes", (array == 0) | (array == 1), "votes 0 or 1")
+            require_entries("votes", (array == 0) | (array == 1), rule="votes 0 or 1")
         else:
-            require_entries("votes", (array >= 0) & (array <= 1), "confidences in [0, 1]")
+            require_entries("votes", (array >= 0) & (array <= 1), rule="confidences in [0, 1]")
         bits = np.asarray(array >= 0.5)
     return ImportedVotes(
         layout="teacher_votes",
@@ -329,9 +329,9 @@ def _read_counts(array: NDArray[Any], *, layout: str, num_teachers: int | None) 
     """
     require(array.dtype.kind in "iuf", "votes.dtype", array.dtype, "counts of votes")
     if array.dtype.kind == "f":
-        require_entries("votes", array == np.floor(array), "whole numbers")
+        require_entries("votes", array == np.floor(array), rule="whole numbers")
     is_count = (array >= 0) & (array < _LARGEST_COUNT)
-    require_entries("votes", is_count, f"counts in 0..{_LARGEST_COUNT - 1}")
+    require_entries("votes", is_count, rule=f"counts in 0..{_LARGEST_COUNT - 1}")
     counts = array.astype(np.int64)
     teachers_in_rows = num_teachers or 0
     if layout in _FORMS:

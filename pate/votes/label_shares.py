@@ -235,7 +235,7 @@ def _checked_shares(name: str, shares: Any) -> NDArray[Any]:
     if not is_table:
         rule = "numbers [num_teachers, num_labels]"
         raise InvalidValue(f"{name}.shape", f"{array.dtype} {array.shape}", rule=rule)
-    require_entries(name, (array >= 0) & (array <= 1), "numbers in [0, 1]")
+    require_entries(name, (array >= 0) & (array <= 1), rule="numbers in [0, 1]")
     return array
 
 

@@ -67,15 +67,15 @@ class MadeUpVotes(TeacherVotes):
         random_numbers = np.random.default_rng(_SEED).random((num_queries, num_labels))
         order = np.argsort(random_numbers, axis=1)
         rank = np.argsort(order, axis=1)  # the rank of each label in the order of its query
-        present = np.broadcast_to(np.arange(num_labels) < num_present, order.shape).copy()
+        is_present = np.broadcast_to(np.arange(num_labels) < num_present, order.shape).copy()
         if num_labels == 1:
-            present[1::2] = False
-        counts = self._counts_in_order(present)
+            is_present[1::2] = False
+        counts = self._counts_in_order(is_present)
         # The teachers that vote for a label have consecutive numbers, which begin behind those of the label before.
         starts = np.zeros_like(counts)
         if num_labels > 1:
             starts = np.cumsum(counts, axis=1) - counts
-        self.labels: BoolArray = np.take_along_axis(present, rank, axis=1)
+        self.labels: BoolArray = np.take_along_axis(is_present, rank, axis=1)
         self._starts = np.take_along_axis(starts, rank, axis=1)
         self._counts = np.take_along_axis(counts, rank, axis=1)
 

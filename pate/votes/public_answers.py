@@ -65,7 +65,7 @@ class PublicAnswers:
         if log_odds.size == 0:
             rule = "at least one query and one label"
             raise InvalidValue("public_answers.shape", log_odds.shape, rule=rule)
-        require_entries("public_answers", np.isfinite(log_odds), "finite log-odds")
+        require_entries("public_answers", np.isfinite(log_odds), rule="finite log-odds")
         num_queries, num_labels = log_odds.shape
         record_ids = arrays.get("record_ids", np.arange(num_queries, dtype=np.int64))
         names = tuple(map(str, arrays.get("label_names", default_names(num_labels))))

@@ -74,7 +74,9 @@ def write_votes(
             votes = require_teacher_votes("votes", block)
             if clip is not None:
                 is_within = np.count_nonzero(votes, axis=-1) <= clip
-                require_entries("votes", is_within, f"at most vote_clip={clip} labels of a query")
+                require_entries(
+                    "votes", is_within, rule=f"at most vote_clip={clip} labels of a query"
+                )
             yield np.packbits(votes, axis=-1)
 
     num_teachers, num_queries, num_labels = shape

@@ -285,8 +285,8 @@ def test_a_misspelled_choice_gets_a_suggestion() -> None:
 def test_the_first_value_that_breaks_a_rule_is_named() -> None:
     values = np.array([[1.0, -2.0], [math.nan, -3.0]])
     with refused_parameter("rates", value=-2.0):
-        require_each("rates", values, values >= 0, "numbers >= 0")
-    require_each("rates", values, np.ones((2, 2), dtype=bool), "numbers >= 0")
+        require_each("rates", values, values >= 0, rule="numbers >= 0")
+    require_each("rates", values, np.ones((2, 2), dtype=bool), rule="numbers >= 0")
 
 
 @pytest.mark.parametrize(

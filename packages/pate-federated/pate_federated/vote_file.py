@@ -522,7 +522,9 @@ class SumFile(HoldersFile):
                 read_member(archive, array_name="counts", dtype_kinds="u")
             )
         most = self._num_teachers_with_label(heads=self.heads) - self.abstaining()
-        require_entries("counts", counts <= most, "at most the teachers that vote on the label")
+        require_entries(
+            "counts", counts <= most, rule="at most the teachers that vote on the label"
+        )
         return counts
 
     def abstaining(self) -> IntArray:
@@ -549,7 +551,9 @@ class SumFile(HoldersFile):
         """Returns counts unchanged; raises `InvalidValue` if one is below 0 or above the number of teachers."""
         are_possible = (counts <= self.num_teachers) & (counts >= 0)
         require_entries(
-            "counts", are_possible, f"at most {self.num_teachers}, the teachers that are in them"
+            "counts",
+            are_possible,
+            rule=f"at most {self.num_teachers}, the teachers that are in them",
         )
         return counts
 

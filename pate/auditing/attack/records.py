@@ -77,9 +77,9 @@ class _RecordedVotes(MomentVotes):
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the exact sum of the votes of a round, `[D, L]`, in steps, and records it with the question."""
-        exact = self.clip_factor * super().total(self._with_wider_clip(question))
-        self.recorded.append((question, exact))
-        return exact
+        exact_sum = self.clip_factor * super().total(self._with_wider_clip(question))
+        self.recorded.append((question, exact_sum))
+        return exact_sum
 
     def moved(
         self, inputs: Float32Array, labels: GapLabels, question: RoundQuestion
@@ -89,15 +89,16 @@ class _RecordedVotes(MomentVotes):
         A record adds the outer product of its two rows, a matrix `[D, L]` in steps, to the sum of the round. The rows
         are its features, and its labels less what the student predicts so far, scaled and clipped.
         """
-        wider = self._with_wider_clip(question)
-        features, residuals = self.record_factors(inputs, labels=labels, question=wider)
+        wider_question = self._with_wider_clip(question)
+        features, residuals = self.record_factors(inputs, labels=labels, question=wider_question)
         return features, self.clip_factor * residuals
 
     def _with_wider_clip(self, question: RoundQuestion) -> RoundQuestion:
         """Returns the question of a round with its clip, the largest length of a vote, multiplied by `clip_factor`."""
-        clipped = question.clipped_moments
+        clipped_moments = question.clipped_moments
         return replace(
-            question, clipped_moments=replace(clipped, clip=self.clip_factor * clipped.clip)
+            question,
+            clipped_moments=replace(clipped_moments, clip=self.clip_factor * clipped_moments.clip),
         )
 
 

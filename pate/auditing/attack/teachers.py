@@ -196,7 +196,7 @@ class TeacherAttack:
         Raises:
             InvalidValue: there is no pattern in which canaries decide an answer, because there is only one label.
         """
-        chosen: TeacherAttack | None = None
+        chosen_attack: TeacherAttack | None = None
         for num_canaries in canary_counts:
             num_others = shape.num_teachers - repeats * num_canaries
             rehearsals = []
@@ -213,11 +213,11 @@ class TeacherAttack:
             if not rehearsals:
                 rule = "two labels at least, for canaries to decide"
                 raise InvalidValue("num_labels", shape.num_labels, rule=rule)
-            best = max(rehearsals, key=attrgetter("score"))
-            best = best._fit_weights(min_queries=_NUM_FINAL_QUERIES, rng=rng)
-            if chosen is None or best.score > _MIN_SCORE_RATIO * chosen.score:
-                chosen = best
-        return cast(TeacherAttack, chosen)
+            best_attack = max(rehearsals, key=attrgetter("score"))
+            best_attack = best_attack._fit_weights(min_queries=_NUM_FINAL_QUERIES, rng=rng)
+            if chosen_attack is None or best_attack.score > _MIN_SCORE_RATIO * chosen_attack.score:
+                chosen_attack = best_attack
+        return cast(TeacherAttack, chosen_attack)
 
     def _fit_weights(self, *, min_queries: int, rng: np.random.Generator) -> TeacherAttack:
         """Returns the attack with weights and a score that are fitted to simulated releases.

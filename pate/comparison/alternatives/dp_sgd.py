@@ -281,9 +281,9 @@ class DpSgd(Alternative):
         if self.network == "linear":
             return _Biased(nn.Linear(input_shape[0], len(bias), bias=False), bias)
         if self.network == "mlp":
-            hidden = nn.Linear(input_shape[0], self.hidden)
+            hidden_layer = nn.Linear(input_shape[0], self.hidden)
             return _Biased(
-                nn.Sequential(hidden, nn.Tanh(), nn.Linear(self.hidden, len(bias))), bias
+                nn.Sequential(hidden_layer, nn.Tanh(), nn.Linear(self.hidden, len(bias))), bias
             )
         # Two strided convolutions with group norms, means over 4 x 4 cells, and a linear layer, as De et al. 2022 have
         # in larger networks.

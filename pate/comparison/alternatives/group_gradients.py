@@ -87,25 +87,29 @@ class GroupGradients:
             rows = slice(start, min(start + ROWS_AT_ONCE, num_small_records))
             total += self.features[rows].T @ residuals[rows]
         max_records = max(1, _BLOCK_ENTRIES // total.size)
-        for first, end in self._blocks(first_group=num_small_groups, max_records=max_records):
-            total += self._clipped_sum_of_block(residuals, clip=clip, first=first, end=end)
+        for first_group, end in self._blocks(first_group=num_small_groups, max_records=max_records):
+            total += self._clipped_sum_of_block(
+                residuals, clip=clip, first_group=first_group, end=end
+            )
         return np.asarray(total)
 
     def _clipped_sum_of_block(
-        self, residuals: FloatArray, *, clip: float, first: int, end: int
+        self, residuals: FloatArray, *, clip: float, first_group: int, end: int
     ) -> FloatArray:
         """Returns the sum of the clipped gradients of consecutive groups, `[k, L]`; computes each gradient itself.
 
         Args:
             residuals: labels - probabilities of each record, `[n, L]`.
             clip: the largest l2 length of a group's gradient.
-            first: the index of the first of the groups.
+            first_group: the index of the first of the groups.
             end: the index of the last of the groups + 1.
         """
-        rows = slice(int(self._starts[first]), int(self._starts[end - 1] + self.sizes[end - 1]))
+        rows = slice(
+            int(self._starts[first_group]), int(self._starts[end - 1] + self.sizes[end - 1])
+        )
         products = np.einsum("ik,il->ikl", self.features[rows], residuals[rows])
-        starts = self._starts[first:end] - self._starts[first]
-        means = np.add.reduceat(products, starts, axis=0) / self.sizes[first:end, None, None]
+        starts = self._starts[first_group:end] - self._starts[first_group]
+        means = np.add.reduceat(products, starts, axis=0) / self.sizes[first_group:end, None, None]
         lengths = np.sqrt(np.square(means).sum(axis=(1, 2)))
         return np.asarray(np.einsum("g,gkl->kl", clip / np.maximum(lengths, clip), means))
 

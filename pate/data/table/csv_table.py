@@ -147,8 +147,8 @@ def csv_batches(source_file: SourceFile, column_names: list[str] | None) -> Iter
         convert_options=convert_options,
     ) as blocks:
         for block in blocks:
-            for first in range(0, len(block), BATCH_ROWS):
-                batch = block.slice(first, BATCH_ROWS)
+            for first_row in range(0, len(block), BATCH_ROWS):
+                batch = block.slice(first_row, BATCH_ROWS)
                 _require_clean(source_file, batch, num_names=len(head.column_names))
                 num_rows += batch.num_rows
                 yield pa.table(

@@ -166,11 +166,11 @@ def _writer(table_file: TableFile, path: Path) -> Iterator[Write]:
     with atomic_write(path) as out:
         if table_file.is_text:
             with ExitStack() as stack:
-                packed = out
+                packed_stream = out
                 if path.suffix == ".gz":
-                    gzipped = gzip.GzipFile(fileobj=out, mode="wb", mtime=0)
-                    packed = cast(BinaryIO, stack.enter_context(gzipped))
-                text_stream = io.TextIOWrapper(packed, table_file.read_in, newline="")
+                    gzip_stream = gzip.GzipFile(fileobj=out, mode="wb", mtime=0)
+                    packed_stream = cast(BinaryIO, stack.enter_context(gzip_stream))
+                text_stream = io.TextIOWrapper(packed_stream, table_file.read_in, newline="")
                 yield (
                     _json_writer(text_stream)
                     if table_file.kind == "json"

@@ -85,28 +85,28 @@ def looks_of(owner_names: Any) -> Any:
         return compute.replace_substring_regex(words, pattern=pattern, replacement=replacement)
 
     # The compatibility decomposition separates letters from their accents, which are marks (Unicode's category M).
-    decomposed = _in_lower_case(compute.utf8_normalize(owner_names, form="NFKD"))
-    letters = substitute(decomposed, pattern=r"\p{M}+", replacement="")
+    decomposed_names = _in_lower_case(compute.utf8_normalize(owner_names, form="NFKD"))
+    letters = substitute(decomposed_names, pattern=r"\p{M}+", replacement="")
     letters = substitute(letters, pattern=r"\+[^@]*@", replacement="@")
     is_grouped = compute.match_substring_regex(letters, pattern=_GROUPED)
     without_marks = substitute(letters, pattern=r"[,.' ]", replacement="")
     letters = compute.if_else(is_grouped, without_marks, letters)
-    hyphenated = substitute(letters, pattern=r"[^\p{L}\p{N}]+", replacement="-")
-    hyphenated = compute.utf8_trim(hyphenated, characters="-")
+    hyphenated_names = substitute(letters, pattern=r"[^\p{L}\p{N}]+", replacement="-")
+    hyphenated_names = compute.utf8_trim(hyphenated_names, characters="-")
     # In a name with few digits, hyphens stay only between two digits.
-    separated = substitute(hyphenated, pattern=r"([^0-9])-", replacement=r"\1")
-    separated = substitute(separated, pattern=r"-([^0-9])", replacement=r"\1")
-    is_long = compute.match_substring_regex(hyphenated, pattern=_LONG_NUMBER)
-    without_hyphens = substitute(hyphenated, pattern="-", replacement="")
-    looks = compute.if_else(is_long, without_hyphens, separated)
+    separated_names = substitute(hyphenated_names, pattern=r"([^0-9])-", replacement=r"\1")
+    separated_names = substitute(separated_names, pattern=r"-([^0-9])", replacement=r"\1")
+    is_long = compute.match_substring_regex(hyphenated_names, pattern=_LONG_NUMBER)
+    without_hyphens = substitute(hyphenated_names, pattern="-", replacement="")
+    looks = compute.if_else(is_long, without_hyphens, separated_names)
     return substitute(looks, pattern=r"(^|[^0-9])0+([0-9])", replacement=r"\1\2")
 
 
 def _in_lower_case(owner_names: Any) -> Any:
     """Returns pyarrow names `[num_names]` in lower case. Straße becomes strasse, as STRASSE does."""
     compute = import_pyarrow().compute
-    lowered = compute.utf8_lower(owner_names)
-    return compute.replace_substring(lowered, pattern="\u00df", replacement="ss")
+    lowered_names = compute.utf8_lower(owner_names)
+    return compute.replace_substring(lowered_names, pattern="\u00df", replacement="ss")
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array

@@ -220,7 +220,7 @@ class CellSpelling:
         """
         marks = (None, *GROUPING) if self.thousands is None else (None, self.thousands)
         for decimal, thousands in product(("point", "comma"), marks):
-            other = replace(self, decimal=decimal, thousands=thousands)
+            other_spelling = replace(self, decimal=decimal, thousands=thousands)
             settings = set()
             if decimal != self.decimal:
                 settings.add(f"data.decimal={decimal}")
@@ -228,8 +228,8 @@ class CellSpelling:
                 settings.add(as_setting(name="data.thousands", value=thousands))
             if thousands is None and self.thousands is not None:
                 settings.add("no data.thousands")
-            if settings and thousands != other.decimal_mark:
-                yield OtherSpelling(spelling=other, setting_names=frozenset(settings))
+            if settings and thousands != other_spelling.decimal_mark:
+                yield OtherSpelling(spelling=other_spelling, setting_names=frozenset(settings))
 
 
 USUAL = CellSpelling()

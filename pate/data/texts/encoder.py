@@ -171,8 +171,12 @@ class EncoderVectors(TextVectors):
     def _unscaled(self, texts: Sequence[str]) -> FloatArray:
         rows = self.encode(texts)
         # The difference of two vectors of length 1 has at most length 2. Exact products need length at most 1.
-        centered = np.where(rows.any(axis=1, keepdims=True), (rows - self.arrays["center"]) / 2, 0)
-        return from_product(fixed_point(centered) @ fixed_point(values=self.arrays["components"]))
+        centered_rows = np.where(
+            rows.any(axis=1, keepdims=True), (rows - self.arrays["center"]) / 2, 0
+        )
+        return from_product(
+            fixed_point(centered_rows) @ fixed_point(values=self.arrays["components"])
+        )
 
     @cached_property
     def _encode(self) -> Encode:

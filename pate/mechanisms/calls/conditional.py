@@ -61,7 +61,7 @@ class ConditionalRelease(HeldBudget):
 
     def __init__(self, session: TargetCharging) -> None:
         super().__init__()
-        require_kind("session", session, TargetCharging, "a TargetCharging session")
+        require_kind("session", session, TargetCharging, rule="a TargetCharging session")
         require(len(session.hits) == 1, "session.num_counters", len(session.hits), "1")
         self.session = session
         # The unpublished outcomes by their keys, each with the target of the next question about it.

@@ -23,8 +23,8 @@ def require_values(values: Any) -> IntArray:
     """
     array = require_array("values", values, dtype_kinds="iu")
     require(array.ndim <= 1, "values.shape", array.shape, "[] or [num_queries]")
-    largest = max(abs(int(array.min(initial=0))), abs(int(array.max(initial=0))))
-    require(largest <= LARGEST_VALUE, "values", largest, "at most 2**53 in size")
+    largest_size = max(abs(int(array.min(initial=0))), abs(int(array.max(initial=0))))
+    require(largest_size <= LARGEST_VALUE, "values", largest_size, "at most 2**53 in size")
     return array.astype(np.int64)
 
 

@@ -111,7 +111,7 @@ class SparseVectorSession(HeldBudget):
 
     def __init__(self, mechanism: SparseVector, *, num_units: int) -> None:
         super().__init__()
-        require_kind("mechanism", mechanism, SparseVector, "a SparseVector")
+        require_kind("mechanism", mechanism, SparseVector, rule="a SparseVector")
         self.mechanism = mechanism
         self._noise = mechanism.noise
         self._hits = np.zeros(require_count("num_units", num_units), dtype=np.int64)

@@ -125,9 +125,9 @@ def _largest_of_floats(
         noise_rounding_error: a bound on the error of the noise.
     """
     columns = noisy_values.argmax(axis=1)[:, None]
-    largest = np.take_along_axis(noisy_values, columns, axis=1)
-    margins = 3 * _rounding_error_of(largest, noise_rounding_error=noise_rounding_error)
-    num_close = (noisy_values >= largest - margins).sum(axis=1)
+    largest_values = np.take_along_axis(noisy_values, columns, axis=1)
+    margins = 3 * _rounding_error_of(largest_values, noise_rounding_error=noise_rounding_error)
+    num_close = (noisy_values >= largest_values - margins).sum(axis=1)
     return columns, np.asarray(num_close == 1)
 
 
@@ -234,8 +234,8 @@ def are_normally_above(
         rows = slice(start, start + rows_per_block)
         excess = uniforms[rows].grid_index()
         if table is None:
-            clipped = np.clip(values[rows], smallest, largest)
-            excess -= _probability_below(clipped, threshold=threshold, noise_std=noise_std)
+            clipped_values = np.clip(values[rows], smallest, largest)
+            excess -= _probability_below(clipped_values, threshold=threshold, noise_std=noise_std)
         else:
             excess -= table.take(values[rows], mode="clip")
         np.greater_equal(excess, 0, out=above[rows])

@@ -23,6 +23,7 @@ _ERROR_OF_UNIFORM = 2.0**-49
 _SMALLEST_TAIL = 2.0**-46
 # The relative error of a few operations, of which one is a logarithm.
 _ERROR_OF_LOG = 2.0**-46
+_ONLY_COLUMN = 0  # of an array `[Q, 1]`
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ class DrawnNoise:
             return min(products), max(products)
 
         def exact_at(row: int, column: int) -> Number:
-            factors = [self.exact_at(row, column), row_factors.exact_at(row, 0)]
+            factors = [self.exact_at(row, column), row_factors.exact_at(row, _ONLY_COLUMN)]
             return _function_of_numbers(factors, combine_bounds=product_bounds)
 
         return type(self)(
@@ -164,7 +165,7 @@ class DrawnNoise:
 
         def exact_at(row: int, column: int) -> Number:
             return (
-                new_noise.exact_at(row, 0)
+                new_noise.exact_at(row, _ONLY_COLUMN)
                 if column == column_of_row[row]
                 else self.exact_at(row, column)
             )

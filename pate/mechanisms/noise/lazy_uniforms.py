@@ -113,7 +113,7 @@ class LazyUniforms:
             if reserved_words is None
             else reserved_words
         )
-        self._entries: dict[tuple[int, ...], LazyUniform] = {}
+        self._uniform_of_index: dict[tuple[int, ...], LazyUniform] = {}
 
     @classmethod
     def draw(
@@ -167,13 +167,13 @@ class LazyUniforms:
 
     def entry(self, index: tuple[int, ...]) -> LazyUniform:
         """Returns the number at an index. Two calls with the same index return the same object."""
-        if index not in self._entries:
-            self._entries[index] = LazyUniform(
+        if index not in self._uniform_of_index:
+            self._uniform_of_index[index] = LazyUniform(
                 int(self.first_words[index]),
                 rng=self._rng,
                 reserved_words=self._reserved_words[index].tolist(),
             )
-        return self._entries[index]
+        return self._uniform_of_index[index]
 
 
 def draw_words(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:

@@ -106,7 +106,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each outcome, a tuple of k indices or -1, for one histogram `[d]`."""
         indices, heights = self._candidates(counts[None])
-        ordered = peel_distribution(
+        ordered_distribution = peel_distribution(
             utilities=heights[0] / self.noise_scale, k=self.k, argmax_distribution=gumbel_argmax
         )
 
@@ -114,7 +114,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
             released: list[int] = _cut_at_bottom(indices[:, list(places)])[0].tolist()
             return released
 
-        return relabel_outcomes(ordered, new_outcome=released_indices)
+        return relabel_outcomes(ordered_distribution, new_outcome=released_indices)
 
     def _candidates(self, counts: IntArray) -> tuple[IntArray, FloatArray]:
         """Returns the candidates of each histogram `[Q, d]`: the indices of the domain, and last the bottom.

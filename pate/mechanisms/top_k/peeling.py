@@ -176,11 +176,11 @@ class SubsetPeeling(Parameters):
         candidate_counts = counts[candidates]
         noise_scale = self.noise_scale * np.sqrt(max(num_picks, 1))
         utilities = (candidate_counts - candidate_counts.max(initial=0)) / noise_scale
-        ordered = peel_distribution(
+        ordered_distribution = peel_distribution(
             utilities=utilities, k=num_picks, argmax_distribution=gumbel_argmax
         )
 
         def picked_set(picks: tuple[int, ...]) -> list[int]:
             return sorted(candidates[list(picks)].tolist())
 
-        return relabel_outcomes(ordered, new_outcome=picked_set)
+        return relabel_outcomes(ordered_distribution, new_outcome=picked_set)

@@ -104,7 +104,9 @@ def test_full_disk_in_the_tensorboard_thread_is_not_printed(
         (Writer(), OSError(28, "full"), False),
         (threading.Thread(), OSError(), True),
     ):
-        app._print_thread_error(failed=threading.ExceptHookArgs((type(error), error, None, thread)))
+        app._print_thread_error(
+            failure=threading.ExceptHookArgs((type(error), error, None, thread))
+        )
         assert bool(capsys.readouterr().err) == printed
 
 

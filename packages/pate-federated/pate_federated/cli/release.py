@@ -105,7 +105,7 @@ def _release_in_rounds(config: DictConfig) -> None:
         raise InvalidValue("mailbox", config.mailbox, rule=rule)
     queries = plan.queries()
     mailbox = Path(config.mailbox)
-    require_no_links(mailbox, "mailbox")
+    require_no_links(mailbox, name="mailbox")
     rule = "a file of public samples with label_names"
     require(len(queries.label_names) > 0, "queries.label_names", "none", rule)
     release_in_rounds = RoundsOfHolders(

@@ -121,7 +121,7 @@ def _answer_question(config: DictConfig, *, answer_path: Path, monitor: ConsoleM
         "a file of pate-release, from its mailbox's questions/",
     )
     question = Question.from_bytes(question_path.read_bytes())
-    require_no_links(make_folder(folder), "output_dir")
+    require_no_links(make_folder(folder), name="output_dir")
     queries_path = write_queries_file(
         request=opening_of(question, folder=folder), folder=folder / question.asked[:16]
     )
