@@ -215,10 +215,12 @@ class Caps:
     def _first_epsilon(self, event: Event) -> float:
         """Returns the epsilon of an event as the first charge of the data set.
 
-        Returns infinity if the data set has a charge already, or has no cap.
+        Returns infinity if the data set has a charge already, or has no cap, or if the failure probabilities of the
+        event sum to `target_delta` or more.
 
-        Any valid bound on a price that was fixed before the first release may be used (docs/proofs/filters.md). So the
-        default accountant is tried where the ledger's own accountant computes an epsilon above the cap.
+        The price of the first charge is fixed before anything is released. Any valid bound on such a price may be used
+        (docs/proofs/filters.md), whichever accountant computes it. So where the ledger's own accountant computes an
+        epsilon above the smallest cap, the default accountant computes one, too, and the smaller one is returned.
         """
         if self._entries or self.max_epsilon is None:
             return math.inf

@@ -74,7 +74,7 @@ class RdpAccountant(Accountant):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The grid of orders under the key `orders`; empty for the default grid."""
+        """The grid of orders under the key `orders`; empty if the accountant was made without a grid."""
         return {} if self._refines else {"orders": self.orders.tolist()}
 
     @property

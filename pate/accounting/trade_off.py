@@ -356,13 +356,14 @@ class _SegmentEnds(NamedTuple):
 
 
 def _segment_ends(lines: _Lines, middle_alpha: float) -> _SegmentEnds:
-    """Returns the ends of the segments below a trade-off curve, by falling alpha.
+    """Returns the ends of the segments that bound a trade-off curve from below, by falling alpha.
 
-    They are the point with alpha = beta, and left of it the crossings of lines that are neighbors by their slope.
+    The end with the largest alpha is the point where the highest line has beta = alpha. The other ends are the points
+    where two lines with neighboring slopes cross, if their alpha is between 0 and `middle_alpha`.
 
     Args:
-        lines: the lines, none of which is superfluous.
-        middle_alpha: the alpha at which the largest line has beta = alpha.
+        lines: the lines, by rising slope, none of which is superfluous.
+        middle_alpha: the largest alpha, > 0, at which one of the lines has beta = alpha.
     """
     alphas = (lines.deltas[:-1] - lines.deltas[1:]) / np.diff(lines.slopes)
     powers = lines.deltas[:-1] + lines.slopes[:-1] * alphas

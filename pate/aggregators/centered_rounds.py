@@ -334,9 +334,10 @@ class CenteredRounds:
         """Returns the student's weights before the first round, float64 `[num_features, num_labels]`.
 
         Args:
-            votes: the votes in rounds, of which public features are read.
+            votes: the votes in rounds. Only the features and the weights of public rows are used, and no vote.
             first_prevalence: the prevalence of each label.
-            public_start: the weights of all features but the constant; its weights follow from the prevalence.
+            public_start: the weights of all features but the constant. The weights of the constant are computed such
+                that each label has its prevalence as its mean probability on the public rows.
         """
         descent_rules = self._descent(votes, first_prevalence)
         return descent_rules.with_constants(
@@ -381,7 +382,7 @@ class CenteredRounds:
 
         Args:
             outcome: what the rounds released.
-            votes: the votes in rounds, of which public features and numbers are read.
+            votes: the votes in rounds. Only their public features and numbers are used, and no vote.
             released_variance: variance of the noise in the prevalence at which the student began.
             earlier_moments: the moments of the release at which the student began; None for another start or none.
         """
@@ -456,7 +457,7 @@ class CenteredRounds:
         """Returns the rules and numbers of the student's gradient descent; no step has been taken.
 
         Args:
-            votes: the votes in rounds, of which public features and weights of rows are read.
+            votes: the votes in rounds. Only their public features, variances and weights of rows are used, and no vote.
             first_prevalence: the prevalence of each label, at which a student without a start begins.
         """
         return Descent(

@@ -546,7 +546,7 @@ class CenteredVotes(Aggregator):
         Nothing private is read: they are computed from the public start and the released prevalence.
 
         Args:
-            votes: the votes of the release, of which public features are read.
+            votes: the votes of the release. Only their public features and numbers are used, and no vote.
             record: the record of the release.
         """
         if self.start is None:

@@ -116,9 +116,14 @@ class PATEMethod(Method):
         self.votes(bench, monitor)
 
     def votes(self, bench: Bench, monitor: Monitor | None = None) -> VoteSource:
-        """Returns the votes of the ensemble, from its folder if they have been computed before.
+        """Returns the votes of the ensemble, which are read from its folder if they are there.
 
-        Teachers that the folder lacks are trained first.
+        Otherwise teachers without a checkpoint in the folder are trained first, and the votes are kept in the folder.
+        Teachers that need no training compute their votes from the private records each time.
+
+        Args:
+            bench: the data, queries and engine that all methods share.
+            monitor: receives the progress of training and voting; None shows nothing.
         """
         folder = self._ensemble_folder(bench)
         streams = RandomStreams.of_run(folder.training_secret, seed=bench.ensemble_seed)

@@ -21,7 +21,7 @@ class PublicPictures:
         max_pictures: the largest number of images.
 
     Raises:
-        InvalidValue: the data set has no images.
+        InvalidValue: `dataset` is no data set of the kind "images", or `max_pictures` is no whole number >= 1.
     """
 
     def __init__(self, dataset: Dataset, max_pictures: int = 10_000) -> None:

@@ -226,7 +226,10 @@ class Ensemble:
 
     @property
     def reads_records_to_vote(self) -> bool:
-        """Whether each reading of votes reads the private records again, as that of untrained teachers does."""
+        """Whether votes are computed from the private records each time they are read.
+
+        It is True for every `Voter` that is no `Teacher`.
+        """
         return not isinstance(self.teacher, Teacher)
 
     def of_rows(self, rows: IntArray) -> "Ensemble":

@@ -294,7 +294,9 @@ class Results:
     def _centered_votes_remark(self) -> str:
         """Returns a sentence that recommends centered votes of all private groups, or "".
 
-        They are recommended if the price and the number of groups show that they do far better on data of this size.
+        They are recommended if they would teach a student far more at this price, with this number of groups
+        (`group_votes_tell_more`). Nothing is recommended for images, or for an aggregator whose answers name exactly
+        one label.
         """
         groups = self.dataset.private.num_groups
         if self.dataset.kind != "features" or self.priced_release.aggregator.single_label:

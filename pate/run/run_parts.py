@@ -27,7 +27,7 @@ class PricedRun:
 
     Attributes:
         plan: the plan, as `Plan.for_dataset` has completed it for the data set.
-        dataset: the data set. Private: everything private in a run is computed from its private records.
+        dataset: the data set. Private: it has the private records and the test records, which are private, too.
         priced_release: the aggregator with its noise, and the price.
         charge: the charge of the release in the ledger. Private: it has the ids of the owners of the records.
         score_charge: the charge of the student's scores on the test records; None where no scores are released.

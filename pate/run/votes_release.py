@@ -84,7 +84,13 @@ class Terms:
 
     @classmethod
     def read(cls, folder: Path | str) -> Self:
-        """Reads the terms from a folder; raises `DamagedFile` if the file is missing or was changed."""
+        """Reads the terms from a folder.
+
+        No digest is compared, so a change to another valid value is not noticed.
+
+        Raises:
+            DamagedFile: the file is missing, or is not JSON with valid values of all fields.
+        """
         return read_value(cls, Path(folder, TERMS), name="terms", rule=_TERMS_RULE, remedy=ANEW)
 
 

@@ -147,9 +147,10 @@ def of_length_1(rows: FloatArray) -> FloatArray:
 
 
 def with_fixed_signs(eigenvectors: FloatArray) -> FloatArray:
-    """Returns eigenvectors, the columns of a matrix, with a positive sign of their largest entry in absolute value.
+    """Returns the columns of a matrix of eigenvectors, each with the sign that makes its largest entry positive.
 
-    A library may return either sign. With fixed signs equal inputs give equal features on every machine.
+    The largest entry is the one with the largest absolute value. A library may return an eigenvector or its negative.
+    With fixed signs no feature changes its sign from one machine to another.
     """
     columns = np.arange(eigenvectors.shape[1])
     largest_entries = eigenvectors[np.abs(eigenvectors).argmax(axis=0), columns]

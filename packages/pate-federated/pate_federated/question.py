@@ -94,6 +94,11 @@ class Roll:
     Attributes:
         holders: the number of teachers of each holder, by the holder's name.
         max_absent: the largest number of holders that may be absent or refused; with more, nothing is released.
+
+    Raises:
+        InvalidValue: there is no holder. A name cannot be the name of a file, or two names differ only in case or in
+            the form of Unicode. A number of teachers is no whole number >= 1. `max_absent` is not between 0 and the
+            number of holders less 1.
     """
 
     holders: Mapping[str, int] = field(default_factory=dict)

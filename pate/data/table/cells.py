@@ -98,7 +98,7 @@ def digest_texts(cells: Any) -> Any:
 def as_numbers(cells: Any, spelling: CellSpelling = USUAL) -> FloatArray:
     """Returns cells as floats `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a number.
 
-    Truth values become 0 and 1, durations seconds.
+    Truth values become 0 and 1, and durations become seconds. An infinity in a column of floats stays as it is.
 
     Args:
         cells: a pyarrow array of cells.
