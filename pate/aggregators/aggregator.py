@@ -355,14 +355,14 @@ class Aggregator(Parameters, ABC):
         )
         return planned_aggregator.scaled_to(budget, shape)
 
-    def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
+    def scaled_to(self, budget: Budget, vote_shape: VoteShape) -> Self:
         """Returns a copy of the aggregator with all noise multiplied by the least factor whose price meets a budget.
 
         Args:
             budget: the epsilon and delta that the release may cost.
-            shape: the number of queries, labels and teachers of the release.
+            vote_shape: the number of queries, labels and teachers of the release.
         """
-        return scaled_to_budget(self, budget, shape)
+        return scaled_to_budget(self, budget, vote_shape)
 
     def scaled(self, noise_factor: float) -> Self:
         """Returns a copy of the aggregator with every noise multiplied by `noise_factor` > 0; None stays None.
@@ -503,14 +503,14 @@ class Aggregator(Parameters, ABC):
             return CountTable(votes, num_teachers=num_teachers, max_votes=max_votes)
         return VoteBlocks(votes, num_teachers=num_teachers)
 
-    def _memory_record(self, shape: VoteShape, ledger: Ledger | None) -> MemoryRecord:
+    def _memory_record(self, vote_shape: VoteShape, ledger: Ledger | None) -> MemoryRecord:
         """Returns a record in memory that charges the price of a release before the first part is drawn.
 
         Args:
-            shape: the number of queries, labels and teachers of the release.
+            vote_shape: the number of queries, labels and teachers of the release.
             ledger: the ledger to charge; None for a record that charges nothing.
         """
-        event = self.event(shape)
+        event = self.event(vote_shape)
         if ledger is None:
             return MemoryRecord()
         return MemoryRecord.for_ledger(

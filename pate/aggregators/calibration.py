@@ -50,21 +50,21 @@ def least_noise(
     )
 
 
-def scaled_to_budget(aggregator: A, budget: Budget, shape: VoteShape) -> A:
+def scaled_to_budget(aggregator: A, budget: Budget, vote_shape: VoteShape) -> A:
     """Returns a copy of the aggregator with all noise multiplied by the least factor whose price meets a budget.
 
     Args:
         aggregator: the aggregator to copy.
         budget: the epsilon and delta that the release may cost.
-        shape: the number of queries, labels and teachers of the release.
+        vote_shape: the number of queries, labels and teachers of the release.
 
     Raises:
         InvalidValue: no factor meets the budget, or the failure probabilities use up its delta.
     """
-    require_delta_left(aggregator, num_queries=shape.num_queries, target_delta=budget.delta)
+    require_delta_left(aggregator, num_queries=vote_shape.num_queries, target_delta=budget.delta)
 
     def event_at(factor: float) -> Event:
-        return aggregator.scaled(factor).event(shape)
+        return aggregator.scaled(factor).event(vote_shape)
 
     return aggregator.scaled(least_noise(event_at, budget))
 
@@ -114,29 +114,29 @@ def fitted_to_ledger(
     return fitted_aggregator.scaled(_least_factor_that_fits(fitted_aggregator, ledger, shape))
 
 
-def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteShape) -> float:
+def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, vote_shape: VoteShape) -> float:
     """Returns the least factor > 1 of the noise at which the release fits into the ledger, to a relative 1e-3.
 
     Args:
         aggregator: the aggregator whose noise is multiplied.
         ledger: the ledger with its earlier charges.
-        shape: the number of queries, labels and teachers of the release.
+        vote_shape: the number of queries, labels and teachers of the release.
 
     Raises:
         BudgetExceeded: no noise fits.
     """
 
     def fits(factor: float) -> bool:
-        return ledger.has_room(aggregator.scaled(factor).event(shape))
+        return ledger.has_room(aggregator.scaled(factor).event(vote_shape))
 
     if not ledger.has_room(NoOpEvent()):
         # The ledger has no room for anything, so this raises.
-        ledger.require_room(aggregator.event(shape))
+        ledger.require_room(aggregator.event(vote_shape))
     low_factor = 1.0
     high_factor = 2.0
     while not fits(high_factor):
         if high_factor > _LARGEST_FACTOR:
-            ledger.require_room(aggregator.scaled(high_factor).event(shape))
+            ledger.require_room(aggregator.scaled(high_factor).event(vote_shape))
         low_factor = high_factor
         high_factor *= 2
     while high_factor / low_factor > 1 + _FACTOR_TOLERANCE:

@@ -188,20 +188,20 @@ def warn_if_useless(aggregator: Aggregator, shape: VoteShape) -> None:
     warn(aggregator, shape)
 
 
-def _warn(aggregator: Aggregator, shape: VoteShape) -> None:
+def _warn(aggregator: Aggregator, vote_shape: VoteShape) -> None:
     """Warns if a release of votes on which all teachers agree is expected to be useless (`ExpectedRelease.is_useless`).
 
     Nothing is warned of an aggregator that cannot read made-up votes.
     """
     try:
-        expected = expected_release(aggregator, shape)
+        expected = expected_release(aggregator, vote_shape)
     except InvalidValue:
         # An aggregator of another package may not take made-up votes.
         return
     if expected.is_useless:
         warnings.warn(
-            f"aggregator={type(aggregator).__name__}: unanimous votes of {shape.num_teachers} teachers would be heard "
-            f"in {expected.success:.0%} of the cases, where chance has 50%; take more teachers or less noise; "
+            f"aggregator={type(aggregator).__name__}: unanimous votes of {vote_shape.num_teachers} teachers would be "
+            f"heard in {expected.success:.0%} of the cases, where chance has 50%; take more teachers or less noise; "
             "pate-account suggest=true finds numbers that work",
             UselessReleaseWarning,
             stacklevel=users_stack_level(),

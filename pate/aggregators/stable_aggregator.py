@@ -133,16 +133,16 @@ class StableAggregator(Aggregator):
         """Returns a copy with the noise of all steps but the gap test multiplied: here `selection_scale`."""
         return replace(self, selection_scale=self.selection_scale * noise_factor)
 
-    def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
+    def scaled_to(self, budget: Budget, vote_shape: VoteShape) -> Self:
         """Returns a copy of the aggregator with its noise multiplied by the least factor whose price meets a budget.
 
         A given table stays unchanged; then only the noise of the other steps is multiplied.
         """
         if self.table is None:
-            return super().scaled_to(budget, shape)
+            return super().scaled_to(budget, vote_shape)
 
         def event_at(factor: float) -> Event:
-            return self._with_steps_scaled(factor).event(shape)
+            return self._with_steps_scaled(factor).event(vote_shape)
 
         return self._with_steps_scaled(least_noise(event_at, budget))
 

@@ -107,7 +107,9 @@ def lower_bound_of(
             aggregator.k < num_labels and num_labels**aggregator.k <= 10**5
         ):
             outcome_probs_of = aggregator.top_k.distribution
-            pairs = _top_pairs(num_top=aggregator.k, shape=shape, is_replace_one=is_replace_one)
+            pairs = _top_pairs(
+                num_top=aggregator.k, vote_shape=shape, is_replace_one=is_replace_one
+            )
             num_outcomes = len(outcome_probs_of(np.arange(num_labels)))
             num_steps = min(_MAX_LAWS, _MAX_OUTCOMES // num_outcomes)
         case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:
@@ -221,29 +223,29 @@ def _winner_pairs(*, noise_std: float, num_candidates: int, is_replace_one: bool
             yield counts, neighbor
 
 
-def _gap_pairs(shape: VoteShape, *, is_replace_one: bool) -> Iterator[Pair]:
+def _gap_pairs(vote_shape: VoteShape, *, is_replace_one: bool) -> Iterator[Pair]:
     """Yields pairs of neighboring histograms, the first of which has one to eight equal gaps between sorted counts.
 
     From the first histogram to the second, every second of the sorted counts rises by a vote, from the largest on.
     Under replace-one all other counts fall by a vote. Labels below the last gap share one count, and move alike.
     """
-    ranks = np.arange(shape.num_labels, dtype=np.int64)
+    ranks = np.arange(vote_shape.num_labels, dtype=np.int64)
     other_move = -1 if is_replace_one else 0
-    for num_gaps in range(1, min(9, shape.num_labels)):
+    for num_gaps in range(1, min(9, vote_shape.num_labels)):
         is_rising = np.minimum(ranks, num_gaps) % 2 == 0
-        fitting_gaps = _GAPS[_GAPS * num_gaps < shape.num_teachers - 2]
+        fitting_gaps = _GAPS[_GAPS * num_gaps < vote_shape.num_teachers - 2]
         for gap in fitting_gaps.tolist():
             counts = 1 + gap * np.maximum(num_gaps - ranks, 0)
             yield counts, counts + np.where(is_rising, 1, other_move)
 
 
-def _top_pairs(num_top: int, *, shape: VoteShape, is_replace_one: bool) -> Iterator[Pair]:
+def _top_pairs(num_top: int, *, vote_shape: VoteShape, is_replace_one: bool) -> Iterator[Pair]:
     """Yields pairs of neighbors, in the first of which `num_top` labels lead all others by equal votes, or by none.
 
     From the first histogram to the second, some counts rise by a vote. Under replace-one all other counts fall by a
     vote.
     """
-    num_labels = shape.num_labels
+    num_labels = vote_shape.num_labels
     ranks = np.arange(num_labels)
     other_move = -1 if is_replace_one else 0
     # The numbers of counts that rise.
@@ -255,7 +257,7 @@ def _top_pairs(num_top: int, *, shape: VoteShape, is_replace_one: bool) -> Itera
         min(num_top + 1, num_labels - 1),
     }
     for lead in (0, 5, 20, 60):
-        counts = shape.num_teachers // 2 + lead * (ranks < num_top)
+        counts = vote_shape.num_teachers // 2 + lead * (ranks < num_top)
         for num_rising in numbers_rising:
             for first_rising in (0, num_top):
                 is_rising = (ranks >= first_rising) & (ranks < first_rising + num_rising)

@@ -135,7 +135,7 @@ def audit_votes(
     shape = VoteShape(
         num_queries=num_queries, num_labels=num_labels, num_teachers=votes.num_teachers
     )
-    candidates = _usual_aggregators(votes.layout, shape=shape, target_delta=target_delta)
+    candidates = _usual_aggregators(votes.layout, vote_shape=shape, target_delta=target_delta)
     if aggregator is not None:
         _require_releases(aggregator, layout=votes.layout)
         others = [usual for usual in candidates if type(usual) is not type(aggregator)]
@@ -247,12 +247,14 @@ def _require_releases(aggregator: Aggregator, *, layout: str) -> None:
         raise InvalidValue("aggregator", name, rule=rule)
 
 
-def _usual_aggregators(layout: str, *, shape: VoteShape, target_delta: float) -> list[Aggregator]:
+def _usual_aggregators(
+    layout: str, *, vote_shape: VoteShape, target_delta: float
+) -> list[Aggregator]:
     """Returns the aggregators that can release votes of a layout, the usual one first, with assumed parameters.
 
     Args:
         layout: the layout of the votes, such as "classes".
-        shape: the numbers of queries, labels and teachers.
+        vote_shape: the numbers of queries, labels and teachers.
         target_delta: the delta of the price, of which failure probabilities take a part.
     """
     noise_std = ASSUMED["noise_std"]
@@ -275,10 +277,10 @@ def _usual_aggregators(layout: str, *, shape: VoteShape, target_delta: float) ->
     if layout == "teacher_votes":
         # The other layouts have counts of labels, which do not say which teachers voted for which set.
         usual.append(aggregators.PowersetGNMax(noise_std=noise_std))
-    if shape.num_labels == 1:
+    if vote_shape.num_labels == 1:
         return usual
     # The failure probability of the paper, or a smaller one, so that failures leave some of delta.
-    failure_prob = min(1e-9, 0.6 * target_delta / shape.num_queries)
+    failure_prob = min(1e-9, 0.6 * target_delta / vote_shape.num_queries)
     return [
         *usual,
         aggregators.StableTopK(

@@ -105,18 +105,20 @@ def plan_hits(
         candidate = _session_for(
             aggregator, hit_rate=hit_rate, num_queries=num_queries, target_delta=target_delta
         )
-        session_epsilon = _session_epsilon(session=candidate, shape=candidate_shape, budget=budget)
+        session_epsilon = _session_epsilon(
+            session=candidate, vote_shape=candidate_shape, budget=budget
+        )
         return session_epsilon < _plain_epsilon(
-            session=candidate, shape=candidate_shape, budget=budget
+            session=candidate, vote_shape=candidate_shape, budget=budget
         )
 
     return HitPlan(
         hit_rate=hit_rate,
         expected_hits=float(hit_probs.sum()),
         expected_asked=expected_asked,
-        epsilon=_session_epsilon(session=session, shape=shape, budget=budget),
+        epsilon=_session_epsilon(session=session, vote_shape=shape, budget=budget),
         plain_epsilon=_plain_epsilon(
-            session=session, shape=replace(shape, num_queries=expected_asked), budget=budget
+            session=session, vote_shape=replace(shape, num_queries=expected_asked), budget=budget
         ),
         break_even_queries=_break_even_queries(
             is_cheaper=is_session_cheaper, max_queries=max_queries
@@ -124,15 +126,19 @@ def plan_hits(
     )
 
 
-def _session_epsilon(session: TargetChargedAggregator, shape: VoteShape, budget: Budget) -> float:
+def _session_epsilon(
+    session: TargetChargedAggregator, vote_shape: VoteShape, budget: Budget
+) -> float:
     """Returns the epsilon of a session on all queries of a shape, with the delta of the budget."""
     priced_session = replace(session, session_delta=budget.delta)
-    return budget.epsilon_of(priced_session.event(shape))
+    return budget.epsilon_of(priced_session.event(vote_shape))
 
 
-def _plain_epsilon(session: TargetChargedAggregator, shape: VoteShape, budget: Budget) -> float:
+def _plain_epsilon(
+    session: TargetChargedAggregator, vote_shape: VoteShape, budget: Budget
+) -> float:
     """Returns the epsilon of all queries of a shape if each is charged, hit or not, with the noise of the session."""
-    return budget.epsilon_of(session.plain_event(shape))
+    return budget.epsilon_of(session.plain_event(vote_shape))
 
 
 def _session_for(

@@ -125,7 +125,9 @@ def plan_release(
             aggregator=unsolved_aggregator, shape=shape, budgets=budget
         )
     elif isinstance(budget, MuBudget):
-        planned_aggregator = _fit_to_mu(aggregator=unsolved_aggregator, shape=shape, budget=budget)
+        planned_aggregator = _fit_to_mu(
+            aggregator=unsolved_aggregator, vote_shape=shape, budget=budget
+        )
     elif budget.epsilon is not None:
         planned_aggregator = unsolved_aggregator.fitted(budget, shape)
     return _price(
@@ -171,7 +173,7 @@ def _plan_queries(
     )
 
 
-def _fit_to_mu(aggregator: Aggregator, shape: VoteShape, *, budget: MuBudget) -> Aggregator:
+def _fit_to_mu(aggregator: Aggregator, vote_shape: VoteShape, *, budget: MuBudget) -> Aggregator:
     """Returns the aggregator with noise for which its release is mu-GDP.
 
     A Gaussian release with the epsilon of the budget has at most the mu of the budget. Another release may have a
@@ -180,7 +182,7 @@ def _fit_to_mu(aggregator: Aggregator, shape: VoteShape, *, budget: MuBudget) ->
 
     Args:
         aggregator: the aggregator, with noise to start from.
-        shape: the numbers of queries, labels and teachers.
+        vote_shape: the numbers of queries, labels and teachers.
         budget: the budget.
 
     Raises:
@@ -189,8 +191,8 @@ def _fit_to_mu(aggregator: Aggregator, shape: VoteShape, *, budget: MuBudget) ->
     tried_mu = budget.mu
     for _ in range(_MAX_TRIES):
         tried_budget = MuBudget.from_mu(tried_mu, delta=budget.delta, accountant=budget.accountant)
-        fitted = aggregator.fitted(tried_budget, shape)
-        release_mu = budget.accountant().compose(fitted.event(shape)).gdp_mu()
+        fitted = aggregator.fitted(tried_budget, vote_shape)
+        release_mu = budget.accountant().compose(fitted.event(vote_shape)).gdp_mu()
         if release_mu <= budget.mu:
             return fitted
         if math.isinf(release_mu):

@@ -261,10 +261,10 @@ def _public_solutions(
     }
 
 
-def _expectation_or_none(aggregator: Aggregator, shape: VoteShape) -> Expectation | None:
+def _expectation_or_none(aggregator: Aggregator, vote_shape: VoteShape) -> Expectation | None:
     """Returns the expected answers of a release; None for an aggregator, written by the user, that states none."""
     try:
-        return expectation(aggregator, shape)
+        return expectation(aggregator, vote_shape)
     except InvalidValue:
         return None
 

@@ -316,7 +316,7 @@ def price_release(
         search=search_with_progress(monitor, spelling=TRAIN),
         # If the plan has no number of teachers, that number follows from the data, and only epsilon can be changed.
         refused_setting=_epsilon_setting(plan) if plan.num_teachers is None else None,
-        other_method=_working_centered_votes(plan, dataset=dataset, shape=shape),
+        other_method=_working_centered_votes(plan, dataset=dataset, vote_shape=shape),
         voters=voters,
     )
     return replace(priced_release, doubts=doubts)
@@ -336,7 +336,9 @@ def _epsilon_setting(plan: Plan) -> tuple[str, object] | None:
     return None
 
 
-def _working_centered_votes(plan: Plan, *, dataset: Dataset, shape: VoteShape) -> Remedy | None:
+def _working_centered_votes(
+    plan: Plan, *, dataset: Dataset, vote_shape: VoteShape
+) -> Remedy | None:
     """Returns the settings for centered votes of all private groups, which may take the place of a refused plan.
 
     The result is None if they do not suit the plan and the data set, or if their release would be useless, too.
@@ -344,7 +346,7 @@ def _working_centered_votes(plan: Plan, *, dataset: Dataset, shape: VoteShape) -
     Args:
         plan: the plan that may be refused.
         dataset: the data set.
-        shape: the shape of the plan's release.
+        vote_shape: the shape of the plan's release.
     """
     is_suitable = (
         dataset.kind == "features"
@@ -358,7 +360,7 @@ def _working_centered_votes(plan: Plan, *, dataset: Dataset, shape: VoteShape) -
     )
     if plan.centered_votes is None or not is_suitable:
         return None
-    shape_of_groups = replace(shape, num_teachers=dataset.private.num_groups)
+    shape_of_groups = replace(vote_shape, num_teachers=dataset.private.num_groups)
     centered = CenteredVotes(noise_multiplier=1.0)
     planned_release = plan_or_none(centered, shape=shape_of_groups, budget=plan.budget)
     return plan.centered_votes if is_plan_useful(planned_release) else None

@@ -296,19 +296,19 @@ class Attack:
             rng=rng,
         )
 
-    def _priced_run(self, shape: VoteShape) -> PricedRelease:
+    def _priced_run(self, vote_shape: VoteShape) -> PricedRelease:
         """Returns the plan of one run, with noise at which the budget pays for the best of a secret number of runs.
 
         Without `run_count` there is one run, and the budget pays for it. With it, no run gets less than a sixteenth of
         the budget's epsilon; the best of such runs may cost more than the budget.
         """
         if self.run_count is None:
-            return plan_release(self.aggregator, shape=shape, budget=self.budget)
+            return plan_release(self.aggregator, shape=vote_shape, budget=self.budget)
 
         def run_at(epsilon: float) -> PricedRelease:
             """Returns the release of one run at an epsilon."""
             run_budget = replace(self.budget, epsilon=epsilon)
-            return plan_release(self.aggregator, shape=shape, budget=run_budget)
+            return plan_release(self.aggregator, shape=vote_shape, budget=run_budget)
 
         def price_of_best(epsilon: float) -> Event:
             """Returns the price of the best run, if each run has an epsilon."""

@@ -200,7 +200,7 @@ class TeacherAttack:
         for num_canaries in canary_counts:
             num_others = shape.num_teachers - repeats * num_canaries
             rehearsals = []
-            for craft in _crafts(aggregator, shape=shape, num_others=num_others):
+            for craft in _crafts(aggregator, vote_shape=shape, num_others=num_others):
                 unfitted = cls(
                     aggregator=aggregator,
                     shape=shape,
@@ -305,17 +305,17 @@ class TeacherAttack:
         return np.asarray(centered * is_asked[:, None])
 
 
-def _crafts(aggregator: Aggregator, *, shape: VoteShape, num_others: int) -> Iterator[Craft]:
+def _crafts(aggregator: Aggregator, *, vote_shape: VoteShape, num_others: int) -> Iterator[Craft]:
     """Yields the patterns of votes that an attack tries, in which no teacher votes for more labels than are counted.
 
     Fewer patterns are tried for an aggregator that reads the votes of each teacher, because it is slow.
 
     Args:
         aggregator: draws the release.
-        shape: the numbers of queries, labels and teachers of the release.
+        vote_shape: the numbers of queries, labels and teachers of the release.
         num_others: the number of teachers that are no canaries.
     """
-    num_labels = shape.num_labels
+    num_labels = vote_shape.num_labels
     max_votes = aggregator.max_votes_per_teacher or num_labels
     may_vote_for_all = max_votes >= num_labels
     if may_vote_for_all and aggregator.exact_labels is None:
