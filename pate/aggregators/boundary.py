@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import accounting as pa
+from pate.accounting import BoundedRangeEvent, Event, SelfComposedEvent
 from pate.accounting import target_charging as charging
 from pate.accounting.special import softmax
 from pate.aggregators.answers import Answers
@@ -136,7 +136,7 @@ class BoundaryAggregator(TargetChargedAggregator):
         *,
         bounded_range: bool,
         failure_prob: float = 0.0,
-    ) -> pa.Event:
+    ) -> Event:
         """Returns the price of a session that halts after `target_hits` queries have ended at the boundary.
 
         Args:
@@ -186,17 +186,15 @@ class BoundaryMax(BoundaryAggregator):
         """The pure-DP epsilon of the exponential mechanism on one query; its bounded range is the same number."""
         return self.adjacency.num_moved / self.selection_scale
 
-    def event(self, shape: VoteShape) -> pa.Event:
+    def event(self, shape: VoteShape) -> Event:
         """Returns the price of the session; see `Aggregator.event`."""
         return self._session_event(
             self.call_epsilon, num_calls=shape.num_queries, bounded_range=True
         )
 
-    def plain_event(self, shape: VoteShape) -> pa.Event:
+    def plain_event(self, shape: VoteShape) -> Event:
         """Returns the price of the same answers if every query is charged, without the boundary wrapper."""
-        return pa.SelfComposedEvent(
-            pa.BoundedRangeEvent(self.call_epsilon), count=shape.num_queries
-        )
+        return SelfComposedEvent(BoundedRangeEvent(self.call_epsilon), count=shape.num_queries)
 
     def distribution(self, votes: NDArray[np.integer]) -> FloatArray:
         """Returns the exact distribution over outcomes, for one query with counts `[num_labels]`.
@@ -299,7 +297,7 @@ class BoundaryTopK(BoundaryAggregator):
         """Returns the test that a set of labels has to pass, for votes of `num_teachers` teachers."""
         return self.release_step.stability_test(num_teachers=num_teachers)
 
-    def event(self, shape: VoteShape) -> pa.Event:
+    def event(self, shape: VoteShape) -> Event:
         """Returns the price of the session; see `Aggregator.event`."""
         call_epsilon = self.call_epsilon_for(
             num_labels=shape.num_labels, num_teachers=shape.num_teachers
@@ -312,7 +310,7 @@ class BoundaryTopK(BoundaryAggregator):
             failure_prob=failure_prob,
         )
 
-    def plain_event(self, shape: VoteShape) -> pa.Event:
+    def plain_event(self, shape: VoteShape) -> Event:
         """Returns the price of the same answers if every query is charged, without the boundary wrapper."""
         return self.release_step.event(shape)
 

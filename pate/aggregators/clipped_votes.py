@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import accounting as pa
+from pate.accounting import Event, GaussianEvent, SelfComposedEvent
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import ExpectedRelease, expected_from_summary, expected_from_votes
@@ -79,16 +79,16 @@ class ClippedVotes(Aggregator):
         """The largest number of labels that an answer is meant to name: `vote_clip`."""
         return self.vote_clip
 
-    def event(self, shape: VoteShape) -> pa.Event:
+    def event(self, shape: VoteShape) -> Event:
         """Returns the price: m bits for each query with norm l1, the noisy counts of each query with norm l2."""
         num_moved = squared_sensitivity(
             self.vote_clip, num_labels=shape.num_labels, adjacency=self.adjacency
         )
         if self.norm == "l1":
             bit = threshold_event(self.noise_std, self.threshold_share, shape.num_teachers)
-            return pa.SelfComposedEvent(bit, count=shape.num_queries * num_moved)
-        noisy_counts = pa.GaussianEvent(noise_multiplier=self.noise_std / num_moved**0.5)
-        return pa.SelfComposedEvent(noisy_counts, count=shape.num_queries)
+            return SelfComposedEvent(bit, count=shape.num_queries * num_moved)
+        noisy_counts = GaussianEvent(noise_multiplier=self.noise_std / num_moved**0.5)
+        return SelfComposedEvent(noisy_counts, count=shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
         """Returns the clipped counts, `[num_queries, num_labels]`, plus a public number for each label.

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pate import accounting as pa
+from pate.accounting import ComposedEvent, Event, SelfComposedEvent
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import ExpectedRelease, expected_by_drawing, expected_from_votes
@@ -27,15 +27,13 @@ from pate.votes.shape import VoteShape
 
 @dataclass(frozen=True, kw_only=True)
 class ScreenedAggregator(Aggregator):
-    """Base class that releases answers only where statistic + N(0, screening_std**2) >= threshold_share * num_teachers.
+    """The base class of aggregators that answer a query only if a noisy statistic of it reaches a threshold.
 
-    The statistic of a query is a number of teachers in 0..num_teachers, and one change moves it by at most 1. The price
-    has the screening of every query. It also has an answer for every query, or for `max_answers` of them. After
-    `max_answers` answers every later query is refused. `ConfidentGNMax` documents the fields.
+    The rule is statistic + N(0, screening_std**2) >= threshold_share * num_teachers. The statistic of a query is a
+    number of teachers in 0..num_teachers, and one change moves it by at most 1. The price has the screening of every
+    query. It also has an answer for every query, or for `max_answers` of them. After `max_answers` answers every later
+    query is refused. `ConfidentGNMax` documents the fields.
     """
-
-    # The class of the aggregator that answers queries that pass the screening.
-    _answered_by: ClassVar[type[GNMax] | type[GaussianVotes]]
 
     screening_std: float = field(metadata=NOISE)
     threshold_share: float = field(metadata=POSITIVE)
@@ -59,19 +57,19 @@ class ScreenedAggregator(Aggregator):
         """
 
     @property
+    @abstractmethod
     def answers(self) -> GNMax | GaussianVotes:
         """The aggregator that answers the queries that pass the screening."""
-        return self.convert_to(self._answered_by)
 
-    def event(self, shape: VoteShape) -> pa.Event:
+    def event(self, shape: VoteShape) -> Event:
         """Returns the price of the screening of all queries, and of the largest possible number of answers."""
         bit = threshold_event(self.screening_std, self.threshold_share, shape.num_teachers)
-        screenings = pa.SelfComposedEvent(bit, count=shape.num_queries)
+        screenings = SelfComposedEvent(bit, count=shape.num_queries)
         max_answers = shape.num_queries
         if self.max_answers is not None:
             max_answers = min(self.max_answers, shape.num_queries)
         answers = self.answers.event(replace(shape, num_queries=max_answers))
-        return pa.ComposedEvent((screenings, answers))
+        return ComposedEvent((screenings, answers))
 
     def draw_all(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the answers to all queries; see `Aggregator.draw_all`.
@@ -123,7 +121,6 @@ class ConfidentGNMax(ScreenedAggregator):
     """
 
     single_label: ClassVar[bool] = True
-    _answered_by: ClassVar[type[GNMax]] = GNMax
 
     max_votes: int = field(default=1, metadata=COUNT)
 
@@ -131,6 +128,11 @@ class ConfidentGNMax(ScreenedAggregator):
     def max_votes_per_teacher(self) -> int:
         """The largest number of labels of a query that a teacher may vote for under this price: `max_votes`."""
         return self.max_votes
+
+    @property
+    def answers(self) -> GNMax:
+        """The aggregator that answers the queries that pass the screening."""
+        return GNMax(noise_std=self.noise_std, max_votes=self.max_votes, adjacency=self.adjacency)
 
     def statistic(self, votes: IntArray, *, num_teachers: int) -> IntArray:
         """Returns the largest count of each query, int `[num_queries]`."""
@@ -158,7 +160,11 @@ class ConfidentVotes(ScreenedAggregator):
     """
 
     counts_abstention_as_half: ClassVar[bool] = True
-    _answered_by: ClassVar[type[GaussianVotes]] = GaussianVotes
+
+    @property
+    def answers(self) -> GaussianVotes:
+        """The aggregator that answers the queries that pass the screening."""
+        return GaussianVotes(noise_std=self.noise_std, adjacency=self.adjacency)
 
     def statistic(self, votes: IntArray, *, num_teachers: int) -> IntArray:
         """Returns the smallest majority over the labels of each query, int `[num_queries]`."""

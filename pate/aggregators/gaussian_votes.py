@@ -7,7 +7,7 @@ This is the baseline for several labels. Each query takes one decision for each 
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from pate import accounting as pa
+from pate.accounting import Event, OneBitEvent, SelfComposedEvent
 from pate.accounting.events import BitEvent
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
@@ -51,14 +51,14 @@ class GaussianVotes(Aggregator):
     noise_std: float = field(metadata=NOISE)
     teachers_reached: int = field(default=1, metadata=COUNT)
 
-    def event(self, shape: VoteShape) -> pa.Event:
+    def event(self, shape: VoteShape) -> Event:
         """Returns the price of one bit for each label of each query; see `Aggregator.event`."""
         bit: BitEvent = threshold_event(
             self.noise_std, threshold_share=0.5, num_teachers=shape.num_teachers
         )
         if self.teachers_reached > 1:
-            bit = pa.OneBitEvent(logits=tuple(bit.log_odds.tolist()), reach=self.teachers_reached)
-        return pa.SelfComposedEvent(bit, count=shape.num_queries * shape.num_labels)
+            bit = OneBitEvent(logits=tuple(bit.log_odds.tolist()), reach=self.teachers_reached)
+        return SelfComposedEvent(bit, count=shape.num_queries * shape.num_labels)
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each label, whether its count plus noise exceeds half of the teachers."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pate import accounting as pa
+from pate.accounting import Event, GaussianEvent, SelfComposedEvent, WinnerEvent
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.thresholds import squared_sensitivity
@@ -58,17 +58,17 @@ class GNMax(Aggregator):
         """The largest number of labels of a query that a teacher may vote for under this price: `max_votes`."""
         return self.max_votes
 
-    def event(self, shape: VoteShape) -> pa.Event:
+    def event(self, shape: VoteShape) -> Event:
         """Returns the price of releasing one label for each query; see `Aggregator.event`."""
         num_moved = squared_sensitivity(
             self.max_votes, num_labels=shape.num_labels, adjacency=self.adjacency
         )
         if self.max_votes == 1:
-            winner = pa.WinnerEvent(self.noise_std, num_moving=num_moved)
-            return pa.SelfComposedEvent(winner, count=shape.num_queries)
+            winner = WinnerEvent(self.noise_std, num_moving=num_moved)
+            return SelfComposedEvent(winner, count=shape.num_queries)
         # The winner is a function of the noisy counts, and costs at most what they cost.
-        all_counts = pa.GaussianEvent(noise_multiplier=self.noise_std / num_moved**0.5)
-        return pa.SelfComposedEvent(all_counts, count=shape.num_queries)
+        all_counts = GaussianEvent(noise_multiplier=self.noise_std / num_moved**0.5)
+        return SelfComposedEvent(all_counts, count=shape.num_queries)
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the label with the largest noisy count of each query."""

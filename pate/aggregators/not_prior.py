@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import accounting as pa
+from pate.accounting import Budget, ComposedEvent, Event
 from pate.accounting import target_charging as charging
 from pate.aggregators.aggregator import Rng
 from pate.aggregators.calibration import least_noise
@@ -190,7 +190,7 @@ class NotPriorTopK(TargetChargedAggregator):
         """Returns the largest number of queries that stable top-k releases: the first queries and the hits."""
         return min(num_queries, self.first_queries + self.target_hits)
 
-    def event(self, shape: VoteShape) -> pa.Event:
+    def event(self, shape: VoteShape) -> Event:
         """Returns the price of the session of checks, composed with the price of the releases by stable top-k."""
         num_checks = shape.num_queries - min(shape.num_queries, self.first_queries)
         shape_of_releases = replace(shape, num_queries=self.num_tests(shape.num_queries))
@@ -207,9 +207,9 @@ class NotPriorTopK(TargetChargedAggregator):
             session_delta=self.session_delta,
             other_releases=releases,
         )
-        return pa.ComposedEvent((session, releases))
+        return ComposedEvent((session, releases))
 
-    def plain_event(self, shape: VoteShape) -> pa.Event:
+    def plain_event(self, shape: VoteShape) -> Event:
         """Returns the price if stable top-k released every query, without checks."""
         return self.release_step.event(shape)
 
@@ -221,7 +221,7 @@ class NotPriorTopK(TargetChargedAggregator):
         scaled_releases = self._with_noise_of(self.release_step.scaled(noise_factor))
         return replace(scaled_releases, prior_scale=self.prior_scale * noise_factor)
 
-    def fitted(self, budget: pa.Budget, shape: VoteShape) -> NotPriorTopK:
+    def fitted(self, budget: Budget, shape: VoteShape) -> NotPriorTopK:
         """Returns a copy of the aggregator with noise for which the session meets a budget; see `Aggregator.fitted`.
 
         The releases by stable top-k get the noise at which they alone cost `release_share` of the epsilon, or all of it
@@ -239,7 +239,7 @@ class NotPriorTopK(TargetChargedAggregator):
         if not has_checks:
             return with_releases
 
-        def event_at(prior_scale: float) -> pa.Event:
+        def event_at(prior_scale: float) -> Event:
             return replace(with_releases, prior_scale=prior_scale).event(shape)
 
         prior_scale = least_noise(event_at, budget, start=self.prior_scale)

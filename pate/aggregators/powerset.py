@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import accounting as pa
+from pate.accounting import Event, SelfComposedEvent, WinnerEvent
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import ExpectedRelease, expected_from_summary, expected_from_votes
@@ -72,10 +72,10 @@ class PowersetGNMax(Aggregator):
         """The largest number of labels that an answer may name: `max_size`."""
         return self.max_size
 
-    def event(self, shape: VoteShape) -> pa.Event:
+    def event(self, shape: VoteShape) -> Event:
         """Returns the price of releasing one set for each query; see `Aggregator.event`."""
-        winner = pa.WinnerEvent(self.noise_std, num_moving=self.adjacency.num_moved)
-        return pa.SelfComposedEvent(winner, count=shape.num_queries)
+        winner = WinnerEvent(self.noise_std, num_moving=self.adjacency.num_moved)
+        return SelfComposedEvent(winner, count=shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> Summary:
         """Returns the different sets that teachers voted for, one row for each query and set.

@@ -23,7 +23,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import accounting as pa
+from pate.accounting import Budget, Event
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import ExpectedRelease, expected_from_votes
@@ -122,7 +122,7 @@ class TargetChargedAggregator(Aggregator):
     _uniforms_per_query: ClassVar[int] = 1
 
     @abstractmethod
-    def plain_event(self, shape: VoteShape) -> pa.Event:
+    def plain_event(self, shape: VoteShape) -> Event:
         """Returns the price of the same answers if every query is charged, and the session never halts."""
 
     @abstractmethod
@@ -157,7 +157,7 @@ class TargetChargedAggregator(Aggregator):
             num_teachers: the declared number of teachers.
         """
 
-    def fitted(self, budget: pa.Budget, shape: VoteShape) -> Self:
+    def fitted(self, budget: Budget, shape: VoteShape) -> Self:
         """Returns a copy of the aggregator with the least noise that meets a budget; see `Aggregator.fitted`.
 
         `target_hits` stays as it is, and `session_delta` becomes the budget's delta.

@@ -11,7 +11,18 @@ from functools import lru_cache
 
 import numpy as np
 
-from pate import accounting as pa
+from pate.accounting import (
+    ApproximateEvent,
+    BoundarySessionEvent,
+    ComposedEvent,
+    Event,
+    NoOpEvent,
+    PureDpAccountant,
+    PureDpEvent,
+    RdpAccountant,
+    SelfComposedEvent,
+    SessionEvent,
+)
 from pate.accounting import target_charging as charging
 from pate.array_types import FloatArray
 from pate.validation import InvalidValue, require_count, require_positive
@@ -31,8 +42,8 @@ def session_event(
     session_delta: float,
     failure_prob: float = 0.0,
     bounded_range: bool | None = None,
-    other_releases: pa.Event | None = None,
-) -> pa.Event:
+    other_releases: Event | None = None,
+) -> Event:
     """Returns the price of a session of at most `num_calls` queries that halts after `target_hits` hits.
 
     Two prices hold, and the lower one is returned. Which one is lower depends on public numbers. If `call_epsilon` is
@@ -62,7 +73,7 @@ def session_event(
     """
     require_positive("epsilon", call_epsilon)
     if require_count("num_calls", num_calls, minimum=0) == 0:
-        return pa.NoOpEvent()
+        return NoOpEvent()
     if failure_prob >= session_delta:
         rule = (
             f"a sum over all calls below session_delta, and {failure_prob:.3g} over "
@@ -97,7 +108,7 @@ def session_event(
         call_epsilon=call_epsilon,
         bounded_range=bounded_range,
     )
-    price_by_hits = pa.ApproximateEvent(session, failure_prob)
+    price_by_hits = ApproximateEvent(session, failure_prob)
     return _cheaper(
         price_by_hits,
         price_by_accesses,
@@ -165,7 +176,7 @@ def _session_of_hits(
     num_calls: int,
     call_epsilon: float,
     bounded_range: bool | None,
-) -> pa.SessionEvent:
+) -> SessionEvent:
     """Returns the event that prices a session by its hits; the failures of queries are no part of it.
 
     Args:
@@ -181,7 +192,7 @@ def _session_of_hits(
         target.epsilon, num_calls=accesses.num_accesses, failure_prob=accesses.overrun_prob
     )
     if bounded_range is None:
-        return pa.SessionEvent(
+        return SessionEvent(
             epsilon=target.epsilon,
             hit_prob=target.hit_prob,
             target_hits=target_hits,
@@ -189,7 +200,7 @@ def _session_of_hits(
             accesses=composed_accesses,
         )
     # The hits are priced by the laws of the calls themselves.
-    return pa.BoundarySessionEvent(
+    return BoundarySessionEvent(
         epsilon=target.epsilon,
         hit_prob=target.hit_prob,
         target_hits=target_hits,
@@ -200,7 +211,7 @@ def _session_of_hits(
     )
 
 
-def _composed_calls(epsilon: float, num_calls: int, failure_prob: float) -> pa.Event:
+def _composed_calls(epsilon: float, num_calls: int, failure_prob: float) -> Event:
     """Returns the price of `num_calls` mechanisms of pure DP together.
 
     Args:
@@ -208,17 +219,17 @@ def _composed_calls(epsilon: float, num_calls: int, failure_prob: float) -> pa.E
         num_calls: the number of mechanisms.
         failure_prob: the probability that any of them fails, taken from delta.
     """
-    calls = pa.SelfComposedEvent(pa.PureDpEvent(epsilon), count=num_calls)
-    return pa.ApproximateEvent(calls, failure_prob)
+    calls = SelfComposedEvent(PureDpEvent(epsilon), count=num_calls)
+    return ApproximateEvent(calls, failure_prob)
 
 
 def _cheaper(
-    price_by_hits: pa.Event,
-    price_by_accesses: pa.Event,
+    price_by_hits: Event,
+    price_by_accesses: Event,
     *,
-    other_releases: pa.Event | None,
+    other_releases: Event | None,
     session_delta: float,
-) -> pa.Event:
+) -> Event:
     """Returns that one of two prices of the same session whose epsilon at `session_delta` is lower.
 
     Either epsilon is that of the session together with the other releases.
@@ -231,14 +242,12 @@ def _cheaper(
     """
     if other_releases is None:
         # Accesses alone are mechanisms of pure DP, whose accountant composes them optimally.
-        pure_account = pa.PureDpAccountant().compose(price_by_accesses)
+        pure_account = PureDpAccountant().compose(price_by_accesses)
         price_of_accesses = pure_account.get_epsilon(session_delta)
-        price_of_hits = pa.RdpAccountant().compose(price_by_hits).get_epsilon(session_delta)
+        price_of_hits = RdpAccountant().compose(price_by_hits).get_epsilon(session_delta)
         return price_by_hits if price_of_hits < price_of_accesses else price_by_accesses
-    hits_account = pa.RdpAccountant().compose(pa.ComposedEvent((price_by_hits, other_releases)))
-    accesses_account = pa.RdpAccountant().compose(
-        pa.ComposedEvent((price_by_accesses, other_releases))
-    )
+    hits_account = RdpAccountant().compose(ComposedEvent((price_by_hits, other_releases)))
+    accesses_account = RdpAccountant().compose(ComposedEvent((price_by_accesses, other_releases)))
     if accesses_account.failure_prob >= session_delta:
         return price_by_hits if hits_account.failure_prob < session_delta else price_by_accesses
     price_of_hits = hits_account.get_epsilon(session_delta)

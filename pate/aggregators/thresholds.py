@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from pate import accounting as pa
+from pate.accounting import Adjacency, ThresholdEvent
 from pate.accounting.special import ndtr_without_scipy
 from pate.aggregators.aggregator import Rng
 from pate.aggregators.expectation import ExpectedRelease
@@ -23,7 +23,7 @@ from pate.votes.made_up import MadeUpVotes
 _HALF_WINDOW = 9.0
 
 
-def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: pa.Adjacency) -> int:
+def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: Adjacency) -> int:
     """Returns the largest squared l2 distance by which one change moves the counts of a query.
 
     A teacher votes for at most `max_votes` labels. Under replace-one it may take back `max_votes` votes and cast as
@@ -50,16 +50,14 @@ def threshold_window(noise_std: float, threshold: float, num_teachers: int) -> t
     return smallest_count, largest_count
 
 
-def threshold_event(
-    noise_std: float, threshold_share: float, num_teachers: int
-) -> pa.ThresholdEvent:
+def threshold_event(noise_std: float, threshold_share: float, num_teachers: int) -> ThresholdEvent:
     """Returns the price of one bit, for counts that one change moves by at most 1.
 
     The bit is whether count + N(0, noise_std**2) reaches threshold_share * num_teachers.
     """
     threshold = threshold_share * require_count("num_teachers", num_teachers)
     low, high = threshold_window(noise_std, threshold, num_teachers)
-    return pa.ThresholdEvent(noise_std, lowest=low - threshold, num_values=high - low + 1)
+    return ThresholdEvent(noise_std, lowest=low - threshold, num_values=high - low + 1)
 
 
 def reach_threshold(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import accounting as pa
+from pate.accounting import ApproximateEvent, Event, ZCdpEvent
 from pate.aggregators import aggregator as base
 from pate.aggregators.aggregator import Rng
 from pate.aggregators.answers import Answers
@@ -84,17 +84,17 @@ class DistributedVotes(base.Aggregator):
         """The shares of noise that the holders draw, with the variance that the price counts on."""
         return self.convert_to(NoiseShares)
 
-    def event(self, shape: VoteShape) -> pa.Event:
+    def event(self, shape: VoteShape) -> Event:
         """Returns the price of the noisy counts of all queries; see `Aggregator.event`."""
         max_votes = self.max_votes or shape.num_labels
         sensitivity_per_query = squared_sensitivity(
             max_votes, num_labels=shape.num_labels, adjacency=self.adjacency
         )
-        price = pa.ZCdpEvent(
+        price = ZCdpEvent(
             rho=shape.num_queries * sensitivity_per_query / (2 * self.shares.variance) * _UP
         )
         failure_prob = self.shares.failure_prob(num_counts=shape.num_queries * shape.num_labels)
-        return pa.ApproximateEvent(price, failure_prob) if failure_prob else price
+        return ApproximateEvent(price, failure_prob) if failure_prob else price
 
     def contribution(self, counts: Any, *, num_teachers: int, rng: Rng) -> IntArray:
         """Returns the numbers that a holder sends: its counts in steps, plus its share of the noise.
