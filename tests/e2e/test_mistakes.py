@@ -87,7 +87,7 @@ NO_SETTINGS: dict[str, bytes] = {
     "a tag that is code": b"a: !!python/object/apply:os.system ['true']\n",
     "a header without a value": b"# @package\na: 1\n",
     "a number of 5000 digits": b"a: " + b"9" * 5000 + b"\n",
-    "too deep": b"a: " + b"[" * 3000 + b"]" * 3000 + b"\n",
+    "too deep": b"a: " + b"[" * 1000 + b"]" * 1000 + b"\n",
     "a part is a word": b"defaults: [train, _self_]\naccountant: hello\n",
     "a path with a zero byte": b'defaults: [train, _self_]\noutput_dir: "a\\0b"\n',
 }
