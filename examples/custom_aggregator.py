@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +42,9 @@ class LaplaceQuorum(Aggregator):
         # Noise in whole numbers is exact; rounded floats would void the proof.
         noise = DiscreteLaplace.at_most(1 / self.noise_scale)
         noisy_counts = summary + noise.sample(summary.shape, rng)
-        return Answers.to_all(noisy_counts > self.quorum * shape.num_teachers)
+        # As floats, 0.57 * 100 is below 57.
+        needed_share = Fraction(str(self.quorum))
+        return Answers.to_all(noisy_counts > math.floor(needed_share * shape.num_teachers))
 
 
 if __name__ == "__main__":
