@@ -404,11 +404,15 @@ for key in sys.argv[2:]:
 
 
 def start_commits(path: Path, keys: list[str], printed_file: Path) -> subprocess.Popen[bytes]:
-    """Starts a process that commits random bytes under each key, and appends key and release to the
-    file `printed_file`.
-    """
-    with printed_file.open("ab") as out:
+    """Starts a process that commits random bytes under each key, and prints keys and releases into `printed_file`."""
+    with printed_file.open("wb") as out:
         return subprocess.Popen([sys.executable, "-c", WORKER, str(path), *keys], stdout=out)
+
+
+def printed_releases(printed_file: Path) -> set[tuple[str, ...]]:
+    """Returns the keys and releases that a process has printed; a line that its kill has torn is left out."""
+    lines = printed_file.read_text().splitlines(keepends=True)
+    return {tuple(line.split()) for line in lines if line.endswith("\n")}
 
 
 @pytest.mark.slow
@@ -419,13 +423,18 @@ def test_killed_processes_charge_one_release_for_each_key(path: Path, tmp_path: 
     Every release that any of them printed is the one in the store, and each key has one line.
     """
     rng = random.Random(2)
-    printed_file = tmp_path / "shown"
+    printed_folder = tmp_path / "printed"
+    printed_folder.mkdir()
     kills = 0
     for trial in range(12):
         keys = [f"{trial}-{number}" for number in range(12)]
         processes = [
-            start_commits(path=path, keys=rng.sample(keys, k=12), printed_file=printed_file)
-            for _ in range(2)
+            start_commits(
+                path=path,
+                keys=rng.sample(keys, k=12),
+                printed_file=printed_folder / f"{trial}-{number}",
+            )
+            for number in range(2)
         ]
         time.sleep(0.1 + rng.random() * 0.5)
         for process in processes:
@@ -433,12 +442,9 @@ def test_killed_processes_charge_one_release_for_each_key(path: Path, tmp_path: 
                 process.send_signal(signal.SIGKILL)
                 kills += 1
             process.wait()
-        assert start_commits(path=path, keys=keys, printed_file=printed_file).wait() == 0
-    actual = {
-        tuple(line.split())
-        for line in printed_file.read_text().splitlines()
-        if len(line.split()) == 2
-    }
+        last_process = start_commits(path, keys, printed_file=printed_folder / f"{trial}-last")
+        assert last_process.wait() == 0
+    actual = set().union(*map(printed_releases, printed_folder.iterdir()))
     store = Store(path, settings_if_new=None)
     stored = {(line.key, store.release(line).hex()) for line in store.lines}
     assert kills > 0
