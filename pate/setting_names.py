@@ -1,8 +1,10 @@
 """The names that each command, and the classifier, use for the parameters of the code.
 
 An error names a parameter as the code does, such as `num_teachers`. `pate-train` calls this parameter
-`teacher.num_teachers`, which is written in this file only. A command prints an error with its own spelling
-(`spelling.error_line(error)` in `pate/cli/app.py`). Classes and functions that are called from Python use `shown_as`.
+`teacher.num_teachers`, which is written in this file only. A key is a parameter, and `OWNER.*` stands for any parameter
+of an object. A value is the name of a setting, or a whole setting if it has `=` or braces, or empty for a parameter
+that users cannot set (`Spelling`). A command prints an error with its own spelling (`spelling.error_line(error)` in
+`pate/cli/app.py`). Classes and functions that are called from Python use `shown_as`.
 """
 
 from pate.errors import Spelling
@@ -12,7 +14,6 @@ _SHARED_NAMES = {
     "allow_useless": "allow_useless=true",
     "ledger.max_epsilon": "max_total_epsilon",
 }
-
 
 COMMAND = Spelling(_SHARED_NAMES)
 """The spelling of a command whose settings are named as the parameters are, such as `pate-account`."""

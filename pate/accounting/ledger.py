@@ -310,7 +310,7 @@ class Ledger:
             self._index.account_of(key),
             key=key,
             content=content,
-            describe_line=partial(
+            line_under_lock=partial(
                 self._line_text_under_lock, pending, charge_before_lock=charge_before_lock
             ),
         )
@@ -356,6 +356,7 @@ class Ledger:
             BudgetExceeded: the event does not fit under the cap.
             InvalidValue: the reasons that `commit` names.
         """
+        self._index.take_new_lines()  # the store has read those of other processes
         payment = self._payment_of(pending, charge_before_lock=charge_before_lock)
         if isinstance(payment, _EarlierCharge):
             return LineText(charge_key=payment.charge_key)
@@ -380,8 +381,6 @@ class Ledger:
     ) -> _EarlierCharge | _NewCharge:
         """Returns how a release, or a part of a release, is paid for; checks that it may be committed.
 
-        First adds the lines that the store has read, such as those of other processes, to the index.
-
         Args:
             pending: the release, or the part.
             charge_before_lock: the charge that an earlier call, before the store took the lock, returned for the same
@@ -391,7 +390,7 @@ class Ledger:
             BudgetExceeded: the event does not fit under the cap.
             InvalidValue: the reasons that `commit` names.
         """
-        num_charges = len(self._index.take_new_lines())
+        num_charges = len(self._index.entries)
         charge_key = self._index.charge_covering(
             commit=pending, has_cap=self.max_epsilon is not None
         )
@@ -635,6 +634,8 @@ class Ledger:
         self, seed_name: str, *, except_release: str = "", own_price: Event | None = None
     ) -> bool:
         """Returns True if the file holds another release, of any data set, whose noise was drawn from a seed.
+
+        The file is not read again.
 
         Args:
             seed_name: the name of the seed.

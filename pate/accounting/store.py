@@ -193,7 +193,7 @@ class Store:
         return content
 
     def commit(
-        self, data_digest: str, *, key: str, content: bytes, describe_line: Callable[[], LineText]
+        self, data_digest: str, *, key: str, content: bytes, line_under_lock: Callable[[], LineText]
     ) -> bytes:
         """Stores the bytes of a release with its charge in one transaction, and returns the bytes stored under the key.
 
@@ -205,7 +205,7 @@ class Store:
             key: the identifier of the release, or of a part, within the account; it names everything on which the
                 content depends.
             content: the bytes of the release, or of the part.
-            describe_line: returns the text of the new line. The function is called while the file is locked and all
+            line_under_lock: returns the text of the new line. The function is called while the file is locked and all
                 lines are read. If it raises an error, because the charge is not allowed, nothing is written.
         """
         content_digest = hashlib.sha256(content).hexdigest()
@@ -218,7 +218,7 @@ class Store:
                 file.write(content)
         with self._transaction("BEGIN IMMEDIATE") as db:
             if (data_digest, key) not in self.line_of:
-                line_text = describe_line()
+                line_text = line_under_lock()
                 if line_text.charge_key and (data_digest, line_text.charge_key) not in self.line_of:
                     rule = f"the key of a charge in ledger={self.path}"
                     raise InvalidValue("charge_key", line_text.charge_key, rule=rule)

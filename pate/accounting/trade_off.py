@@ -36,8 +36,8 @@ from pate.validation import require_non_negative, require_probability
 DeltaAt = Callable[[float], float]
 """The delta of a release at an epsilon >= 0, for both orders of two neighbors."""
 
-# The golden ratio: each step of a golden-section search shortens the interval to 0.618 of its length.
-_GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
+# The inverse of the golden ratio: each step of a golden-section search shortens the interval to 0.618 of its length.
+_INVERSE_GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 _NUM_GOLDEN_STEPS = 30
 # Every result is moved to the safe side by more than its rounding error: errors of probabilities are absolute, and
 # those of a Gaussian curve and of sums of bounds are relative.
@@ -198,13 +198,14 @@ def least_mu(
 def _golden_section_max(value_at: Callable[[float], float], *, high: float) -> float:
     """Returns the largest value of a function between 0 and `high` that a golden-section search finds.
 
-    The search is exact for a function with one local maximum. For another function the result may be too small.
+    The search is exact for a function with one local maximum. For another function the result may be too
+    small, which is the safe side for all callers.
     """
     low = 0.0
     best = max(value_at(low), value_at(high))
     # Two points within the interval; the part beyond the one with the smaller value is cut off in each step.
-    lower_point = high - _GOLDEN_RATIO * (high - low)
-    upper_point = low + _GOLDEN_RATIO * (high - low)
+    lower_point = high - _INVERSE_GOLDEN_RATIO * (high - low)
+    upper_point = low + _INVERSE_GOLDEN_RATIO * (high - low)
     lower_value = value_at(lower_point)
     upper_value = value_at(upper_point)
     for _ in range(_NUM_GOLDEN_STEPS):
@@ -213,13 +214,13 @@ def _golden_section_max(value_at: Callable[[float], float], *, high: float) -> f
             high = upper_point
             upper_point = lower_point
             upper_value = lower_value
-            lower_point = high - _GOLDEN_RATIO * (high - low)
+            lower_point = high - _INVERSE_GOLDEN_RATIO * (high - low)
             lower_value = value_at(lower_point)
         else:
             low = lower_point
             lower_point = upper_point
             lower_value = upper_value
-            upper_point = low + _GOLDEN_RATIO * (high - low)
+            upper_point = low + _INVERSE_GOLDEN_RATIO * (high - low)
             upper_value = value_at(upper_point)
     return max(best, lower_value, upper_value)
 

@@ -53,9 +53,9 @@ class StableTopK(StableAggregator):
     Attributes:
         selection_scale: scale of the selection noise in votes, > 0: beta of a Gumbel, standard deviation of a Gaussian,
             b of a Laplace, mean of an exponential. Calibration to a target epsilon replaces the value.
-        selection_noise: "gumbel", "gaussian", "laplace" or "exponential".
-        test: "gaussian" or "laplace" for a test with that noise on the gap, "table" for an optimal table of
-            probabilities. The four fields below hold its parameters.
+        selection_noise: "gumbel" (the default), "gaussian", "laplace" or "exponential".
+        test: "gaussian" (the default) or "laplace" for a test with that noise on the gap, "table" for an optimal table
+            of probabilities. The four fields below hold its parameters.
         test_std: standard deviation in votes of the noise of a "gaussian" or "laplace" test, > 0; None for a table.
         table_order: the Renyi order for which a table is computed, > 1; None for other tests.
         table_budget: the Renyi divergence of one test at that order, > 0, for either adjacency; None for other tests.
@@ -63,14 +63,14 @@ class StableTopK(StableAggregator):
             `table_order` and `table_budget`.
         failure_prob: probability that an unstable set is released, per query; a given table has its own. None is 1e-9,
             or less where the failures of all queries would take more than 0.6 of delta.
-        padded: whether k = 0 and k = num_labels are possible answers.
+        padded: whether k = 0 and k = num_labels are possible answers; False by default.
         regularizer: a bonus in votes for each candidate k, added to its gap: a function of k, or an array with one
             finite number for each candidate. None for no bonus.
         max_k: the largest k that can be selected, >= 1; None for no limit. With a limit only the `max_k` + 1 largest
             counts of a query are read.
         selection_share: the part of the Renyi budget for the selection, in (0, 1), when noise is fitted with a table.
             With another test, a number keeps the ratio of the two noises. None chooses the share with which the
-            smallest gap passes the test.
+            smallest gap passes the test. The default is 0.5.
 
     >>> aggregator = StableTopK(selection_scale=2.0, test_std=3.0)
     >>> votes = np.array([[90, 88, 1, 0], [51, 50, 49, 48]])

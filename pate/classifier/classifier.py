@@ -107,7 +107,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     Formal guarantees:
         * What a fitted classifier holds is (`epsilon_`, `delta_`)-private for `adjacency_`: under replace-one, for the
           replacement of one private record, or of one group of records if `groups` were passed. It holds no teacher, no
-          vote and no part. For test records it is (`score_epsilon`, `delta_`)-private; whoever is in both pays both.
+          vote and no part. For test records it is (`score_epsilon`, `delta_`)-private; a person in both spends both.
         * The price is fixed by the parameters and by the shapes of the data, and is charged before noise is drawn.
         * Not covered: public inputs, the number of records, and the set of classes (a fit that reads them from y warns;
           pass `classes` if they are not public), and whether labels may be missing. Nor is whatever was done to the
@@ -117,7 +117,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
           scores on held-out private records are covered by no epsilon.
 
     Edge cases:
-        * A release that noise would drown is refused, and the error has the epsilon that would work.
+        * A release whose noise would hide the votes is refused, and the error has the epsilon that would work.
         * With fewer than 200 private groups, centered votes are released at once, not in rounds.
         * Without an answered query the student predicts no label, or the first class.
         * A fit with `random_state` warns: its noise protects nobody who knows the seed.
@@ -254,8 +254,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 longer votes. Without estimators, votes are clipped to a length that is usual for groups as large as
                 public groups; with None, for groups of one record.
             y_public: labels of the first public samples, `[num_labeled, num_labels]` or in another form of y, taken as
-                public; NaN where they are unknown. The student begins with what they teach, as far as the private
-                records bear it out. Without estimators alone; words and classes need `classes`.
+                public; NaN where they are unknown. The student begins with what they teach, unless the private
+                records disagree. Without estimators alone; words and classes need `classes`.
             X_test: the inputs of private test records, `[num_test, num_features]`, with `score_epsilon`. Their people
                 are others than those of X, and pay `score_epsilon` alone.
             y_test: the labels of the test records, private, in the form of y.

@@ -166,7 +166,9 @@ class CelebA:
         num_listed = len(attributes.file_names)
         if attributes.num_announced != num_listed:
             rule = f"{num_listed}, the rows that follow"
-            self._report_gap(f"{ATTRIBUTE_LIST} line 1", value=attributes.num_announced, rule=rule)
+            self._refuse_or_warn(
+                f"{ATTRIBUTE_LIST} line 1", value=attributes.num_announced, rule=rule
+            )
         split_codes = self._split_codes(folder, file_names=attributes.file_names)
         identities = self._identities(folder, file_names=attributes.file_names)
         photographs = PhotographFiles.find(folder, listed_names=attributes.file_names)
@@ -239,7 +241,7 @@ class CelebA:
         codes, num_others = read_numbers(folder, list_name=SPLIT_LIST, file_names=file_names)
         if num_others:
             rule = f"also the {num_others} that only {SPLIT_LIST} lists"
-            self._report_gap(ATTRIBUTE_LIST, value=f"{len(codes)} images", rule=rule)
+            self._refuse_or_warn(ATTRIBUTE_LIST, value=f"{len(codes)} images", rule=rule)
         wrong_rows = np.flatnonzero(codes > max(_CODE_OF_SPLIT.values()))
         if len(wrong_rows) > 0:
             row = wrong_rows[0]
@@ -309,10 +311,10 @@ class CelebA:
         num_missing = num_listed - len(rows)
         if num_missing > 0:
             rule = f"all {num_listed} listed photographs of the {split_name} split, {num_missing} are missing"
-            self._report_gap(name="data.root", value=self.root, rule=rule)
+            self._refuse_or_warn(name="data.root", value=self.root, rule=rule)
         return rows[: self.limit]
 
-    def _report_gap(self, name: str, value: object, rule: str) -> None:
+    def _refuse_or_warn(self, name: str, value: object, rule: str) -> None:
         """Raises `InvalidValue` for a gap, such as missing photographs, if `missing` is "error"; else logs a warning.
 
         Args:

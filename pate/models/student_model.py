@@ -89,7 +89,7 @@ def class_probabilities(probabilities: NDArray[Any]) -> FloatArray:
 
 
 def most_probable(probabilities: NDArray[Any]) -> BoolArray:
-    """Returns True for the most probable class of each row, bool `[num_rows, num_classes]`; of equal ones the first.
+    """Returns True for the most probable class of each row, bool `[num_rows, num_classes]`; the first one in a tie.
 
     Args:
         probabilities: the probability of each class, `[num_rows, num_classes]`.
@@ -257,7 +257,6 @@ class StudentModel(ABC):
         if self.arrays.keys() != self.array_axes.keys():
             return f"arrays {', '.join(sorted(self.arrays))[:80]}"
         lengths = {"d": size, "1": 1}
-        fault = ""
         for name, axes in self.array_axes.items():
             shape = self.arrays[name].shape
             # The first array with an axis sets the length of the axis for all arrays. `strict=False`: another number of
@@ -266,8 +265,8 @@ class StudentModel(ABC):
                 lengths.setdefault(axis, length) for axis, length in zip(axes, shape, strict=False)
             ]
             if len(shape) != len(axes) or expected_shape != list(shape):
-                fault = f"{name} of shape {shape}"
-        return fault
+                return f"{name} of shape {shape}"
+        return ""
 
     @final
     def _prediction_fault(self) -> str:

@@ -147,11 +147,11 @@ def kill_at(patch: pytest.MonkeyPatch, commit_number: int, *, is_committed: bool
         *,
         key: str,
         content: bytes,
-        describe_line: Callable[[], LineText],
+        line_under_lock: Callable[[], LineText],
     ) -> bytes:
         num_inserted_before = num_inserted
         stored_content = commit(
-            self, data_digest, key=key, content=content, describe_line=describe_line
+            self, data_digest, key=key, content=content, line_under_lock=line_under_lock
         )
         if is_committed and num_inserted == commit_number + 1 > num_inserted_before:
             raise Killed

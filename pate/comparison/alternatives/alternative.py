@@ -139,9 +139,8 @@ class Alternative(Method):
         noise_rate: FloatArray | float = self.noise_rate(
             noise_multiplier, clip=self.gradient_clip(shares), num_groups=training.num_groups
         )
-        if (
-            shares.known_shares is not None
-        ):  # the mean gradient is over the records that know a label
+        if shares.known_shares is not None:
+            # The mean gradient is over the records that know a label.
             noise_rate = noise_rate / shares.known_shares**2
         return Schedule.best(
             training.directions,

@@ -157,9 +157,8 @@ class DpSgd(Alternative):
         schedule = self.schedule(training, noise_multiplier, shares=shares)
         bias = scipy.special.logit(shares.prevalence)
         learning_rates = schedule.times / self.num_steps
-        if (
-            shares.known_shares is not None
-        ):  # the mean gradient is over the records that know a label
+        if shares.known_shares is not None:
+            # The mean gradient is over the records that know a label.
             learning_rates = learning_rates / shares.known_shares
 
         def scaled_inputs(inputs: Any) -> FloatArray:

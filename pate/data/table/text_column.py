@@ -91,11 +91,10 @@ class TextColumn(Column):
             return cls(name, missing=False)
         weight = float(schema_entry["weight"])
         require(0 < weight < np.inf, f"{name}.weight", weight, "a number > 0")
+        # The file is one of this folder, whatever the entry says.
+        file_name = Path(str(schema_entry["file"])).name
         vectors = TextVectors.load(
-            folder
-            / Path(
-                str(schema_entry["file"])
-            ).name,  # a file of this folder, whatever the entry says
+            folder / file_name,
             sha256=str(schema_entry["sha256"]),
             remedy="copy it from where the schema comes from; it stands beside it",
         )

@@ -55,7 +55,7 @@ def commit(
     charge of their own.
     """
     line_text = LineText(event="" if charge_key else event, charge_key=charge_key)
-    return store.commit(data_digest, key=key, content=content, describe_line=lambda: line_text)
+    return store.commit(data_digest, key=key, content=content, line_under_lock=lambda: line_text)
 
 
 def test_a_key_is_committed_once_and_all_stores_read_it(store: Store, path: Path) -> None:
@@ -108,9 +108,9 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
 
     commit(Store(path, settings_if_new=SETTINGS), data_digest="people", key="b", content=b"winner")
     with refused_parameter("max_epsilon", value="1"):
-        store.commit("people", key="a", content=b"loser", describe_line=describe)
+        store.commit("people", key="a", content=b"loser", line_under_lock=describe)
     assert [line.key for line in store.lines] == ["b"]
-    content = store.commit("people", key="b", content=b"loser", describe_line=describe)
+    content = store.commit("people", key="b", content=b"loser", line_under_lock=describe)
     assert content == b"winner"
     assert len(store.lines) == 1
 
@@ -398,7 +398,7 @@ from pate.accounting.store import LineText, Store
 store = Store(sys.argv[1], {})
 for key in sys.argv[2:]:
     line_text = LineText(event="price")
-    release = store.commit("people", key=key, content=os.urandom(8), describe_line=lambda: line_text)
+    release = store.commit("people", key=key, content=os.urandom(8), line_under_lock=lambda: line_text)
     print(key, release.hex(), flush=True)
 """
 
