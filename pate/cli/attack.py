@@ -12,9 +12,9 @@ from omegaconf import DictConfig
 
 from pate.accounting import Budget, TruncatedNegativeBinomial
 from pate.auditing.attack import Attack
-from pate.cli import run
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
+from pate.cli.run_settings import make_dataset_loader
 from pate.config.build import part_maker
 from pate.report.console import print_result
 from pate.validation import require_choice
@@ -47,7 +47,7 @@ def attack(config: DictConfig) -> None:
         sabotage=config.sabotage,
         seed=config.seed,
     )
-    load_dataset = run.make_dataset_loader(
+    load_dataset = make_dataset_loader(
         data=build_part("data"),
         monitor=monitor,
         features=build_part("features"),

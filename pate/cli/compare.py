@@ -18,7 +18,7 @@ from rich.console import Console
 
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
-from pate.cli.run import default_folder, make_dataset_loader, plain_settings
+from pate.cli.run_settings import default_folder, make_dataset_loader, plain_settings
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.comparison.frontier import Frontier, Line
 from pate.config.build import build, part_maker

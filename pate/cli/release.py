@@ -15,9 +15,9 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from pate.aggregators import Aggregator, CenteredVotes
-from pate.cli import run
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
+from pate.cli.run_settings import default_folder, plain_settings, run_heading, settings_from
 from pate.config.build import part_maker
 from pate.config.published import release_settings, without_outside_values
 from pate.errors import MissingPackage
@@ -156,11 +156,11 @@ def plan_of(
         excluded_settings: the names of settings that are left out of the plan.
     """
     build_part = part_maker(config)
-    settings = run.plain_settings(config, excluded_settings=excluded_settings)
+    settings = plain_settings(config, excluded_settings=excluded_settings)
     free_names = changeable_names("release")
     deciding_settings = {name: value for name, value in settings.items() if name not in free_names}
     hydra = HydraConfig.get()
-    heading = run.run_heading(
+    heading = run_heading(
         settings,
         overrides=hydra.overrides.task,
         choices=hydra.runtime.choices,
@@ -180,7 +180,7 @@ def plan_of(
             num_teachers=vote_shape.num_teachers,
         )
 
-    terms = run.settings_from(config, settings_class=NoiseSettings)
+    terms = settings_from(config, settings_class=NoiseSettings)
     aggregator = build_part("aggregator")
     if config.public_answers is not None:
         if not isinstance(aggregator, CenteredVotes):
@@ -213,7 +213,7 @@ def _output_dir(config: DictConfig, deciding_settings: dict[str, Any]) -> Path:
     if config.output_dir:
         return Path(config.output_dir)
     name = str(config.aggregator._target_).rpartition(".")[2]
-    return Path(run.default_folder("release", name, settings=deciding_settings))
+    return Path(default_folder("release", name, settings=deciding_settings))
 
 
 main = command_of(release, command="release")

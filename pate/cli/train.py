@@ -16,9 +16,15 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from pate.accounting import TruncatedNegativeBinomial
-from pate.cli import run
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
+from pate.cli.run_settings import (
+    default_folder,
+    make_dataset_loader,
+    plain_settings,
+    run_heading,
+    settings_from,
+)
 from pate.cli.sweep import enter_folder, sweep_row
 from pate.config.build import part_maker
 from pate.config.command_line import given_settings
@@ -68,7 +74,7 @@ class ConfiguredRun:
             plan_on_dataset = plan_of_inputs.for_dataset(dataset, monitor=Monitor())
             price_release(plan_on_dataset, dataset=dataset, monitor=monitor)
 
-        load_dataset = run.make_dataset_loader(
+        load_dataset = make_dataset_loader(
             self.data,
             monitor=monitor,
             features=self.features,
@@ -92,7 +98,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger == "mlflow":
         require_extra("logger", "mlflow", "mlflow")
-    train_settings = run.settings_from(config, settings_class=TrainSettings)
+    train_settings = settings_from(config, settings_class=TrainSettings)
     monitor = ConsoleMonitor()
     configured_run = _configured_run(
         config, train_settings=train_settings, logger=logger, monitor=monitor
@@ -108,9 +114,9 @@ def _configured_run(
     """Returns the run that a configuration describes."""
     # The release depends on these settings alone. They give the folder its name, and a run continues in a folder of
     # equal settings.
-    settings = run.plain_settings(config, excluded_settings=_CHANGEABLE_NAMES)
+    settings = plain_settings(config, excluded_settings=_CHANGEABLE_NAMES)
     hydra = HydraConfig.get()
-    heading = run.run_heading(
+    heading = run_heading(
         settings,
         overrides=hydra.overrides.task,
         choices=hydra.runtime.choices,
@@ -124,7 +130,7 @@ def _configured_run(
     build_part = part_maker(config, takes_public_labels=True)
     data = build_part("data")
     plan = Plan(
-        load_dataset=run.make_dataset_loader(data, monitor=monitor),
+        load_dataset=make_dataset_loader(data, monitor=monitor),
         teacher=build_part("teacher"),
         engine=build_part("engine"),
         aggregator=build_part("aggregator"),
@@ -161,10 +167,10 @@ def _train(configured_run: ConfiguredRun, *, logger: str, monitor: Monitor) -> d
     is_sweep = hydra.mode == RunMode.MULTIRUN
     heading = configured_run.plan.heading
     data_name = str(heading.compared["data"])
-    default_folder = run.default_folder(
+    usual_folder = default_folder(
         data_name, heading.aggregator, settings=configured_run.plan.settings
     )
-    output_dir = Path(configured_run.output_dir or default_folder)
+    output_dir = Path(configured_run.output_dir or usual_folder)
     if is_sweep:
         enter_folder(Path(hydra.sweep.dir), job_number=hydra.job.num, output_dir=output_dir)
     plan = configured_run.plan_in(output_dir, monitor=monitor)
@@ -228,8 +234,8 @@ def tune_competitors() -> None:
         str(number): competitor.plan.settings for number, competitor in enumerate(_COMPETITORS)
     }
     data_name = str(heading.compared["data"])
-    default_folder = run.default_folder(data_name, heading.aggregator, "tuned", settings=settings)
-    output_dir = Path(first.output_dir or default_folder)
+    usual_folder = default_folder(data_name, heading.aggregator, "tuned", settings=settings)
+    output_dir = Path(first.output_dir or usual_folder)
     # The stages of single runs would show how many runs there are, which is secret.
     silent = Monitor()
     report = tune(

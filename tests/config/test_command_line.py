@@ -16,7 +16,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from pate.cli import train as train_command
-from pate.cli.run import plain_settings, settings_from
+from pate.cli.run_settings import plain_settings, settings_from
 from pate.config.command_line import allowed_modules, given_settings, require_noise_stated
 from pate.config.default_choices import default_student, default_way, student_line, way_line
 from pate.settings import TrainSettings

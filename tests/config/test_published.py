@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 
 from pate.accounting import RdpAccountant
 from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes, StableTopK
-from pate.cli.run import plain_settings
+from pate.cli.run_settings import plain_settings
 from pate.config import build, build_aggregator
 from pate.config.build import part_maker
 from pate.config.published import public_settings, release_settings, without_outside_values

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
 from pate.cli.named import require_named
-from pate.cli.run import make_dataset_loader
+from pate.cli.run_settings import make_dataset_loader
 from pate.config.build import part_maker
 from pate.config.published import with_student, without_outside_values
 from pate.data.dataset import require_dataset

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from pate.cli import run
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
 from pate.cli.named import require_named
+from pate.cli.run_settings import make_dataset_loader, plain_settings
 from pate.config.build import part_maker
 from pate.config.published import holder_settings, without_outside_values
 from pate.files.atomic import atomic_write
@@ -69,9 +69,9 @@ def _holder_plan(
     queries_path = queries or config.queries
     if queries_path is not None:
         data = AskedData(data, path=Path(queries_path))
-    settings = run.plain_settings(config, excluded_settings=changeable_names("vote"))
+    settings = plain_settings(config, excluded_settings=changeable_names("vote"))
     return HolderPlan(
-        load_dataset=run.make_dataset_loader(
+        load_dataset=make_dataset_loader(
             data, monitor=monitor, features=build_part("features"), folder=output_dir
         ),
         teacher=build_part("teacher"),

@@ -20,7 +20,7 @@ from pate.accounting.ledger_entry import ChargeNote
 from pate.aggregators import CenteredVotes
 from pate.cli.compare import _entries, _numbers, _pate_method, _require_used, _seeds
 from pate.cli.monitor import ConsoleMonitor
-from pate.cli.run import (
+from pate.cli.run_settings import (
     default_folder,
     make_dataset_loader,
     plain_settings,
