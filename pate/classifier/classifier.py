@@ -3,13 +3,13 @@
 Here are the steps of a fit, what a fitted classifier predicts and publishes, and what scikit-learn asks of an
 estimator. The parts of the steps, in their order:
 
-    fit_inputs.py    reads and checks the arguments of a fit (`FitArguments`), and returns its data (`FitInputs`).
-    fit_planner.py   chooses which teachers vote and which student learns, a `FitPlan`.
-    fit_plan.py      prices the release and scores of the plan, lets its teachers vote and its student learn.
-    fit_ledger.py    opens the ledger that is charged.
-    priced_fit.py    holds what step 1 hands on to the others (`PricedFit`).
-    fit_record.py    charges the ledger before the release is drawn (`FitRecord`).
-    publication.py   holds what may be published (`Publication`).
+* `fit_inputs.py` reads and checks the arguments of a fit (`FitArguments`), and returns its data (`FitInputs`).
+* `fit_planner.py` chooses which teachers vote and which student learns, a `FitPlan`.
+* `fit_plan.py` prices the release and scores of the plan, lets its teachers vote and its student learn.
+* `fit_ledger.py` opens the ledger that is charged.
+* `priced_fit.py` holds what step 1 hands on to the others (`PricedFit`).
+* `fit_record.py` charges the ledger before the release is drawn (`FitRecord`).
+* `publication.py` holds what may be published (`Publication`).
 """
 
 import os
