@@ -103,9 +103,11 @@ class NoisyPrevalence:
             known_shares = np.ones_like(prevalence)
         # The clip of the last mean is approximately the usual length of one teacher's shares.
         shares_of_all = prevalence * known_shares
-        squared_length = float((shares_of_all * (1 - shares_of_all)).sum())
-        squared_length += KNOWN_WEIGHT**2 * float((known_shares * (1 - known_shares)).sum())
-        squared_clip = squared_length / max(votes.records_per_teacher, 1.0)
+        squared_residual_length = float((shares_of_all * (1 - shares_of_all)).sum())
+        squared_residual_length += KNOWN_WEIGHT**2 * float(
+            (known_shares * (1 - known_shares)).sum()
+        )
+        squared_clip = squared_residual_length / max(votes.records_per_teacher, 1.0)
         # The standard deviation of the noise in the last mean, for a clip of 1.
         multiplier = mechanism.last_multiplier
         noise_per_clip = mechanism.adjacency.num_moved * multiplier / votes.total_weight
@@ -497,8 +499,8 @@ class CenteredRounds:
         """
         # A student that is sure of everything would have no variance, so a share of the label's variance is the least.
         variance = np.maximum(residual_variance, self.recipe.least_round_variance * label_variance)
-        squared_length = float((variance * label_scale**2).sum())
-        usual_length = math.sqrt(squared_length / max(votes.records_per_teacher, 1.0))
+        squared_residual_length = float((variance * label_scale**2).sum())
+        usual_length = math.sqrt(squared_residual_length / max(votes.records_per_teacher, 1.0))
         return ClippedMoments(
             clip=self._round_clip_factor * usual_length,
             num_teachers=votes.num_teachers,

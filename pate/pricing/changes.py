@@ -320,7 +320,9 @@ def with_less_noise(priced_release: PricedRelease) -> PricedRelease | None:
 def _with_noise_factor(priced_release: PricedRelease, noise_factor: float) -> PricedRelease:
     """Returns a copy of a release with its noise multiplied by a factor and rounded to four digits; the price stays."""
     scaled_aggregator = priced_release.aggregator.scaled(noise_factor)
-    changed = changed_fields(before=priced_release.aggregator, after=scaled_aggregator)
+    changed = changed_fields(
+        aggregator_before=priced_release.aggregator, aggregator_after=scaled_aggregator
+    )
     rounded = {name: float(f"{value:.4g}") for name, value in changed.items()}
     return replace(priced_release, aggregator=with_fields(scaled_aggregator, new_values=rounded))
 

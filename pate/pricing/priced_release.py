@@ -134,7 +134,9 @@ def plan_release(
         aggregator=planned_aggregator,
         shape=shape,
         budget=budget,
-        solved_for=changed_fields(before=unsolved_aggregator, after=planned_aggregator),
+        solved_for=changed_fields(
+            aggregator_before=unsolved_aggregator, aggregator_after=planned_aggregator
+        ),
         budget_classes=classes,
     )
 
@@ -245,13 +247,15 @@ def plan_or_none(aggregator: Aggregator, shape: VoteShape, budget: Budget) -> Pr
         return None
 
 
-def changed_fields(before: Aggregator, after: Aggregator) -> dict[str, Any]:
-    """Returns the fields in which two aggregators of one class differ, with the values of `after`."""
-    names = [dataclass_field.name for dataclass_field in fields(after) if dataclass_field.init]
+def changed_fields(aggregator_before: Aggregator, aggregator_after: Aggregator) -> dict[str, Any]:
+    """Returns the fields in which two aggregators of one class differ, with the values of `aggregator_after`."""
+    names = [
+        dataclass_field.name for dataclass_field in fields(aggregator_after) if dataclass_field.init
+    ]
     return {
-        name: getattr(after, name)
+        name: getattr(aggregator_after, name)
         for name in names
-        if repr(getattr(after, name)) != repr(getattr(before, name))
+        if repr(getattr(aggregator_after, name)) != repr(getattr(aggregator_before, name))
     }
 
 

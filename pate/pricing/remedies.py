@@ -268,7 +268,10 @@ class _RunningSearch:
         if planned_release is None or not is_plan_useful(planned_release):
             return
         if planned_release.shape.num_queries >= min(MIN_QUERIES, shape.num_queries):
-            noise = changed_fields(before=self._priced.aggregator, after=planned_release.aggregator)
+            noise = changed_fields(
+                aggregator_before=self._priced.aggregator,
+                aggregator_after=planned_release.aggregator,
+            )
             self.changes["noise"] = Change(noise=tuple(noise.items()))
 
     def _search_by_renyi(self, kind_name: str, change_kind: ChangeKind) -> None:

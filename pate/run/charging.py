@@ -50,7 +50,7 @@ from pate.run.folder import RunFolder
 from pate.run.ledger_place import (
     CountedTerms,
     LedgerPlace,
-    is_usual_ledger,
+    has_usual_name,
     ledger_path,
     other_ledgers,
 )
@@ -94,7 +94,7 @@ class RunCharge:
         terms: ReleaseTerms,
         priced_release: PricedRelease,
         run_folder: RunFolder,
-        path: Path,
+        ledger_file: Path,
         shared_ledger: SharedLedger,
         account: Ledger,
         unit: PrivacyUnit,
@@ -107,9 +107,9 @@ class RunCharge:
         self.unit = unit
         self.seed = terms.seed
         self._terms = terms
-        self._path = path
+        self._ledger_file = ledger_file
         self._ledger = shared_ledger
-        self._is_usual_ledger = is_usual_ledger(terms.ledger, path=path)
+        self._is_usual_ledger = terms.ledger is None and has_usual_name(ledger_file)
         self._owners = OwnersOfRun(
             owners=owners,
             allow_shared=terms.new_account,
@@ -118,7 +118,7 @@ class RunCharge:
             may_be_known=self._is_usual_ledger and terms.start is None,
         )
         self._other_ledgers = (
-            other_ledgers(path, data_digest=account.data) if self._is_usual_ledger else []
+            other_ledgers(ledger_file, data_digest=account.data) if self._is_usual_ledger else []
         )
         self._place = LedgerPlace.read(run_folder)
         self._release_file = run_folder.release_file
@@ -163,7 +163,7 @@ class RunCharge:
             terms=terms,
             priced_release=priced_release,
             run_folder=run_folder,
-            path=path,
+            ledger_file=path,
             shared_ledger=shared_ledger,
             account=account,
             unit=unit,
@@ -260,7 +260,7 @@ class RunCharge:
             InvalidValue: the ledger lacks what the run has drawn, or its cap has no room for another draw.
         """
         if self.account.path is None:
-            make_folder(self._path.parent)
+            make_folder(self._ledger_file.parent)
             self._make_ledger()
         self._owners.introduce(
             shared_ledger=self._ledger,
@@ -335,7 +335,7 @@ class RunCharge:
         The method reads the ledger's file again, so it notices a change that was made after `begin`.
         """
         self._ledger = _open_ledger(
-            self._path, terms=self._terms, priced_release=self.priced_release
+            self._ledger_file, terms=self._terms, priced_release=self.priced_release
         )
         self.account = self._ledger.account(self.account.data, unit=self.unit)
         parts = self.account.parts(release_key=self.keys.last_draw)
@@ -378,23 +378,23 @@ class RunCharge:
         """
         try:
             self._ledger = _open_ledger(
-                self._path, terms=self._terms, priced_release=self.priced_release
+                self._ledger_file, terms=self._terms, priced_release=self.priced_release
             )
         except InvalidValue:
             path = ledger_path(self._terms.ledger, run_folder=self.run_folder, terms=self._terms)
-            if path == self._path:
+            if path == self._ledger_file:
                 raise
             # Another run has made the usual ledger for other terms, so this run has a ledger of its own terms.
-            self._path = path
+            self._ledger_file = path
             self._ledger = _open_ledger(path, terms=self._terms, priced_release=self.priced_release)
         self.account = self._ledger.account(self.account.data, unit=self.unit)
         if self._is_usual_ledger:
-            self._other_ledgers = other_ledgers(self._path, data_digest=self.account.data)
+            self._other_ledgers = other_ledgers(self._ledger_file, data_digest=self.account.data)
             self._require_no_charges_elsewhere()
 
     def _write_place(self) -> None:
         """Writes the place of the ledger into the run's folder, unless that place is written there already."""
-        place = LedgerPlace(path=self._path, identity=self._ledger.identity)
+        place = LedgerPlace(path=self._ledger_file, identity=self._ledger.identity)
         if place != self._place:
             place.write(self.run_folder)
 
@@ -446,10 +446,10 @@ class RunCharge:
         """
         terms = CountedTerms.of_release(self._terms)
         yield from other_ledger_lines(
-            ledger_file=self._path, counted_terms=terms, other_ledgers=self._other_ledgers
+            ledger_file=self._ledger_file, counted_terms=terms, other_ledgers=self._other_ledgers
         )
         yield from shared_noise_lines(
-            ledger_file=self._path,
+            ledger_file=self._ledger_file,
             account=self.account,
             event=self.priced_release.event,
             run_key=self.keys.run_key,
@@ -458,7 +458,7 @@ class RunCharge:
         )
         if self._terms.new_account:
             yield from shared_owner_lines(
-                ledger_file=self._path,
+                ledger_file=self._ledger_file,
                 shared_ledger=self._ledger,
                 account=self.account,
                 event=self.priced_release.event,
@@ -486,7 +486,7 @@ class RunCharge:
         if is_same or earlier_ledgers(self.run_folder, identity=identity):
             return
         if not self._is_charged():
-            path = self._path if self._place is None else self._place.path
+            path = self._ledger_file if self._place is None else self._place.path
             rule = f"the run's ledger, which is gone; {CHARGES_STAY}"
             raise InvalidValue("ledger", path, rule=rule)
 
@@ -551,26 +551,26 @@ class RunCharge:
             own_price=self.priced_release.event,
         )
         if is_seed_used:
-            raise InvalidValue("ledger", self._path, rule=_OTHER_SEED)
+            raise InvalidValue("ledger", self._ledger_file, rule=_OTHER_SEED)
 
 
-def require_entered(ledger_file: Path | str | None, *, run_folder: RunFolder) -> None:
+def require_entered(ledger_setting: Path | str | None, *, run_folder: RunFolder) -> None:
     """Raises `InvalidValue` unless the ledger of a finished run holds the run's charge.
 
     A run of an earlier version of pate that has a ledger in its own folder is accepted, as its manifest lists the
     digest of that ledger.
 
     Args:
-        ledger_file: the setting `ledger=`; None for the ledger that the run began with.
+        ledger_setting: the setting `ledger=`; None for the ledger that the run began with.
         run_folder: the folder of the run.
     """
     if (
-        ledger_file is None
+        ledger_setting is None
         and LedgerPlace.read(run_folder) is None
         and run_folder.own_ledger.exists()
     ):
         return
-    path = ledger_path(ledger_file, run_folder=run_folder)
+    path = ledger_path(ledger_setting, run_folder=run_folder)
     data_digest = read_text(
         run_folder.private_digest, rule="the digest of the private records", remedy=FROM_BACKUP
     ).strip()

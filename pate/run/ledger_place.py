@@ -168,7 +168,7 @@ class OtherLedger:
 
 
 def ledger_path(
-    ledger_file: Path | str | None, *, run_folder: RunFolder, terms: ReleaseTerms | None = None
+    ledger_setting: Path | str | None, *, run_folder: RunFolder, terms: ReleaseTerms | None = None
 ) -> Path:
     """Returns the file of the ledger that a run is charged to; the file may not exist yet.
 
@@ -178,14 +178,18 @@ def ledger_path(
     does not. A ledger that was moved together with its run is found in the parent of the run's folder.
 
     Args:
-        ledger_file: the setting `ledger=`; None if it is not set.
+        ledger_setting: the setting `ledger=`; None if it is not set.
         run_folder: the folder of the run.
         terms: the adjacency and delta of the run. They are needed for a new run only; None for a run that has begun.
 
     Raises:
         InvalidValue: the file would be in the folder of a run.
     """
-    path = _usual_path(run_folder, terms=terms) if ledger_file is None else _named_path(ledger_file)
+    path = (
+        _usual_path(run_folder, terms=terms)
+        if ledger_setting is None
+        else _named_path(ledger_setting)
+    )
     parent = RunFolder(Path(os.path.realpath(path)).parent)
     if parent.is_claimed:
         rule = (
@@ -195,29 +199,27 @@ def ledger_path(
     return path
 
 
-def is_usual_ledger(ledger_file: Path | str | None, *, path: Path) -> bool:
-    """Returns True if `ledger=` is not set, and the file has a name that pate itself gives to a ledger.
+def has_usual_name(ledger_file: Path) -> bool:
+    """Returns True for a file with a name that pate itself gives to a ledger.
 
     These names are `ledger.db`, and names with terms such as `ledger-add_remove-1e-05.db`.
-
-    Args:
-        ledger_file: the setting `ledger=`; None if it is not set.
-        path: the file that the run is charged to.
     """
-    has_usual_name = path.name == LEDGER_NAME or _NAME_OF_TERMS.fullmatch(path.name) is not None
-    return ledger_file is None and has_usual_name
+    name = ledger_file.name
+    return name == LEDGER_NAME or _NAME_OF_TERMS.fullmatch(name) is not None
 
 
-def other_ledgers(path: Path, *, data_digest: str) -> list[OtherLedger]:
+def other_ledgers(ledger_file: Path, *, data_digest: str) -> list[OtherLedger]:
     """Returns the other ledgers in the folder of a ledger, those that count for another adjacency or delta.
 
     Only files with names that pate itself gives are read, such as `ledger.db` or `ledger-add_remove-1e-05.db`.
 
     Args:
-        path: the file of the ledger, which is left out.
+        ledger_file: the file of the ledger, which is left out.
         data_digest: the digest of the run's private records, which is the name of their account.
     """
-    other_paths = [other_path for other_path in _ledgers_in(path.parent) if other_path != path]
+    other_paths = [
+        other_path for other_path in _ledgers_in(ledger_file.parent) if other_path != ledger_file
+    ]
     return [OtherLedger.read(other_path, data_digest=data_digest) for other_path in other_paths]
 
 

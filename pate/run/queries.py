@@ -112,14 +112,14 @@ class Queries:
         if inputs.dtype == np.uint8 and inputs.ndim == 4:
             numbers /= np.float32(255)
         require_moderate("queries.inputs", numbers)
-        ids = arrays.get("ids", np.arange(len(inputs), dtype=np.int64))
-        if len(ids) != len(inputs):
+        sample_ids = arrays.get("ids", np.arange(len(inputs), dtype=np.int64))
+        if len(sample_ids) != len(inputs):
             rule = f"{len(inputs)}, one for each sample"
-            raise InvalidValue("len(queries.ids)", len(ids), rule=rule)
-        if len(np.unique(ids)) < len(ids):
+            raise InvalidValue("len(queries.ids)", len(sample_ids), rule=rule)
+        if len(np.unique(sample_ids)) < len(sample_ids):
             raise InvalidValue("queries.ids", "one twice", rule="another id for each sample")
         label_names = arrays.get("label_names", np.zeros(0, np.str_))
-        return cls(inputs=numbers, record_ids=ids, label_names=tuple(label_names.tolist()))
+        return cls(inputs=numbers, record_ids=sample_ids, label_names=tuple(label_names.tolist()))
 
 
 def queries_digest(inputs: Float32Array, record_ids: NDArray[Any]) -> str:

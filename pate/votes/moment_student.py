@@ -122,7 +122,7 @@ class MomentStudent:
         noise_std = np.sqrt(noise_variances)
         signal = self.feature_variances**self.recipe.signal_power
         if public_start is None:
-            weight_variances = signal[:, None] / self.mean_squares[:, None]
+            weight_variances = signal[:, None] / self.feature_mean_squares[:, None]
         else:
             power_change = signal / np.sqrt(self.feature_variances)
             weight_variances = public_start.variances * power_change[:, None]
@@ -145,7 +145,7 @@ class MomentStudent:
             noisy_moments: the moments that the student learns from.
             prevalence: `[num_labels]`, in (0, 1), of the people whose moments these are.
         """
-        speeds = np.outer(self.mean_squares, prevalence * (1 - prevalence))
+        speeds = np.outer(self.feature_mean_squares, prevalence * (1 - prevalence))
         prior_variances = self._descent(prevalence).weight_variances[:, None]
         weights = self.fit(noisy_moments, prevalence=prevalence)
         return PublicStart(
@@ -190,7 +190,7 @@ class MomentStudent:
         """
         values = products - np.outer(self._mean_features(), prevalence)
         sampling_variances = (
-            np.outer(self.mean_squares, prevalence * (1 - prevalence)) / num_records
+            np.outer(self.feature_mean_squares, prevalence * (1 - prevalence)) / num_records
         )
         return NoisyMoments(values=values[:-1], variances=sampling_variances + noise_variance)
 
@@ -200,11 +200,11 @@ class MomentStudent:
         Args:
             prevalence: `[num_labels]`, in (0, 1).
         """
-        speeds = np.outer(self.mean_squares, prevalence * (1 - prevalence))
+        speeds = np.outer(self.feature_mean_squares, prevalence * (1 - prevalence))
         return np.asarray(speeds**2 * self._descent(prevalence).weight_variances[:, None])
 
     @cached_property
-    def mean_squares(self) -> FloatArray:
+    def feature_mean_squares(self) -> FloatArray:
         """The mean square on the public rows of each feature but the constant, `[num_features - 1]`, > 0."""
         return self._descent(np.array([_ANY_PREVALENCE])).feature_mean_squares
 

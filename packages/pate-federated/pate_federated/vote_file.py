@@ -165,8 +165,8 @@ class HoldersFile:
             remedy: the advice in the message.
         """
         are_distinct = len(set(self.label_names)) == len(self.label_names)
-        names = [name for head in self.heads for name in self.labels_of(head)]
-        if not are_distinct or not set(names) <= set(self.label_names):
+        labels_of_heads = [name for head in self.heads for name in self.labels_of(head)]
+        if not are_distinct or not set(labels_of_heads) <= set(self.label_names):
             finding = "a label twice, or labels that its votes lack"
             raise damaged(self.path, rule=rule, finding=finding, remedy=remedy)
 

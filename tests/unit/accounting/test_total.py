@@ -229,8 +229,12 @@ def test_releases_in_an_unknown_order_are_bounded_in_every_order() -> None:
         == total_epsilon([ranges, pure], target_delta=1e-6)
         >= worst
     )
-    gaussians = [GaussianEvent(noise_multiplier=3.0), GaussianEvent(noise_multiplier=5.0), pure]
+    gaussians_and_pure = [
+        GaussianEvent(noise_multiplier=3.0),
+        GaussianEvent(noise_multiplier=5.0),
+        pure,
+    ]
     merged_gaussian = GaussianEvent(noise_multiplier=(1 / 9 + 1 / 25) ** -0.5)
     accountant = ExactAccountant().compose(merged_gaussian).compose(pure)
     expected = accountant.get_epsilon(target_delta=1e-6)
-    assert total_epsilon(gaussians, target_delta=1e-6) == pytest.approx(expected, rel=1e-9)
+    assert total_epsilon(gaussians_and_pure, target_delta=1e-6) == pytest.approx(expected, rel=1e-9)

@@ -282,14 +282,14 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
     )
     # A session within the boundary wrapper is composed of one event, however many calls it has.
     for num_calls in (9, *range(20, 140, 2)):
-        wrapped = session_event(
+        event_with_wrapper = session_event(
             make_target=tight_boundary,
             call_epsilon=0.1,
             target_hits=5,
             num_calls=num_calls,
             session_delta=1e-6,
         )
-        assert [leaf for leaf, _ in leaves(wrapped)] == [
+        assert [leaf for leaf, _ in leaves(event_with_wrapper)] == [
             pa.PureDpEvent(tight_boundary(call_epsilon=0.1).epsilon)
         ]
     event_of_many = event_of_calls(num_calls=500)

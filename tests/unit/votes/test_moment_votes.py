@@ -23,7 +23,7 @@ def vote_of_one(
     labels: BoolArray,
     pool: Float32Array,
     *,
-    expected_records: float,
+    records_per_teacher: float,
     student_weights: FloatArray,
     clip: float,
     ask: Callable[[], PoolAnswers] | None = None,
@@ -35,7 +35,7 @@ def vote_of_one(
         inputs: the inputs of the teacher's records.
         labels: the labels of these records.
         pool: the inputs of the public pool.
-        expected_records: the expected number of records of a teacher.
+        records_per_teacher: the expected number of records of a teacher.
         student_weights: the weights of the student, `[num_features, num_labels]`.
         clip: the clip of the vote.
         ask: returns the confidences of the teacher on the pool; None for a teacher without training.
@@ -49,7 +49,7 @@ def vote_of_one(
         num_teachers=1,
         directions=PublicPCA.fit(pool, max_directions=4, recipe=recipe),
         public_inputs=pool,
-        records_per_teacher=expected_records,
+        records_per_teacher=records_per_teacher,
         ask=ask,
     )
     question = RoundQuestion(
@@ -60,7 +60,7 @@ def vote_of_one(
 
 def length_of_vote(
     num_records: int,
-    expected_records: float,
+    records_per_teacher: float,
     *,
     clip: float = 5.0,
     are_copies: bool = False,
@@ -80,7 +80,7 @@ def length_of_vote(
         inputs=inputs,
         labels=labels,
         pool=POOL,
-        expected_records=expected_records,
+        records_per_teacher=records_per_teacher,
         student_weights=ZERO_WEIGHTS,
         clip=clip,
     )
@@ -90,10 +90,12 @@ def length_of_vote(
 @pytest.mark.parametrize("num_records", [1, 4, 40])
 def test_mean_is_multiplied_by_the_root_of_its_records(num_records: int) -> None:
     """A teacher's vote is the mean over its records, times sqrt(number of records / expected number)."""
-    length_of_mean = length_of_vote(num_records=num_records, expected_records=float(num_records))
-    with_one_expected = length_of_vote(num_records=num_records, expected_records=1.0)
+    length_of_mean = length_of_vote(num_records=num_records, records_per_teacher=float(num_records))
+    with_one_expected = length_of_vote(num_records=num_records, records_per_teacher=1.0)
     assert with_one_expected == pytest.approx(length_of_mean * np.sqrt(num_records), rel=1e-2)
-    with_many_expected = length_of_vote(num_records=num_records, expected_records=9.0 * num_records)
+    with_many_expected = length_of_vote(
+        num_records=num_records, records_per_teacher=9.0 * num_records
+    )
     assert with_many_expected == pytest.approx(length_of_mean / 3, rel=1e-2)
 
 
@@ -105,7 +107,7 @@ def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
 
     def mean_length(num_records: int) -> float:
         lengths = [
-            length_of_vote(num_records=num_records, expected_records=4.0, seed=seed)
+            length_of_vote(num_records=num_records, records_per_teacher=4.0, seed=seed)
             for seed in range(40)
         ]
         return float(np.mean(lengths))
@@ -117,7 +119,7 @@ def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
 def test_a_vote_of_copies_is_longer_by_the_root_of_their_number() -> None:
     """The vote of a teacher with n copies of one record is longer by the root of n than that of the record alone."""
     lengths = [
-        length_of_vote(num_records=num_records, expected_records=4.0, are_copies=True)
+        length_of_vote(num_records=num_records, records_per_teacher=4.0, are_copies=True)
         for num_records in (1, 4, 40)
     ]
     np.testing.assert_allclose(np.divide(lengths, lengths[0]), np.sqrt([1, 4, 40]), rtol=1e-2)
@@ -127,7 +129,7 @@ def test_a_vote_of_copies_is_longer_by_the_root_of_their_number() -> None:
 def test_teachers_of_any_size_are_clipped(num_records: int) -> None:
     """A vote that is too long is shortened to the clip of 0.3, for a teacher with 1, 4 or 40 records."""
     clipped_length = length_of_vote(
-        num_records=num_records, expected_records=1e-6, clip=0.3, are_copies=True
+        num_records=num_records, records_per_teacher=1e-6, clip=0.3, are_copies=True
     )
     assert 0.29 < clipped_length <= 0.3
 
@@ -160,7 +162,7 @@ def vote_of_trained_teacher(
         inputs=OWN_INPUTS,
         labels=labels,
         pool=PUBLIC_INPUTS,
-        expected_records=20.0,
+        records_per_teacher=20.0,
         student_weights=STUDENT_WEIGHTS,
         clip=50.0,
         ask=lambda: PoolAnswers(pool_excess=pool_excess[None], asked_features=PUBLIC_FEATURES),
