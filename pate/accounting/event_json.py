@@ -89,13 +89,15 @@ def _to_json(field_value: Any) -> Any:
     return str(number) if isinstance(number, float) and math.isinf(number) else number
 
 
-def _from_json(value: Any) -> Any:
+def _from_json(json_value: Any) -> Any:
     """Returns the value of an event's field, given the JSON that `_to_json` returned."""
-    if isinstance(value, list):
-        return tuple(map(_from_json, value))
-    if isinstance(value, dict):
-        if value.get("kind") in RUN_COUNTS:
-            numbers = {name: _from_json(number) for name, number in value.items() if name != "kind"}
-            return RUN_COUNTS[value["kind"]](**numbers)
-        return event_from_json(value)
-    return float(value) if value in ("inf", "-inf") else value
+    if isinstance(json_value, list):
+        return tuple(map(_from_json, json_value))
+    if isinstance(json_value, dict):
+        if json_value.get("kind") in RUN_COUNTS:
+            numbers = {
+                name: _from_json(number) for name, number in json_value.items() if name != "kind"
+            }
+            return RUN_COUNTS[json_value["kind"]](**numbers)
+        return event_from_json(json_value)
+    return float(json_value) if json_value in ("inf", "-inf") else json_value

@@ -79,38 +79,40 @@ def pure_dp_rdp(epsilon: float, orders: FloatArray) -> FloatArray:
     return np.minimum(rdp, orders * (epsilon * epsilon / 2))
 
 
-def bounded_range_rdp(epsilon: float, orders: FloatArray) -> FloatArray:
+def bounded_range_rdp(loss_range: float, orders: FloatArray) -> FloatArray:
     """Returns the largest D_a of a release with a bounded range (`BoundedRangeEvent`), `[num_orders]`.
 
-    The worst pair has two outcomes, with privacy losses t and t - epsilon. The largest divergence over t is at
+    The worst pair has two outcomes, with privacy losses t and t - loss_range. The largest divergence over t is at
 
-        e^t = (a - 1) (1 - e^(-a epsilon)) / (a (e^(-epsilon) - e^(-a epsilon))).
+        e^t = (a - 1) (1 - e^(-a loss_range)) / (a (e^(-loss_range) - e^(-a loss_range))).
 
-    Where a (a - 1) epsilon^2 is below 1e-7 the closed form would cancel, and a epsilon^2 / 8 is returned, which is
-    larger by O(epsilon^4).
+    Where a (a - 1) loss_range^2 is below 1e-7 the closed form would cancel, and a loss_range^2 / 8 is returned, which
+    is larger by O(loss_range^4).
 
     Args:
-        epsilon: the range: the largest privacy loss less the smallest, >= 0.
+        loss_range: the range: the largest privacy loss less the smallest, >= 0.
         orders: a > 1, `[num_orders]`.
 
     Source: Dong, Durfee & Rogers 2020.
     """
-    if epsilon in (0, math.inf):
-        return np.full_like(orders, epsilon)
-    by_zcdp = orders * (epsilon * epsilon / 8)
-    span_at_a = -np.expm1(-orders * epsilon)  # 1 - e^(-a epsilon)
-    span_at_less = -np.expm1(-(orders - 1) * epsilon)  # 1 - e^(-(a - 1) epsilon)
+    if loss_range in (0, math.inf):
+        return np.full_like(orders, loss_range)
+    by_zcdp = orders * (loss_range * loss_range / 8)
+    span_at_a = -np.expm1(-orders * loss_range)  # 1 - e^(-a loss_range)
+    span_at_less = -np.expm1(-(orders - 1) * loss_range)  # 1 - e^(-(a - 1) loss_range)
     with np.errstate(divide="ignore"):  # of a product that vanishes
         log_span_at_a = np.log(span_at_a)
         log_span_at_less = np.log(span_at_less)
-        log_span_at_one = math.log(-math.expm1(-epsilon))
-    t = np.log1p(-1 / orders) + log_span_at_a + epsilon - log_span_at_less
+        log_span_at_one = math.log(-math.expm1(-loss_range))
+    t = np.log1p(-1 / orders) + log_span_at_a + loss_range - log_span_at_less
     log_moment = (orders - 1) * t + log_span_at_a - np.log(orders) - log_span_at_one
-    terms = orders * (1 + epsilon - np.minimum(log_span_at_a, 0) - np.minimum(log_span_at_less, 0))
+    terms = orders * (
+        1 + loss_range - np.minimum(log_span_at_a, 0) - np.minimum(log_span_at_less, 0)
+    )
     terms = terms - log_span_at_one
     exact = (log_moment + LOG_ROUNDING * terms) / (orders - 1)
-    cancels = orders - 1 < _SMALL_PRODUCT / orders / epsilon / epsilon
-    return np.where(cancels, by_zcdp, np.minimum(exact, np.minimum(by_zcdp, epsilon)))
+    cancels = orders - 1 < _SMALL_PRODUCT / orders / loss_range / loss_range
+    return np.where(cancels, by_zcdp, np.minimum(exact, np.minimum(by_zcdp, loss_range)))
 
 
 def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: FloatArray) -> FloatArray:

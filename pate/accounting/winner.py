@@ -357,16 +357,17 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
         pairs_of_large_sums = [pair.mixed_with(whole_normal, other_share=rare) for pair in pairs]
         pairs = [*pairs_of_large_sums, *pairs_of_small_counts, *square_corner_pairs(mean_shift)]
     variance = max(float(pair.masses @ (pair.excess_ratios * pair.excess_ratios)) for pair in pairs)
-    # Pairs that are alike in the masses of large losses of either sign stand side by side, and get one parent.
+    # Pairs that are alike in both tails, the masses of large losses of either sign, stand side by side, and get one
+    # parent.
     scale = variance**0.5 / 4
-    masses_of_large_losses = [
+    masses_of_both_tails = [
         [
             pair.masses[pair.excess_ratios > scale].sum(),
             pair.masses[pair.excess_ratios < -scale].sum(),
         ]
         for pair in pairs
     ]
-    order = _ordered_by_nearness(np.array(masses_of_large_losses), indices=np.arange(len(pairs)))
+    order = _ordered_by_nearness(np.array(masses_of_both_tails), indices=np.arange(len(pairs)))
     level = [pairs[index] for index in order]
     while len(level) > _LARGEST_NUM_ROOTS:
         level = [

@@ -48,10 +48,10 @@ def attack(config: DictConfig) -> None:
         seed=config.seed,
     )
     load_dataset = make_dataset_loader(
-        data=build_part("data"),
+        data_reader=build_part("data"),
         monitor=monitor,
-        features=build_part("features"),
-        folder=Path("outputs/attack"),
+        feature_recipe=build_part("features"),
+        output_folder=Path("outputs/attack"),
     )
     with monitor.stage("reading the data"):
         dataset = load_dataset()

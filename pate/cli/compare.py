@@ -66,10 +66,10 @@ def compare_from_config(config: DictConfig) -> None:
         check_dataset = partial(_require_queries, num_queries=config.num_queries)
     plan = ComparisonPlan(
         load_dataset=make_dataset_loader(
-            data=build_part("data"),
+            data_reader=build_part("data"),
             monitor=monitor,
-            features=build_part("features"),
-            folder=output_dir,
+            feature_recipe=build_part("features"),
+            output_folder=output_dir,
             check_dataset=check_dataset,
         ),
         methods=(*pate_methods, *other_methods),

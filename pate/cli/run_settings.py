@@ -127,11 +127,11 @@ def default_folder(*names: str, settings: Mapping[str, Any]) -> str:
 
 
 def make_dataset_loader(
-    data: Any,
+    data_reader: Any,
     *,
     monitor: Monitor,
-    features: Features | None = None,
-    folder: Path | None = None,
+    feature_recipe: Features | None = None,
+    output_folder: Path | None = None,
     check_dataset: Callable[[Dataset], object] | None = None,
 ) -> Callable[[], Dataset]:
     """Returns a function that reads the data set, anew at each call; no record is kept in memory.
@@ -139,27 +139,33 @@ def make_dataset_loader(
     The inputs of the data set are replaced by features where there is a recipe of features and a folder.
 
     Args:
-        data: the reader.
+        data_reader: the reader.
         monitor: shows the stages.
-        features: the recipe of features; None leaves inputs unchanged. For data with texts, `NoFeatures` is replaced by
+        feature_recipe: the recipe; None leaves inputs unchanged. For data with texts, `NoFeatures` is replaced by
             `Text`. `Kernel` leaves inputs unchanged, because the teachers compute the kernel.
-        folder: the folder of the run, beside which features are cached.
+        output_folder: the folder of the run, beside which features are cached.
         check_dataset: is called before features of images are fitted, with a data set that has two features of 0 in
             place of each image; see `FeaturedData.check`. None checks nothing.
 
     Raises:
         InvalidValue: a setting of the reader is missing. This is checked first, because other parts take long to load.
     """
-    if hasattr(data, "require_settings"):  # most readers have nothing to check
-        data.require_settings()
-    if isinstance(features, NoFeatures) and getattr(data, "text", None):
-        features = Text()
-    if features is not None and folder is not None and not isinstance(features, NoFeatures):
+    if hasattr(data_reader, "require_settings"):  # most readers have nothing to check
+        data_reader.require_settings()
+    if isinstance(feature_recipe, NoFeatures) and getattr(data_reader, "text", None):
+        feature_recipe = Text()
+    if (
+        feature_recipe is not None
+        and output_folder is not None
+        and not isinstance(feature_recipe, NoFeatures)
+    ):
         # The cache lies beside the folders of runs, which share it.
-        cache_folder = Path(features.cache or folder.parent / "pate_cache")
-        if isinstance(features, Text):
-            data = features.reader(data_reader=data, cache_folder=cache_folder)
+        cache_folder = Path(feature_recipe.cache or output_folder.parent / "pate_cache")
+        if isinstance(feature_recipe, Text):
+            data_reader = feature_recipe.reader(data_reader=data_reader, cache_folder=cache_folder)
         else:
-            data = FeaturedData(data, features=features, cache=cache_folder, check=check_dataset)
+            data_reader = FeaturedData(
+                data_reader, features=feature_recipe, cache=cache_folder, check=check_dataset
+            )
     # The stage is passed by position: the loader then takes none, where another reader calls it as its own `load`.
-    return partial(load_dataset, data, monitor.stage)
+    return partial(load_dataset, data_reader, monitor.stage)

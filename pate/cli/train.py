@@ -77,8 +77,8 @@ class ConfiguredRun:
         load_dataset = make_dataset_loader(
             self.data,
             monitor=monitor,
-            features=self.features,
-            folder=folder,
+            feature_recipe=self.features,
+            output_folder=folder,
             check_dataset=require_price,
         )
         return replace(self.plan, load_dataset=load_dataset)

@@ -151,10 +151,12 @@ class ImageFolder:
             public_split=splits["public"],
             test_split=splits["test"],
         )
-        # The private pictures are the first in `paths`, and `zip` ends with the last of them.
+        # The private pictures are the first.
         private_names = [
             name
-            for listed_name, path in zip(names[:num_private].tolist(), paths, strict=False)
+            for listed_name, path in zip(
+                names[:num_private].tolist(), paths[:num_private], strict=True
+            )
             for name in _names_of_picture(listed_name=listed_name, path=path, root=root)
         ]
         if person_words is None:

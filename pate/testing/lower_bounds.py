@@ -40,6 +40,8 @@ _VOTE_STEPS = (1, 2, 5, 12, 40)
 # calls.
 _NUM_DEVIATIONS = 9.0
 _EXTRA_CALLS = 40
+# The place of the second outcome that is no hit, among the outcomes of a call.
+_SECOND_OUTCOME = 1
 
 
 @dataclass(frozen=True)
@@ -286,8 +288,10 @@ def session_epsilon(
     require_count("target_hits", target_hits)
     require_probability("target_delta", target_delta)
     log_law, log_neighbor_law = np.log(np.array([first_law, second_law], dtype=np.float64))
-    mean = num_calls * float(max(np.exp(log_law[1]), np.exp(log_neighbor_law[1])))
-    likely_count = math.ceil(mean + _NUM_DEVIATIONS * math.sqrt(mean)) + _EXTRA_CALLS
+    larger_log_prob = max(log_law[_SECOND_OUTCOME], log_neighbor_law[_SECOND_OUTCOME])
+    mean_second_count = num_calls * float(np.exp(larger_log_prob))
+    deviations = _NUM_DEVIATIONS * math.sqrt(mean_second_count)
+    likely_count = math.ceil(mean_second_count + deviations) + _EXTRA_CALLS
     second_counts = np.arange(min(num_calls, likely_count) + 1.0)
     # Sessions that end with the last hit, of any length.
     length, second_count, num_hits = np.meshgrid(

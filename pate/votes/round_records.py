@@ -176,18 +176,18 @@ class ShardRecords:
 
     def _inputs(self, row_range: slice) -> Float32Array:
         """Returns the inputs of a range of the shard's rows, float32 `[n, ...]`."""
-        return np.asarray(self.records.inputs[self._data_rows(row_range)], dtype=np.float32)
+        return np.asarray(self.records.inputs[self._dataset_rows(row_range)], dtype=np.float32)
 
     def _labels(self, row_range: slice) -> GapLabels:
         """Returns the labels of a range of the shard's rows, `[n, num_labels]`."""
-        return self.records.labels[self._data_rows(row_range)]
+        return self.records.labels[self._dataset_rows(row_range)]
 
-    def _data_rows(self, row_range: slice) -> IntArray | slice:
+    def _dataset_rows(self, row_range: slice) -> IntArray | slice:
         """Returns the row in the data set of each record in a range of the shard's rows, int `[n]`.
 
         If these rows are consecutive, the result is a slice.
         """
-        data_rows = self.rows[row_range]
-        if len(data_rows) > 0 and bool((np.diff(data_rows) == 1).all()):
-            return slice(int(data_rows[0]), int(data_rows[-1]) + 1)
-        return data_rows
+        dataset_rows = self.rows[row_range]
+        if len(dataset_rows) > 0 and bool((np.diff(dataset_rows) == 1).all()):
+            return slice(int(dataset_rows[0]), int(dataset_rows[-1]) + 1)
+        return dataset_rows

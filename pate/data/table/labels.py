@@ -185,13 +185,14 @@ class Labels:
             tells_nothing: True for a cell that means that all labels of its row are unknown, bool `[num_rows]`.
         """
         coded = as_texts(column).dictionary_encode()
-        cells = coded.dictionary.to_pylist()
+        different_cells = coded.dictionary.to_pylist()
         label_of_name = {canonical_word(name): label for label, name in enumerate(self.names)}
-        # One row for each of the different cells; the last row is for the empty cell.
-        bits = np.zeros((len(cells) + 1, len(self.names)), np.bool_)
+        # One row for each of the different cells, and a last one for the empty cell.
+        empty_row = len(different_cells)
+        bits = np.zeros((empty_row + 1, len(self.names)), np.bool_)
         wrong = np.zeros_like(bits)
         has_unknown = np.zeros(len(bits), np.bool_)
-        for number, cell in enumerate(cells):
+        for number, cell in enumerate(different_cells):
             try:
                 names = names_in(cell, separator=self.separator)
             except NoNames:
@@ -200,7 +201,7 @@ class Labels:
             labels = [label_of_name[name] for name in names if name in label_of_name]
             bits[number, labels] = True
             has_unknown[number] = not label_of_name.keys() >= set(names)
-        cell_of_row = coded.indices.fill_null(len(cells)).to_numpy(zero_copy_only=False)
+        cell_of_row = coded.indices.fill_null(empty_row).to_numpy(zero_copy_only=False)
         tells_labels = np.repeat(~tells_nothing[:, None], len(self.names), axis=1)
         return ReadLabels(
             bits=bits[cell_of_row],

@@ -151,9 +151,11 @@ class StaticVectors(TextVectors):
         from scipy.sparse import csr_matrix
 
         words, counts = count_words(texts)
-        pieces_of_words = list(map(self.pieces_of, words))
-        ends = np.cumsum([0, *map(len, pieces_of_words)])
-        indices = np.array([index for pieces in pieces_of_words for index in pieces], np.int64)
+        piece_indices_of_words = list(map(self.piece_indices_of, words))
+        ends = np.cumsum([0, *map(len, piece_indices_of_words)])
+        indices = np.array(
+            [index for pieces in piece_indices_of_words for index in pieces], np.int64
+        )
         shape = (len(words), len(self.settings["words"]))
         piece_counts = counts @ csr_matrix((np.ones(len(indices)), indices, ends), shape)
         piece_counts.sort_indices()  # sums of a row are in one order
@@ -180,7 +182,7 @@ class StaticVectors(TextVectors):
         rows = self.mean_vectors(self.count_pieces(texts)[0])
         return np.where(rows.any(axis=1, keepdims=True), rows - self.arrays["center"], 0)
 
-    def pieces_of(self, word: str) -> list[int]:
+    def piece_indices_of(self, word: str) -> list[int]:
         """Returns the indices of a word's pieces in the file; an empty list if the word cannot be split.
 
         A word that the file has, with or without its accents, is its own piece. Otherwise the longest piece of the file

@@ -73,9 +73,9 @@ class Minibatches:
                 if step_of_epoch == 0:
                     orders[part] = self._rngs[part].permutation(self._sizes[part])
                 start = step_of_epoch * self._batch_size
-                batch = orders[part][start : start + self._batch_size]
-                rows[part, : len(batch)] = batch
-                counts[part] = len(batch)
+                batch_rows = orders[part][start : start + self._batch_size]
+                rows[part, : len(batch_rows)] = batch_rows
+                counts[part] = len(batch_rows)
             yield Minibatch(rows=rows, counts=counts)
 
 

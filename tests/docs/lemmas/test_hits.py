@@ -223,7 +223,9 @@ def test_few_calls_cost_by_calls_and_many_by_hits() -> None:
     ]
     curves = np.array([session_rdp(session, orders=orders) for session in sessions])
     assert (np.diff(curves, axis=0) >= -1e-15).all()
-    np.testing.assert_allclose(curves[0], bounded_range_rdp(epsilon=0.05, orders=orders), rtol=1e-6)
+    np.testing.assert_allclose(
+        curves[0], bounded_range_rdp(loss_range=0.05, orders=orders), rtol=1e-6
+    )
     price_of_ten_hits = -10 * np.log1p(-hit_cost(sessions[-1], orders=orders)) / (orders - 1)
     np.testing.assert_allclose(curves[-1], price_of_ten_hits, rtol=1e-9)
     short_session = target_event(not_prior(call_epsilon=0.1), target_hits=10, num_calls=7)

@@ -18,7 +18,7 @@ def test_j_picks_never_cost_more_than_the_limit_of_many(width: float) -> None:
     The limit is width^2 / 8 times the Renyi order. So the limit bounds the RDP of any number of picks.
     """
     curves = [
-        num_picks * bounded_range_rdp(epsilon=width / math.sqrt(num_picks), orders=ORDERS)
+        num_picks * bounded_range_rdp(loss_range=width / math.sqrt(num_picks), orders=ORDERS)
         for num_picks in (1, 2, 3, 4, 8, 40, 1000)
     ]
     for fewer, more in pairwise(curves):

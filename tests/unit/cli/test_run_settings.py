@@ -160,7 +160,7 @@ class StagedDigits:
 def test_stages_of_a_data_set_are_shown() -> None:
     """The console shows the stage that a reader of a data set reports."""
     console = Console(file=io.StringIO(), width=100)
-    load = make_dataset_loader(data=StagedDigits(), monitor=ConsoleMonitor(console))
+    load = make_dataset_loader(data_reader=StagedDigits(), monitor=ConsoleMonitor(console))
     assert load().digest() == DIGITS.load().digest()
     assert "composing digits: " in console.file.getvalue()
 
@@ -169,7 +169,9 @@ def test_stages_are_silent_in_the_worker_of_a_comparison() -> None:
     """A loader that is pickled for a worker of a comparison loads the data and prints no stage."""
     console = Console(file=io.StringIO(), width=100)
     load = pickle.loads(
-        pickle.dumps(make_dataset_loader(data=StagedDigits(), monitor=ConsoleMonitor(console)))
+        pickle.dumps(
+            make_dataset_loader(data_reader=StagedDigits(), monitor=ConsoleMonitor(console))
+        )
     )
     assert load().digest() == DIGITS.load().digest()
     assert console.file.getvalue() == ""
@@ -177,7 +179,9 @@ def test_stages_are_silent_in_the_worker_of_a_comparison() -> None:
 
 def test_reader_without_stages_is_loaded() -> None:
     """A reader whose `load` takes no `stage` argument is also loaded with a monitor."""
-    load = make_dataset_loader(data=DIGITS, monitor=ConsoleMonitor(Console(file=io.StringIO())))
+    load = make_dataset_loader(
+        data_reader=DIGITS, monitor=ConsoleMonitor(Console(file=io.StringIO()))
+    )
     assert load().digest() == DIGITS.load().digest()
 
 

@@ -65,10 +65,10 @@ def _queries_reader(
         return partial(Queries.read, Path(config.queries), schema=config.table_schema)
     build_part = part_maker(config)
     load_dataset = make_dataset_loader(
-        data=build_part("data"),
+        data_reader=build_part("data"),
         monitor=monitor,
-        features=build_part("features"),
-        folder=release_folder,
+        feature_recipe=build_part("features"),
+        output_folder=release_folder,
     )
     return lambda: Queries.of(require_dataset(load_dataset()))
 

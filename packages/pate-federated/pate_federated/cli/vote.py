@@ -72,7 +72,10 @@ def _holder_plan(
     settings = plain_settings(config, excluded_settings=changeable_names("vote"))
     return HolderPlan(
         load_dataset=make_dataset_loader(
-            data, monitor=monitor, features=build_part("features"), folder=output_dir
+            data,
+            monitor=monitor,
+            feature_recipe=build_part("features"),
+            output_folder=output_dir,
         ),
         teacher=build_part("teacher"),
         engine=build_part("engine"),

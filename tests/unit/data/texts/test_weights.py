@@ -128,15 +128,15 @@ def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
     weights = Weights(write_model2vec(tmp_path / "model"))
     vectors = StaticVectors.fit(PUBLIC, pretrained=weights, dimension=8)
     words = vectors.settings["words"]
-    assert vectors.pieces_of(word="baban") == []
-    assert [words[piece] for piece in vectors.pieces_of(word="babar")] == ["ba", "##bar"]
-    assert vectors.pieces_of(word="b\u00e1bar") == vectors.pieces_of(word="babar")
+    assert vectors.piece_indices_of(word="baban") == []
+    assert [words[piece] for piece in vectors.piece_indices_of(word="babar")] == ["ba", "##bar"]
+    assert vectors.piece_indices_of(word="b\u00e1bar") == vectors.piece_indices_of(word="babar")
 
 
 def test_words_with_capital_letters_are_found(tmp_path: Path) -> None:
     """A text with the word zug gets the vector of the word Zug in a file of weights."""
     weights = Weights(write_glove(tmp_path / "vectors.txt"))
-    assert StaticVectors.fit(PUBLIC, pretrained=weights).pieces_of(word="zug") != []
+    assert StaticVectors.fit(PUBLIC, pretrained=weights).piece_indices_of(word="zug") != []
 
 
 def test_large_encoder_is_published_by_digest_alone(
