@@ -93,13 +93,13 @@ def session_event(
         session_delta=session_delta,
         failure_prob=failure_prob,
     )
-    price_by_accesses = _composed_calls(
+    event_by_accesses = _composed_calls(
         target.epsilon,
         num_calls=accesses.num_accesses,
         failure_prob=accesses.overrun_prob + failure_prob,
     )
     if bounded_range is None and other_releases is None:
-        return price_by_accesses
+        return event_by_accesses
     session = _session_of_hits(
         target,
         accesses=accesses,
@@ -108,10 +108,10 @@ def session_event(
         call_epsilon=call_epsilon,
         bounded_range=bounded_range,
     )
-    price_by_hits = ApproximateEvent(session, failure_prob)
+    event_by_hits = ApproximateEvent(session, failure_prob)
     return _cheaper(
-        price_by_hits,
-        price_by_accesses,
+        event_by_hits,
+        event_by_accesses,
         other_releases=other_releases,
         session_delta=session_delta,
     )
@@ -224,8 +224,8 @@ def _composed_calls(epsilon: float, num_calls: int, failure_prob: float) -> Even
 
 
 def _cheaper(
-    price_by_hits: Event,
-    price_by_accesses: Event,
+    event_by_hits: Event,
+    event_by_accesses: Event,
     *,
     other_releases: Event | None,
     session_delta: float,
@@ -235,24 +235,24 @@ def _cheaper(
     Either epsilon is that of the session together with the other releases.
 
     Args:
-        price_by_hits: the price of the session by its hits.
-        price_by_accesses: the price of the session by its accesses.
+        event_by_hits: the price of the session by its hits.
+        event_by_accesses: the price of the session by its accesses.
         other_releases: the event of the other releases; None without any.
         session_delta: the delta of the comparison.
     """
     if other_releases is None:
         # Accesses alone are mechanisms of pure DP, whose accountant composes them optimally.
-        pure_account = PureDpAccountant().compose(price_by_accesses)
+        pure_account = PureDpAccountant().compose(event_by_accesses)
         price_of_accesses = pure_account.get_epsilon(session_delta)
-        price_of_hits = RdpAccountant().compose(price_by_hits).get_epsilon(session_delta)
-        return price_by_hits if price_of_hits < price_of_accesses else price_by_accesses
-    hits_account = RdpAccountant().compose(ComposedEvent((price_by_hits, other_releases)))
-    accesses_account = RdpAccountant().compose(ComposedEvent((price_by_accesses, other_releases)))
+        price_of_hits = RdpAccountant().compose(event_by_hits).get_epsilon(session_delta)
+        return event_by_hits if price_of_hits < price_of_accesses else event_by_accesses
+    hits_account = RdpAccountant().compose(ComposedEvent((event_by_hits, other_releases)))
+    accesses_account = RdpAccountant().compose(ComposedEvent((event_by_accesses, other_releases)))
     if accesses_account.failure_prob >= session_delta:
-        return price_by_hits if hits_account.failure_prob < session_delta else price_by_accesses
+        return event_by_hits if hits_account.failure_prob < session_delta else event_by_accesses
     price_of_hits = hits_account.get_epsilon(session_delta)
     price_of_accesses = accesses_account.get_epsilon(session_delta)
-    return price_by_hits if price_of_hits < price_of_accesses else price_by_accesses
+    return event_by_hits if price_of_hits < price_of_accesses else event_by_accesses
 
 
 def bit_epsilon(probabilities: FloatArray, sensitivity: int) -> float:

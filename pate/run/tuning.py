@@ -167,19 +167,19 @@ def _price(
     Raises:
         InvalidValue: the plans cannot compete; or no epsilon of one run makes the best run cost what was asked for.
     """
-    first = plans[0]
+    first_plan = plans[0]
     total_epsilon = _total_epsilon(plans)
-    if first.score_epsilon is None:
+    if first_plan.score_epsilon is None:
         rule = "score_epsilon= beside it, the price of comparing the runs on the test records"
         raise InvalidValue("tune", "true", rule=rule)
     with monitor.stage("reading the data"):
         datasets = _read_datasets(plans)
     dataset = datasets[0]
-    budget = replace(first.budget, epsilon=total_epsilon)
+    budget = replace(first_plan.budget, epsilon=total_epsilon)
 
     def event_of_best(run_epsilon: float) -> Event:
         """Returns the price of publishing the best run, if the noise of one run makes that run cost `run_epsilon`."""
-        plan = replace(first, allow_useless=True)
+        plan = replace(first_plan, allow_useless=True)
         priced_release = _priced_at(run_epsilon, plan=plan, dataset=dataset)
         return tuning_event(base=priced_release.event, score=NoOpEvent(), distribution=distribution)
 
@@ -192,9 +192,9 @@ def _price(
     run_event = dominating_event(run_events)
     tuned = TunedRuns(base_event=run_event, distribution=distribution, num_candidates=len(plans))
     score_noise = _score_noise(
-        first.score_epsilon, target_delta=first.target_delta, distribution=distribution
+        first_plan.score_epsilon, target_delta=first_plan.target_delta, distribution=distribution
     )
-    run_score_epsilon = Budget(delta=first.target_delta).epsilon_of(ScoresEvent(score_noise))
+    run_score_epsilon = Budget(delta=first_plan.target_delta).epsilon_of(ScoresEvent(score_noise))
     run_plans = [
         replace(
             plan,
@@ -223,7 +223,7 @@ def _price(
         monitor.say(_DOES_NOT_PAY)
     return _Tuning(
         plans=run_plans,
-        terms_plan=first,
+        terms_plan=first_plan,
         datasets=datasets,
         priced_release=replace(priced_run, event=tuned.event, epsilon=epsilon, won_by=None),
         score_price=score_price,
@@ -286,13 +286,13 @@ def _total_epsilon(plans: Sequence[Plan]) -> float:
         InvalidValue: the plans differ in epsilon, delta, `score_epsilon` or adjacency; or a plan has `redraw`; or the
             first plan has no `target_epsilon`, or has a `max_epsilon`.
     """
-    first = plans[0]
+    first_plan = plans[0]
     for plan in plans:
         has_same_terms = (
-            plan.target_epsilon == first.target_epsilon
-            and plan.target_delta == first.target_delta
-            and plan.score_epsilon == first.score_epsilon
-            and plan.aggregator.adjacency == first.aggregator.adjacency
+            plan.target_epsilon == first_plan.target_epsilon
+            and plan.target_delta == first_plan.target_delta
+            and plan.score_epsilon == first_plan.score_epsilon
+            and plan.aggregator.adjacency == first_plan.aggregator.adjacency
         )
         if not has_same_terms:
             rule = (
@@ -302,10 +302,10 @@ def _total_epsilon(plans: Sequence[Plan]) -> float:
             raise InvalidValue("tune", "true", rule=rule)
         if plan.redraw:
             raise InvalidValue("tune", "true", rule="runs without redraw=true, which draw once")
-    if first.target_epsilon is None or first.max_epsilon is not None:
+    if first_plan.target_epsilon is None or first_plan.max_epsilon is not None:
         rule = "target_epsilon= beside it, which noise is solved for"
         raise InvalidValue("tune", "true", rule=rule)
-    return first.target_epsilon
+    return first_plan.target_epsilon
 
 
 def dominating_event(events: Sequence[Event]) -> Event:

@@ -77,7 +77,7 @@ class CovarianceMethod(FullBatch, ABC):
             training: the data.
             seed: the seed of the noise.
         """
-        prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
+        prevalence_rng, rng_after_prevalence = RandomStreams(seed).generator("noise").spawn(2)
         multipliers = Multipliers.of_training(noise_multiplier)
         private = training.bench.dataset.private
         shares = training.release_shares(multipliers.prevalence, rng=prevalence_rng)
@@ -92,7 +92,9 @@ class CovarianceMethod(FullBatch, ABC):
             axes = FeatureAxes.of_covariance(covariance)
             gradient_share = 1.0
         else:
-            covariance = covariance_release.release(features, private.group_ids, rng=steps_rng)
+            covariance = covariance_release.release(
+                features, private.group_ids, rng=rng_after_prevalence
+            )
             axes = FeatureAxes.of_covariance(covariance, noise_std=covariance_release.noise_std)
             gradient_share = 1 - COVARIANCE_SHARE
         prior_variances = _prior_variances(
@@ -112,7 +114,7 @@ class CovarianceMethod(FullBatch, ABC):
             ),
             noise_multiplier=multipliers.steps / math.sqrt(gradient_share),
             clip_factor=self.clip_factor,
-            rng=steps_rng,
+            rng=rng_after_prevalence,
         )
 
 

@@ -38,7 +38,7 @@ class DpGradientDescent(FullBatch):
         The prevalence is released first, and the number of steps follows from it. All releases together cost one
         Gaussian event of `noise_multiplier`.
         """
-        prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
+        prevalence_rng, rng_after_prevalence = RandomStreams(seed).generator("noise").spawn(2)
         multipliers = Multipliers.of_training(noise_multiplier)
         private = training.bench.dataset.private
         num_groups = training.num_groups
@@ -62,6 +62,6 @@ class DpGradientDescent(FullBatch):
             learning_rates = learning_rates / shares.known_shares
         for _ in range(schedule.num_steps):
             gradient_sum = groups.clipped_sum(weights=weights, bias=bias, clip=clip)
-            noisy_sum = noisy_gradient.release(gradient_sum, rng=steps_rng)
+            noisy_sum = noisy_gradient.release(gradient_sum, rng=rng_after_prevalence)
             weights += learning_rates * noisy_sum / num_groups
         return linear_model(training, schedule=schedule, weights=weights, bias=bias)

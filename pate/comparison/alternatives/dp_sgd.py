@@ -148,7 +148,7 @@ class DpSgd(Alternative):
         Raises:
             InvalidValue: the weights diverge.
         """
-        prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
+        prevalence_rng, rng_after_prevalence = RandomStreams(seed).generator("noise").spawn(2)
         private = training.bench.dataset.private
         prevalence_multiplier = self._prevalence_multiplier(
             noise_multiplier, num_groups=training.num_groups
@@ -200,7 +200,7 @@ class DpSgd(Alternative):
                 groups,
                 noisy_gradient=noisy_gradient,
                 learning_rates=learning_rates,
-                rng=steps_rng,
+                rng=rng_after_prevalence,
             )
         if self.network == "linear":
             return linear_model(
