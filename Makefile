@@ -44,7 +44,7 @@ test-fast: $(STAMP) ## the tests that are neither slow nor start a process, abou
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not process"
 
 test: $(STAMP) ## the whole test suite, minutes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 3 --dist worksteal
 
 check: $(STAMP) test ## format, lint, types, import contracts, prose, links, tests, docs build
 	$(BIN)/ruff format --check .

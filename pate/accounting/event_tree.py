@@ -44,20 +44,20 @@ class LeafCounts:
     A leaf is an event that is not composed of others. Iteration yields pairs of a leaf and its count.
 
     Attributes:
-        by_kind: the leaves of each class with their counts.
+        counted_leaves_by_kind: the leaves of each class with their counts.
     """
 
-    by_kind: dict[type[LeafEvent], CountedLeaves] = field(default_factory=dict)
+    counted_leaves_by_kind: dict[type[LeafEvent], CountedLeaves] = field(default_factory=dict)
     # the index of each leaf that `add` has compared, in the lists of its class
     _index_of: dict[LeafEvent, int] = field(default_factory=dict)
 
     @property
     def kinds(self) -> Set[type[LeafEvent]]:
         """The classes of the leaves."""
-        return self.by_kind.keys()
+        return self.counted_leaves_by_kind.keys()
 
     def __iter__(self) -> Iterator[tuple[LeafEvent, int]]:
-        for leaves_of_kind in self.by_kind.values():
+        for leaves_of_kind in self.counted_leaves_by_kind.values():
             yield from zip(leaves_of_kind.leaves, leaves_of_kind.counts, strict=True)
 
     def add(self, added: LeafCounts) -> None:
@@ -65,8 +65,10 @@ class LeafCounts:
 
         More than 1,000 leaves of one class at once are appended without this search for equal leaves.
         """
-        for kind, added_leaves in added.by_kind.items():
-            same_kind = self.by_kind.setdefault(kind, CountedLeaves(leaves=[], counts=[]))
+        for kind, added_leaves in added.counted_leaves_by_kind.items():
+            same_kind = self.counted_leaves_by_kind.setdefault(
+                kind, CountedLeaves(leaves=[], counts=[])
+            )
             if len(added_leaves.leaves) > _LARGEST_NUM_COMPARED:
                 same_kind.leaves.extend(added_leaves.leaves)
                 same_kind.counts.extend(added_leaves.counts)
@@ -81,11 +83,13 @@ class LeafCounts:
 
     def copy(self) -> LeafCounts:
         """Returns independent counts of the same leaves."""
-        by_kind = {
+        counted_leaves_by_kind = {
             kind: CountedLeaves(leaves=counted.leaves.copy(), counts=counted.counts.copy())
-            for kind, counted in self.by_kind.items()
+            for kind, counted in self.counted_leaves_by_kind.items()
         }
-        return LeafCounts(by_kind=by_kind, _index_of=self._index_of.copy())
+        return LeafCounts(
+            counted_leaves_by_kind=counted_leaves_by_kind, _index_of=self._index_of.copy()
+        )
 
 
 def nodes(event: Event, *, num_releases: int = 1) -> Iterator[tuple[Event, int]]:
@@ -151,13 +155,15 @@ def count_leaves(event: Event, *, num_releases: int = 1) -> LeafCounts:
                 all_leaves = cast(list[LeafEvent], list(event.events))
                 same_counts = [num_releases] * len(all_leaves)
                 return LeafCounts({kind: CountedLeaves(leaves=all_leaves, counts=same_counts)})
-    by_kind: dict[type[LeafEvent], CountedLeaves] = {}
+    counted_leaves_by_kind: dict[type[LeafEvent], CountedLeaves] = {}
     for leaf, leaf_count in leaves(event, num_releases=num_releases):
         if leaf_count > 0:
-            same_kind = by_kind.setdefault(type(leaf), CountedLeaves(leaves=[], counts=[]))
+            same_kind = counted_leaves_by_kind.setdefault(
+                type(leaf), CountedLeaves(leaves=[], counts=[])
+            )
             same_kind.leaves.append(leaf)
             same_kind.counts.append(leaf_count)
-    return LeafCounts(by_kind)
+    return LeafCounts(counted_leaves_by_kind=counted_leaves_by_kind)
 
 
 def by_accesses(event: Event) -> Event:

@@ -355,7 +355,7 @@ def require_same_adjacency(event: Event, adjacency: Adjacency) -> None:
         event: the price of a release.
         adjacency: the adjacency of all prices of the ledger.
     """
-    sampled = count_leaves(event).by_kind.get(SampledGaussianEvent)
+    sampled = count_leaves(event).counted_leaves_by_kind.get(SampledGaussianEvent)
     for leaf in sampled.leaves if sampled else ():
         if isinstance(leaf, SampledGaussianEvent) and leaf.adjacency != adjacency:
             rule = f"{adjacency}, the adjacency of all prices in this ledger"

@@ -198,7 +198,7 @@ def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
     total = np.zeros_like(orders)
     orders_as_bytes = orders.tobytes()
     with np.errstate(over="ignore", invalid="ignore"):
-        for kind, counted in counts.by_kind.items():
+        for kind, counted in counts.counted_leaves_by_kind.items():
             leaf_counts = np.array(counted.counts, dtype=np.float64)
             if kind in (events.GaussianEvent, events.ScoresEvent):
                 multipliers = _field_values(counted.leaves, field_name="noise_multiplier")

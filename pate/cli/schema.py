@@ -42,17 +42,17 @@ def write_schema(config: DictConfig) -> None:
         InvalidValue: a setting or the table is invalid. Files of splits that were written are removed.
     """
     require_named(config, rules=_REQUIRED_SETTINGS)
-    output_file = Path(str(config.output))
-    if os.path.lexists(output_file):
+    schema_file = Path(str(config.output))
+    if os.path.lexists(schema_file):
         rule = "the name of a new file: somebody may have changed this one; remove it to have it written anew"
-        raise InvalidValue("output", output_file, rule=rule)
-    if not output_file.parent.is_dir():
-        raise InvalidValue("output", output_file, rule="a file in a folder that is there")
+        raise InvalidValue("output", schema_file, rule=rule)
+    if not schema_file.parent.is_dir():
+        raise InvalidValue("output", schema_file, rule="a file in a folder that is there")
     parts: dict[str, Path] = {}
     try:
         dealing = _dealing(config)
         if dealing is not None:
-            parts = dealing.write(output_file.parent)
+            parts = dealing.write(schema_file.parent)
         table_settings = _table(config, files_of_splits=parts)
         schema = table_settings.public_schema()
         lines = list(table_settings.public_remarks())
@@ -65,7 +65,7 @@ def write_schema(config: DictConfig) -> None:
         error.rule = _own_names(error.rule)
         error.hint = _own_names(error.hint)
         raise
-    schema.write(output_file, _settings_of(table_settings, encoding=str(config.encoding)))
+    schema.write(schema_file, _settings_of(table_settings, encoding=str(config.encoding)))
 
     useless_columns = [column.name for column in schema.columns if not column.feature_names]
 
@@ -81,17 +81,17 @@ def write_schema(config: DictConfig) -> None:
         remedy=remedy,
         schema=schema,
         next_steps=_next_steps(
-            useless_columns, output_file=output_file, public_file=parts.get("public")
+            useless_columns, schema_file=schema_file, public_file=parts.get("public")
         ),
-        output=output_file,
+        output=schema_file,
         lines=list(map(_own_names, lines)),
         parts=parts,
-        command=_command(table_settings, schema_file=output_file, files_of_splits=parts),
+        command=_command(table_settings, schema_file=schema_file, files_of_splits=parts),
     )
 
 
 def _next_steps(
-    useless_columns: Sequence[str], *, output_file: Path, public_file: Path | None
+    useless_columns: Sequence[str], *, schema_file: Path, public_file: Path | None
 ) -> str:
     """Returns a sentence on how to write the schema again, with features or another role for columns without features.
 
@@ -99,7 +99,7 @@ def _next_steps(
 
     Args:
         useless_columns: the names of the columns without features.
-        output_file: the file of the schema, which this command does not overwrite.
+        schema_file: the file of the schema, which this command does not overwrite.
         public_file: the file of the public part, if this command has divided `data`; None if it has not.
     """
     if not useless_columns:
@@ -110,7 +110,7 @@ def _next_steps(
         data = f"{as_setting(name='data', value=public_file)} in place of data= and split="
     return (
         f"No run takes it yet: {', '.join(useless_columns)} {verb} no features. Choose a setting from "
-        f"the table above, remove {output_file}, and run pate-schema again with that setting, {data} and "
+        f"the table above, remove {schema_file}, and run pate-schema again with that setting, {data} and "
         "all other settings as before"
     )
 

@@ -267,16 +267,16 @@ def _metrics_of_block(
     num_right = num_known - num_predicted - num_true + 2 * hits
     is_known = num_known > 0
     with np.errstate(invalid="ignore"):
-        micro = 2 * hits.sum(axis=1) / (num_predicted + num_true).sum(axis=1)
-        macro = np.where(is_known, scores["f1"], np.nan)
-        accuracy = num_right.sum(axis=1) / num_known.sum(axis=1)
+        micro_f1_of_resamples = 2 * hits.sum(axis=1) / (num_predicted + num_true).sum(axis=1)
+        f1_of_labels = np.where(is_known, scores["f1"], np.nan)
+        accuracy_of_resamples = num_right.sum(axis=1) / num_known.sum(axis=1)
     # [L, b]
     average_precision = np.stack([precision_of(weights) for precision_of in precision_functions])
     return {
-        "accuracy": accuracy,
+        "accuracy": accuracy_of_resamples,
         "balanced_accuracy": _means_of_defined(scores["balanced_accuracy"].T),
-        "micro_f1": np.nan_to_num(micro),
-        "macro_f1": _means_of_defined(macro.T),
+        "micro_f1": np.nan_to_num(micro_f1_of_resamples),
+        "macro_f1": _means_of_defined(f1_of_labels.T),
         "mean_average_precision": _means_of_defined(average_precision),
     }
 

@@ -235,12 +235,12 @@ class CanonicalClasses:
         last = np.array(
             [
                 self._draw_last_rank(
-                    missing_rank=missing_rank,
+                    first_rank_not_in_set=first_rank_not_in_set,
                     rank_below=rank_below,
                     largest_rank=largest_rank,
                     rng=rng,
                 )
-                for missing_rank, rank_below, largest_rank in zip(
+                for first_rank_not_in_set, rank_below, largest_rank in zip(
                     first.tolist(), low.tolist(), high.tolist(), strict=True
                 )
             ]
@@ -258,9 +258,14 @@ class CanonicalClasses:
         return np.sort(ranks[is_in_set].reshape(len(class_indices), self.k), axis=1)
 
     def _draw_last_rank(
-        self, *, missing_rank: int, rank_below: int, largest_rank: int, rng: np.random.Generator
+        self,
+        *,
+        first_rank_not_in_set: int,
+        rank_below: int,
+        largest_rank: int,
+        rng: np.random.Generator,
     ) -> int:
-        """Draws the last rank of a uniform set of k ranks whose first missing rank is `missing_rank`; 0 for any.
+        """Draws the last rank of a uniform set of k ranks with a given first rank that is not in the set; 0 for any.
 
         The last rank lies in rank_below + 1..largest_rank.
         """
@@ -268,11 +273,16 @@ class CanonicalClasses:
             return largest_rank
         # The logarithm of the number of sets that end at a rank, divided by the number that end at rank_below + 1.
         earlier_ranks = np.arange(rank_below + 1, largest_rank)
-        log_ratios = np.log((earlier_ranks - missing_rank) / (earlier_ranks - self.k))
+        log_ratios = np.log((earlier_ranks - first_rank_not_in_set) / (earlier_ranks - self.k))
         log_sizes = np.append(0.0, np.cumsum(log_ratios))
         rounding_error = len(log_sizes) * 2.0**-52 * (1 + float(np.abs(log_sizes).max()))
-        num_chosen = self.k - max(missing_rank, 1)
-        sizes = [comb(rank - missing_rank, num_chosen) for rank in range(rank_below, largest_rank)]
+        # Before the missing rank stand all ranks; 0 stands for any missing rank, with none before it.
+        num_before_missing = max(first_rank_not_in_set - 1, 0)
+        num_between = self.k - 1 - num_before_missing
+        sizes = [
+            comb(rank - first_rank_not_in_set, num_between)
+            for rank in range(rank_below, largest_rank)
+        ]
 
         def intervals(digits: int) -> list[Interval]:
             return [(size, size) for size in sizes]
