@@ -43,6 +43,7 @@ compare: $(RUN_STAMP) ## the comparison of aggregators on the embedded data: tab
 test-fast: $(STAMP) ## the tests that are neither slow nor start a process, about a minute; for every change
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not process"
 
+# Three workers, as some tests wait for processes. The target needs two cores.
 test: $(STAMP) ## the whole test suite, minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 3 --dist worksteal
 

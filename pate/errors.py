@@ -15,8 +15,8 @@ that work. A `Doubt` is a warning of the same form. Both name parameters as the 
 
 import contextlib
 import enum
+import inspect
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -240,15 +240,18 @@ def shown_as(spelling: Spelling) -> Iterator[None]:
 
 
 def users_stack_level() -> int:
-    """Returns the `stacklevel` with which a warning of the caller is about the first line outside of `pate`."""
-    level = 1
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(
+    """Returns the `stacklevel` with which a warning of the caller is about the first line outside of `pate`.
+
+    Where Python keeps no frames, it is 1, the line of the warning itself.
+    """
+    level = 0
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(
         (_PACKAGE_FOLDER, _DECORATORS_FILE)
     ):
         level += 1
         frame = frame.f_back
-    return level
+    return max(level, 1)
 
 
 class MissingPackage(InvalidValue, ImportError):  # type: ignore[misc]  # a name is text in both, and may be None in one

@@ -266,4 +266,5 @@ def _shifts_of_discrete_pair(discrete_pair: Pair, grid: LossGrid) -> Shifts:
         lower_weight=discrete_pair.infinite_loss_prob,
         upper_weight=0.0,
     )
-    return (*shifts, by_infinite_loss)
+    shifts.append(by_infinite_loss)
+    return tuple(shifts)

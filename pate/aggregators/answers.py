@@ -41,9 +41,10 @@ class Answers(NamedTuple):
         """
         rule = "a tuple of labels and answered, arrays of bool"
         require(isinstance(drawn_answers, tuple), name, type(drawn_answers).__name__, rule)
-        dtypes = [str(np.asarray(array).dtype) for array in drawn_answers]
+        arrays = [np.asarray(array) for array in drawn_answers]
+        dtypes = [str(array.dtype) for array in arrays]
         require(dtypes == ["bool", "bool"], name, dtypes, rule)
-        labels, answered = map(np.asarray, drawn_answers)
+        labels, answered = arrays
         priced_shape = (shape.num_queries, shape.num_labels)
         _require_shape("labels.shape", labels.shape, priced_shape)
         _require_shape("answered.shape", answered.shape, priced_shape[:1])
