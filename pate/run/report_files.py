@@ -23,7 +23,7 @@ def write_report(
     released: ReleasedRun,
     baseline_models: BaselineModels,
     membership: Membership | None,
-    curves: RunWriter,
+    run_writer: RunWriter,
 ) -> Report:
     """Writes the files of a finished run, and returns its report.
 
@@ -34,7 +34,7 @@ def write_report(
         released: the votes, the release and the student.
         baseline_models: the models that the student is compared with.
         membership: the result of the membership inference attack on the student; None if it could not be measured.
-        curves: writes the curves of the report, and is closed at the end.
+        run_writer: writes the curves of the report, and is closed at the end.
     """
     from pate.report.page import render_html
 
@@ -50,7 +50,7 @@ def write_report(
     _write_published_files(run, released=released, report=report, privacy=privacy)
     page = render_html(replace(report, privacy=privacy), picture_arrays)
     write_text(run.folder.page, text=page)
-    _write_curves(curves, report=report, picture_arrays=picture_arrays, results=results)
+    _write_curves(run_writer, report=report, picture_arrays=picture_arrays, results=results)
     run.folder.write_manifests(report.to_json() + "\n")
     report.write(run.folder.report)
     return report
@@ -138,20 +138,22 @@ def _write_published_files(
 
 
 def _write_curves(
-    curves: RunWriter, *, report: Report, picture_arrays: PictureArrays, results: Results
+    run_writer: RunWriter, *, report: Report, picture_arrays: PictureArrays, results: Results
 ) -> None:
     """Writes the curves and histograms of a run, and closes their file.
 
     Args:
-        curves: the file of curves.
+        run_writer: the file of curves.
         report: the report of the run.
         picture_arrays: the arrays that are drawn on the page of the report.
         results: the results of the run, with the accuracy of each teacher.
     """
     if picture_arrays.gaps is not None:
-        curves.write_histogram("gap", picture_arrays.gaps)
+        run_writer.write_histogram("gap", values=picture_arrays.gaps)
     if len(results.accuracies):
-        curves.write_histogram("teacher_accuracy", results.accuracies)
-    curves.write_queries(picture_arrays.answered, picture_arrays.epsilon_after_query)
-    curves.write_report(report)
-    curves.close()
+        run_writer.write_histogram("teacher_accuracy", values=results.accuracies)
+    run_writer.write_queries(
+        is_answered=picture_arrays.answered, epsilon_after_query=picture_arrays.epsilon_after_query
+    )
+    run_writer.write_guarantee_and_scores_of(report)
+    run_writer.close()

@@ -20,7 +20,7 @@ OnRound = Callable[[int, int, int], None]
 
 
 def with_progress(
-    record: ReleaseRecord, *, priced_release: PricedRelease, advance: Advance, curves: RunWriter
+    record: ReleaseRecord, *, priced_release: PricedRelease, advance: Advance, run_writer: RunWriter
 ) -> ReleaseRecord:
     """Returns the record of a release, wrapped to report progress if the aggregator releases in a session.
 
@@ -28,11 +28,13 @@ def with_progress(
         record: the record of the release.
         priced_release: the release with its price and its aggregator.
         advance: the progress bar of the monitor, which is moved after each round.
-        curves: writes the curve of the number of hits, the queries that are paid for.
+        run_writer: writes the curve of the number of hits, the queries that are paid for.
     """
     if not isinstance(priced_release.aggregator, TargetChargedAggregator):
         return record
-    progress = SessionProgress(advance=advance, curves=curves, epsilon=priced_release.epsilon)
+    progress = SessionProgress(
+        advance=advance, run_writer=run_writer, epsilon=priced_release.epsilon
+    )
     return SessionProgressRecord(
         record, target_hits=priced_release.aggregator.target_hits, on_round=progress
     )
@@ -81,12 +83,12 @@ class SessionProgress:
 
     Attributes:
         advance: the progress bar of the monitor.
-        curves: writes the curve of the number of hits, the queries that are paid for.
+        run_writer: writes the curve of the number of hits, the queries that are paid for.
         epsilon: the epsilon of the whole session.
     """
 
     advance: Advance
-    curves: RunWriter
+    run_writer: RunWriter
     epsilon: float
 
     def __call__(self, num_asked: int, num_hits: int, num_remaining: int) -> None:
@@ -97,8 +99,11 @@ class SessionProgress:
             num_hits: the number of hits among these queries.
             num_remaining: the number of hits until the session ends.
         """
-        self.curves.write_hits(
-            num_asked, hits=num_hits, remaining_hits=num_remaining, epsilon=self.epsilon
+        self.run_writer.write_hits(
+            num_asked,
+            num_hits=num_hits,
+            num_remaining_hits=num_remaining,
+            session_epsilon=self.epsilon,
         )
         cost = f"epsilon {format_epsilon(self.epsilon)}"
         self.advance(num_asked, f"{num_hits} hits, {num_remaining} remaining, {cost}")

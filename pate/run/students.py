@@ -59,7 +59,7 @@ class StudentTraining:
         pool: the inputs of the public samples that are not queries, float32, one entry for each sample.
         seed: the seed of the training.
         models: the folder in which trained students are kept.
-        curves: writes the values of each epoch.
+        run_writer: writes the values of each epoch.
         monitor: receives the progress of the training.
     """
 
@@ -67,7 +67,7 @@ class StudentTraining:
     pool: Float32Array
     seed: int
     models: "KeptModels"
-    curves: RunWriter
+    run_writer: RunWriter
     monitor: Monitor
 
     def train(self, name: str, *, training_set: TrainingSet) -> TrainedStudent:
@@ -83,7 +83,7 @@ class StudentTraining:
             self.show_curve(name, trained_student=trained_student)
             return trained_student
         trained_student = self.fit(
-            name, training_set=training_set, seed=self.seed, on_values=self.curves.write_epoch
+            name, training_set=training_set, seed=self.seed, on_values=self.run_writer.write_epoch
         )
         self.models.write(name, trained_student, inputs_digest=inputs_digest)
         return trained_student
@@ -124,7 +124,7 @@ class StudentTraining:
             trained_student: the student.
         """
         for epoch, values in enumerate(trained_student.curve):
-            self.curves.write_epoch(epoch, values, model_name=name)
+            self.run_writer.write_epoch(epoch, values, model_name=name)
 
 
 @dataclass(frozen=True)

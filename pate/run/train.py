@@ -83,23 +83,23 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
         run = _price_run(plan, run_folder=run_folder, monitor=monitor, start_time=start_time)
 
         with (
-            RunWriter(folder=run_folder.tensorboard if plan.tensorboard else None) as curves,
+            RunWriter(folder=run_folder.tensorboard if plan.tensorboard else None) as run_writer,
             ExitStack() as at_end,
         ):
             # 2. The teachers learn from disjoint records, and vote on public samples. Private: `ensemble`, `votes`, and
-            #    `curves`, which TensorBoard shows to the owner.
-            ensemble = _train_teachers(run, curves=curves)
+            #    `run_writer`, which TensorBoard shows to the owner.
+            ensemble = _train_teachers(run, run_writer=run_writer)
             votes = at_end.enter_context(closing(ensemble.vote()))
-            curves.write_teacher_curves()
+            run_writer.write_teacher_curves()
 
             # 3. The only way out. `release` has the stated epsilon, and may be published; `record` holds its content.
             record = run.charge.record()
             release = _release_labels(
-                run, ensemble=ensemble, votes=votes, record=record, curves=curves
+                run, ensemble=ensemble, votes=votes, record=record, run_writer=run_writer
             )
 
             # 4. Post-processing of the release, which costs nothing more. `student` may be published, too.
-            students = _student_training(run, curves=curves)
+            students = _student_training(run, run_writer=run_writer)
             training_set = release.training_set(ensemble.queries.inputs)
             student = _train_student(run, students=students, training_set=training_set)
             scores = _release_scores(run, trained_student=student)
@@ -114,7 +114,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
                 trained_student=student,
                 released_scores=scores,
             )
-            report = _measure(run, released=released, students=students, curves=curves)
+            report = _measure(run, released=released, students=students, run_writer=run_writer)
         run.kept_models.remove()
         return report
 
@@ -183,7 +183,7 @@ def _price_run(
     )
 
 
-def _train_teachers(run: PricedRun, *, curves: RunWriter) -> Ensemble:
+def _train_teachers(run: PricedRun, *, run_writer: RunWriter) -> Ensemble:
     """Assigns the private records to teachers, and trains the teachers that have no checkpoint yet.
 
     Private: all objects of this function.
@@ -207,7 +207,7 @@ def _train_teachers(run: PricedRun, *, curves: RunWriter) -> Ensemble:
         engine=run.plan.engine,
         folder=run.folder,
         monitor=run.monitor,
-        on_losses=curves.add_teacher_losses,
+        on_losses=run_writer.add_teacher_losses,
         weights=record_weights(run.dataset, priced_release=run.priced_release),
         scratch=run.plan.scratch,
     )
@@ -242,7 +242,7 @@ def _release_labels(
     ensemble: Ensemble,
     votes: VoteSource,
     record: ReleaseRecord,
-    curves: RunWriter,
+    run_writer: RunWriter,
 ) -> Release:
     """Releases labels from the votes with noise, writes them into `release/`, and returns the release.
 
@@ -259,7 +259,7 @@ def _release_labels(
     rounds = Rounds.of_release(aggregator, votes=votes)
     if rounds is None:
         release = _release_at_once(
-            run, aggregator=aggregator, votes=votes, record=record, curves=curves
+            run, aggregator=aggregator, votes=votes, record=record, run_writer=run_writer
         )
     else:
         release = _release_in_rounds(
@@ -280,22 +280,22 @@ def _release_at_once(
     aggregator: Aggregator,
     votes: VoteSource,
     record: ReleaseRecord,
-    curves: RunWriter,
+    run_writer: RunWriter,
 ) -> Release:
     """Releases labels from votes in one call, without rounds in which teachers vote anew.
 
-    If the aggregator releases in a session, each round of the session is reported to the screen and to `curves`.
+    If the aggregator releases in a session, each round of the session is reported to the screen and to `run_writer`.
 
     Args:
         run: the run.
         aggregator: the aggregator with its noise.
         votes: the votes of all teachers.
         record: commits what is drawn.
-        curves: writes the curve of the number of hits, the queries that are paid for.
+        run_writer: writes the curve of the number of hits, the queries that are paid for.
     """
     with run.monitor.stage("releasing labels", run.priced_release.shape.num_queries) as advance:
         progress_record = with_progress(
-            record, priced_release=run.priced_release, advance=advance, curves=curves
+            record, priced_release=run.priced_release, advance=advance, run_writer=run_writer
         )
         return aggregator.release(votes, rng=run.streams.generator("noise"), record=progress_record)
 
@@ -330,7 +330,7 @@ def _release_in_rounds(
             )
 
 
-def _student_training(run: PricedRun, *, curves: RunWriter) -> StudentTraining:
+def _student_training(run: PricedRun, *, run_writer: RunWriter) -> StudentTraining:
     """Returns the object that trains the run's students, with their recipe, seed and unlabeled public samples.
 
     Unlabeled are the public samples that are no queries.
@@ -340,7 +340,7 @@ def _student_training(run: PricedRun, *, curves: RunWriter) -> StudentTraining:
         pool=run.dataset.public.inputs[run.priced_release.shape.num_queries :],
         seed=run.student_seed,
         models=run.kept_models,
-        curves=curves,
+        run_writer=run_writer,
         monitor=run.monitor,
     )
 
@@ -386,7 +386,7 @@ def _release_scores(run: PricedRun, *, trained_student: TrainedStudent) -> Relea
 
 
 def _measure(
-    run: PricedRun, *, released: ReleasedRun, students: StudentTraining, curves: RunWriter
+    run: PricedRun, *, released: ReleasedRun, students: StudentTraining, run_writer: RunWriter
 ) -> Report:
     """Compares the student with baselines, attacks it by membership inference, and writes and returns the report.
 
@@ -416,7 +416,11 @@ def _measure(
         )
     with run.monitor.stage("writing the report"):
         return write_report(
-            run, released=released, baseline_models=baselines, membership=membership, curves=curves
+            run,
+            released=released,
+            baseline_models=baselines,
+            membership=membership,
+            run_writer=run_writer,
         )
 
 

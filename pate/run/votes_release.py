@@ -203,7 +203,7 @@ def release_votes(
                 record,
                 priced_release=priced_release,
                 advance=advance,
-                curves=RunWriter(folder=None),
+                run_writer=RunWriter(folder=None),
             )
             release = aggregator.release(
                 vote_source, rng=streams.generator("noise"), record=progress_record

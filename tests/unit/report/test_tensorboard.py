@@ -72,12 +72,12 @@ def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_epoch(
     """
     with RunWriter(folder=tmp_path / "solved") as writer:
         for loss in (0.5, 0.25):
-            writer.add_teacher_losses(losses=[loss])
+            writer.add_teacher_losses(losses_of_epochs=[loss])
         writer.write_teacher_curves()
     assert not events_in(folder=tmp_path / "solved").Tags()["scalars"]
     with RunWriter(folder=tmp_path / "short") as writer:
-        writer.add_teacher_losses(losses=[1.0, 0.5, 0.25])
-        writer.add_teacher_losses(losses=[3.0])
+        writer.add_teacher_losses(losses_of_epochs=[1.0, 0.5, 0.25])
+        writer.add_teacher_losses(losses_of_epochs=[3.0])
         writer.write_teacher_curves()
     assert scalars(folder=tmp_path / "short", tag=LOSS) == [(0, 2.0), (1, 0.5), (2, 0.25)]
 
@@ -85,11 +85,13 @@ def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_epoch(
 def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> None:
     """The student's losses are under `student/loss`, and those of other models under `no_epsilon_covers_this`."""
     with RunWriter(folder=tmp_path) as writer:
-        writer.write_epoch(epoch=0, values={"loss": 1.0})
-        writer.write_epoch(epoch=1, values={"loss": 0.5})
+        writer.write_epoch(epoch=0, values_by_name={"loss": 1.0})
+        writer.write_epoch(epoch=1, values_by_name={"loss": 0.5})
         for epoch in range(2):
-            writer.write_epoch(epoch, values={"loss": 2.0}, model_name="majority_vote_student")
-        writer.write_epoch(epoch=0, values={"loss": 3.0}, model_name="true_label_student")
+            writer.write_epoch(
+                epoch, values_by_name={"loss": 2.0}, model_name="majority_vote_student"
+            )
+        writer.write_epoch(epoch=0, values_by_name={"loss": 3.0}, model_name="true_label_student")
     assert scalars(folder=tmp_path, tag="student/loss") == [(0, 1.0), (1, 0.5)]
     assert scalars(folder=tmp_path, tag="no_epsilon_covers_this/majority_vote_student/loss") == [
         (0, 2.0),
@@ -111,7 +113,7 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
     folder = tmp_path / "outputs" / "one" / "tensorboard"
     monkeypatch.chdir(tmp_path)
     with RunWriter(folder=str(folder)) as writer:
-        writer.write_report(report_with_heading)
+        writer.write_guarantee_and_scores_of(report_with_heading)
     events = events_in(folder=folder)
     scores = {
         "mean_average_precision": 0.31375,
@@ -146,10 +148,10 @@ def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) 
     def write_events(writer: RunWriter, num_teachers: int) -> None:
         """Writes the events of all stages of a run with a number of teachers."""
         for teacher in range(num_teachers):
-            writer.add_teacher_losses(losses=[teacher / 8, teacher / 4])
+            writer.add_teacher_losses(losses_of_epochs=[teacher / 8, teacher / 4])
         writer.write_teacher_curves()
         writer.write_histogram("gap", values=np.arange(5))
-        writer.write_report(replace(report, heading=Heading(compared={"seed": 1})))
+        writer.write_guarantee_and_scores_of(replace(report, heading=Heading(compared={"seed": 1})))
 
     for num_teachers in (3, 5):
         with RunWriter(folder=tmp_path) as writer:
@@ -167,12 +169,12 @@ def test_an_incomplete_file_of_events_loses_only_its_end(tmp_path: Path) -> None
     """If a file of events has lost its last bytes, a new writer in the folder completes the curve."""
     with RunWriter(folder=tmp_path) as writer:
         for epoch in range(4):
-            writer.write_epoch(epoch, values={"loss": 1.0})
+            writer.write_epoch(epoch, values_by_name={"loss": 1.0})
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-5])  # the kill came while the last event was written
     with RunWriter(folder=tmp_path) as writer:
         for epoch in range(4):
-            writer.write_epoch(epoch, values={"loss": 1.0})
+            writer.write_epoch(epoch, values_by_name={"loss": 1.0})
     assert scalars(folder=tmp_path, tag="student/loss") == [(epoch, 1.0) for epoch in range(4)]
 
 
@@ -182,8 +184,8 @@ def test_a_writer_without_a_folder_writes_nothing(
     """A writer whose folder is None accepts all events and writes no file."""
     monkeypatch.chdir(tmp_path)
     with RunWriter(folder=None) as writer:
-        writer.add_teacher_losses(losses=[1.0, 0.5])
+        writer.add_teacher_losses(losses_of_epochs=[1.0, 0.5])
         writer.write_teacher_curves()
-        writer.write_hits(num_asked=20, hits=2, remaining_hits=3, epsilon=8.0)
-        writer.write_report(report)
+        writer.write_hits(num_asked=20, num_hits=2, num_remaining_hits=3, session_epsilon=8.0)
+        writer.write_guarantee_and_scores_of(report)
     assert not list(tmp_path.iterdir())
