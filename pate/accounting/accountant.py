@@ -87,9 +87,9 @@ class Accountant(ABC):
         if bounds.is_exact:
             return by_gaussian
         negligible_delta = _NEGLIGIBLE_SHARE * min(alpha, 1 - alpha)
-        largest_epsilon = self._largest_useful_epsilon(negligible_delta)
+        largest_epsilon = self._largest_useful_epsilon(negligible_delta=negligible_delta)
         by_lines = trade_off_lower_bound(
-            self._delta_of_line, alpha=alpha, largest_epsilon=largest_epsilon
+            delta_at=self._quick_delta, alpha=alpha, largest_epsilon=largest_epsilon
         )
         return max(by_gaussian, by_lines)
 
@@ -103,8 +103,8 @@ class Accountant(ABC):
         by_gaussian = gaussian_delta(bounds.mu, epsilon=0.0) if bounds.mu < math.inf else 1.0
         if bounds.is_exact:
             return by_gaussian
-        largest_epsilon = self._largest_useful_epsilon(_NEGLIGIBLE_SHARE)
-        by_lines = max_advantage(self._delta_of_line, largest_epsilon=largest_epsilon)
+        largest_epsilon = self._largest_useful_epsilon(negligible_delta=_NEGLIGIBLE_SHARE)
+        by_lines = max_advantage(delta_at=self._quick_delta, largest_epsilon=largest_epsilon)
         return min(by_gaussian, by_lines)
 
     def gdp_mu(self) -> float:
@@ -121,9 +121,9 @@ class Accountant(ABC):
         bounds = self._gaussian_bounds()
         if bounds.is_exact or bounds.rho == math.inf:
             return bounds.mu
-        largest_epsilon = self._largest_useful_epsilon(_NEGLIGIBLE_DELTA)
+        largest_epsilon = self._largest_useful_epsilon(negligible_delta=_NEGLIGIBLE_DELTA)
         return least_mu(
-            self._delta_of_line, largest_epsilon=largest_epsilon, gaussian_bounds=bounds
+            delta_at=self._quick_delta, largest_epsilon=largest_epsilon, gaussian_bounds=bounds
         )
 
     def _gaussian_bounds(self) -> GaussianBounds:
@@ -133,7 +133,7 @@ class Accountant(ABC):
         """
         return UNBOUNDED
 
-    def _delta_of_line(self, epsilon: float) -> float:
+    def _quick_delta(self, epsilon: float) -> float:
         """Returns the delta of all composed events at an epsilon; a subclass may return a larger bound more quickly.
 
         The trade-off curve is bounded by the deltas at hundreds of epsilons, so each has to be quick.
@@ -176,8 +176,8 @@ class Accountant(ABC):
         An epsilon needs a delta, and may take seconds to compute.
         """
         settings = {name: abbreviated(repr(value)) for name, value in self.parameters.items()}
-        items = settings | self._counts_in_words
-        arguments = ", ".join(f"{name}={value}" for name, value in items.items())
+        text_of_argument = settings | self._counts_in_words
+        arguments = ", ".join(f"{name}={text}" for name, text in text_of_argument.items())
         return f"{type(self).__name__}({arguments})"
 
     @property

@@ -12,9 +12,9 @@ from pate.accounting.rounding import ceil_to_decimals, format_delta, format_epsi
 from pate.validation import require, require_non_negative
 
 # The probabilities of a false alarm for which a bound is printed, in decimals.
-_FALSE_ALARMS = ("0.001", "0.01", "0.1")
+_FALSE_ALARM_RATES = ("0.001", "0.01", "0.1")
 # The probabilities of a right guess without the release for which a bound is printed, in decimals, and in words.
-_GUESSES = {"0.000001": "one in a million", "0.5": "50%"}
+_WORDS_OF_PRIOR_CHANCE = {"0.000001": "one in a million", "0.5": "50%"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +42,10 @@ class AttackBounds:
 
     def __post_init__(self) -> None:
         probabilities = {"advantage": self.advantage, **self.found, **self.guessed}
-        for name, value in probabilities.items():
-            require(0 <= value <= 1, f"attacks.{name}", value, "a number in [0, 1]")
+        for bound_name, probability in probabilities.items():
+            require(
+                0 <= probability <= 1, f"attacks.{bound_name}", probability, "a number in [0, 1]"
+            )
         if self.gdp_mu != math.inf:
             require_non_negative("attacks.gdp_mu", self.gdp_mu)
 
@@ -51,9 +53,15 @@ class AttackBounds:
     def from_accountant(cls, accountant: Accountant) -> Self:
         """Returns the bounds for all events of an accountant."""
         return cls(
-            found={rate: _largest_share(accountant, alpha=float(rate)) for rate in _FALSE_ALARMS},
+            found={
+                false_alarm_rate: _largest_true_alarm_rate(
+                    accountant, alpha=float(false_alarm_rate)
+                )
+                for false_alarm_rate in _FALSE_ALARM_RATES
+            },
             guessed={
-                chance: _largest_share(accountant, alpha=float(chance)) for chance in _GUESSES
+                prior_chance: _largest_true_alarm_rate(accountant, alpha=float(prior_chance))
+                for prior_chance in _WORDS_OF_PRIOR_CHANCE
             },
             advantage=float(format_delta(accountant.advantage())),
             gdp_mu=float(format_epsilon(accountant.gdp_mu())),
@@ -62,24 +70,24 @@ class AttackBounds:
     @property
     def sentence(self) -> str:
         """The bound on finding a member with 1% false alarms, as a sentence without its period."""
-        share = percent(self.found["0.01"])
-        return f"whoever looks for members with 1% false alarms finds at most {share} of them"
+        share_of_members_found = percent(self.found["0.01"])
+        return f"whoever looks for members with 1% false alarms finds at most {share_of_members_found} of them"
 
     @property
     def rows(self) -> list[tuple[str, str]]:
         """The bounds as rows of a table: pairs of a description in words and the number as text."""
         rows: list[tuple[str, str]] = []
-        for false_alarm_rate, share in self.found.items():
+        for false_alarm_rate, share_found in self.found.items():
             rate = percent(float(false_alarm_rate))
-            name = f"members that attacks find with {rate} false alarms, at most"
-            rows.append((name, percent(share)))
+            row_name = f"members that attacks find with {rate} false alarms, at most"
+            rows.append((row_name, percent(share_found)))
         share_of_right_answers = percent((1 + self.advantage) / 2)
-        name = "right answers to whether one member takes part, at most"
-        rows.append((name, share_of_right_answers))
-        for chance, share in self.guessed.items():
-            chance_in_words = _GUESSES.get(chance, chance)
-            name = f"right guesses of what is guessed with {chance_in_words} without the release, at most"
-            rows.append((name, percent(share)))
+        row_name = "right answers to whether one member takes part, at most"
+        rows.append((row_name, share_of_right_answers))
+        for chance, chance_after_release in self.guessed.items():
+            chance_in_words = _WORDS_OF_PRIOR_CHANCE.get(chance, chance)
+            row_name = f"right guesses of what is guessed with {chance_in_words} without the release, at most"
+            rows.append((row_name, percent(chance_after_release)))
         mu = "none is known" if self.gdp_mu == math.inf else format_epsilon(self.gdp_mu)
         return [*rows, ("mu of a Gaussian release that hides a member no better", mu)]
 
@@ -99,6 +107,6 @@ def percent(probability: float) -> str:
     return f"{text.removesuffix('.0')}%"
 
 
-def _largest_share(accountant: Accountant, alpha: float) -> float:
+def _largest_true_alarm_rate(accountant: Accountant, alpha: float) -> float:
     """Returns 1 - f(alpha) of the accountant's trade-off curve f, rounded up to three digits."""
     return float(format_delta(1 - accountant.trade_off(alpha)))

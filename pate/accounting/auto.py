@@ -74,7 +74,7 @@ class AutoAccountant(AccountantBesideRenyi):
     def __init__(self, *, any_event_order: bool = False) -> None:
         super().__init__()
         self.any_event_order = any_event_order
-        self._composed_events: list[tuple[Event, int]] = []
+        self._counted_events: list[tuple[Event, int]] = []
         # the accountants of which the smallest bound is taken; None until the first bound is computed
         self._accountants: list[Accountant] | None = None
         self._smallest_by_delta: dict[float, _SmallestEpsilon] = {}
@@ -83,7 +83,7 @@ class AutoAccountant(AccountantBesideRenyi):
         """Adds an event to the total, `count` times, and returns this accountant."""
         self._rdp.compose(event, count=count)
         self.failure_prob = self._rdp.failure_prob
-        self._composed_events.append((event, count))
+        self._counted_events.append((event, count))
         self._accountants = None
         self._smallest_by_delta.clear()
         return self
@@ -105,11 +105,11 @@ class AutoAccountant(AccountantBesideRenyi):
         """Returns the relative numerical error of the epsilon at `target_delta` (`Accountant.resolution`)."""
         return self._smallest(target_delta).accountant.resolution(target_delta)
 
-    def _delta_of_line(self, epsilon: float) -> float:
-        return min(accountant._delta_of_line(epsilon) for accountant in self._chosen_accountants())
+    def _quick_delta(self, epsilon: float) -> float:
+        return min(accountant._quick_delta(epsilon) for accountant in self._chosen_accountants())
 
     def _largest_useful_epsilon(self, negligible_delta: float) -> float:
-        return self._rdp._largest_useful_epsilon(negligible_delta)
+        return self._rdp._largest_useful_epsilon(negligible_delta=negligible_delta)
 
     def _smallest(self, target_delta: float) -> _SmallestEpsilon:
         """Returns the smallest epsilon at `target_delta`, with the accountant that computed it.
@@ -118,13 +118,15 @@ class AutoAccountant(AccountantBesideRenyi):
         """
         require_probability("target_delta", target_delta)
         if target_delta not in self._smallest_by_delta:
-            candidates = [
+            epsilons_of_accountants = [
                 _SmallestEpsilon(
                     epsilon=accountant.get_epsilon(target_delta), accountant=accountant
                 )
                 for accountant in self._chosen_accountants()
             ]
-            self._smallest_by_delta[target_delta] = min(candidates, key=attrgetter("epsilon"))
+            self._smallest_by_delta[target_delta] = min(
+                epsilons_of_accountants, key=attrgetter("epsilon")
+            )
         return self._smallest_by_delta[target_delta]
 
     def _chosen_accountants(self) -> list[Accountant]:
@@ -135,14 +137,14 @@ class AutoAccountant(AccountantBesideRenyi):
         if self._accountants is None:
             self._accountants = [self._rdp]
             if self._has_small_joint_laws():
-                self._accountants.append(JointLawAccountant().compose_all(self._composed_events))
+                self._accountants.append(JointLawAccountant().compose_all(self._counted_events))
             if self._is_tuned():
                 tuning = TuningAccountant(candidate_accountant=AutoAccountant)
-                self._accountants.append(tuning.compose_all(self._composed_events))
+                self._accountants.append(tuning.compose_all(self._counted_events))
             if self._is_composable():
                 exact_accountant = ExactAccountant(
                     any_event_order=self.any_event_order
-                ).compose_all(self._composed_events)
+                ).compose_all(self._counted_events)
                 if exact_accountant.work() <= _LARGEST_WORK:
                     self._accountants.append(exact_accountant)
         return self._accountants
@@ -155,7 +157,7 @@ class AutoAccountant(AccountantBesideRenyi):
         """
         select_then_tests = {
             select_then_test
-            for event, count in self._composed_events
+            for event, count in self._counted_events
             for select_then_test in count_select_then_tests(within=event, num_releases=count)
         }
         are_few = 0 < len(select_then_tests) <= _LARGEST_NUM_JOINT_LAWS
@@ -167,7 +169,7 @@ class AutoAccountant(AccountantBesideRenyi):
         """Returns True if one tuned release was composed, and nothing else that costs anything."""
         kinds = [
             type(leaf)
-            for event, count in self._composed_events
+            for event, count in self._counted_events
             for leaf, times in event_tree.leaves(event, num_releases=count)
             if times > 0 and not isinstance(leaf, events.NoOpEvent)
         ]
@@ -179,15 +181,18 @@ class AutoAccountant(AccountantBesideRenyi):
         Gaussian releases aside, there may be at most 64 different prices and 200,000 releases. Bounds for any order of
         the events also need a noisy maximum (`NoisyMaxGaussianEvent`) among them.
         """
-        counts: Counter[Event] = Counter()
-        for event, count in self._composed_events:
+        count_of_leaf: Counter[Event] = Counter()
+        for event, count in self._counted_events:
             for leaf, times in event_tree.leaves(event_tree.by_accesses(event), num_releases=count):
                 if times > 0 and not isinstance(leaf, events.GaussianEvent):
-                    counts[leaf] += times
-        is_small = len(counts) <= _LARGEST_NUM_EVENTS and counts.total() <= _LARGEST_NUM_STEPS
+                    count_of_leaf[leaf] += times
+        is_small = (
+            len(count_of_leaf) <= _LARGEST_NUM_EVENTS
+            and count_of_leaf.total() <= _LARGEST_NUM_STEPS
+        )
         # For steps in any order, the Renyi bound is smaller unless one of them is a noisy maximum.
-        has_maximum = any(isinstance(leaf, events.NoisyMaxGaussianEvent) for leaf in counts)
-        knows_all = set(map(type, counts)) <= _COMPOSABLE
+        has_maximum = any(isinstance(leaf, events.NoisyMaxGaussianEvent) for leaf in count_of_leaf)
+        knows_all = set(map(type, count_of_leaf)) <= _COMPOSABLE
         return is_small and knows_all and (has_maximum or not self.any_event_order)
 
 

@@ -59,12 +59,12 @@ def bit_pairs(event: BitEvent) -> FloatArray:
     logits = event.log_odds
     last = len(logits) - 1
     higher_logits = logits[np.minimum(np.arange(len(logits)) + event.reach, last)]
-    pairs = np.stack([logits, higher_logits])[:, logits < higher_logits]
-    if pairs.shape[1] == 0:
-        return pairs
+    logit_pairs = np.stack([logits, higher_logits])[:, logits < higher_logits]
+    if logit_pairs.shape[1] == 0:
+        return logit_pairs
     # Both rows rise, so equal pairs stand side by side.
-    differs_from_previous = (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)
-    return pairs[:, np.append(True, differs_from_previous)]
+    differs_from_previous = (logit_pairs[:, 1:] != logit_pairs[:, :-1]).any(axis=0)
+    return logit_pairs[:, np.append(True, differs_from_previous)]
 
 
 def _pairs_above_runs(event: events.ThresholdEvent) -> FloatArray:
@@ -76,28 +76,33 @@ def _pairs_above_runs(event: events.ThresholdEvent) -> FloatArray:
     """
     last_value = event.num_values - 1
     unit = _CENTER * event.noise_std
-    low = asinh(event.lowest / unit)
-    high = asinh((event.lowest + last_value) / unit)
-    ends = np.sinh(np.linspace(low, high, _LARGEST_NUM_PAIRS)) * unit - event.lowest
-    values = np.append(np.floor(ends).astype(np.int64), [0, last_value])
-    values = np.unique(np.clip(values, 0, last_value))  # the ends of the runs
+    asinh_of_lowest = asinh(event.lowest / unit)
+    asinh_of_highest = asinh((event.lowest + last_value) / unit)
+    run_ends = (
+        np.sinh(np.linspace(asinh_of_lowest, asinh_of_highest, _LARGEST_NUM_PAIRS)) * unit
+        - event.lowest
+    )
+    values_at_run_ends = np.append(np.floor(run_ends).astype(np.int64), [0, last_value])
+    values_at_run_ends = np.unique(np.clip(values_at_run_ends, 0, last_value))
     # the logits of the first and of the last pair of each run
-    logits_of_first = event.log_odds_at(values[:-1])
-    logits_after_first = event.log_odds_at(values[:-1] + 1)
-    logits_before_last = event.log_odds_at(values[1:] - 1)
-    logits_of_last = event.log_odds_at(values[1:])
+    logits_of_first = event.log_odds_at(values_at_run_ends[:-1])
+    logits_after_first = event.log_odds_at(values_at_run_ends[:-1] + 1)
+    logits_before_last = event.log_odds_at(values_at_run_ends[1:] - 1)
+    logits_of_last = event.log_odds_at(values_at_run_ends[1:])
     loss_of_one = _rounded_up_difference(
-        log_expit(logits_after_first), smaller=log_expit(logits_of_first)
+        larger_log_prob=log_expit(logits_after_first), smaller_log_prob=log_expit(logits_of_first)
     )
     loss_of_zero = _rounded_up_difference(
-        log_expit(-logits_before_last), smaller=log_expit(-logits_of_last)
+        larger_log_prob=log_expit(-logits_before_last), smaller_log_prob=log_expit(-logits_of_last)
     )
     return pairs_of_losses(loss_of_one=loss_of_one, loss_of_zero=loss_of_zero)
 
 
-def _rounded_up_difference(larger: FloatArray, smaller: FloatArray) -> FloatArray:
+def _rounded_up_difference(larger_log_prob: FloatArray, smaller_log_prob: FloatArray) -> FloatArray:
     """Returns `larger - smaller`, rounded up; both are logarithms of probabilities."""
-    return np.asarray(larger - smaller - LOG_ROUNDING * (larger + smaller))
+    return np.asarray(
+        larger_log_prob - smaller_log_prob - LOG_ROUNDING * (larger_log_prob + smaller_log_prob)
+    )
 
 
 def pairs_of_losses(loss_of_one: FloatArray, loss_of_zero: FloatArray) -> FloatArray:
@@ -114,13 +119,13 @@ def pairs_of_losses(loss_of_one: FloatArray, loss_of_zero: FloatArray) -> FloatA
     Returns:
         The logits of p in the first row, and those of p' in the second, `[2, num_pairs]`.
     """
-    one = np.maximum(loss_of_one * (1 + _OUTWARD), _SMALLEST_LOSS)
-    zero = np.maximum(loss_of_zero * (1 + _OUTWARD), _SMALLEST_LOSS)
-    middle = np.log(-np.expm1(-zero)) - np.log(-np.expm1(-one))
-    lower_logits = middle - one
-    higher_logits = middle + zero
-    rounding_of_lower = LOG_ROUNDING * (np.abs(middle) + one)
-    rounding_of_higher = LOG_ROUNDING * (np.abs(middle) + zero)
+    raised_loss_of_one = np.maximum(loss_of_one * (1 + _OUTWARD), _SMALLEST_LOSS)
+    raised_loss_of_zero = np.maximum(loss_of_zero * (1 + _OUTWARD), _SMALLEST_LOSS)
+    middle_logits = np.log(-np.expm1(-raised_loss_of_zero)) - np.log(-np.expm1(-raised_loss_of_one))
+    lower_logits = middle_logits - raised_loss_of_one
+    higher_logits = middle_logits + raised_loss_of_zero
+    rounding_of_lower = LOG_ROUNDING * (np.abs(middle_logits) + raised_loss_of_one)
+    rounding_of_higher = LOG_ROUNDING * (np.abs(middle_logits) + raised_loss_of_zero)
     return np.stack([lower_logits - rounding_of_lower, higher_logits + rounding_of_higher])
 
 
@@ -133,59 +138,78 @@ def bit_rdp(event: BitEvent, orders: FloatArray) -> FloatArray:
     discarded where its bound is not above the divergence of a single pair that was found before.
     """
     logit_pairs = bit_pairs(event)
-    largest = np.zeros_like(orders)
-    levels = _levels_of_runs(logit_pairs)
-    run_grid, order_grid = np.meshgrid(np.arange(levels[-1].shape[1]), np.arange(len(orders)))
-    candidates = _Candidates(pair_indices=run_grid.ravel(), order_indices=order_grid.ravel())
-    for depth in range(len(levels) - 1, -1, -1):
-        bounds = _divergences(
-            levels[depth],
+    largest_divergences = np.zeros_like(orders)
+    pairs_of_levels = _levels_of_runs(logit_pairs)
+    run_index_grid, order_index_grid = np.meshgrid(
+        np.arange(pairs_of_levels[-1].shape[1]), np.arange(len(orders))
+    )
+    candidates = _Candidates(
+        pair_indices=run_index_grid.ravel(), order_indices=order_index_grid.ravel()
+    )
+    for depth in range(len(pairs_of_levels) - 1, -1, -1):
+        divergence_bounds = _divergences(
+            pairs_of_levels[depth],
             pair_indices=candidates.pair_indices,
             orders=orders[candidates.order_indices],
         )
         if depth == 0:
-            np.maximum.at(largest, candidates.order_indices, bounds)
+            np.maximum.at(largest_divergences, candidates.order_indices, divergence_bounds)
             break
         # For each order, the middle pair of the run with the largest bound raises what single pairs attain.
-        best = _largest_of_each_order(candidates, bounds)
-        length = _RUN_LENGTH**depth
-        middle = np.minimum(best.pair_indices * length + length // 2, logit_pairs.shape[1] - 1)
-        attained = _divergences(logit_pairs, pair_indices=middle, orders=orders[best.order_indices])
-        np.maximum.at(largest, best.order_indices, attained)
-        is_alive = bounds > largest[candidates.order_indices]
-        candidates = _runs_below(candidates, is_alive, num_runs=levels[depth - 1].shape[1])
-    return largest
+        best_candidates = _largest_of_each_order(candidates, divergence_bounds)
+        run_length = _RUN_LENGTH**depth
+        middle_pair_indices = np.minimum(
+            best_candidates.pair_indices * run_length + run_length // 2, logit_pairs.shape[1] - 1
+        )
+        attained_divergences = _divergences(
+            logit_pairs,
+            pair_indices=middle_pair_indices,
+            orders=orders[best_candidates.order_indices],
+        )
+        np.maximum.at(largest_divergences, best_candidates.order_indices, attained_divergences)
+        is_alive = divergence_bounds > largest_divergences[candidates.order_indices]
+        candidates = _runs_below(candidates, is_alive, num_runs=pairs_of_levels[depth - 1].shape[1])
+    return largest_divergences
 
 
-def _largest_of_each_order(candidates: _Candidates, bounds: FloatArray) -> _Candidates:
+def _largest_of_each_order(candidates: _Candidates, divergence_bounds: FloatArray) -> _Candidates:
     """Returns, for each order with candidates, the candidate with the largest bound.
 
     Args:
         candidates: the candidates, `[num_candidates]`.
-        bounds: a bound on the divergence of each candidate, `[num_candidates]`.
+        divergence_bounds: a bound on the divergence of each candidate, `[num_candidates]`.
     """
-    by_order_and_bound = np.lexsort((bounds, candidates.order_indices))
-    is_last_of_order = np.append(np.diff(candidates.order_indices[by_order_and_bound]) > 0, True)
-    best = by_order_and_bound[is_last_of_order]
+    indices_by_order_and_bound = np.lexsort((divergence_bounds, candidates.order_indices))
+    is_last_of_order = np.append(
+        np.diff(candidates.order_indices[indices_by_order_and_bound]) > 0, True
+    )
+    best_indices = indices_by_order_and_bound[is_last_of_order]
     return _Candidates(
-        pair_indices=candidates.pair_indices[best], order_indices=candidates.order_indices[best]
+        pair_indices=candidates.pair_indices[best_indices],
+        order_indices=candidates.order_indices[best_indices],
     )
 
 
-def _runs_below(candidates: _Candidates, is_alive: BoolArray, *, num_runs: int) -> _Candidates:
+def _runs_below(
+    candidates: _Candidates, candidate_remains: BoolArray, *, num_runs: int
+) -> _Candidates:
     """Returns, as new candidates, the runs of the level below that the remaining candidates represent.
 
     A run is a number of consecutive pairs of neighbors. Each run consists of up to four runs of the level below.
 
     Args:
         candidates: runs of one level of the search, with an order each.
-        is_alive: True for the candidates that remain, `[num_candidates]`.
+        candidate_remains: True for the candidates that remain, `[num_candidates]`.
         num_runs: the number of runs on the level below.
     """
-    runs = (candidates.pair_indices[is_alive, None] * _RUN_LENGTH + np.arange(_RUN_LENGTH)).ravel()
-    orders = np.repeat(candidates.order_indices[is_alive], _RUN_LENGTH)
-    exists = runs < num_runs  # the last run of a level may be shorter
-    return _Candidates(pair_indices=runs[exists], order_indices=orders[exists])
+    run_indices = (
+        candidates.pair_indices[candidate_remains, None] * _RUN_LENGTH + np.arange(_RUN_LENGTH)
+    ).ravel()
+    order_indices = np.repeat(candidates.order_indices[candidate_remains], _RUN_LENGTH)
+    run_exists = run_indices < num_runs  # the last run of a level may be shorter
+    return _Candidates(
+        pair_indices=run_indices[run_exists], order_indices=order_indices[run_exists]
+    )
 
 
 def _levels_of_runs(logit_pairs: FloatArray) -> list[FloatArray]:
@@ -196,19 +220,19 @@ def _levels_of_runs(logit_pairs: FloatArray) -> list[FloatArray]:
     Args:
         logit_pairs: the logits of all pairs, `[2, num_pairs]`.
     """
-    levels = [logit_pairs]
+    pairs_of_levels = [logit_pairs]
     num_pairs = logit_pairs.shape[1]
     if num_pairs <= _LARGEST_TOP_LEVEL:
-        return levels
+        return pairs_of_levels
     loss_of_one = log_expit(logit_pairs[1]) - log_expit(logit_pairs[0])
     loss_of_zero = log_expit(-logit_pairs[0]) - log_expit(-logit_pairs[1])
     losses = np.stack([loss_of_one, loss_of_zero])
     length = _RUN_LENGTH
     while length * _LARGEST_TOP_LEVEL < num_pairs * _RUN_LENGTH:
         losses = np.maximum.reduceat(losses, np.arange(0, losses.shape[1], _RUN_LENGTH), axis=1)
-        levels.append(pairs_of_losses(loss_of_one=losses[0], loss_of_zero=losses[1]))
+        pairs_of_levels.append(pairs_of_losses(loss_of_one=losses[0], loss_of_zero=losses[1]))
         length *= _RUN_LENGTH
-    return levels
+    return pairs_of_levels
 
 
 def _divergences(logit_pairs: FloatArray, pair_indices: IntArray, orders: FloatArray) -> FloatArray:
@@ -226,21 +250,21 @@ def _divergences(logit_pairs: FloatArray, pair_indices: IntArray, orders: FloatA
     log_p, log_q = log_expit(logit_pairs)
     log_not_p, log_not_q = log_expit(-logit_pairs)
     for start in range(0, len(pair_indices), _PAIRS_AT_ONCE):
-        batch = slice(start, start + _PAIRS_AT_ONCE)
-        chosen = pair_indices[batch]
-        one_way = bernoulli_rdp(
-            log_p=log_p[chosen],
-            log_not_p=log_not_p[chosen],
-            log_q=log_q[chosen],
-            log_not_q=log_not_q[chosen],
-            orders=orders[batch],
+        batch_slice = slice(start, start + _PAIRS_AT_ONCE)
+        batch_pair_indices = pair_indices[batch_slice]
+        divergence_of_p_from_q = bernoulli_rdp(
+            log_p=log_p[batch_pair_indices],
+            log_not_p=log_not_p[batch_pair_indices],
+            log_q=log_q[batch_pair_indices],
+            log_not_q=log_not_q[batch_pair_indices],
+            orders=orders[batch_slice],
         )
-        other_way = bernoulli_rdp(
-            log_p=log_q[chosen],
-            log_not_p=log_not_q[chosen],
-            log_q=log_p[chosen],
-            log_not_q=log_not_p[chosen],
-            orders=orders[batch],
+        divergence_of_q_from_p = bernoulli_rdp(
+            log_p=log_q[batch_pair_indices],
+            log_not_p=log_not_q[batch_pair_indices],
+            log_q=log_p[batch_pair_indices],
+            log_not_q=log_not_p[batch_pair_indices],
+            orders=orders[batch_slice],
         )
-        np.maximum(one_way, other_way, out=divergences[batch])
+        np.maximum(divergence_of_p_from_q, divergence_of_q_from_p, out=divergences[batch_slice])
     return divergences

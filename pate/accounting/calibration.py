@@ -119,7 +119,7 @@ def calibrate(
     """
     require_positive("target_epsilon", target_epsilon)
     require_maker(accountant)
-    prices = NoisePrices(
+    noise_prices = NoisePrices(
         event_for,
         target_epsilon=target_epsilon,
         target_delta=target_delta,
@@ -142,55 +142,55 @@ def calibrate(
             # The slope is a usual one at first, and then that of the secant through the last two noises.
             slope = _USUAL_SLOPE
             for _ in range(_NUM_SECANTS):
-                log_excess = prices.priced(noise_level=start).log_excess
-                if -prices.tolerance <= log_excess <= 0:
+                log_excess = noise_prices.priced(noise_level=start).log_excess
+                if -noise_prices.tolerance <= log_excess <= 0:
                     return start
                 if not -1 < log_excess < 1:
                     break
-                next_noise = start * math.exp((log_excess + prices.tolerance / 2) / slope)
-                fall = log_excess - prices.priced(noise_level=next_noise).log_excess
+                next_noise = start * math.exp((log_excess + noise_prices.tolerance / 2) / slope)
+                fall = log_excess - noise_prices.priced(noise_level=next_noise).log_excess
                 secant_slope = fall / math.log(next_noise / start)
                 slope = min(max(secant_slope, _SMALLEST_SLOPE), _LARGEST_SLOPE)
                 start = next_noise
-    bracket = _bracket(prices, first_noise=start, target_epsilon=target_epsilon)
-    return _narrow(prices, bracket=bracket, tolerance=prices.tolerance)
+    bracket = _bracket(noise_prices, first_noise=start, target_epsilon=target_epsilon)
+    return _narrow(noise_prices, bracket=bracket, tolerance=noise_prices.tolerance)
 
 
-def _bracket(prices: NoisePrices, first_noise: float, target_epsilon: float) -> Bracket:
+def _bracket(noise_prices: NoisePrices, first_noise: float, target_epsilon: float) -> Bracket:
     """Returns a bracket around the smallest sufficient noise, whose epsilon is at most the target.
 
     The noise is multiplied or divided by growing factors, at most 2, until its epsilon crosses the target. Both ends
     are one tiny noise where even that is sufficient.
 
     Args:
-        prices: the epsilons by noise level.
+        noise_prices: the epsilons by noise level.
         first_noise: the noise of the first step.
         target_epsilon: the target, for the error message.
 
     Raises:
         InvalidValue: the epsilon is above the target after all steps.
     """
-    last = prices.priced(noise_level=first_noise)
-    grows = not last.is_enough
+    last_priced_noise = noise_prices.priced(noise_level=first_noise)
+    grows = not last_priced_noise.is_enough
     # Epsilon falls about as 1 / noise or faster: a change of log(noise) by the excess, and a little more, crosses the
     # target.
-    factor = math.exp(min(1.05 * abs(last.log_excess) + 0.005, math.log(2)))
+    factor = math.exp(min(1.05 * abs(last_priced_noise.log_excess) + 0.005, math.log(2)))
     for _ in range(_LARGEST_NUM_DOUBLINGS):
-        noise = last.noise * factor if grows else last.noise / factor
-        stepped = prices.priced(noise_level=noise)
-        if stepped.is_enough is grows:  # the target lies between the last two
+        next_noise = last_priced_noise.noise * factor if grows else last_priced_noise.noise / factor
+        next_priced_noise = noise_prices.priced(noise_level=next_noise)
+        if next_priced_noise.is_enough is grows:  # the target lies between the last two
             if grows:
-                return Bracket(unsafe_end=last, safe_end=stepped)
-            return Bracket(unsafe_end=stepped, safe_end=last)
-        last = stepped
+                return Bracket(unsafe_end=last_priced_noise, safe_end=next_priced_noise)
+            return Bracket(unsafe_end=next_priced_noise, safe_end=last_priced_noise)
+        last_priced_noise = next_priced_noise
         factor = min(factor * factor, 2.0)
     if grows:
         rule = "an epsilon that some noise can reach"
         raise InvalidValue("target_epsilon", target_epsilon, rule=rule)
-    return Bracket(unsafe_end=last, safe_end=last)
+    return Bracket(unsafe_end=last_priced_noise, safe_end=last_priced_noise)
 
 
-def _narrow(prices: NoisePrices, bracket: Bracket, tolerance: float) -> float:
+def _narrow(noise_prices: NoisePrices, bracket: Bracket, tolerance: float) -> float:
     """Returns the sufficient noise at the safe end of a bracket, after narrowing it to a width of `tolerance`.
 
     Widths are differences of log(noise). The excess of a noise is log(epsilon / target epsilon). A step prices a noise
@@ -207,23 +207,25 @@ def _narrow(prices: NoisePrices, bracket: Bracket, tolerance: float) -> float:
     safe_end = bracket.safe_end
     towards_safe = 1  # -1 where the safe end moved last
     num_steps = 0
-    width = math.log(safe_end.noise / unsafe_end.noise)
-    while width > math.log1p(tolerance):
-        share_of_tolerance = tolerance / width
+    log_width = math.log(safe_end.noise / unsafe_end.noise)
+    while log_width > math.log1p(tolerance):
+        share_of_tolerance = tolerance / log_width
         fall = unsafe_end.log_excess - safe_end.log_excess
         if math.isfinite(fall) and num_steps % 3 != 2:
-            share = unsafe_end.log_excess / fall + towards_safe * share_of_tolerance / 4
+            share_of_width = unsafe_end.log_excess / fall + towards_safe * share_of_tolerance / 4
         else:
-            share = 0.5
+            share_of_width = 0.5
         margin = share_of_tolerance / 8
-        share = min(max(share, margin), 1 - margin)
-        between = prices.priced(noise_level=unsafe_end.noise * math.exp(width * share))
+        share_of_width = min(max(share_of_width, margin), 1 - margin)
+        noise_between = noise_prices.priced(
+            noise_level=unsafe_end.noise * math.exp(log_width * share_of_width)
+        )
         num_steps += 1
-        if between.is_enough:
-            safe_end = between
+        if noise_between.is_enough:
+            safe_end = noise_between
             towards_safe = -1
         else:
-            unsafe_end = between
+            unsafe_end = noise_between
             towards_safe = 1
-        width = math.log(safe_end.noise / unsafe_end.noise)
+        log_width = math.log(safe_end.noise / unsafe_end.noise)
     return safe_end.noise

@@ -19,7 +19,7 @@ from pate.accounting.running_total import event_rows
 from pate.validation import InvalidValue
 
 # The positions of all numbers of six digits from 1e-12 to 999,999, in rising order.
-_SIX_DIGIT_CAPS = range(18 * 900_000)
+_INDICES_OF_SIX_DIGIT_CAPS = range(18 * 900_000)
 
 
 class BudgetExceeded(InvalidValue):
@@ -54,16 +54,16 @@ class Cap:
     def filter_and_spent(self) -> tuple[PrivacyFilter | None, Spent]:
         """Returns the filter, which is None before the first charge, and the summed prices of all charges."""
         fixed_filter, spent, num_counted = self._counted
-        uncounted = self._entries[num_counted:]
-        if uncounted:
-            fixed_filter = fixed_filter or self.rule.fixed_by(uncounted[0].event)
-            for event, count in event_rows((entry.event, 1) for entry in uncounted):
+        uncounted_entries = self._entries[num_counted:]
+        if uncounted_entries:
+            fixed_filter = fixed_filter or self.rule.fixed_by(uncounted_entries[0].event)
+            for event, count in event_rows((entry.event, 1) for entry in uncounted_entries):
                 spent = spent.plus(fixed_filter.price(event), num_times=count)
             # One assignment, so that an interrupt leaves either the former state or the new state.
             self._counted = _CountedCharges(
                 fixed_filter=fixed_filter,
                 spent=spent,
-                num_charges=num_counted + len(uncounted),
+                num_charges=num_counted + len(uncounted_entries),
             )
         return fixed_filter, spent
 
@@ -134,21 +134,25 @@ class Cap:
             event: the price of the charge that did not fit.
             first_epsilon: the accountant's epsilon of the event; infinity where the data set has a charge already.
         """
-        counts = Counter(entry.event for entry in self._entries)
+        count_of_event = Counter(entry.event for entry in self._entries)
 
         def admits_all(max_epsilon: float) -> bool:
-            filter_for_cap = self.rule.for_cap(max_epsilon).fixed_by(next(iter(counts), event))
+            filter_for_cap = self.rule.for_cap(max_epsilon).fixed_by(
+                next(iter(count_of_event), event)
+            )
             spent = Spent()
-            for charged_event, count in counts.items():
+            for charged_event, count in count_of_event.items():
                 spent = spent.plus(filter_for_cap.price(charged_event), num_times=count)
             return filter_for_cap.admits(spent, event) or first_epsilon <= max_epsilon
 
-        def is_sufficient(position: int) -> bool:
-            max_epsilon = _six_digit_cap(position)
+        def is_sufficient(cap_index: int) -> bool:
+            max_epsilon = _six_digit_cap(cap_index)
             return max_epsilon > self.rule.max_epsilon and admits_all(max_epsilon)
 
-        position = bisect_left(_SIX_DIGIT_CAPS, x=True, key=is_sufficient)
-        return f"{_six_digit_cap(position):g}" if position in _SIX_DIGIT_CAPS else "inf"
+        cap_index = bisect_left(_INDICES_OF_SIX_DIGIT_CAPS, x=True, key=is_sufficient)
+        return (
+            f"{_six_digit_cap(cap_index):g}" if cap_index in _INDICES_OF_SIX_DIGIT_CAPS else "inf"
+        )
 
 
 class Caps:
@@ -203,8 +207,8 @@ class Caps:
     def affords(self, event: Event) -> float:
         """Returns the number of times that an event can still be charged; infinity without a limit."""
         first_epsilon = self._first_epsilon(event)
-        counts = (cap.affords(event, first_epsilon=first_epsilon) for cap in self._caps)
-        return min(counts, default=math.inf)
+        affordable_counts = (cap.affords(event, first_epsilon=first_epsilon) for cap in self._caps)
+        return min(affordable_counts, default=math.inf)
 
     def require_room(self, event: Event) -> None:
         """Raises `BudgetExceeded` where a charge of the event would exceed a cap, or the failures that are allowed."""
@@ -246,8 +250,8 @@ def epsilon_of_one(
         return math.inf
 
 
-def _six_digit_cap(position: int) -> float:
+def _six_digit_cap(cap_index: int) -> float:
     """Returns the number at a position, from 0 on, in the rising list of numbers with six digits from 1e-12 on."""
-    digits = 100_000 + position % 900_000
-    exponent = position // 900_000 - 17
+    digits = 100_000 + cap_index % 900_000
+    exponent = cap_index // 900_000 - 17
     return float(f"{digits}e{exponent}")

@@ -117,13 +117,15 @@ def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
         return zcdp_to_epsilon_classic(rho=rho, target_delta=target_delta)
     rho = max(rho, _SMALLEST_RHO)
 
-    def epsilon_at(log_order_less_one: float) -> float:
+    def epsilon_at_log_order(log_order_less_one: float) -> float:
         order = np.array([1 + math.exp(log_order_less_one)])
         return float(rdp_to_epsilons(order, rdp=rho * order, target_delta=target_delta)[0])
 
     # The best order of the classic conversion, from which the best order of the tight conversion is not far.
     log_classic_order = math.log(math.sqrt(math.log(1 / target_delta) / rho))
-    return _minimum(epsilon_at, low=log_classic_order - 8, high=log_classic_order + 3)
+    return _minimum(
+        epsilon_at_log_order, smallest_x=log_classic_order - 8, largest_x=log_classic_order + 3
+    )
 
 
 def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
@@ -137,27 +139,29 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
         return float(rho > 0)
     rho = max(rho, _SMALLEST_RHO)
 
-    def log_delta_at(log_order_less_one: float) -> float:
+    def log_delta_at_log_order(log_order_less_one: float) -> float:
         """Returns the log of the delta that the order 1 + e^log_order_less_one gives; it has one minimum."""
         order_less_one = math.exp(log_order_less_one)
         order = 1 + order_less_one
         # log(1 - 1 / order), in two forms that keep their digits
-        near_one = log_order_less_one - math.log(order)
-        log_ratio = near_one if order_less_one < 1 else math.log1p(-1 / order)
+        log_ratio_near_one = log_order_less_one - math.log(order)
+        log_ratio = log_ratio_near_one if order_less_one < 1 else math.log1p(-1 / order)
         return order_less_one * (rho * order - target_epsilon + log_ratio) - math.log(order)
 
-    highest = math.log(target_epsilon + rho + 1) - math.log(2 * rho) + 1
-    high = min(max(highest, 1.0), _LARGEST_EXPONENT)
-    log_delta = _minimum(log_delta_at, low=-40.0, high=high)
+    largest_log_order_less_one = math.log(target_epsilon + rho + 1) - math.log(2 * rho) + 1
+    clipped_log_order_less_one = min(max(largest_log_order_less_one, 1.0), _LARGEST_EXPONENT)
+    log_delta = _minimum(
+        log_delta_at_log_order, smallest_x=-40.0, largest_x=clipped_log_order_less_one
+    )
     return math.exp(min(log_delta, 0.0))
 
 
-def _minimum(value_at: Callable[[float], float], low: float, high: float) -> float:
-    """Returns the smallest value of a function between `low` and `high`, where the function has one local minimum."""
+def _minimum(function: Callable[[float], float], smallest_x: float, largest_x: float) -> float:
+    """Returns the smallest value of a function between `smallest_x` and `largest_x`; it has one local minimum there."""
     from scipy.optimize import minimize_scalar  # loads slowly
 
     result = minimize_scalar(
-        value_at, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+        function, bounds=(smallest_x, largest_x), method="bounded", options={"xatol": 1e-10}
     )
     return float(result.fun)
 
@@ -209,18 +213,19 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
     require_probability("target_delta", target_delta)
     log_delta = math.log(target_delta)
     log_delta -= _ULP * abs(log_delta)  # rounded down
-    low = max(-mu / 2, -_FARTHEST)  # the a of epsilon = 0; left of -40 delta is 1
-    if mu == 0 or _log_gaussian_delta(mu, scaled_epsilon=low) <= log_delta:
+    low_scaled_epsilon = max(-mu / 2, -_FARTHEST)  # the a of epsilon = 0; left of -40 delta is 1
+    if mu == 0 or _log_gaussian_delta(mu, scaled_epsilon=low_scaled_epsilon) <= log_delta:
         return 0.0
-    high = math.sqrt(-2 * log_delta) + 1e-3  # there delta is less than half of the target
-    # Delta is too large at `low`, and never at `high`.
-    while high - low > 1e-14 + 4 * _ULP * abs(high):
-        middle = (low + high) / 2
-        if _log_gaussian_delta(mu, scaled_epsilon=middle) > log_delta:
-            low = middle
+    # there delta is less than half of the target
+    high_scaled_epsilon = math.sqrt(-2 * log_delta) + 1e-3
+    # Delta is too large at `low_scaled_epsilon`, and never at `high_scaled_epsilon`.
+    while high_scaled_epsilon - low_scaled_epsilon > 1e-14 + 4 * _ULP * abs(high_scaled_epsilon):
+        middle_scaled_epsilon = (low_scaled_epsilon + high_scaled_epsilon) / 2
+        if _log_gaussian_delta(mu, scaled_epsilon=middle_scaled_epsilon) > log_delta:
+            low_scaled_epsilon = middle_scaled_epsilon
         else:
-            high = middle
-    return mu * (high + mu / 2) * (1 + _ROUNDING)
+            high_scaled_epsilon = middle_scaled_epsilon
+    return mu * (high_scaled_epsilon + mu / 2) * (1 + _ROUNDING)
 
 
 def _log_gaussian_delta(mu: float, scaled_epsilon: float) -> float:

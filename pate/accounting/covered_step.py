@@ -31,30 +31,30 @@ _LARGEST_USES_OF_COVER = 12
 _Node = Box | Pair
 
 
-def box_step(grid: LossGrid, box: Box, *, negligible: float) -> CompositionStep:
+def box_step(grid: LossGrid, box: Box, *, negligible_delta: float) -> CompositionStep:
     """Returns the composition step of the two-point pairs in a box; `composition_step` explains the arguments."""
     return _CoveredStep(
         grid,
-        (box,),
-        largest_loss=box.largest,
+        roots=(box,),
+        largest_loss=box.largest_loss,
         shifts_of=_shifts_of_box,
-        negligible=negligible,
+        negligible_delta=negligible_delta,
         slack=_BOX_SLACK,
         rounding=STEP_ROUNDING,
         defers_leaves=False,
     )
 
 
-def winner_step(grid: LossGrid, winner: Winner, *, negligible: float) -> CompositionStep:
+def winner_step(grid: LossGrid, winner: Winner, *, negligible_delta: float) -> CompositionStep:
     """Returns the composition step of a winner, whose trees have many leaves; see `composition_step`."""
     # A pair has many outcomes, whose sum has a rounding error of its own.
-    rounding_of_sum = 2 * grid.padding(winner.largest) * 2.0**-52
+    rounding_of_sum = 2 * grid.padding(winner.largest_loss) * 2.0**-52
     return _CoveredStep(
         grid,
-        winner.roots,
-        largest_loss=winner.largest,
+        roots=winner.roots,
+        largest_loss=winner.largest_loss,
         shifts_of=_shifts_of_discrete_pair,
-        negligible=negligible,
+        negligible_delta=negligible_delta,
         slack=_WINNER_SLACK,
         rounding=STEP_ROUNDING + rounding_of_sum,
         defers_leaves=True,
@@ -68,9 +68,11 @@ class _WeightedSums(NamedTuple):
     rows, each of which is V shifted by a number of grid points.
     """
 
-    starts: IntArray  # the index in the padded values at which each row starts, `[R]`
-    weights: FloatArray  # the weight of each row in the expectation of each pair, `[S, R]`
-    beyond: FloatArray  # the probability that leads left of all points, where V is 1, `[S, 1]`
+    row_starts: IntArray  # the index in the padded values at which each row starts, `[R]`
+    row_weights: FloatArray  # the weight of each row in the expectation of each pair, `[S, R]`
+    prob_beyond_points: (
+        FloatArray  # the probability that leads left of all points, where V is 1, `[S, 1]`
+    )
 
 
 class _CoveredStep:
@@ -87,7 +89,7 @@ class _CoveredStep:
         roots: the roots of the trees that hold all pairs.
         largest_loss: the largest absolute value of a loss of any pair.
         shifts_of: returns the shifts of V by all losses of a node's pair.
-        negligible: the amount by which the step may raise each value for speed.
+        negligible_delta: the amount by which the step may raise each value for speed.
         slack: a node is not divided where its expectation exceeds that of leaves by at most this relative amount.
         rounding: the relative amount by which the step raises its values, to cover rounding errors.
         defers_leaves: True computes all leaves that a search reaches together, at its end; suits trees of many leaves.
@@ -100,7 +102,7 @@ class _CoveredStep:
         *,
         largest_loss: float,
         shifts_of: Callable[[Any, LossGrid], Shifts],
-        negligible: float,
+        negligible_delta: float,
         slack: float,
         rounding: float,
         defers_leaves: bool,
@@ -108,7 +110,7 @@ class _CoveredStep:
         self._grid = grid
         self._roots = roots
         self._shifts_of = shifts_of
-        self._negligible = negligible
+        self._negligible_delta = negligible_delta
         self._slack = slack
         self._defers_leaves = defers_leaves
         self._num_padding = grid.padding(largest_loss)
@@ -117,21 +119,23 @@ class _CoveredStep:
         # the leaves that the last search reached
         self._leaf_sums: list[_WeightedSums] = []
         # the nodes at which the last search stopped, with these leaves
-        self._cover: list[_WeightedSums] = []
+        self._cover_sums: list[_WeightedSums] = []
         self._num_searches = 0
         self._num_remaining_uses = 0  # of the cover
 
-    def __call__(self, values: FloatArray) -> FloatArray:
-        padded_deltas = self._grid.padded(values, self._num_padding)
+    def __call__(self, later_deltas: FloatArray) -> FloatArray:
+        padded_deltas = self._grid.padded(later_deltas, self._num_padding)
         if self._num_remaining_uses > 0:
             self._num_remaining_uses -= 1
-            best = self._largest(self._cover, padded_deltas=padded_deltas)
+            best_expectations = self._largest_expectations(
+                weighted_sums=self._cover_sums, padded_deltas=padded_deltas
+            )
         else:
-            best = self._search(padded_deltas)
+            best_expectations = self._search(padded_deltas)
             self._num_searches += 1
             num_uses = 2 ** (self._num_searches // 2)
             self._num_remaining_uses = min(num_uses, _LARGEST_USES_OF_COVER)
-        return np.minimum(best * self._rounding_factor, 1.0)
+        return np.minimum(best_expectations * self._rounding_factor, 1.0)
 
     def _search(self, padded_deltas: FloatArray) -> FloatArray:
         """Searches the trees from their roots, stores the nodes where it stops, and returns the new values V, `[size]`.
@@ -142,9 +146,11 @@ class _CoveredStep:
             padded_deltas: the values V on the padded grid.
         """
         # what the leaves seen so far attain, a lower bound on the maximum
-        attained = self._largest(self._leaf_sums, padded_deltas)
-        largest_skipped = attained * (1 + self._slack) + self._negligible
-        best = attained.copy()
+        attained_expectations = self._largest_expectations(
+            weighted_sums=self._leaf_sums, padded_deltas=padded_deltas
+        )
+        largest_skipped = attained_expectations * (1 + self._slack) + self._negligible_delta
+        best_expectations = attained_expectations.copy()
         open_nodes: list[_Node] = [*self._roots]
         shifts_of_inner_nodes: list[Shifts] = []
         shifts_of_leaves: list[Shifts] = []
@@ -155,26 +161,32 @@ class _CoveredStep:
             if is_leaf and self._defers_leaves:
                 shifts_of_leaves.append(shifts)
                 continue
-            weighted_values = [
+            weighted_deltas_of_losses = [
                 self._grid.shifted(padded_deltas, self._num_padding, shift=shift)
                 for shift in shifts
             ]
-            expectation = reduce(np.add, weighted_values)  # the sum of P(loss) V(x - loss)
-            if not is_leaf and (expectation > largest_skipped).any():
+            # the sum of P(loss) V(x - loss)
+            node_expectations = reduce(np.add, weighted_deltas_of_losses)
+            if not is_leaf and (node_expectations > largest_skipped).any():
                 open_nodes += node.dominated_pairs
                 continue
-            np.maximum(best, expectation, out=best)
+            np.maximum(best_expectations, node_expectations, out=best_expectations)
             if is_leaf:
                 shifts_of_leaves.append(shifts)
-                np.maximum(attained, expectation, out=attained)
-                largest_skipped = attained * (1 + self._slack) + self._negligible
+                np.maximum(attained_expectations, node_expectations, out=attained_expectations)
+                largest_skipped = attained_expectations * (1 + self._slack) + self._negligible_delta
             else:
                 shifts_of_inner_nodes.append(shifts)
         self._leaf_sums = self._weighted_sums(shifts_of_leaves)
-        self._cover = [*self._weighted_sums(shifts_of_inner_nodes), *self._leaf_sums]
+        self._cover_sums = [*self._weighted_sums(shifts_of_inner_nodes), *self._leaf_sums]
         if self._defers_leaves:
-            best = np.maximum(best, self._largest(self._leaf_sums, padded_deltas))
-        return best
+            best_expectations = np.maximum(
+                best_expectations,
+                self._largest_expectations(
+                    weighted_sums=self._leaf_sums, padded_deltas=padded_deltas
+                ),
+            )
+        return best_expectations
 
     def _shifts(self, node: _Node) -> Shifts:
         """Returns the shifts of V by all privacy losses of a node's pair, from a cache.
@@ -185,23 +197,32 @@ class _CoveredStep:
             self._shifts_of_node[node] = self._shifts_of(node, self._grid)
         return self._shifts_of_node[node]
 
-    def _largest(self, weighted_sums: list[_WeightedSums], padded_deltas: FloatArray) -> FloatArray:
+    def _largest_expectations(
+        self, weighted_sums: list[_WeightedSums], padded_deltas: FloatArray
+    ) -> FloatArray:
         """Returns the largest expectation of V(x - loss) of all given pairs at each point x of the grid, `[size]`.
 
         Args:
             weighted_sums: the expectations as matrix products, for a batch of pairs each.
             padded_deltas: the values V on the padded grid.
         """
-        size = self._grid.num_points
+        num_points = self._grid.num_points
         # Row i of the windows holds the values moved by i - num_padding points.
-        windows = sliding_window_view(padded_deltas, size)
-        best = np.zeros(size)
-        for batch in weighted_sums:
-            for start in range(0, size, _POINTS_AT_ONCE):
+        windows = sliding_window_view(padded_deltas, num_points)
+        largest_expectations = np.zeros(num_points)
+        for sums_of_batch in weighted_sums:
+            for start in range(0, num_points, _POINTS_AT_ONCE):
                 chunk = slice(start, start + _POINTS_AT_ONCE)
-                expectations = batch.weights @ windows[batch.starts, chunk] + batch.beyond
-                np.maximum(best[chunk], expectations.max(axis=0), out=best[chunk])
-        return best
+                expectations = (
+                    sums_of_batch.row_weights @ windows[sums_of_batch.row_starts, chunk]
+                    + sums_of_batch.prob_beyond_points
+                )
+                np.maximum(
+                    largest_expectations[chunk],
+                    expectations.max(axis=0),
+                    out=largest_expectations[chunk],
+                )
+        return largest_expectations
 
     def _weighted_sums(self, shifts_of_pairs: Sequence[Shifts]) -> list[_WeightedSums]:
         """Returns the expectations of V(x - loss) under several pairs as matrix products, a batch of pairs in each.
@@ -222,31 +243,39 @@ class _CoveredStep:
         Args:
             shifts_of_pairs: the shifts of V by all losses of each pair.
         """
-        steps_inside = {
+        whole_steps_inside = {
             shift.whole_steps
             for shifts in shifts_of_pairs
             for shift in shifts
             if shift.whole_steps > -self._grid.num_points
         }
-        steps_of_rows = sorted(steps_inside | {steps + 1 for steps in steps_inside})
-        row_of = {steps: row for row, steps in enumerate(steps_of_rows)}
-        weights = np.zeros((len(shifts_of_pairs), len(steps_of_rows)))
-        beyond = np.zeros((len(shifts_of_pairs), 1))
+        whole_steps_of_rows = sorted(
+            whole_steps_inside | {whole_steps + 1 for whole_steps in whole_steps_inside}
+        )
+        row_of_whole_steps = {
+            whole_steps: row for row, whole_steps in enumerate(whole_steps_of_rows)
+        }
+        row_weights = np.zeros((len(shifts_of_pairs), len(whole_steps_of_rows)))
+        prob_beyond_points = np.zeros((len(shifts_of_pairs), 1))
         for index, shifts in enumerate(shifts_of_pairs):
             for shift in shifts:
                 if shift.whole_steps <= -self._grid.num_points:  # left of all points V is 1
-                    beyond[index] += shift.lower_weight
+                    prob_beyond_points[index] += shift.lower_weight
                 else:
-                    weights[index, row_of[shift.whole_steps]] += shift.lower_weight
-                    weights[index, row_of[shift.whole_steps + 1]] += shift.upper_weight
-        starts = np.array(steps_of_rows, dtype=np.int64) + self._num_padding
-        return _WeightedSums(starts=starts, weights=weights, beyond=beyond)
+                    row_weights[index, row_of_whole_steps[shift.whole_steps]] += shift.lower_weight
+                    row_weights[index, row_of_whole_steps[shift.whole_steps + 1]] += (
+                        shift.upper_weight
+                    )
+        row_starts = np.array(whole_steps_of_rows, dtype=np.int64) + self._num_padding
+        return _WeightedSums(
+            row_starts=row_starts, row_weights=row_weights, prob_beyond_points=prob_beyond_points
+        )
 
 
 def _shifts_of_box(box: Box, grid: LossGrid) -> Shifts:
     """Returns the shifts of a privacy profile by both losses of the pair that dominates a box."""
-    up_loss = grid.rounded_outward(box.up)
-    down_loss = grid.rounded_outward(box.down)
+    up_loss = grid.rounded_outward(box.largest_up_loss)
+    down_loss = grid.rounded_outward(box.smallest_down_loss)
     p_up, p_down = two_point_probabilities(up_loss=up_loss, down_loss=down_loss)
     return (
         grid.shift(up_loss, loss_probability=p_up),

@@ -129,21 +129,21 @@ def pair_above_points(q_masses: FloatArray, heights: FloatArray, *, mean_shift: 
     x, y = _upper_hull(
         x=np.concatenate([[0.0, 1.0], q_masses]), y=np.concatenate([[0.0, 0.0], heights])
     )
-    widths = np.diff(x)
+    edge_widths = np.diff(x)
     tangents = _gaussian_curve(thresholds=_TANGENT_THRESHOLDS, mean_shift=mean_shift)
     # The edges of the polygon and the tangents, as lines offset + slope * q.
-    slopes = np.concatenate([np.diff(y) / widths, tangents.slopes])
+    slopes = np.concatenate([np.diff(y) / edge_widths, tangents.slopes])
     line_x = np.concatenate([x[:-1], tangents.masses])
-    offsets = np.concatenate([y[:-1], tangents.heights]) - slopes * line_x
+    line_offsets = np.concatenate([y[:-1], tangents.heights]) - slopes * line_x
     # Edges steeper than all tangents are dropped: fewer lines make a higher curve.
     is_needed = (slopes >= tangents.slopes[0]) & (slopes <= tangents.slopes[-1])
     # The least of the lines at every q in [0, 1]. By duality its lines are the corners of a hull of (slope, -offset).
-    hull_slopes, hull_heights = _upper_hull(x=slopes[is_needed], y=-offsets[is_needed])
+    hull_slopes, hull_heights = _upper_hull(x=slopes[is_needed], y=-line_offsets[is_needed])
     slopes = hull_slopes[::-1]
     heights_of_lines = hull_heights[::-1]
     crossings = np.diff(heights_of_lines) / np.diff(slopes)
-    corners = np.concatenate([[0.0], crossings, [1.0]]).clip(0, 1)
-    masses = np.diff(np.maximum.accumulate(corners))
+    mass_corners = np.concatenate([[0.0], crossings, [1.0]]).clip(0, 1)
+    masses = np.diff(np.maximum.accumulate(mass_corners))
     infinite_loss_prob = max(-float(heights_of_lines.max()), 0.0)
     return Pair(
         masses=masses[masses > 0],
@@ -163,25 +163,27 @@ def censored_pair(mean_shift: float, threshold: float, *, q_mean_falls: bool) ->
         q_mean_falls: True for Q = N(-mean_shift, 1), False for Q = N(mean_shift, 1).
     """
     if q_mean_falls:
-        inner_edges = threshold + mean_shift + _DISTANCES_FROM_THRESHOLD
-        edges = np.append(inner_edges, FARTHEST + mean_shift)
-        q_below = ndtr(threshold + mean_shift)
-        moved = moved_mass(np.array([threshold + mean_shift]), mean_shift=mean_shift)
+        inner_cell_edges = threshold + mean_shift + _DISTANCES_FROM_THRESHOLD
+        cell_edges = np.append(inner_cell_edges, FARTHEST + mean_shift)
+        q_below_threshold = ndtr(threshold + mean_shift)
+        moved_q_mass = moved_mass(np.array([threshold + mean_shift]), mean_shift=mean_shift)
     else:
-        inner_edges = -threshold + mean_shift - _DISTANCES_FROM_THRESHOLD[::-1]
-        edges = np.append(-FARTHEST, inner_edges)
-        q_below = ndtr(threshold - mean_shift)
-        moved = -moved_mass(np.array([threshold]), mean_shift=mean_shift)
-    above = gaussian_pair(mean_shift, edges=edges)
-    masses = np.append(above.masses, q_below)
+        inner_cell_edges = -threshold + mean_shift - _DISTANCES_FROM_THRESHOLD[::-1]
+        cell_edges = np.append(-FARTHEST, inner_cell_edges)
+        q_below_threshold = ndtr(threshold - mean_shift)
+        moved_q_mass = -moved_mass(np.array([threshold]), mean_shift=mean_shift)
+    pair_above_threshold = gaussian_pair(mean_shift, cell_edges=cell_edges)
+    masses = np.append(pair_above_threshold.masses, q_below_threshold)
     return Pair(
         masses=masses,
-        excess_ratios=np.append(above.excess_ratios, -moved / q_below),
-        infinite_loss_prob=above.infinite_loss_prob,
+        excess_ratios=np.append(
+            pair_above_threshold.excess_ratios, -moved_q_mass / q_below_threshold
+        ),
+        infinite_loss_prob=pair_above_threshold.infinite_loss_prob,
     )
 
 
-def gaussian_pair(mean_shift: float, edges: FloatArray) -> Pair:
+def gaussian_pair(mean_shift: float, cell_edges: FloatArray) -> Pair:
     """Returns a pair, with one outcome for each edge, that dominates P = N(mean_shift, 1) and Q = N(0, 1).
 
     The edges cut the real line into intervals. The probability of each interval between two edges is moved to both
@@ -191,22 +193,23 @@ def gaussian_pair(mean_shift: float, edges: FloatArray) -> Pair:
 
     Args:
         mean_shift: the distance between the two means, > 0.
-        edges: the edges, rising, `[num_edges]`.
+        cell_edges: the edges, rising, `[num_edges]`.
     """
-    curve = _gaussian_curve(thresholds=edges, mean_shift=mean_shift)  # masses fall, slopes rise
+    # masses fall, slopes rise
+    curve = _gaussian_curve(thresholds=cell_edges, mean_shift=mean_shift)
     slopes = curve.slopes
-    q_of_cell = ndtr(edges[1:]) - ndtr(edges[:-1])
+    q_of_cell = ndtr(cell_edges[1:]) - ndtr(cell_edges[:-1])
     height_of_cell = curve.heights[:-1] - curve.heights[1:]
-    to_upper_end = np.clip(
+    q_moved_to_upper_edge = np.clip(
         (height_of_cell - slopes[:-1] * q_of_cell) / (slopes[1:] - slopes[:-1]), 0.0, q_of_cell
     )
-    masses = np.zeros(len(edges))
-    masses[1:] += to_upper_end
-    masses[:-1] += q_of_cell - to_upper_end
-    if edges[0] <= -FARTHEST:
-        masses[0] += ndtr(edges[0])
+    masses = np.zeros(len(cell_edges))
+    masses[1:] += q_moved_to_upper_edge
+    masses[:-1] += q_of_cell - q_moved_to_upper_edge
+    if cell_edges[0] <= -FARTHEST:
+        masses[0] += ndtr(cell_edges[0])
     infinite_loss_prob = (
-        float(curve.masses[-1] + curve.heights[-1]) if edges[-1] >= FARTHEST else 0.0
+        float(curve.masses[-1] + curve.heights[-1]) if cell_edges[-1] >= FARTHEST else 0.0
     )
     return Pair(masses=masses, excess_ratios=slopes, infinite_loss_prob=infinite_loss_prob)
 
@@ -274,15 +277,15 @@ def largest_excess_moment(
     # e^(a (a - 1) mean_shift^2 / 2) P(N(a mean_shift, 1) > FARTHEST).
     log_moment = renyi_orders * (renyi_orders - 1) * (mean_shift * mean_shift / 2)
     far_moment = np.exp(log_moment + log_ndtr(renyi_orders * mean_shift - FARTHEST))
-    worst = np.zeros_like(renyi_orders)
+    largest_moments = np.zeros_like(renyi_orders)
     for pair in pairs:
         exponents = renyi_orders[:, None] * pair.losses
-        terms = np.expm1(exponents) - renyi_orders[:, None] * pair.excess_ratios
+        excess_terms = np.expm1(exponents) - renyi_orders[:, None] * pair.excess_ratios
         rounding = _ROUNDING * (np.abs(np.expm1(exponents)) + np.abs(exponents))
         # E[P/Q - 1] of a pair above others is a little more than 0, and counts a times.
         surplus = max(float(pair.masses @ pair.excess_ratios) + pair.infinite_loss_prob, 0.0)
-        excess_moment = (terms + rounding) @ pair.masses + renyi_orders * surplus
+        excess_moment = (excess_terms + rounding) @ pair.masses + renyi_orders * surplus
         if pair.infinite_loss_prob > 0:
             excess_moment = excess_moment + far_moment
-        np.maximum(worst, excess_moment, out=worst)
-    return worst
+        np.maximum(largest_moments, excess_moment, out=largest_moments)
+    return largest_moments

@@ -59,21 +59,27 @@ def event_to_json(event: Event) -> dict[str, Any]:
 
 def event_from_json(data: dict[str, Any]) -> Event:
     """Returns the event that `event_to_json` wrote; raises `InvalidValue` where `kind` names no class of events."""
-    values = dict(data)
-    kind = values.pop("kind", None)
-    require(kind in EVENT_KINDS, "kind", kind, f"one of {', '.join(sorted(EVENT_KINDS))}")
-    return EVENT_KINDS[kind](**{name: _from_json(value) for name, value in values.items()})
+    json_of_fields = dict(data)
+    class_name = json_of_fields.pop("kind", None)
+    require(
+        class_name in EVENT_KINDS, "kind", class_name, f"one of {', '.join(sorted(EVENT_KINDS))}"
+    )
+    return EVENT_KINDS[class_name](
+        **{name: _from_json(value) for name, value in json_of_fields.items()}
+    )
 
 
-def _fields_to_json(value: Event | RunCount) -> dict[str, Any]:
+def _fields_to_json(event_or_run_count: Event | RunCount) -> dict[str, Any]:
     """Returns the class name of an event, or of a distribution, and its fields that differ from their defaults."""
     written_fields = [
         dataclass_field
-        for dataclass_field in fields(cast(Any, value))
-        if getattr(value, dataclass_field.name) != dataclass_field.default
+        for dataclass_field in fields(cast(Any, event_or_run_count))
+        if getattr(event_or_run_count, dataclass_field.name) != dataclass_field.default
     ]
-    values = {field.name: _to_json(getattr(value, field.name)) for field in written_fields}
-    return {"kind": type(value).__name__} | values
+    json_of_fields = {
+        field.name: _to_json(getattr(event_or_run_count, field.name)) for field in written_fields
+    }
+    return {"kind": type(event_or_run_count).__name__} | json_of_fields
 
 
 def _to_json(field_value: Any) -> Any:

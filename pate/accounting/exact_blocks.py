@@ -105,7 +105,7 @@ def compose_steps(
         any_event_order: True makes each step a separate block, so that the bound holds for every order.
     """
     num_steps = sum(num_times for _, num_times in steps)
-    negligible = _NEGLIGIBLE * smallest_delta / num_steps
+    negligible_delta = _NEGLIGIBLE * smallest_delta / num_steps
     variance = math.fsum(num_times * step_pairs.variance for step_pairs, num_times in steps)
     # The chord between two points widens a loss by a variance of at most h^2 / 4.
     widest_spacing = math.sqrt(4 * _WIDENING * variance / num_steps)
@@ -114,14 +114,14 @@ def compose_steps(
             steps,
             spacing=_aligned(widest_spacing, steps),
             largest_finite_loss=largest_epsilon,
-            negligible=negligible,
+            negligible_delta=negligible_delta,
             any_event_order=any_event_order,
         )
         deltas = block.profile()[len(block.masses) // 2 :]
         grid = LossGrid(first_index=0, num_points=len(deltas), spacing=block.spacing)
-        return Profile(grid=grid, values=np.minimum(deltas, 1.0))
+        return Profile(grid=grid, deltas=np.minimum(deltas, 1.0))
     grid = _grid_of_steps(steps, widest_spacing=widest_spacing, largest_epsilon=largest_epsilon)
-    return _compose_one_by_one(steps, grid, negligible=negligible)
+    return _compose_one_by_one(steps, grid, negligible_delta=negligible_delta)
 
 
 def _grid_of_steps(steps: Steps, *, widest_spacing: float, largest_epsilon: float) -> LossGrid:
@@ -145,33 +145,35 @@ def _grid_of_steps(steps: Steps, *, widest_spacing: float, largest_epsilon: floa
     )
 
 
-def _compose_one_by_one(steps: Steps, grid: LossGrid, *, negligible: float) -> Profile:
+def _compose_one_by_one(steps: Steps, grid: LossGrid, *, negligible_delta: float) -> Profile:
     """Returns the privacy profile of steps (releases), which are composed from the last to the first.
 
     Args:
         steps: the steps, in the order of their releases.
         grid: the grid of the epsilons of the profile.
-        negligible: the amount by which each step may raise every delta for speed.
+        negligible_delta: the amount by which each step may raise every delta for speed.
     """
-    step_of: dict[SteppedPairs, CompositionStep] = {}
-    values = -np.expm1(np.minimum(grid.points, 0.0))  # after the last step V(x) = max(0, 1 - e^x)
+    step_of_pairs: dict[SteppedPairs, CompositionStep] = {}
+    deltas = -np.expm1(np.minimum(grid.points, 0.0))  # after the last step V(x) = max(0, 1 - e^x)
     for step_pairs, num_times in reversed(steps):
         if isinstance(step_pairs, FixedPair):
             fixed_pair_block = _repeated_block(
-                step_pairs, num_times=num_times, grid=grid, negligible=negligible
+                step_pairs, num_times=num_times, grid=grid, negligible_delta=negligible_delta
             )
             compose_all_times = fixed_pair_step(
                 grid,
                 loss_masses=fixed_pair_block.masses,
                 infinite_loss_prob=fixed_pair_block.infinite_loss_prob,
             )
-            values = compose_all_times(values)
+            deltas = compose_all_times(deltas)
             continue
-        if step_pairs not in step_of:
-            step_of[step_pairs] = composition_step(step_pairs, grid, negligible=negligible)
+        if step_pairs not in step_of_pairs:
+            step_of_pairs[step_pairs] = composition_step(
+                step_pairs, grid, negligible_delta=negligible_delta
+            )
         for _ in range(num_times):
-            values = step_of[step_pairs](values)
-    return Profile(grid=grid, values=values)
+            deltas = step_of_pairs[step_pairs](deltas)
+    return Profile(grid=grid, deltas=deltas)
 
 
 def _aligned(spacing: float, steps: Steps) -> float:
@@ -221,17 +223,19 @@ class Block:
             spacing: the distance between two losses.
         """
         losses = np.arange(len(deltas), dtype=np.float64) * spacing
-        hull = convex_minorant(x=np.exp(losses), y=deltas)
-        mirrored = -np.expm1(-losses) + np.exp(-losses) * hull
-        profile = np.concatenate([mirrored[:0:-1], hull])
-        before = np.append(mirrored[1:2], hull[:-1])
-        after = np.append(hull[1:], hull[-1])
+        delta_hull = convex_minorant(x=np.exp(losses), y=deltas)
+        mirrored_deltas = -np.expm1(-losses) + np.exp(-losses) * delta_hull
+        full_profile = np.concatenate([mirrored_deltas[:0:-1], delta_hull])
+        hull_before = np.append(mirrored_deltas[1:2], delta_hull[:-1])
+        hull_after = np.append(delta_hull[1:], delta_hull[-1])
         # The formula of the module's docstring, at losses >= 0. The mirror image has e^-x times the mass at -x.
         masses_right = np.maximum(
-            (before - hull) / -np.expm1(-spacing) - (hull - after) / np.expm1(spacing), 0.0
+            (hull_before - delta_hull) / -np.expm1(-spacing)
+            - (delta_hull - hull_after) / np.expm1(spacing),
+            0.0,
         )
         masses_left = (masses_right[1:] * np.exp(-losses[1:]))[::-1]
-        infinite_loss_prob = float(hull[-1])
+        infinite_loss_prob = float(delta_hull[-1])
         block = cls(
             masses=np.concatenate([masses_left, masses_right]),
             infinite_loss_prob=infinite_loss_prob,
@@ -239,14 +243,16 @@ class Block:
         )
         # Rounding may have made the profile of the block too small, or its total mass less than 1. One factor repairs
         # both.
-        shortfall = np.divide(
-            profile, block.profile(), out=np.ones_like(profile), where=profile > 0
+        shortfall_ratios = np.divide(
+            full_profile, block.profile(), out=np.ones_like(full_profile), where=full_profile > 0
         )
-        factor = max(
-            1.0, float(shortfall.max()), 1 / (float(block.masses.sum()) + infinite_loss_prob)
+        repair_factor = max(
+            1.0, float(shortfall_ratios.max()), 1 / (float(block.masses.sum()) + infinite_loss_prob)
         ) * (1 + _BLOCK_ROUNDING)
         return replace(
-            block, masses=block.masses * factor, infinite_loss_prob=infinite_loss_prob * factor
+            block,
+            masses=block.masses * repair_factor,
+            infinite_loss_prob=infinite_loss_prob * repair_factor,
         )
 
     def profile(self) -> FloatArray:
@@ -291,19 +297,23 @@ class Block:
 
         The sum is computed by repeated squaring. `convolved` explains `largest_num_points`.
         """
-        square = self  # of 1, 2, 4, … losses
-        product: Self | None = None
+        block_of_power = self  # of 1, 2, 4, … losses
+        block_of_product: Self | None = None
         num_remaining = num_losses
         while num_remaining:
             is_odd = num_remaining % 2 == 1
-            if is_odd and product is None:
-                product = square
-            elif is_odd and product is not None:
-                product = product.convolved(square, largest_num_points=largest_num_points)
+            if is_odd and block_of_product is None:
+                block_of_product = block_of_power
+            elif is_odd and block_of_product is not None:
+                block_of_product = block_of_product.convolved(
+                    block_of_power, largest_num_points=largest_num_points
+                )
             num_remaining //= 2
             if num_remaining:
-                square = square.convolved(square, largest_num_points=largest_num_points)
-        return product or square
+                block_of_power = block_of_power.convolved(
+                    block_of_power, largest_num_points=largest_num_points
+                )
+        return block_of_product or block_of_power
 
     @property
     def total(self) -> float:
@@ -316,7 +326,7 @@ def compose_in_blocks(
     *,
     spacing: float,
     largest_finite_loss: float,
-    negligible: float,
+    negligible_delta: float,
     any_event_order: bool = False,
 ) -> Block:
     """Returns the loss distribution of a pair that dominates all steps (releases) together.
@@ -327,19 +337,19 @@ def compose_in_blocks(
         steps: the steps, in the order of their releases.
         spacing: the distance between two losses within a block.
         largest_finite_loss: the largest loss; larger losses count as infinite.
-        negligible: the amount by which each step may raise every delta of a profile for speed.
+        negligible_delta: the amount by which each step may raise every delta of a profile for speed.
         any_event_order: True makes each step a separate block, so that the bound holds for every order.
     """
-    runs = Counter(_runs(steps, capacity=0 if any_event_order else CAPACITY))
+    num_of_run = Counter(_runs(steps, run_capacity=0 if any_event_order else CAPACITY))
     fixed_pairs = [
         (step_pairs, num_times)
         for step_pairs, num_times in steps
         if isinstance(step_pairs, FixedPair)
     ]
     # a power of ten, so that similar numbers of steps share cached profiles
-    negligible = 10.0 ** math.floor(math.log10(negligible))
+    negligible_delta = 10.0 ** math.floor(math.log10(negligible_delta))
     variance = math.fsum(num_times * step_pairs.variance for step_pairs, num_times in steps)
-    num_blocks = runs.total() + sum(num_times for _, num_times in fixed_pairs)
+    num_blocks = num_of_run.total() + sum(num_times for _, num_times in fixed_pairs)
     # Between blocks the spacing is `stride` times that inside a block.
     block_spacing = math.sqrt(4 * _BLOCK_WIDENING * variance / num_blocks)
     stride = max(int(block_spacing / spacing), 1)
@@ -350,29 +360,31 @@ def compose_in_blocks(
         first_index=0, num_points=num_points, spacing=stride * rounded_spacing(spacing)
     )
     block_of: dict[Run, Block] = {}
-    for longest_run in sorted(runs, key=len, reverse=True):
+    for longest_run in sorted(num_of_run, key=len, reverse=True):
         if longest_run in block_of:
             continue
         grid = _grid_of_run(longest_run, spacing=spacing, largest_finite_loss=largest_finite_loss)
-        profiles = _last_profiles(longest_run, grid=grid, negligible=negligible)
+        profiles = _last_profiles(longest_run, grid=grid, negligible_delta=negligible_delta)
         # The last steps of a run may be a run of their own, whose profile is computed on the way.
-        for run in runs:
+        for run in num_of_run:
             last_steps = longest_run[len(longest_run) - len(run) :]
             if run not in block_of and last_steps == run:
                 deltas = profiles[len(run) - 1][::stride]
                 block_of[run] = Block.from_profile(deltas, spacing=stride * grid.spacing)
     blocks = [
-        block.power(num_losses=runs[run], largest_num_points=num_points)
+        block.power(num_losses=num_of_run[run], largest_num_points=num_points)
         for run, block in block_of.items()
     ]
     blocks += [
-        _repeated_block(pair, num_times=num_times, grid=block_grid, negligible=negligible)
+        _repeated_block(
+            pair, num_times=num_times, grid=block_grid, negligible_delta=negligible_delta
+        )
         for pair, num_times in fixed_pairs
     ]
-    product = blocks[0]
+    total_block = blocks[0]
     for block in blocks[1:]:
-        product = product.convolved(block, largest_num_points=num_points)
-    return product
+        total_block = total_block.convolved(block, largest_num_points=num_points)
+    return total_block
 
 
 def _grid_of_run(run: Run, *, spacing: float, largest_finite_loss: float) -> LossGrid:
@@ -399,7 +411,7 @@ def _grid_of_run(run: Run, *, spacing: float, largest_finite_loss: float) -> Los
 
 
 def _repeated_block(
-    fixed_pair: FixedPair, num_times: int, grid: LossGrid, negligible: float
+    fixed_pair: FixedPair, num_times: int, grid: LossGrid, negligible_delta: float
 ) -> Block:
     """Returns the distribution of the summed privacy losses of `num_times` releases with one fixed pair.
 
@@ -409,7 +421,7 @@ def _repeated_block(
         fixed_pair: the pair of distributions that dominates each release.
         num_times: the number of releases.
         grid: the grid of losses; larger losses count as infinite.
-        negligible: the probability of large losses that may count as infinite.
+        negligible_delta: the probability of large losses that may count as infinite.
     """
     num_points = grid.first_index + grid.num_points
     if isinstance(fixed_pair, NoisyMaximum):
@@ -421,7 +433,7 @@ def _repeated_block(
             fixed_pair,
             spacing=grid.spacing,
             largest_multiple=grid.num_points,
-            negligible_mass=negligible,
+            negligible_mass=negligible_delta,
         )
         block = Block(masses=masses, infinite_loss_prob=infinite_loss_prob, spacing=grid.spacing)
     return block.power(num_losses=num_times, largest_num_points=num_points)
@@ -437,15 +449,17 @@ def _maximum_block(noisy_maximum: NoisyMaximum, spacing: float, num_points: int)
         num_points: the largest loss, as a multiple of the spacing.
     """
     farthest_epsilon = noisy_maximum.epsilon_below(delta=_MAXIMUM_TAIL_PROB)
-    size = min(math.ceil(farthest_epsilon / spacing) + 1, num_points)
-    epsilons = np.arange(-size, size + 1, dtype=np.float64) * spacing
+    num_spacings = min(math.ceil(farthest_epsilon / spacing) + 1, num_points)
+    epsilons = np.arange(-num_spacings, num_spacings + 1, dtype=np.float64) * spacing
     # The part at 0 and above is enough: neighbors can be exchanged, so that the mirror image holds below 0.
-    profile = noisy_maximum_profile(noisy_maximum.event, epsilons)[size:] + _MAXIMUM_ROUNDING
+    profile = (
+        noisy_maximum_profile(noisy_maximum.event, epsilons)[num_spacings:] + _MAXIMUM_ROUNDING
+    )
     return Block.from_profile(np.minimum(profile, 1.0), spacing=spacing)
 
 
 @lru_cache(maxsize=6)
-def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> FloatArray:
+def _last_profiles(run: Run, grid: LossGrid, negligible_delta: float) -> FloatArray:
     """Returns the privacy profiles of the last 1, 2, … steps of a run, `[num_steps, grid.num_points]`.
 
     A run is the consecutive steps (releases) of one block. The results are cached, because runs of other lengths have
@@ -454,15 +468,17 @@ def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> FloatArray:
     Args:
         run: the run.
         grid: the grid of the epsilons of the profiles.
-        negligible: the amount by which each step may raise every delta for speed.
+        negligible_delta: the amount by which each step may raise every delta for speed.
     """
-    step_of: dict[SteppedPairs, CompositionStep] = {}
-    values = np.zeros(grid.num_points)
+    step_of_pairs: dict[SteppedPairs, CompositionStep] = {}
+    deltas = np.zeros(grid.num_points)
     profiles = np.empty((len(run), grid.num_points))
-    for row, step_pairs in enumerate(reversed(run)):
-        if step_pairs not in step_of:
-            step_of[step_pairs] = composition_step(step_pairs, grid, negligible=negligible)
-        profiles[row] = values = step_of[step_pairs](values)
+    for profile_index, step_pairs in enumerate(reversed(run)):
+        if step_pairs not in step_of_pairs:
+            step_of_pairs[step_pairs] = composition_step(
+                step_pairs, grid, negligible_delta=negligible_delta
+            )
+        profiles[profile_index] = deltas = step_of_pairs[step_pairs](deltas)
     return profiles
 
 
@@ -496,21 +512,21 @@ def cost_in_blocks(steps: Steps, *, any_event_order: bool) -> int:
 
     Equal blocks count once. `any_event_order` makes each step a separate block.
     """
-    different_runs = set(_runs(steps, capacity=0 if any_event_order else CAPACITY))
+    different_runs = set(_runs(steps, run_capacity=0 if any_event_order else CAPACITY))
     return sum(sum(map(cost_of_step, run)) for run in different_runs)
 
 
-def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
+def _runs(steps: Steps, *, run_capacity: int) -> Iterator[Run]:
     """Yields the steps (releases) in runs of consecutive steps; steps with one fixed pair are left out.
 
     A repeated step is listed several times in a run.
 
     Args:
         steps: the steps, in the order of their releases.
-        capacity: the time of a run, in quarters of the time of an ordinary step; 0 makes each step a run.
+        run_capacity: the time of a run, in quarters of the time of an ordinary step; 0 makes each step a run.
     """
     run: list[SteppedPairs] = []
-    remaining_capacity = capacity
+    remaining_capacity = run_capacity
     for step_pairs, num_times in steps:
         if isinstance(step_pairs, FixedPair):
             continue
@@ -521,7 +537,7 @@ def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
             if remaining_capacity <= 0:
                 yield tuple(run)
                 run = []
-                remaining_capacity = capacity
+                remaining_capacity = run_capacity
     if run:
         yield tuple(run)
 
@@ -532,5 +548,5 @@ def largest_loss(step_pairs: DominatingPairs, *, loss_if_unbounded: float) -> fl
     Returns `loss_if_unbounded` for other pairs.
     """
     if isinstance(step_pairs, Box):
-        return step_pairs.up
+        return step_pairs.largest_up_loss
     return step_pairs.length if isinstance(step_pairs, Span) else loss_if_unbounded

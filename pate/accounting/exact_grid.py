@@ -97,15 +97,17 @@ class LossGrid:
         Returns:
             The values, `[num_padding + num_points + num_padding]`.
         """
-        distance = self.spacing * np.arange(num_padding, 0, -1)
-        right = np.full(num_padding, deltas[-1])
+        distance_before_grid = self.spacing * np.arange(num_padding, 0, -1)
+        deltas_beyond_end = np.full(num_padding, deltas[-1])
         if self.mirrored:
-            beyond_end = np.full(max(num_padding + 1 - self.num_points, 0), deltas[-1])
-            reflected = np.concatenate([deltas[1 : num_padding + 1], beyond_end])[::-1]
-            mirror_image = -np.expm1(-distance) + np.exp(-distance) * reflected
-            return np.concatenate([mirror_image, deltas, right])
-        chord = deltas[0] + (1 - deltas[0]) * -np.expm1(-distance)
-        return np.concatenate([chord, deltas, right])
+            missing_deltas = np.full(max(num_padding + 1 - self.num_points, 0), deltas[-1])
+            reflected_deltas = np.concatenate([deltas[1 : num_padding + 1], missing_deltas])[::-1]
+            mirrored_deltas = (
+                -np.expm1(-distance_before_grid) + np.exp(-distance_before_grid) * reflected_deltas
+            )
+            return np.concatenate([mirrored_deltas, deltas, deltas_beyond_end])
+        deltas_on_chord = deltas[0] + (1 - deltas[0]) * -np.expm1(-distance_before_grid)
+        return np.concatenate([deltas_on_chord, deltas, deltas_beyond_end])
 
     def rounded_outward(self, loss: float) -> float:
         """Returns a loss that lies a little farther from 0 than `loss`, to cover rounding errors.
@@ -131,18 +133,23 @@ class LossGrid:
             return Shift(
                 whole_steps=beyond_all_points, lower_weight=loss_probability, upper_weight=0.0
             )
-        whole = math.floor(-privacy_loss / self.spacing)
+        whole_steps = math.floor(-privacy_loss / self.spacing)
         # The quotient was rounded, so its floor may be wrong by one.
-        if -privacy_loss >= (whole + 1) * self.spacing:
-            whole += 1
-        elif -privacy_loss < whole * self.spacing:
-            whole -= 1
-        beyond = -privacy_loss - whole * self.spacing  # from the lower point to the loss
-        before = (whole + 1) * self.spacing + privacy_loss  # from the loss to the upper point
-        # Chord in e^x: the weights are e^beyond (e^before - 1) / (e^h - 1) and (e^beyond - 1) / (e^h - 1).
+        if -privacy_loss >= (whole_steps + 1) * self.spacing:
+            whole_steps += 1
+        elif -privacy_loss < whole_steps * self.spacing:
+            whole_steps -= 1
+        # the distances from the lower point to the loss, and from the loss to the upper point
+        loss_beyond_lower = -privacy_loss - whole_steps * self.spacing
+        loss_before_upper = (whole_steps + 1) * self.spacing + privacy_loss
+        # Chord in e^x, with distances b and c: the weights are e^b (e^c - 1) / (e^h - 1) and (e^b - 1) / (e^h - 1).
         scale = loss_probability / math.expm1(self.spacing)
-        lower = scale * math.exp(beyond) * math.expm1(before)
-        return Shift(whole_steps=whole, lower_weight=lower, upper_weight=scale * math.expm1(beyond))
+        lower_weight = scale * math.exp(loss_beyond_lower) * math.expm1(loss_before_upper)
+        return Shift(
+            whole_steps=whole_steps,
+            lower_weight=lower_weight,
+            upper_weight=scale * math.expm1(loss_beyond_lower),
+        )
 
     def shifted(self, padded_deltas: FloatArray, num_padding: int, shift: Shift) -> FloatArray:
         """Returns V(x - loss), multiplied by the probability of the loss, at all points x of the grid, `[num_points]`.
@@ -167,9 +174,9 @@ class LossGrid:
 
 def rounded_spacing(spacing: float) -> float:
     """Returns `spacing` with 32 binary digits, rounded upwards, so that its multiples are exact floats."""
-    fraction, exponent = math.frexp(spacing)
-    digits = math.ceil(math.ldexp(fraction, _SPACING_DIGITS))
-    return math.ldexp(digits, exponent - _SPACING_DIGITS)
+    spacing_fraction, exponent = math.frexp(spacing)
+    spacing_digits = math.ceil(math.ldexp(spacing_fraction, _SPACING_DIGITS))
+    return math.ldexp(spacing_digits, exponent - _SPACING_DIGITS)
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
@@ -180,7 +187,7 @@ class Profile:
     """
 
     grid: LossGrid  # the epsilons
-    values: FloatArray  # the delta at each epsilon, `[num_points]`
+    deltas: FloatArray  # the delta at each epsilon, `[num_points]`
 
     def delta(self, epsilon: float) -> float:
         """Returns an upper bound on delta at an epsilon.
@@ -190,24 +197,27 @@ class Profile:
         grid = self.grid
         position = epsilon / grid.spacing - grid.first_index
         if position >= grid.num_points - 1:
-            return float(self.values[-1])
-        index = max(math.floor(position), 0)
-        distance = epsilon - (grid.first_index + index) * grid.spacing
-        share = math.expm1(distance) / math.expm1(grid.spacing)
-        share_within_cell = min(max(share, 0.0), 1.0)
-        rise = self.values[index + 1] - self.values[index]
-        return float(self.values[index] + share_within_cell * rise)
+            return float(self.deltas[-1])
+        index_below = max(math.floor(position), 0)
+        distance_in_cell = epsilon - (grid.first_index + index_below) * grid.spacing
+        share_of_cell = math.expm1(distance_in_cell) / math.expm1(grid.spacing)
+        share_within_cell = min(max(share_of_cell, 0.0), 1.0)
+        delta_rise = self.deltas[index_below + 1] - self.deltas[index_below]
+        return float(self.deltas[index_below] + share_within_cell * delta_rise)
 
     def epsilon(self, delta: float) -> float:
         """Returns the smallest epsilon >= 0 at which the profile is at most `delta`; infinity where it never is."""
         is_nonnegative = np.arange(self.grid.num_points) + self.grid.first_index >= 0
-        indices_above = np.flatnonzero((self.values > delta) & is_nonnegative)
+        indices_above = np.flatnonzero((self.deltas > delta) & is_nonnegative)
         if indices_above.size == 0:
             return 0.0
-        last = int(indices_above[-1])
-        if last + 1 == self.grid.num_points:
+        last_index_above = int(indices_above[-1])
+        if last_index_above + 1 == self.grid.num_points:
             return math.inf
         # The chord in e^epsilon from the last point above `delta` to the next point crosses `delta`.
-        share = float((self.values[last] - delta) / (self.values[last] - self.values[last + 1]))
-        beyond_last = math.log1p(share * math.expm1(self.grid.spacing))
-        return (self.grid.first_index + last) * self.grid.spacing + beyond_last
+        share_of_drop = float(
+            (self.deltas[last_index_above] - delta)
+            / (self.deltas[last_index_above] - self.deltas[last_index_above + 1])
+        )
+        epsilon_beyond_last = math.log1p(share_of_drop * math.expm1(self.grid.spacing))
+        return (self.grid.first_index + last_index_above) * self.grid.spacing + epsilon_beyond_last

@@ -47,19 +47,19 @@ class Box:
     down_losses: FloatArray  # the loss `down` of each pair, falling, `[num_pairs]`
 
     @cached_property
-    def up(self) -> float:
+    def largest_up_loss(self) -> float:
         """The largest loss of all pairs."""
         return float(self.up_losses[0])
 
     @cached_property
-    def down(self) -> float:
+    def smallest_down_loss(self) -> float:
         """The smallest loss of all pairs."""
         return float(self.down_losses[-1])
 
     @property
-    def largest(self) -> float:
+    def largest_loss(self) -> float:
         """The largest absolute value of a loss."""
-        return max(self.up, -self.down)
+        return max(self.largest_up_loss, -self.smallest_down_loss)
 
     @cached_property
     def dominated_pairs(self) -> tuple[Self, ...]:
@@ -143,9 +143,9 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
             )
         case events.SampledGaussianEvent():
             # The pair of a removed unit where a unit may come or go (docs/proofs/alternatives.md).
-            down = -event.shift if event.is_replaced else 0.0
+            lower_mean = -event.shift if event.is_replaced else 0.0
             return SampledPair(
-                sampling_prob=event.sampling_prob, upper_mean=event.shift, lower_mean=down
+                sampling_prob=event.sampling_prob, upper_mean=event.shift, lower_mean=lower_mean
             )
         case events.PureDpEvent():
             if event.epsilon == 0:
@@ -168,26 +168,28 @@ def _bit_box(event: events.BitEvent) -> Box | None:
     lower_logits, higher_logits = bit_pairs(event)
     if lower_logits.size == 0:
         return None
-    loss_of_one = _rounded_up_difference(log_expit(higher_logits), smaller=log_expit(lower_logits))
+    loss_of_one = _rounded_up_difference(
+        larger_log_prob=log_expit(higher_logits), smaller_log_prob=log_expit(lower_logits)
+    )
     loss_of_zero = _rounded_up_difference(
-        log_expit(-lower_logits), smaller=log_expit(-higher_logits)
+        larger_log_prob=log_expit(-lower_logits), smaller_log_prob=log_expit(-higher_logits)
     )
     up_losses = np.concatenate([loss_of_one, loss_of_zero])
     down_losses = -np.concatenate([loss_of_zero, loss_of_one])
     # by falling `up`; among equal ones the smallest `down` comes first
-    order = np.lexsort((down_losses, -up_losses))
-    up_losses = up_losses[order]
-    down_losses = down_losses[order]
+    order_of_pairs = np.lexsort((down_losses, -up_losses))
+    up_losses = up_losses[order_of_pairs]
+    down_losses = down_losses[order_of_pairs]
     # A pair is dominated where an earlier pair, whose `up` is larger, has a `down` that is no larger.
     smallest_down_before = np.append(np.inf, np.minimum.accumulate(down_losses)[:-1])
     is_undominated = down_losses < smallest_down_before
     return Box(up_losses=up_losses[is_undominated], down_losses=down_losses[is_undominated])
 
 
-def _rounded_up_difference(larger: FloatArray, smaller: FloatArray) -> FloatArray:
+def _rounded_up_difference(larger_log_prob: FloatArray, smaller_log_prob: FloatArray) -> FloatArray:
     """Returns `larger - smaller`, two logarithms of probabilities, rounded upwards to 36 binary digits."""
     # Both logarithms are at most 0, so the slack is at least 0.
-    slack = -_LOG_EXPIT_ROUNDING * (larger + smaller)
-    difference = larger - smaller + slack + np.finfo(np.float64).tiny
+    rounding_slack = -_LOG_EXPIT_ROUNDING * (larger_log_prob + smaller_log_prob)
+    difference = larger_log_prob - smaller_log_prob + rounding_slack + np.finfo(np.float64).tiny
     digits, exponent = np.frexp(difference)
     return np.asarray(np.ldexp(np.ceil(np.ldexp(digits, _LOSS_DIGITS)), exponent - _LOSS_DIGITS))

@@ -24,7 +24,7 @@ from pate.array_types import FloatArray
 
 
 def composition_step(
-    step_pairs: SteppedPairs, grid: LossGrid, *, negligible: float
+    step_pairs: SteppedPairs, grid: LossGrid, *, negligible_delta: float
 ) -> CompositionStep:
     """Returns the composition step of one release: a function from values V on a grid to the new values there.
 
@@ -34,13 +34,13 @@ def composition_step(
     Args:
         step_pairs: the pairs that dominate the release.
         grid: the grid of the points x.
-        negligible: the amount by which the step may raise each value for speed.
+        negligible_delta: the amount by which the step may raise each value for speed.
     """
     match step_pairs:
         case Box():
-            return box_step(grid, step_pairs, negligible=negligible)
+            return box_step(grid, step_pairs, negligible_delta=negligible_delta)
         case Winner():
-            return winner_step(grid, step_pairs, negligible=negligible)
+            return winner_step(grid, step_pairs, negligible_delta=negligible_delta)
         case Span():
             return span_step(grid, length=step_pairs.length)
         case ShiftedMaximum():
@@ -48,7 +48,7 @@ def composition_step(
                 step_pairs,
                 spacing=grid.spacing,
                 largest_multiple=grid.num_points,
-                negligible_mass=negligible,
+                negligible_mass=negligible_delta,
             )
             return fixed_pair_step(grid, loss_masses=masses, infinite_loss_prob=infinite_loss_prob)
 
@@ -65,13 +65,15 @@ def fixed_pair_step(
         loss_masses: the probabilities of the losses -n..n times the grid's spacing, `[2 n + 1]`.
         infinite_loss_prob: the probability of an infinite loss.
     """
-    n = len(loss_masses) // 2
+    num_losses_per_side = len(loss_masses) // 2
     rounding = STEP_ROUNDING + len(loss_masses) * 2.0**-52
 
-    def step(values: FloatArray) -> FloatArray:
-        padded_deltas = grid.padded(deltas=values, num_padding=n + 1)
-        reachable_values = padded_deltas[1 : 1 + 2 * n + grid.num_points]
-        expectation = np.convolve(reachable_values, loss_masses, mode="valid") + infinite_loss_prob
-        return np.minimum(expectation * (1 + rounding), 1.0)
+    def step(later_deltas: FloatArray) -> FloatArray:
+        padded_deltas = grid.padded(deltas=later_deltas, num_padding=num_losses_per_side + 1)
+        reachable_deltas = padded_deltas[1 : 1 + 2 * num_losses_per_side + grid.num_points]
+        expected_deltas = (
+            np.convolve(reachable_deltas, loss_masses, mode="valid") + infinite_loss_prob
+        )
+        return np.minimum(expected_deltas * (1 + rounding), 1.0)
 
     return step

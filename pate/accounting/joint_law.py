@@ -152,7 +152,7 @@ class JointLawAccountant(AccountantBesideRenyi):
                 low = middle
         return smallest_delta
 
-    def _delta_of_line(self, epsilon: float) -> float:
+    def _quick_delta(self, epsilon: float) -> float:
         renyi_delta = self._rdp.get_delta(epsilon)
         if not self._joint or not self.failure_prob < renyi_delta < 1:
             return renyi_delta
@@ -163,7 +163,7 @@ class JointLawAccountant(AccountantBesideRenyi):
         return min(renyi_delta, float(deltas.min()) + self.failure_prob)
 
     def _largest_useful_epsilon(self, negligible_delta: float) -> float:
-        return self._rdp._largest_useful_epsilon(negligible_delta)
+        return self._rdp._largest_useful_epsilon(negligible_delta=negligible_delta)
 
     def _curve_at_few_orders(self) -> _CurveAtOrders:
         """Returns the Renyi curve of all events at a few orders near the best orders of deltas from 1e-4 to 0.3.

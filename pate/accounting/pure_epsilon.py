@@ -31,10 +31,10 @@ def pure_epsilon(event: LeafEvent) -> float:
             # the largest loss of a 1 or a 0 between statistics within reach, rounded up
             lower_logits, higher_logits = bit_pairs(event)
             loss_of_one = _rounded_up_difference(
-                log_expit(higher_logits), smaller=log_expit(lower_logits)
+                larger_log_prob=log_expit(higher_logits), smaller_log_prob=log_expit(lower_logits)
             )
             loss_of_zero = _rounded_up_difference(
-                log_expit(-lower_logits), smaller=log_expit(-higher_logits)
+                larger_log_prob=log_expit(-lower_logits), smaller_log_prob=log_expit(-higher_logits)
             )
             return max(
                 float(np.max(loss_of_one, initial=0.0)), float(np.max(loss_of_zero, initial=0.0))
@@ -43,6 +43,6 @@ def pure_epsilon(event: LeafEvent) -> float:
     raise InvalidValue("event", type(event).__name__, rule=rule)
 
 
-def _rounded_up_difference(larger: FloatArray, smaller: FloatArray) -> FloatArray:
+def _rounded_up_difference(larger_log_prob: FloatArray, smaller_log_prob: FloatArray) -> FloatArray:
     """Returns `larger - smaller`, rounded up; both are logarithms of probabilities."""
-    return np.asarray(larger - smaller - LOG_ROUNDING * smaller)
+    return np.asarray(larger_log_prob - smaller_log_prob - LOG_ROUNDING * smaller_log_prob)

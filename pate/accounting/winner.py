@@ -322,7 +322,7 @@ class Winner:
 
     roots: tuple[Pair, ...]
     variance: float  # the largest second moment of a pair without dominated pairs
-    largest: float  # the largest absolute loss of any pair
+    largest_loss: float  # the largest absolute loss of any pair
 
 
 @lru_cache(maxsize=16)
@@ -346,8 +346,8 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
         # The probability that the whole normal is revealed is Phi(-x) = erfc(x / sqrt 2) / 2 at x = _LARGEST_SUM / sqrt
         # 2.
         rare = 0.5 * math.erfc(_LARGEST_SUM / math.sqrt(2) / math.sqrt(2)) * _ROUNDED_UP
-        whole_normal = gaussian_pair(bit_shift, edges=_EDGES)
-        moving_normal = gaussian_pair(mean_shift, edges=_EDGES)
+        whole_normal = gaussian_pair(bit_shift, cell_edges=_EDGES)
+        moving_normal = gaussian_pair(mean_shift, cell_edges=_EDGES)
         pairs_of_small_counts = [
             censored_pair(
                 mean_shift, threshold=-_SMALLEST_COUNT, q_mean_falls=q_mean_falls
@@ -375,8 +375,8 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
             for start in range(0, len(level), _LARGEST_NUM_CHILDREN)
         ]
         pairs += level
-    largest = max(float(np.abs(pair.losses).max()) for pair in pairs)
-    return Winner(roots=tuple(level), variance=variance, largest=largest)
+    largest_loss = max(float(np.abs(pair.losses).max()) for pair in pairs)
+    return Winner(roots=tuple(level), variance=variance, largest_loss=largest_loss)
 
 
 def _ordered_by_nearness(points: FloatArray, indices: IntArray) -> list[int]:

@@ -130,7 +130,7 @@ def test_one_step_is_above_every_law_for_convex_functions(
     grid = LossGrid(
         first_index=-400, num_points=900, spacing=rounded_spacing(spacing=mean_shift / 14)
     )
-    take_step = composition_step(dominating_pairs(event), grid, negligible=1e-18)
+    take_step = composition_step(dominating_pairs(event), grid, negligible_delta=1e-18)
     rng = np.random.default_rng(3)
     pairs = pairs_of_winner_laws(mean_shift, num_moving=num_moving)
     inner = slice(150, 700)  # from these points, nothing beyond the grid is reached

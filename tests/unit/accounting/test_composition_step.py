@@ -32,7 +32,7 @@ def deltas_before_event(
 
     `later_deltas` has the deltas of the later events alone, at the same points.
     """
-    return composition_step(pairs, grid, negligible=1e-15)(later_deltas)
+    return composition_step(pairs, grid, negligible_delta=1e-15)(later_deltas)
 
 
 def gaussian_delta_at(epsilon: float, mu: float = 0.3) -> float:
@@ -107,7 +107,7 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
     assert isinstance(root, Box)
     grid = LossGrid(first_index=-300, num_points=700, spacing=rounded_spacing(spacing=0.01))
     values = np.array([gaussian_delta_at(epsilon=x) for x in grid.points.tolist()])
-    step = composition_step(step_pairs=root, grid=grid, negligible=1e-15)
+    step = composition_step(step_pairs=root, grid=grid, negligible_delta=1e-15)
     # The first call splits boxes, and later calls use the cover.
     values_of_calls = [step(values) for _ in range(5)]
     pending = [root]
@@ -118,7 +118,11 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
         pairs += [] if box.dominated_pairs else [box]
     for index in range(200, 500, 11):
         best = max(
-            mean_later_delta(up_loss=pair.up, down_loss=pair.down, loss=float(grid.points[index]))
+            mean_later_delta(
+                up_loss=pair.largest_up_loss,
+                down_loss=pair.smallest_down_loss,
+                loss=float(grid.points[index]),
+            )
             for pair in pairs
         )
         for values_after in values_of_calls:
@@ -157,7 +161,7 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
     step = composition_step(
         step_pairs=Box(up_losses=np.array([epsilon]), down_losses=np.array([-epsilon])),
         grid=grid,
-        negligible=1e-300,
+        negligible_delta=1e-300,
     )
     values = deltas_without_later_events(grid)
     for _ in range(count):

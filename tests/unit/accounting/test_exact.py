@@ -336,7 +336,10 @@ def test_a_bit_has_only_its_undominated_pairs() -> None:
     logits = tuple(math.log(p / (1 - p)) for p in one_probs)
     box = dominating_pairs(pa.OneBitEvent(logits=logits, reach=2))
     assert isinstance(box, Box)
-    actual = {(round(pair.up, 9), round(pair.down, 9)) for pair in boxes_of_single_pairs(box=box)}
+    actual = {
+        (round(pair.largest_up_loss, 9), round(pair.smallest_down_loss, 9))
+        for pair in boxes_of_single_pairs(box=box)
+    }
     all_pairs = set()
     for p, q in ((0.05, 0.45), (0.2, 0.8), (0.45, 0.8)):
         loss_of_one = math.log(q / p)
@@ -369,7 +372,10 @@ def test_losses_of_bits_bound_those_in_high_precision() -> None:
         logits = (low, low + step)
         box = dominating_pairs(pa.OneBitEvent(logits, reach=1))
         assert isinstance(box, Box)
-        losses = [(pair.up, -pair.down) for pair in boxes_of_single_pairs(box=box)]
+        losses = [
+            (pair.largest_up_loss, -pair.smallest_down_loss)
+            for pair in boxes_of_single_pairs(box=box)
+        ]
         with mpmath.workdps(60):
             lower, higher = (mpmath.log1p(mpmath.exp(-mpmath.mpf(logit))) for logit in logits)
             loss_of_one = lower - higher
@@ -396,7 +402,7 @@ def profile_of_block(block: Block) -> Profile:
     """Returns the privacy profile of a block of composed events, at losses of 0 and more."""
     deltas = block.profile()[len(block.masses) // 2 :]
     return Profile(
-        grid=LossGrid(first_index=0, num_points=len(deltas), spacing=block.spacing), values=deltas
+        grid=LossGrid(first_index=0, num_points=len(deltas), spacing=block.spacing), deltas=deltas
     )
 
 
@@ -410,7 +416,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
             steps=(RepeatedStep(pairs=PAIR, num_times=900),),
             spacing=rounded_spacing(spacing=0.0125),
             largest_finite_loss=12.0,
-            negligible=1e-20,
+            negligible_delta=1e-20,
         )
     )
     for target in (0.0, 2.0, 4.0, 6.5):
@@ -422,7 +428,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
             steps=(RepeatedStep(pairs=cheaper, num_times=900),),
             spacing=0.01125,
             largest_finite_loss=12.0,
-            negligible=1e-20,
+            negligible_delta=1e-20,
         )
     )
     assert result.delta(4.0) < binomial_delta(epsilon=0.05, count=900, target_epsilon=4.0) * 0.8
@@ -443,11 +449,15 @@ def test_blocks_bound_the_composition_step_by_step_closely(
     steps = steps_of_family[family] * 150
     monkeypatch.setattr(exact_blocks, "CAPACITY", 10**9)
     in_one_block = profile_of_block(
-        block=compose_in_blocks(steps, spacing=0.005, largest_finite_loss=6.0, negligible=1e-18)
+        block=compose_in_blocks(
+            steps, spacing=0.005, largest_finite_loss=6.0, negligible_delta=1e-18
+        )
     )
     monkeypatch.setattr(exact_blocks, "CAPACITY", 4 * 40)
     in_small_blocks = profile_of_block(
-        block=compose_in_blocks(steps, spacing=0.005, largest_finite_loss=6.0, negligible=1e-18)
+        block=compose_in_blocks(
+            steps, spacing=0.005, largest_finite_loss=6.0, negligible_delta=1e-18
+        )
     )
     for delta in (1e-3, 1e-6, 1e-9):
         assert (
@@ -471,7 +481,10 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     steps = (bit_step, range_step, bit_step)
     result = profile_of_block(
         block=compose_in_blocks(
-            steps, spacing=rounded_spacing(spacing=0.01), largest_finite_loss=8.0, negligible=1e-15
+            steps,
+            spacing=rounded_spacing(spacing=0.01),
+            largest_finite_loss=8.0,
+            negligible_delta=1e-15,
         )
     )
     pairs_of_steps = [
@@ -488,7 +501,10 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     steps = (cheaper_step, range_step, cheaper_step)
     cheaper_result = profile_of_block(
         block=compose_in_blocks(
-            steps, spacing=rounded_spacing(spacing=0.01), largest_finite_loss=8.0, negligible=1e-15
+            steps,
+            spacing=rounded_spacing(spacing=0.01),
+            largest_finite_loss=8.0,
+            negligible_delta=1e-15,
         )
     )
     searched_delta = float(strongest_delta(pairs_of_steps, exp_epsilon=Fraction(2)))
@@ -529,7 +545,7 @@ def test_epsilon_of_a_profile_is_zero_at_large_deltas_infinite_at_small() -> Non
     At delta 0.59, epsilon is between 0 and one spacing of the losses. Delta beyond the last loss is 0.2.
     """
     grid = LossGrid(first_index=-3, num_points=8, spacing=rounded_spacing(spacing=0.1))
-    profile = Profile(grid=grid, values=np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]))
+    profile = Profile(grid=grid, deltas=np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2]))
     assert profile.epsilon(delta=0.6) == 0
     assert profile.epsilon(delta=0.1) == math.inf
     assert profile.delta(epsilon=0.0) == 0.6
