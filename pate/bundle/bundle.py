@@ -25,7 +25,7 @@ from pate.files.paths import require_no_links
 from pate.files.reading import DamagedFile, damaged, read_bytes
 from pate.html_table import html_table
 from pate.models.student_model import StudentModel, class_probabilities, most_probable
-from pate.report.card import PRIVACY, PrivacyStatement
+from pate.report.card import PRIVACY_FILE, PrivacyStatement
 from pate.validation import (
     InvalidValue,
     as_setting,
@@ -95,8 +95,8 @@ class Bundle:
             release_folder = download_repository(str(folder), revision=revision)
         _require_release_folder(release_folder)
         digests = Manifest.read(release_folder, rule=_DIGESTS_RULE, remedy=REMEDY).sha256
-        has_privacy = PRIVACY in digests
-        used_files = (*_NEEDED_FILES, PRIVACY) if has_privacy else _NEEDED_FILES
+        has_privacy = PRIVACY_FILE in digests
+        used_files = (*_NEEDED_FILES, PRIVACY_FILE) if has_privacy else _NEEDED_FILES
         for name in used_files:
             _require_unaltered(release_folder, name=name, digests=digests)
         model_form = ModelForm.read(release_folder)

@@ -382,7 +382,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         privacy = privacy_of(drawn_release=release, release_charge=charge)
         return PrivacyStatement.from_privacy(
             replace(privacy, scores=self.scores_),
-            data=data,
+            data_name=data,
             num_answered=release.num_answered,
             num_labels=charge.priced_release.shape.num_labels,
             num_teachers=charge.priced_release.shape.num_teachers,

@@ -45,7 +45,7 @@ def write_dossier(config: DictConfig) -> None:
         require_choice("rehearsed_on", config.rehearsed_on, ("public",))
     dossier = Dossier.read(
         folder,
-        lower_bound=None if config.lower_bound is None else Path(str(config.lower_bound)),
+        attack_file=None if config.lower_bound is None else Path(str(config.lower_bound)),
         rehearsed_on=config.rehearsed_on,
         publisher=config.publisher or "",
         contact=config.contact or "",

@@ -55,28 +55,33 @@ class AttackReport:
     sabotage: str | None
 
     @classmethod
-    def read(cls, path: Path) -> Self:
+    def read(cls, attack_file: Path) -> Self:
         """Reads the JSON that `pate-attack format=json` prints; raises `InvalidValue` for anything else."""
-        values = read_json(path, rule=_FILE_RULE, remedy="print it again")
-        names = {report_field.name for report_field in fields(cls)}
-        if not isinstance(values, dict) or not names <= values.keys():
-            raise InvalidValue("lower_bound", path, rule=_FILE_RULE)
-        report = cls(
-            epsilon=values["epsilon"],
-            delta=values["delta"],
-            lower_bound=values["lower_bound"],
-            confidence=values["confidence"],
-            num_canaries=values["num_canaries"],
-            num_guesses=values["num_guesses"],
-            num_correct=values["num_correct"],
-            unit=values["unit"],
-            aggregator=values["aggregator"],
-            sabotage=values["sabotage"],
+        value_by_field = read_json(attack_file, rule=_FILE_RULE, remedy="print it again")
+        field_names = {report_field.name for report_field in fields(cls)}
+        if not isinstance(value_by_field, dict) or not field_names <= value_by_field.keys():
+            raise InvalidValue("lower_bound", attack_file, rule=_FILE_RULE)
+        attack_report = cls(
+            epsilon=value_by_field["epsilon"],
+            delta=value_by_field["delta"],
+            lower_bound=value_by_field["lower_bound"],
+            confidence=value_by_field["confidence"],
+            num_canaries=value_by_field["num_canaries"],
+            num_guesses=value_by_field["num_guesses"],
+            num_correct=value_by_field["num_correct"],
+            unit=value_by_field["unit"],
+            aggregator=value_by_field["aggregator"],
+            sabotage=value_by_field["sabotage"],
         )
-        for number in (report.epsilon, report.delta, report.lower_bound, report.confidence):
+        for number in (
+            attack_report.epsilon,
+            attack_report.delta,
+            attack_report.lower_bound,
+            attack_report.confidence,
+        ):
             if not isinstance(number, (int, float)):
-                raise InvalidValue("lower_bound", path, rule=_FILE_RULE)
-        return report
+                raise InvalidValue("lower_bound", attack_file, rule=_FILE_RULE)
+        return attack_report
 
     @property
     def is_refuted(self) -> bool:
@@ -101,25 +106,29 @@ class AttackReport:
             "statement of the publisher."
         )
 
-    def require_publishable(self, statement: PrivacyStatement, *, rehearsed_on: str | None) -> None:
+    def require_publishable(
+        self, privacy_statement: PrivacyStatement, *, rehearsed_on: str | None
+    ) -> None:
         """Raises `InvalidValue` unless the attack was on a release of this kind, and publishing it costs no privacy.
 
         Args:
-            statement: the price of the release.
+            privacy_statement: the price of the release.
             rehearsed_on: "public" if the publisher states that the attack ran on public records in place of the private
                 ones; None without a statement.
         """
-        if self.aggregator != statement.mechanism:
-            rule = f"an attack on {statement.mechanism}, as released"
+        if self.aggregator != privacy_statement.mechanism:
+            rule = f"an attack on {privacy_statement.mechanism}, as released"
             raise InvalidValue("lower_bound", self.aggregator, rule=rule)
         if self.sabotage is not None:
             raise InvalidValue("lower_bound", self.sabotage, rule="an attack without sabotage=")
-        if not math.isclose(self.delta, statement.delta, rel_tol=1e-6):
-            rule = f"an attack at target_delta={statement.delta:g}, as released"
+        if not math.isclose(self.delta, privacy_statement.delta, rel_tol=1e-6):
+            rule = f"an attack at target_delta={privacy_statement.delta:g}, as released"
             raise InvalidValue("lower_bound", self.delta, rule=rule)
-        ratio = self.epsilon / statement.epsilon if statement.epsilon > 0 else math.inf
+        ratio = (
+            self.epsilon / privacy_statement.epsilon if privacy_statement.epsilon > 0 else math.inf
+        )
         if not 1 / _MAX_EPSILON_RATIO <= ratio <= _MAX_EPSILON_RATIO:
-            rule = f"an attack at target_epsilon={statement.epsilon:g}, as released"
+            rule = f"an attack at target_epsilon={privacy_statement.epsilon:g}, as released"
             raise InvalidValue("lower_bound", self.epsilon, rule=rule)
         if self.unit != "teacher" and rehearsed_on != "public":
             rule = (

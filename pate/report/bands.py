@@ -14,7 +14,7 @@ import numpy as np
 from pate.array_types import FloatArray
 from pate.report.metrics import mean_of_defined
 
-BANDS = ("head", "middle", "tail")
+BAND_NAMES = ("head", "middle", "tail")
 """The names of the bands, from frequent to rare labels."""
 
 
@@ -23,7 +23,7 @@ class PrevalenceBand:
     """A third of the labels, of similar prevalence, and the scores of models on them. No epsilon covers it.
 
     Attributes:
-        name: the name of the band, one of `BANDS`.
+        name: the name of the band, one of `BAND_NAMES`.
         num_labels: the number of labels in the band.
         highest: the largest prevalence of a label of the band among the private records.
         lowest: the smallest prevalence of a label of the band among the private records.
@@ -39,28 +39,31 @@ class PrevalenceBand:
 
 
 def prevalence_bands(
-    prevalence: FloatArray, average_precisions: Mapping[str, FloatArray]
+    prevalence_of_labels: FloatArray, precisions_by_model: Mapping[str, FloatArray]
 ) -> tuple[PrevalenceBand, ...]:
     """Returns three bands, each a third of the labels, from frequent to rare; fewer than three labels have no bands.
 
     Args:
-        prevalence: the share of private records with each label, `[num_labels]`.
-        average_precisions: the average precision of each label, `[num_labels]`, by model; NaN where undefined.
+        prevalence_of_labels: the share of private records with each label, `[num_labels]`.
+        precisions_by_model: the average precision of each label, `[num_labels]`, by model; NaN where undefined.
     """
-    if len(prevalence) < len(BANDS):
+    if len(prevalence_of_labels) < len(BAND_NAMES):
         return ()
-    order = np.argsort(-prevalence, kind="stable")
+    labels_by_prevalence = np.argsort(-prevalence_of_labels, kind="stable")
     bands = []
-    for name, labels in zip(BANDS, np.array_split(order, len(BANDS)), strict=True):
-        means = {
-            model: mean_of_defined(values[labels]) for model, values in average_precisions.items()
+    for band_name, label_indices in zip(
+        BAND_NAMES, np.array_split(labels_by_prevalence, len(BAND_NAMES)), strict=True
+    ):
+        mean_precision_by_model = {
+            model_name: mean_of_defined(precision_of_labels[label_indices])
+            for model_name, precision_of_labels in precisions_by_model.items()
         }
         band = PrevalenceBand(
-            name=name,
-            num_labels=len(labels),
-            highest=float(prevalence[labels[0]]),
-            lowest=float(prevalence[labels[-1]]),
-            mean_average_precision=means,
+            name=band_name,
+            num_labels=len(label_indices),
+            highest=float(prevalence_of_labels[label_indices[0]]),
+            lowest=float(prevalence_of_labels[label_indices[-1]]),
+            mean_average_precision=mean_precision_by_model,
         )
         bands.append(band)
     return tuple(bands)

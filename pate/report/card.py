@@ -30,7 +30,7 @@ from pate.report.wording import PAPER_LABEL, SEEDED_WARNING, percent
 from pate.validation import InvalidValue, require_count
 
 # The page with gaps for the numbers of a release.
-_CARD = Template(Path(__file__).with_name("privacy_card.md").read_text(encoding="utf-8"))
+_CARD_TEMPLATE = Template(Path(__file__).with_name("privacy_card.md").read_text(encoding="utf-8"))
 
 # A line of the card, for data in which labels of private records may be unknown.
 _GAPS_LINE = (
@@ -40,7 +40,7 @@ _GAPS_LINE = (
 # The card names so many of the labels that are known for the fewest records.
 _NUM_RARELY_KNOWN = 5
 
-PRIVACY = "privacy.json"
+PRIVACY_FILE = "privacy.json"
 """The name of the file with a `PrivacyStatement` in a bundle."""
 
 # The fields of a `PrivacyStatement` that are left out of the file if they are empty or None.
@@ -121,7 +121,7 @@ class PrivacyStatement:
         cls,
         privacy: Privacy,
         *,
-        data: str,
+        data_name: str,
         num_answered: int,
         num_labels: int,
         num_teachers: int,
@@ -131,7 +131,7 @@ class PrivacyStatement:
     ) -> Self:
         """Returns the statement of a price.
 
-        The arguments have the meaning of the arguments of `privacy_card`; `data` is the public name of the data set.
+        The arguments have the meaning of the arguments of `privacy_card`; `data_name` is its `dataset`.
         """
         return cls(
             adjacency=privacy.adjacency,
@@ -145,9 +145,10 @@ class PrivacyStatement:
             accountant=privacy.won_by or privacy.accountant,
             noise="seeded" if privacy.noise_seeded else "system",
             classes={
-                name: float(format_epsilon(epsilon)) for name, epsilon in privacy.classes.items()
+                class_name: float(format_epsilon(class_epsilon))
+                for class_name, class_epsilon in privacy.classes.items()
             },
-            data=data,
+            data=data_name,
             num_answered=num_answered,
             num_labels=num_labels,
             num_teachers=num_teachers,
@@ -168,11 +169,11 @@ class PrivacyStatement:
     @property
     def terms(self) -> list[tuple[str, str]]:
         """The price and the public numbers of the release, as rows (name, text)."""
-        epsilon = format_epsilon(self.epsilon)
+        epsilon_text = format_epsilon(self.epsilon)
         if math.isinf(self.epsilon):
-            epsilon = "infinite: no guarantee"
+            epsilon_text = "infinite: no guarantee"
         rows = [
-            ("epsilon", epsilon),
+            ("epsilon", epsilon_text),
             ("delta", format_delta(self.delta)),
             ("adjacency", self.adjacency),
             ("unit of privacy", self.unit),
@@ -197,15 +198,15 @@ class PrivacyStatement:
 
     def write(self, folder: Path | str) -> None:
         """Writes `privacy.json` into the folder of a bundle."""
-        write_text(Path(folder, PRIVACY), text=to_json(self.published_values()) + "\n")
+        write_text(Path(folder, PRIVACY_FILE), text=to_json(self.published_values()) + "\n")
 
     def published_values(self) -> dict[str, Any]:
         """Returns the content of `privacy.json`: all fields, but the optional ones only where they say something."""
-        values = dict(plain(self))
-        for name in _OPTIONAL_FIELDS:
-            if not values[name]:
-                del values[name]
-        return values
+        value_by_field = dict(plain(self))
+        for field_name in _OPTIONAL_FIELDS:
+            if not value_by_field[field_name]:
+                del value_by_field[field_name]
+        return value_by_field
 
     @classmethod
     def read(cls, folder: Path | str, *, remedy: str) -> Self:
@@ -219,7 +220,11 @@ class PrivacyStatement:
             DamagedFile: the file is missing, or is no statement.
         """
         return read_value(
-            cls, Path(folder, PRIVACY), name="privacy", rule="the price of a release", remedy=remedy
+            cls,
+            Path(folder, PRIVACY_FILE),
+            name="privacy",
+            rule="the price of a release",
+            remedy=remedy,
         )
 
 
@@ -274,24 +279,26 @@ def privacy_card(
     if features:
         rows.append(("features", f"{features['features']}, which {features_origin(features)}"))
     rows += privacy.terms
-    rows += privacy.mechanism_rows(name)
+
+    rows += privacy.mechanism_rows(aggregator_name=name)
     rows.append(("queries answered", str(num_answered)))
     if num_hits is not None:
         rows.append(("hits", str(num_hits)))
     rows.append(("labels per query", str(num_labels)))
     rows.append(("teachers", str(num_teachers)))
     if known_shares:
-        text = _known_shares_text(known_shares)
-        rows.append(("labels that are known, released with noise", text))
+        shares_text = _known_shares_text(known_shares)
+        rows.append(("labels that are known, released with noise", shares_text))
     if public_answers:
-        text = _public_answers_text(digest=public_answers)
-        rows.append(("public answers, which all votes are compared with", text))
+        answers_text = _public_answers_text(answers_digest=public_answers)
+        rows.append(("public answers, which all votes are compared with", answers_text))
     if privacy.scores is not None:
         rows += privacy.scores.rows
-    return _CARD.substitute(
+    return _CARD_TEMPLATE.substitute(
         promise=_promise_text(privacy),
         rows="\n".join(
-            f"| {markdown_cell(heading)} | {markdown_cell(content)} |" for heading, content in rows
+            f"| {markdown_cell(row_name)} | {markdown_cell(row_text)} |"
+            for row_name, row_text in rows
         ),
         reading=_epsilon_explanation(privacy),
         num_queries=privacy.num_queries,
@@ -332,16 +339,16 @@ def _epsilon_explanation(privacy: Privacy) -> str:
     """
     if math.isinf(privacy.epsilon):
         return "Nothing bounds what the release says about one unit of privacy."
-    epsilon = format_epsilon(privacy.epsilon)
-    delta = format_delta(privacy.delta)
-    reading = (
+    epsilon_text = format_epsilon(privacy.epsilon)
+    delta_text = format_delta(privacy.delta)
+    explanation = (
         "Change one unit of privacy as the adjacency says: the probability of any outcome grows at most "
-        f"by the factor e^{epsilon}, plus {delta}."
+        f"by the factor e^{epsilon_text}, plus {delta_text}."
     )
     if privacy.attacks is not None:
         attack = privacy.attacks.sentence
-        reading += f"\n- {attack[0].upper()}{attack[1:]}, whatever else they know. A member is one unit of privacy."
-    return reading
+        explanation += f"\n- {attack[0].upper()}{attack[1:]}, whatever else they know. A member is one unit of privacy."
+    return explanation
 
 
 def _paper_line(privacy: Privacy) -> str:
@@ -351,8 +358,8 @@ def _paper_line(privacy: Privacy) -> str:
     """
     if privacy.paper_epsilon is None:
         return ""
-    epsilon = format_epsilon(privacy.paper_epsilon)
-    return f"\n- The accounting of the paper that the mechanism comes from gives epsilon {epsilon}: {PAPER_LABEL}."
+    epsilon_text = format_epsilon(privacy.paper_epsilon)
+    return f"\n- The accounting of the paper that the mechanism comes from gives epsilon {epsilon_text}: {PAPER_LABEL}."
 
 
 def _places_section(place_sentences: Sequence[str]) -> str:
@@ -393,8 +400,8 @@ def _stated_public_lines(fact_names: Sequence[str]) -> str:
         fact_names: the kinds of names, such as "classes".
     """
     lines = [
-        f"\n- The names of the {markdown_cell(name)}: they are public by the statement of the data owner."
-        for name in fact_names
+        f"\n- The names of the {markdown_cell(fact_name)}: they are public by the statement of the data owner."
+        for fact_name in fact_names
     ]
     return "".join(lines)
 
@@ -410,56 +417,58 @@ def _public_labels_line(privacy: Privacy) -> str:
     )
 
 
-def features_origin(features: Mapping[str, Scalar]) -> str:
+def features_origin(extractor_origin: Mapping[str, Scalar]) -> str:
     """Returns a clause on the public data that the extractor of features was fitted on, with SHA-256 digests.
 
     Args:
-        features: the settings and digests of the extractor (`Preprocessing.origin`).
+        extractor_origin: the settings and digests of the extractor (`Preprocessing.origin`).
     """
     fitted = "fitted on nothing"
     for kind_of_input in ("pictures", "texts"):
-        count = features.get(f"num_{kind_of_input}")
-        if count:
-            digest = features.get(f"{kind_of_input}_sha256", "")
-            fitted = f"fitted on {count} public {kind_of_input} (SHA-256 {digest})"
+        num_inputs = extractor_origin.get(f"num_{kind_of_input}")
+        if num_inputs:
+            inputs_digest = extractor_origin.get(f"{kind_of_input}_sha256", "")
+            fitted = f"fitted on {num_inputs} public {kind_of_input} (SHA-256 {inputs_digest})"
     weights = ""
-    if "model" in features:
-        weights = f", weights from {features['model']} (SHA-256 {features['weights_sha256']})"
-    return f"were {fitted}{weights}, on no private record; the extractor's SHA-256 is {features['extractor_sha256']}"
+    if "model" in extractor_origin:
+        weights = f", weights from {extractor_origin['model']} (SHA-256 {extractor_origin['weights_sha256']})"
+    extractor_digest = extractor_origin["extractor_sha256"]
+    return f"were {fitted}{weights}, on no private record; the extractor's SHA-256 is {extractor_digest}"
 
 
-def _public_answers_text(digest: str) -> str:
+def _public_answers_text(answers_digest: str) -> str:
     """Returns a text on the public model with whose answers votes were compared, for the privacy card.
 
     Args:
-        digest: the SHA-256 of the model's answers.
+        answers_digest: the SHA-256 of the model's answers.
     """
     return (
-        f"those of a model that saw no private example, by the statement of the data owner (SHA-256 {digest}); "
+        f"those of a model that saw no private example, by the statement of the data owner (SHA-256 {answers_digest}); "
         "the price covers the difference"
     )
 
 
-def _known_shares_text(known_shares: Mapping[str, float]) -> str:
+def _known_shares_text(known_share_of_label: Mapping[str, float]) -> str:
     """Returns a text with the mean share of records for which a label is known, and with the least known labels.
 
     Args:
-        known_shares: the released share of records for which a label is known, by label.
+        known_share_of_label: the released share of records for which a label is known, by label.
     """
-    names = sorted(known_shares, key=known_shares.__getitem__)
+    label_names_by_share = sorted(known_share_of_label, key=known_share_of_label.__getitem__)
     shares_of_rarest = [
-        f"{name} {percent(known_shares[name])}" for name in names[:_NUM_RARELY_KNOWN]
+        f"{label_name} {percent(known_share_of_label[label_name])}"
+        for label_name in label_names_by_share[:_NUM_RARELY_KNOWN]
     ]
-    mean = percent(sum(known_shares.values()) / len(known_shares))
+    mean_share = percent(sum(known_share_of_label.values()) / len(known_share_of_label))
     return (
-        f"{mean} of all; least often: {', '.join(shares_of_rarest)}. "
+        f"{mean_share} of all; least often: {', '.join(shares_of_rarest)}. "
         "A label that few records know is learned with more noise"
     )
 
 
-def markdown_cell(text: str) -> str:
+def markdown_cell(cell_text: str) -> str:
     """Returns text for one cell of a Markdown table: one line, in which characters of Markdown and HTML are escaped."""
-    line = " ".join(text.split())
+    cell_line = " ".join(cell_text.split())
     for character in "\\`*[]<>|#":
-        line = line.replace(character, f"\\{character}")
-    return line
+        cell_line = cell_line.replace(character, f"\\{character}")
+    return cell_line

@@ -52,12 +52,16 @@ class PlainConsole(Console):
             if segment.control:
                 yield segment
             else:
-                lines = "\n".join(map(printable, segment.text.split("\n")))
-                yield Segment(lines, segment.style)
+                printable_text = "\n".join(map(printable, segment.text.split("\n")))
+                yield Segment(printable_text, segment.style)
 
 
 def print_page(
-    template: str, *, console: Console | None = None, package: str = "pate", **values: Any
+    template_path: str,
+    *,
+    console: Console | None = None,
+    package_name: str = "pate",
+    **template_values: Any,
 ) -> None:
     """Prints a page from a Jinja template with rich's markup. Markup in the values is printed as text.
 
@@ -67,19 +71,26 @@ def print_page(
     line with `%`, a statement of Jinja, `{##}` makes an empty line.
 
     Args:
-        template: the path of the template in the package.
+        template_path: the path of the template in the package.
         console: the console; None prints on standard output.
-        package: the name of the package with the template.
-        **values: the values for the template, by name.
+        package_name: the name of the package with the template.
+        **template_values: the values for the template, by name.
     """
     console = console or PlainConsole()
-    page = _environment(package).get_template(template).render(values).removesuffix("\n")
-    for is_table, lines in groupby(page.split("\n"), key=_is_table_row):
+    page_text = (
+        _environment(package_name)
+        .get_template(template_path)
+        .render(template_values)
+        .removesuffix("\n")
+    )
+    for is_table, page_lines in groupby(page_text.split("\n"), key=_is_table_row):
         if is_table:
-            _print_table(console, rows=[line.split(_CELL_SEPARATOR) for line in lines])
+            _print_table(
+                console, cell_rows=[page_line.split(_CELL_SEPARATOR) for page_line in page_lines]
+            )
         else:
-            for line in lines:
-                console.print(_styled_text(line), soft_wrap=True)
+            for page_line in page_lines:
+                console.print(_styled_text(page_line), soft_wrap=True)
 
 
 def _is_table_row(line: str) -> bool:
@@ -87,16 +98,16 @@ def _is_table_row(line: str) -> bool:
     return _CELL_SEPARATOR in line
 
 
-def _print_table(console: Console, rows: list[list[str]]) -> None:
+def _print_table(console: Console, cell_rows: list[list[str]]) -> None:
     """Prints rows of cells as a table; the first row may be a heading, as `print_page` describes."""
-    width = console.width
-    is_wrapped = rows[0][0].startswith("==")
-    if rows[0][0].startswith("="):
+    console_width = console.width
+    is_wrapped = cell_rows[0][0].startswith("==")
+    if cell_rows[0][0].startswith("="):
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
-        for column, cell in enumerate(rows.pop(0)):
-            heading = _styled_text(cell.lstrip("=").removeprefix(">"))
+        for column, cell in enumerate(cell_rows.pop(0)):
+            heading_text = _styled_text(cell.lstrip("=").removeprefix(">"))
             table.add_column(
-                heading,
+                heading_text,
                 no_wrap=column == 0,
                 vertical="bottom" if is_wrapped else "top",
                 justify="right" if cell.startswith(">") else "left",
@@ -104,13 +115,13 @@ def _print_table(console: Console, rows: list[list[str]]) -> None:
     else:
         table = Table.grid(padding=(0, 0, 0, 2), pad_edge=True)
         table.add_column(style="dim", no_wrap=True)
-    for row in rows:
-        table.add_row(*[_styled_text(cell) for cell in row])
+    for cells in cell_rows:
+        table.add_row(*[_styled_text(cell) for cell in cells])
     if is_wrapped:
         options = console.options.update(max_width=_UNLIMITED_WIDTH)
-        console.width = max(width, console.measure(table, options=options).maximum)
+        console.width = max(console_width, console.measure(table, options=options).maximum)
     console.print(table)
-    console.width = width
+    console.width = console_width
 
 
 def _styled_text(cell: str) -> Text:
@@ -124,10 +135,10 @@ def _escaped(value: Any) -> str:
 
 
 @cache  # each template is compiled once
-def _environment(package: str) -> Environment:
+def _environment(package_name: str) -> Environment:
     """Returns the Jinja environment that loads the templates of a package, with the filters that pages use."""
     environment = Environment(
-        loader=PackageLoader(package, ""),
+        loader=PackageLoader(package_name, ""),
         undefined=StrictUndefined,
         line_statement_prefix="%",
         finalize=_finalize,
@@ -171,23 +182,25 @@ def _small(probability: float) -> str:
 def print_lines(*lines: str, stderr: bool = False) -> None:
     """Prints lines as they are, without markup; long lines are not cut."""
     console = PlainConsole(stderr=stderr, highlight=False)
-    for line in lines:
-        console.print(Text(line), soft_wrap=True)
+    for printed_line in lines:
+        console.print(Text(printed_line), soft_wrap=True)
 
 
-def print_result(output_format: str, result: Any, template: str, /, **values: Any) -> None:
+def print_result(
+    output_format: str, result: Any, template_path: str, /, **template_values: Any
+) -> None:
     """Prints the result of a command, as JSON for programs or as a page for people.
 
     Args:
         output_format: "json" for JSON; any other text for the page.
         result: the result, which is printed as JSON.
-        template: the path of the page's template in the package.
-        **values: the values for the template, by name.
+        template_path: the path of the page's template in the package.
+        **template_values: the values for the template, by name.
     """
     if output_format == "json":
         print_json(result)
     else:
-        print_page(template, **values)
+        print_page(template_path, **template_values)
 
 
 def print_json(value: object) -> None:
@@ -210,5 +223,11 @@ def print_report(
         with_scores: false leaves out the verdict and the scores, as a sweep prints its own table of scores.
         console: the console; None prints on standard output.
     """
-    models = report.models if with_scores else {}
-    print_page("report/report.txt", console=console, report=report, path=report_path, models=models)
+    scores_by_model = report.models if with_scores else {}
+    print_page(
+        "report/report.txt",
+        console=console,
+        report=report,
+        path=report_path,
+        models=scores_by_model,
+    )

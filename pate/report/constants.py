@@ -39,15 +39,15 @@ class Constant:
         """
         # On one sample, the expected number of hits of k labels is the sum of their frequencies, among k predicted
         # labels. The expected number of true labels is the sum of all frequencies.
-        order = np.argsort(-frequencies, kind="stable")
-        num_hits = np.cumsum(frequencies[order])
-        num_predicted = np.arange(1, len(order) + 1)
+        labels_by_frequency = np.argsort(-frequencies, kind="stable")
+        num_hits = np.cumsum(frequencies[labels_by_frequency])
+        num_predicted = np.arange(1, len(labels_by_frequency) + 1)
         num_true = num_hits[-1]
-        micro_f1 = 2 * num_hits / (num_predicted + num_true)
-        best_k = int(np.argmax(micro_f1)) + 1
-        labels = np.zeros(len(order), dtype=np.bool_)
-        labels[order[:best_k]] = True
-        return cls(labels=labels, frequencies=frequencies)
+        micro_f1_of_top_k = 2 * num_hits / (num_predicted + num_true)
+        best_k = int(np.argmax(micro_f1_of_top_k)) + 1
+        predicted_labels = np.zeros(len(labels_by_frequency), dtype=np.bool_)
+        predicted_labels[labels_by_frequency[:best_k]] = True
+        return cls(labels=predicted_labels, frequencies=frequencies)
 
     def for_samples(self, num_samples: int) -> tuple[BoolArray, FloatArray]:
         """Returns the labels and the scores for `num_samples` samples, both `[num_samples, num_labels]`."""
@@ -55,9 +55,9 @@ class Constant:
 
     def metrics(self, true_labels: BoolArray) -> Scores:
         """Returns the metrics of the constant for true labels, bool `[num_samples, num_labels]`."""
-        predicted, scores = self.for_samples(len(true_labels))
+        predicted_labels, label_scores = self.for_samples(len(true_labels))
         return multilabel_metrics(
-            predicted_labels=predicted, scores=scores, true_labels=true_labels
+            predicted_labels=predicted_labels, scores=label_scores, true_labels=true_labels
         )
 
 

@@ -28,7 +28,7 @@ from pate.files.reading import damaged, read_json
 from pate.files.strict_json import plain
 from pate.pricing.guard import WEAK_EPSILON
 from pate.report.attack_report import AttackReport
-from pate.report.card import PRIVACY, PrivacyStatement
+from pate.report.card import PRIVACY_FILE, PrivacyStatement
 from pate.report.registry_entry import ONLY_SEEDED, TO_FILL, registry_entry
 from pate.report.released_scores import ReleasedScores
 from pate.report.trade_off_svg import trade_off_svg
@@ -46,7 +46,7 @@ _MAX_EXPONENT = 700.0
 # The number of points on the trade-off curve.
 _NUM_POINTS = 120
 # The shares of false alarms in the tables, as text.
-_ALPHAS = ("0.001", "0.01", "0.1")
+_FALSE_ALARM_RATES = ("0.001", "0.01", "0.1")
 # The words for rare events, with the number of trials that each stands for.
 _RARE_TRIALS = {"million": 1e6, "billion": 1e9, "trillion": 1e12}
 # Smaller probabilities are stated in words, such as "one in a million", and not as percentages.
@@ -54,7 +54,7 @@ _MIN_PERCENTAGE = 0.001
 # Numbers up to this power of 10 are written with all digits.
 _MAX_POWER = 9
 # The meaning of settings of mechanisms.
-_PARAMETERS = {
+_MEANING_OF_SETTINGS = {
     "noise_multiplier": "the size of the noise (its standard deviation), divided by the most that one change moves the "
     "sum",
     "prevalence_share": "the part of the privacy budget that was spent on how frequent each label is",
@@ -105,7 +105,7 @@ class Dossier:
         cls,
         folder: Path,
         *,
-        lower_bound: Path | None = None,
+        attack_file: Path | None = None,
         rehearsed_on: str | None = None,
         publisher: str = "",
         contact: str = "",
@@ -115,7 +115,7 @@ class Dossier:
 
         Args:
             folder: the folder `release/` of a run, or a copy of it.
-            lower_bound: the file with the output of `pate-attack format=json`; None shows no attack.
+            attack_file: the file with the output of `pate-attack format=json`; None shows no attack.
             rehearsed_on: "public" states that the attack ran on public records in place of the private ones.
             publisher: who publishes the release.
             contact: whom people may ask or object to.
@@ -125,22 +125,22 @@ class Dossier:
             InvalidValue: the folder is no release, or a file was altered; or the result of the attack belongs to
                 another release, or it may not be published without a price.
         """
-        digests = _checked_digests(folder)
-        statement = PrivacyStatement.read(folder, remedy=_REMEDY)
-        schema: Mapping[str, Any] = {}
-        if "schema.json" in digests:
-            schema = read_json(folder / "schema.json", remedy=_REMEDY)
-        attack = None
-        if lower_bound is not None:
-            attack = AttackReport.read(lower_bound)
-            attack.require_publishable(statement, rehearsed_on=rehearsed_on)
+        file_digests = _checked_digests(folder)
+        privacy_statement = PrivacyStatement.read(folder, remedy=_REMEDY)
+        model_schema: Mapping[str, Any] = {}
+        if "schema.json" in file_digests:
+            model_schema = read_json(folder / "schema.json", remedy=_REMEDY)
+        attack_report = None
+        if attack_file is not None:
+            attack_report = AttackReport.read(attack_file)
+            attack_report.require_publishable(privacy_statement, rehearsed_on=rehearsed_on)
         return cls(
-            statement=statement,
-            labels=tuple(map(str, schema.get("labels", ()))),
-            model=str(schema.get("model", "")),
-            inputs=_inputs_text(schema),
-            files=digests,
-            attack=attack,
+            statement=privacy_statement,
+            labels=tuple(map(str, model_schema.get("labels", ()))),
+            model=str(model_schema.get("model", "")),
+            inputs=_inputs_text(model_schema),
+            files=file_digests,
+            attack=attack_report,
             publisher=publisher,
             contact=contact,
             date=date,
@@ -194,8 +194,15 @@ class Dossier:
         """
         if self.statement.attacks is None:
             return []
-        guesses = [(float(rate), share) for rate, share in self.statement.attacks.guessed.items()]
-        return [(rate, share) for rate, share in guesses if rate < _MAX_RARE_GUESS]
+        guesses = [
+            (float(guess_rate), share_found)
+            for guess_rate, share_found in self.statement.attacks.guessed.items()
+        ]
+        return [
+            (guess_rate, share_found)
+            for guess_rate, share_found in guesses
+            if guess_rate < _MAX_RARE_GUESS
+        ]
 
     @property
     def adjacency(self) -> str:
@@ -231,9 +238,9 @@ class Dossier:
         Three settings that few readers know have an explanation after the value.
         """
         rows = []
-        for name, value in self.statement.parameters.items():
-            meaning = _PARAMETERS.get(name)
-            rows.append((name, f"{value}: {meaning}" if meaning else str(value)))
+        for setting_name, setting in self.statement.parameters.items():
+            meaning = _MEANING_OF_SETTINGS.get(setting_name)
+            rows.append((setting_name, f"{setting}: {meaning}" if meaning else str(setting)))
         return rows
 
     @property
@@ -245,7 +252,10 @@ class Dossier:
         for column, score_of_value in self.scores.subgroups.items():
             for value, score in score_of_value.items():
                 scores[f"micro-F1, {column} = {value}"] = score
-        return [(name, f"{score.value:.3f}", score.interval) for name, score in scores.items()]
+        return [
+            (score_name, f"{score.value:.3f}", score.interval)
+            for score_name, score in scores.items()
+        ]
 
     @property
     def total(self) -> tuple[float, float]:
@@ -263,9 +273,9 @@ class Dossier:
     @property
     def factor(self) -> str:
         """The number e to the power of a finite epsilon, rounded up, as text."""
-        power = self.statement.epsilon / math.log(10)
-        if power > _MAX_POWER:
-            return f"10 to the power of {math.ceil(power)}"
+        power_of_ten = self.statement.epsilon / math.log(10)
+        if power_of_ten > _MAX_POWER:
+            return f"10 to the power of {math.ceil(power_of_ten)}"
         return f"{_rounded_up(math.exp(self.statement.epsilon), num_digits=3):,.12g}"
 
     def max_share_found(self, false_alarm_rate: float) -> float:
@@ -278,15 +288,15 @@ class Dossier:
         Args:
             false_alarm_rate: the share of non-members that the attack takes for members, in [0, 1].
         """
-        attacks = self.statement.attacks
+        attack_bounds = self.statement.attacks
         bound = _max_share_found(
             false_alarm_rate,
             epsilon=self.statement.epsilon,
             delta=self.statement.delta,
-            mu=math.inf if attacks is None else attacks.gdp_mu,
+            mu=math.inf if attack_bounds is None else attack_bounds.gdp_mu,
         )
-        if attacks is not None:
-            for stated_rate, stated_bound in attacks.found.items():
+        if attack_bounds is not None:
+            for stated_rate, stated_bound in attack_bounds.found.items():
                 if float(stated_rate) == false_alarm_rate:
                     bound = min(bound, stated_bound)
         return bound
@@ -315,10 +325,10 @@ class Dossier:
         Each row has the share of false alarms, the largest share of members that an attack finds, and their quotient.
         """
         rows = []
-        for alpha in map(float, _ALPHAS):
-            share = self.max_share_found(false_alarm_rate=alpha)
-            factor = _rounded_up(share / alpha, num_digits=2)
-            rows.append((percent(alpha), percent(share), f"{factor:g} times"))
+        for false_alarm_rate in map(float, _FALSE_ALARM_RATES):
+            share_found = self.max_share_found(false_alarm_rate=false_alarm_rate)
+            factor = _rounded_up(share_found / false_alarm_rate, num_digits=2)
+            rows.append((percent(false_alarm_rate), percent(share_found), f"{factor:g} times"))
         return rows
 
     @property
@@ -328,8 +338,11 @@ class Dossier:
         Each row has the share of false alarms, and the largest share of units of the test records that an attack finds.
         """
         return [
-            (percent(alpha), percent(self.max_share_found_in_scores(false_alarm_rate=alpha)))
-            for alpha in map(float, _ALPHAS)
+            (
+                percent(false_alarm_rate),
+                percent(self.max_share_found_in_scores(false_alarm_rate=false_alarm_rate)),
+            )
+            for false_alarm_rate in map(float, _FALSE_ALARM_RATES)
         ]
 
     @property
@@ -340,10 +353,16 @@ class Dossier:
         """
         # Points that are evenly spaced on the normal scale show both ends of the curve.
         normal = NormalDist()
-        quantiles = np.linspace(-3.5, 3.5, _NUM_POINTS)
-        alphas = [0.0, *(normal.cdf(float(quantile)) for quantile in quantiles)]
-        points = [(alpha, self.max_share_found(false_alarm_rate=alpha)) for alpha in alphas]
-        return [*points, (1.0, 1.0)]
+        normal_quantiles = np.linspace(-3.5, 3.5, _NUM_POINTS)
+        false_alarm_rates = [
+            0.0,
+            *(normal.cdf(float(normal_quantile)) for normal_quantile in normal_quantiles),
+        ]
+        curve_points = [
+            (false_alarm_rate, self.max_share_found(false_alarm_rate=false_alarm_rate))
+            for false_alarm_rate in false_alarm_rates
+        ]
+        return [*curve_points, (1.0, 1.0)]
 
     @property
     def svg(self) -> str:
@@ -353,9 +372,9 @@ class Dossier:
     @property
     def proofs(self) -> tuple[str, ...]:
         """The proof notes of the mechanism and of the trade-off curve, as paths in the source of the package."""
-        names = _PROOF_NOTE.findall(self._mechanism_docstring)
-        distinct_names = dict.fromkeys([*names, "trade_off"])
-        return tuple(f"docs/proofs/{name}.md" for name in distinct_names)
+        note_names = _PROOF_NOTE.findall(self._mechanism_docstring)
+        distinct_note_names = dict.fromkeys([*note_names, "trade_off"])
+        return tuple(f"docs/proofs/{note_name}.md" for note_name in distinct_note_names)
 
     @property
     def _mechanism_docstring(self) -> str:
@@ -370,9 +389,9 @@ class Dossier:
 
     def to_json(self) -> dict[str, Any]:
         """Returns all facts of the dossier for JSON."""
-        attack = None
+        attack_facts = None
         if self.attack is not None:
-            attack = vars(self.attack) | {"why_free": self.attack.why_free}
+            attack_facts = vars(self.attack) | {"why_free": self.attack.why_free}
         facts = plain(
             {
                 "dossier": 1,
@@ -387,10 +406,11 @@ class Dossier:
                 "model": self.model,
                 "inputs": self.inputs,
                 "curve": [
-                    {"false_alarms": alpha, "found_at_most": share} for alpha, share in self.curve
+                    {"false_alarms": false_alarm_rate, "found_at_most": share_found}
+                    for false_alarm_rate, share_found in self.curve
                 ],
                 "scores": self.scores or "not published",
-                "attack": attack or "not published",
+                "attack": attack_facts or "not published",
                 "proofs": self.proofs,
                 "registry": self.registry,
                 "files": dict(self.files),
@@ -444,70 +464,75 @@ def probability_in_words(probability: float) -> str:
     return "less than one in a trillion"
 
 
-def _checked_digests(folder: Path) -> Mapping[str, str]:
+def _checked_digests(release_folder: Path) -> Mapping[str, str]:
     """Returns the SHA-256 digest of each file of a release, by its name.
 
     Raises `InvalidValue` if the folder is no release, or if a file was altered.
     """
-    if not folder.is_dir():
-        raise InvalidValue("release", folder, rule="the folder release/ of a finished run")
-    if not (folder / PRIVACY).exists() and (folder / "release" / PRIVACY).exists():
-        raise InvalidValue("release", folder, rule=f"the folder {folder / 'release'} within it")
-    digests = Manifest.read(folder, rule=_DIGESTS_RULE, remedy=_REMEDY).sha256
-    for name, digest in digests.items():
-        path = folder / name
-        if file_digest(path, rule="a file of the release", remedy=_REMEDY) != digest:
+    if not release_folder.is_dir():
+        raise InvalidValue("release", release_folder, rule="the folder release/ of a finished run")
+    if (
+        not (release_folder / PRIVACY_FILE).exists()
+        and (release_folder / "release" / PRIVACY_FILE).exists()
+    ):
+        raise InvalidValue(
+            "release", release_folder, rule=f"the folder {release_folder / 'release'} within it"
+        )
+    file_digests = Manifest.read(release_folder, rule=_DIGESTS_RULE, remedy=_REMEDY).sha256
+    for file_name, stated_digest in file_digests.items():
+        file = release_folder / file_name
+        if file_digest(file, rule="a file of the release", remedy=_REMEDY) != stated_digest:
             rule = "the file as it was published"
-            raise damaged(path, rule=rule, finding="it is another", remedy=_REMEDY)
-    if PRIVACY not in digests:
-        raise InvalidValue("release", folder, rule=f"a release with {PRIVACY}")
-    return digests
+            raise damaged(file, rule=rule, finding="it is another", remedy=_REMEDY)
+    if PRIVACY_FILE not in file_digests:
+        raise InvalidValue("release", release_folder, rule=f"a release with {PRIVACY_FILE}")
+    return file_digests
 
 
-def _max_share_found(alpha: float, *, epsilon: float, delta: float, mu: float) -> float:
+def _max_share_found(false_alarm_rate: float, *, epsilon: float, delta: float, mu: float) -> float:
     """Returns an upper bound on the share of members that an attack finds, at a share of false alarms.
 
     It is the smaller one of two bounds: by epsilon and delta, and by mu.
 
     Args:
-        alpha: the share of false alarms.
+        false_alarm_rate: the share of false alarms.
         epsilon: the epsilon of the release.
         delta: the delta at which `epsilon` holds.
         mu: the release is mu-GDP; infinity if no mu is known.
     """
-    if alpha <= 0:
+    if false_alarm_rate <= 0:
         return min(delta, 1.0)
-    if alpha >= 1:
-        return alpha
-    growth = math.exp(min(epsilon, _MAX_EXPONENT))
+    if false_alarm_rate >= 1:
+        return false_alarm_rate
+    e_to_epsilon = math.exp(min(epsilon, _MAX_EXPONENT))
     return min(
-        growth * alpha + delta,
-        1 - (1 - delta - alpha) / growth,
+        e_to_epsilon * false_alarm_rate + delta,
+        1 - (1 - delta - false_alarm_rate) / e_to_epsilon,
         1.0,
-        1 - gaussian_trade_off(mu=mu, alpha=alpha),
+        1 - gaussian_trade_off(mu=mu, alpha=false_alarm_rate),
     )
 
 
-def _inputs_text(schema: Mapping[str, Any]) -> str:
+def _inputs_text(model_schema: Mapping[str, Any]) -> str:
     """Returns the inputs of a model in words, such as "12 columns of a table"; empty without a model.
 
     Args:
-        schema: the description of the model that is published with it; empty without a model.
+        model_schema: the description of the model that is published with it; empty without a model.
     """
-    if not schema:
+    if not model_schema:
         return ""
-    preprocessing = schema.get("preprocessing") or {}
+    preprocessing = model_schema.get("preprocessing") or {}
     if "columns" in preprocessing:
         return f"{len(preprocessing['columns'])} columns of a table"
-    shape = " x ".join(str(size) for size in schema.get("input_shape", ()))
-    if schema.get("kind") == "images":
-        return f"pictures of {shape} numbers"
-    return (
-        f"{shape} numbers for each record, made as those of the data set {schema.get('name', '')}"
+    shape_text = " x ".join(
+        str(dimension_size) for dimension_size in model_schema.get("input_shape", ())
     )
+    if model_schema.get("kind") == "images":
+        return f"pictures of {shape_text} numbers"
+    return f"{shape_text} numbers for each record, made as those of the data set {model_schema.get('name', '')}"
 
 
-def _rounded_up(value: float, *, num_digits: int) -> float:
+def _rounded_up(positive_number: float, *, num_digits: int) -> float:
     """Returns a number > 0, rounded up to `num_digits` significant digits."""
-    scale = 10.0 ** (math.floor(math.log10(value)) - num_digits + 1)
-    return float(f"{math.ceil(value / scale - 1e-9) * scale:.12g}")
+    last_digit_unit = 10.0 ** (math.floor(math.log10(positive_number)) - num_digits + 1)
+    return float(f"{math.ceil(positive_number / last_digit_unit - 1e-9) * last_digit_unit:.12g}")

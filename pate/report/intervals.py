@@ -70,40 +70,46 @@ def metric_intervals(
             outside (0, 1).
     """
     require_probability("level", confidence_level)
-    bits, values, truth = require_predictions(predicted_labels, scores, true_labels)
+    predicted_bits, float_scores, true_bits = require_predictions(
+        predicted_labels, scores, true_labels
+    )
     if num_resamples is None:
-        affordable_resamples = _MAX_RESAMPLED_BITS // truth.size
-        num_resamples = int(np.clip(affordable_resamples, _MIN_RESAMPLES, _MAX_RESAMPLES))
+        num_affordable_resamples = _MAX_RESAMPLED_BITS // true_bits.size
+        num_resamples = int(np.clip(num_affordable_resamples, _MIN_RESAMPLES, _MAX_RESAMPLES))
     require_count("resamples", num_resamples, minimum=2)
     # Sums of weights in float32 are exact below 2**24.
-    require(len(truth) < 2**24, "num_test", len(truth), "fewer than 2**24")
-    if len(truth) <= _MAX_SAMPLES:
-        metrics = _metrics_of_resamples(
-            predicted_labels=bits,
-            scores=values,
-            true_labels=truth,
+    require(len(true_bits) < 2**24, "num_test", len(true_bits), "fewer than 2**24")
+    if len(true_bits) <= _MAX_SAMPLES:
+        metrics_of_resamples = _metrics_of_resamples(
+            predicted_labels=predicted_bits,
+            scores=float_scores,
+            true_labels=true_bits,
             known=known,
             weight_blocks=_resample_weights(
-                num_samples=len(truth), num_resamples=num_resamples, seed=seed
+                num_samples=len(true_bits), num_resamples=num_resamples, seed=seed
             ),
         )
     else:
-        indices_of_part = np.random.default_rng(seed).permutation(len(truth))[:_PART_SIZE]
-        metrics = _extrapolated_metrics(
-            predicted_labels=bits,
-            scores=values,
-            true_labels=truth,
+        sample_indices_of_part = np.random.default_rng(seed).permutation(len(true_bits))[
+            :_PART_SIZE
+        ]
+        metrics_of_resamples = _extrapolated_metrics(
+            predicted_labels=predicted_bits,
+            scores=float_scores,
+            true_labels=true_bits,
             known=known,
-            sample_indices=indices_of_part,
+            sample_indices=sample_indices_of_part,
             num_resamples=num_resamples,
             seed=seed,
         )
     low_percentile = 50 * (1 - confidence_level)
     intervals: dict[str, Interval] = {}
-    for name, metric_values in metrics.items():
-        low, high = np.percentile(metric_values, [low_percentile, 100 - low_percentile])
-        if np.isfinite(low):
-            intervals[name] = (float(low), float(high))
+    for metric_name, values_of_resamples in metrics_of_resamples.items():
+        interval_low, interval_high = np.percentile(
+            values_of_resamples, [low_percentile, 100 - low_percentile]
+        )
+        if np.isfinite(interval_low):
+            intervals[metric_name] = (float(interval_low), float(interval_high))
     return intervals
 
 
@@ -138,13 +144,13 @@ def _extrapolated_metrics(
         true_labels=true_labels[sample_indices],
         known=None if known is None else known[sample_indices],
     )
-    part_metrics = resample_part(
+    metrics_of_part_resamples = resample_part(
         weight_blocks=_resample_weights(
             num_samples=len(sample_indices), num_resamples=num_resamples, seed=seed
         ),
     )
-    part_center = resample_part(weight_blocks=[np.ones((len(sample_indices), 1), np.float32)])
-    center = _metrics_of_resamples(
+    metrics_of_part = resample_part(weight_blocks=[np.ones((len(sample_indices), 1), np.float32)])
+    metrics_of_all_samples = _metrics_of_resamples(
         predicted_labels=predicted_labels,
         scores=scores,
         true_labels=true_labels,
@@ -152,11 +158,13 @@ def _extrapolated_metrics(
         weight_blocks=[np.ones((len(true_labels), 1), np.float32)],
     )
     deviation_ratio = math.sqrt(len(sample_indices) / len(true_labels))
-    metrics: dict[str, FloatArray] = {}
-    for name, values in part_metrics.items():
-        deviations = deviation_ratio * (values - part_center[name])
-        metrics[name] = np.clip(center[name] + deviations, 0, 1)
-    return metrics
+    metrics_of_resamples: dict[str, FloatArray] = {}
+    for metric_name, values_of_resamples in metrics_of_part_resamples.items():
+        scaled_deviations = deviation_ratio * (values_of_resamples - metrics_of_part[metric_name])
+        metrics_of_resamples[metric_name] = np.clip(
+            metrics_of_all_samples[metric_name] + scaled_deviations, 0, 1
+        )
+    return metrics_of_resamples
 
 
 def _metrics_of_resamples(
@@ -182,27 +190,29 @@ def _metrics_of_resamples(
     known_columns = None if known is None else np.asfortranarray(known)
     precision_functions = [
         _precision_function(
-            score_columns[:, label],
-            true_labels=label_columns[:, label],
-            is_known=None if known_columns is None else known_columns[:, label],
+            score_columns[:, label_index],
+            has_label=label_columns[:, label_index],
+            is_label_known=None if known_columns is None else known_columns[:, label_index],
         )
-        for label in range(scores.shape[1])
+        for label_index in range(scores.shape[1])
     ]
     if known is not None:
         predicted_labels = predicted_labels & known
     metrics_by_block = [
         _metrics_of_block(
-            weights,
+            resample_weights,
             predicted_labels=predicted_labels,
             true_labels=true_labels,
             precision_functions=precision_functions,
             known=known,
         )
-        for weights in weight_blocks
+        for resample_weights in weight_blocks
     ]
     return {
-        name: np.concatenate([metrics[name] for metrics in metrics_by_block])
-        for name in metrics_by_block[0]
+        metric_name: np.concatenate(
+            [metrics_of_block[metric_name] for metrics_of_block in metrics_by_block]
+        )
+        for metric_name in metrics_by_block[0]
     }
 
 
@@ -216,19 +226,19 @@ def _resample_weights(num_samples: int, num_resamples: int, seed: int) -> Iterat
     """
     rng = np.random.default_rng(seed)
     bytes_per_resample = 4 * num_samples
-    block_size = max(1, min(num_resamples, _BLOCK_BYTES // bytes_per_resample))
-    for start in range(0, num_resamples, block_size):
-        num_in_block = min(block_size, num_resamples - start)
-        weights = np.empty((num_samples, num_in_block), dtype=np.float32)
-        for column in weights.T:
-            column[:] = np.bincount(
+    max_resamples_per_block = max(1, min(num_resamples, _BLOCK_BYTES // bytes_per_resample))
+    for first_resample in range(0, num_resamples, max_resamples_per_block):
+        num_resamples_in_block = min(max_resamples_per_block, num_resamples - first_resample)
+        resample_weights = np.empty((num_samples, num_resamples_in_block), dtype=np.float32)
+        for weights_of_resample in resample_weights.T:
+            weights_of_resample[:] = np.bincount(
                 rng.integers(num_samples, size=num_samples), minlength=num_samples
             )
-        yield weights
+        yield resample_weights
 
 
 def _metrics_of_block(
-    weights: Float32Array,
+    resample_weights: Float32Array,
     *,
     predicted_labels: BoolArray,
     true_labels: BoolArray,
@@ -238,63 +248,71 @@ def _metrics_of_block(
     """Returns the metrics of each of b resamples by name, `[b]` each; NaN if a metric is undefined.
 
     Args:
-        weights: how often each resample has each test sample, `[n, b]`.
+        resample_weights: how often each resample has each test sample, `[n, b]`.
         predicted_labels: the predicted labels, `[n, num_labels]`; False where the true label is unknown.
         true_labels: the true labels, `[n, num_labels]`.
-        precision_functions: for each label, the function of `weights` that returns its average precision in each
-            resample.
+        precision_functions: for each label, the function of `resample_weights` that returns its average precision in
+            each resample.
         known: which true labels are known, `[n, num_labels]`; None where all are.
     """
-    weight_rows = np.ascontiguousarray(weights.T)  # [b, n]
+    weights_by_resample = np.ascontiguousarray(resample_weights.T)  # [b, n]
 
-    def count(flags: BoolArray) -> FloatArray:
+    def counts_of_resamples(sample_label_flags: BoolArray) -> FloatArray:
         """Returns the number of samples in each of b resamples for which a flag is true, `[b, L]`.
 
         Args:
-            flags: a flag for each sample and label, bool `[n, L]`.
+            sample_label_flags: a flag for each sample and label, bool `[n, L]`.
         """
-        return np.asarray(weight_rows @ flags.astype(np.float32), np.float64)
+        return np.asarray(weights_by_resample @ sample_label_flags.astype(np.float32), np.float64)
 
-    hits = count(predicted_labels & true_labels)
-    num_predicted = count(predicted_labels)
-    num_true = count(true_labels)
+    num_hits = counts_of_resamples(predicted_labels & true_labels)
+    num_predicted = counts_of_resamples(predicted_labels)
+    num_true = counts_of_resamples(true_labels)
     num_known = np.full(num_true.shape, float(len(true_labels)))
     if known is not None:
-        num_known = count(known)
-    scores = metrics_of_counts(
-        hits=hits, num_predicted=num_predicted, num_true=num_true, num_samples=num_known
+        num_known = counts_of_resamples(known)
+    metrics_by_resample_and_label = metrics_of_counts(
+        num_hits=num_hits, num_predicted=num_predicted, num_true=num_true, num_samples=num_known
     )
-    num_right = num_known - num_predicted - num_true + 2 * hits
-    is_known = num_known > 0
+    num_right_bits = num_known - num_predicted - num_true + 2 * num_hits
+    is_label_known = num_known > 0
     with np.errstate(invalid="ignore"):
-        micro_f1_of_resamples = 2 * hits.sum(axis=1) / (num_predicted + num_true).sum(axis=1)
-        f1_of_labels = np.where(is_known, scores["f1"], np.nan)
-        accuracy_of_resamples = num_right.sum(axis=1) / num_known.sum(axis=1)
+        micro_f1_of_resamples = 2 * num_hits.sum(axis=1) / (num_predicted + num_true).sum(axis=1)
+        f1_by_resample_and_label = np.where(
+            is_label_known, metrics_by_resample_and_label["f1"], np.nan
+        )
+        accuracy_of_resamples = num_right_bits.sum(axis=1) / num_known.sum(axis=1)
     # [L, b]
-    average_precision = np.stack([precision_of(weights) for precision_of in precision_functions])
+    precision_by_label_and_resample = np.stack(
+        [precision_of(resample_weights) for precision_of in precision_functions]
+    )
     return {
         "accuracy": accuracy_of_resamples,
-        "balanced_accuracy": _means_of_defined(scores["balanced_accuracy"].T),
+        "balanced_accuracy": _means_of_defined(
+            metrics_by_resample_and_label["balanced_accuracy"].T
+        ),
         "micro_f1": np.nan_to_num(micro_f1_of_resamples),
-        "macro_f1": _means_of_defined(f1_of_labels.T),
-        "mean_average_precision": _means_of_defined(average_precision),
+        "macro_f1": _means_of_defined(f1_by_resample_and_label.T),
+        "mean_average_precision": _means_of_defined(precision_by_label_and_resample),
     }
 
 
-def _means_of_defined(values: FloatArray) -> FloatArray:
+def _means_of_defined(values_by_label_and_resample: FloatArray) -> FloatArray:
     """Returns the mean over labels of the values that are not NaN, `[B]`; NaN if all are NaN.
 
     Args:
-        values: the value of each label in each of B resamples, `[L, B]`.
+        values_by_label_and_resample: the value of each label in each of B resamples, `[L, B]`.
     """
-    is_defined = np.isfinite(values)
-    num_defined = is_defined.sum(axis=0)
-    sums = np.where(is_defined, values, 0.0).sum(axis=0)
-    return np.where(num_defined > 0, sums / np.maximum(num_defined, 1), np.nan)
+    is_defined = np.isfinite(values_by_label_and_resample)
+    num_defined_labels = is_defined.sum(axis=0)
+    sums_over_labels = np.where(is_defined, values_by_label_and_resample, 0.0).sum(axis=0)
+    return np.where(
+        num_defined_labels > 0, sums_over_labels / np.maximum(num_defined_labels, 1), np.nan
+    )
 
 
 def _precision_function(
-    scores: FloatArray, *, true_labels: BoolArray, is_known: BoolArray | None = None
+    scores_of_samples: FloatArray, *, has_label: BoolArray, is_label_known: BoolArray | None = None
 ) -> PrecisionFunction:
     """Returns a function that computes the average precision of one label in each resample.
 
@@ -302,75 +320,81 @@ def _precision_function(
     The function returns NaN for a resample without a positive sample.
 
     Args:
-        scores: the scores of the label, `[n]`.
-        true_labels: true for samples that have the label, `[n]`.
-        is_known: true for samples for which the label is known, `[n]`; None for all.
+        scores_of_samples: the scores of the label, `[n]`.
+        has_label: true for samples that have the label, `[n]`.
+        is_label_known: true for samples for which the label is known, `[n]`; None for all.
     """
-    order = np.argsort(scores)[::-1]
-    if is_known is not None:
-        order = order[is_known[order]]
-    if len(order) == 0:
+    samples_by_score = np.argsort(scores_of_samples)[::-1]
+    if is_label_known is not None:
+        samples_by_score = samples_by_score[is_label_known[samples_by_score]]
+    if len(samples_by_score) == 0:
         return _undefined_precision
     # The number of samples up to the end of each group of equal scores, and of the positive samples among them.
-    group_ends = np.append(np.flatnonzero(np.diff(scores[order])) + 1, len(order))
-    num_positives = np.cumsum(true_labels[order])[group_ends - 1]
-    num_samples = len(scores)
-    has_positive = num_positives > np.append(0, num_positives[:-1])
-    have_equal_scores = len(group_ends) == 1 and is_known is None
+    group_ends = np.append(
+        np.flatnonzero(np.diff(scores_of_samples[samples_by_score])) + 1, len(samples_by_score)
+    )
+    num_positives_up_to_end = np.cumsum(has_label[samples_by_score])[group_ends - 1]
+    num_samples = len(scores_of_samples)
+    has_positive = num_positives_up_to_end > np.append(0, num_positives_up_to_end[:-1])
+    have_equal_scores = len(group_ends) == 1 and is_label_known is None
     # [num_cuts, n], 1 for the samples between the cut before and each cut, and for the positive ones among them.
     samples_between_cuts = _segment_matrix(
-        sorted_samples=order, cut_positions=group_ends[has_positive], num_samples=num_samples
+        sorted_sample_indices=samples_by_score,
+        cut_positions=group_ends[has_positive],
+        num_samples=num_samples,
     )
     positives_between_cuts = _segment_matrix(
-        sorted_samples=order[true_labels[order]],
-        cut_positions=num_positives[has_positive],
+        sorted_sample_indices=samples_by_score[has_label[samples_by_score]],
+        cut_positions=num_positives_up_to_end[has_positive],
         num_samples=num_samples,
     )
 
-    def average_precision(weights: Float32Array) -> FloatArray:
+    def average_precision(resample_weights: Float32Array) -> FloatArray:
         """Returns the average precision of the label in each of b resamples, `[b]`; NaN without a positive sample.
 
         Args:
-            weights: how often each resample has each sample, `[n, b]`.
+            resample_weights: how often each resample has each sample, `[n, b]`.
         """
         if not positives_between_cuts.shape[0]:
-            return np.full(weights.shape[1], np.nan)
-        hits = positives_between_cuts @ weights
-        hits_up_to_cut = np.cumsum(hits, axis=0)
+            return np.full(resample_weights.shape[1], np.nan)
+        num_hits = positives_between_cuts @ resample_weights
+        num_hits_up_to_cut = np.cumsum(num_hits, axis=0)
         if have_equal_scores:
-            share = hits_up_to_cut[0] / len(weights)
-            return np.asarray(np.where(hits_up_to_cut[0] > 0, share, np.nan), dtype=np.float64)
-        samples_up_to_cut = np.cumsum(samples_between_cuts @ weights, axis=0)
+            share = num_hits_up_to_cut[0] / len(resample_weights)
+            return np.asarray(np.where(num_hits_up_to_cut[0] > 0, share, np.nan), dtype=np.float64)
+        samples_up_to_cut = np.cumsum(samples_between_cuts @ resample_weights, axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             precision = np.where(
-                samples_up_to_cut > 0, hits_up_to_cut / np.maximum(samples_up_to_cut, 1), 0.0
+                samples_up_to_cut > 0, num_hits_up_to_cut / np.maximum(samples_up_to_cut, 1), 0.0
             )
-            sums = (hits * precision).sum(axis=0, dtype=np.float64)
-            return np.asarray(sums / hits_up_to_cut[-1])
+            precision_sums = (num_hits * precision).sum(axis=0, dtype=np.float64)
+            return np.asarray(precision_sums / num_hits_up_to_cut[-1])
 
     return average_precision
 
 
-def _undefined_precision(weights: Float32Array) -> FloatArray:
+def _undefined_precision(resample_weights: Float32Array) -> FloatArray:
     """Returns NaN for each of b resamples, `[b]`: the average precision of a label that is known for no sample."""
-    return np.full(weights.shape[1], np.nan)
+    return np.full(resample_weights.shape[1], np.nan)
 
 
 def _segment_matrix(
-    *, sorted_samples: NDArray[np.intp], cut_positions: NDArray[np.intp], num_samples: int
+    *, sorted_sample_indices: NDArray[np.intp], cut_positions: NDArray[np.intp], num_samples: int
 ) -> Any:
     """Returns a sparse matrix `[num_cuts, num_samples]` of 0 and 1, whose rows are segments of a list of samples.
 
     Row i has 1 for the samples between cut i - 1, or the beginning of the list, and cut i.
 
     Args:
-        sorted_samples: the list: indices of samples, some or all of them.
+        sorted_sample_indices: the list: indices of samples, some or all of them.
         cut_positions: the number of samples of the list before each cut, rising.
         num_samples: the number of all samples.
     """
     from scipy.sparse import csr_array  # loads slowly
 
     row_starts = np.append(0, cut_positions)
-    used_samples = sorted_samples[: row_starts[-1]]
-    ones = np.ones(len(used_samples), np.float32)
-    return csr_array((ones, used_samples, row_starts), shape=(len(cut_positions), num_samples))
+    used_sample_indices = sorted_sample_indices[: row_starts[-1]]
+    ones = np.ones(len(used_sample_indices), np.float32)
+    return csr_array(
+        (ones, used_sample_indices, row_starts), shape=(len(cut_positions), num_samples)
+    )

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pate.array_types import BoolArray, FloatArray, IntArray
 
 # The false positive rates at which `Membership.text` states the success of an attack.
-_STATED_RATES = (0.001, 0.01)
+_STATED_FALSE_POSITIVE_RATES = (0.001, 0.01)
 # The number of further false positive rates on the curve.
-_NUM_RATES = 24
+_NUM_SPACED_RATES = 24
 
 
 @dataclass(frozen=True)
@@ -71,24 +71,28 @@ class Membership:
         if num_private == 0 or num_test < 2:
             return None
         # The numbers of false positives at the rates of the curve, and at the stated rates.
-        spaced_counts = np.geomspace(1, num_test - 1, _NUM_RATES)
-        stated_counts = np.multiply(_STATED_RATES, num_test)
+        spaced_counts = np.geomspace(1, num_test - 1, _NUM_SPACED_RATES)
+        stated_counts = np.multiply(_STATED_FALSE_POSITIVE_RATES, num_test)
         # The margin covers rounding errors just below a whole number.
         rounded_counts = np.append(spaced_counts, stated_counts) + 1e-9
-        counts = np.unique(np.clip(rounded_counts, 1, num_test - 1).astype(np.int64))
-        low, high = _chance_interval(counts, num_private=num_private, num_test=num_test)
+        false_positive_counts = np.unique(np.clip(rounded_counts, 1, num_test - 1).astype(np.int64))
+        chance_low, chance_high = _chance_interval(
+            false_positive_counts, num_private=num_private, num_test=num_test
+        )
         tpr_by_reference: tuple[float, ...] = ()
         if private_deviations is not None and test_deviations is not None:
             tpr_by_reference = _true_positive_rates(
                 private_losses=private_deviations,
                 test_losses=test_deviations,
-                num_false_positives=counts,
+                num_false_positives=false_positive_counts,
             )
         return cls(
-            fpr=tuple((counts / num_test).tolist()),
-            tpr=_true_positive_rates(private_losses, test_losses, num_false_positives=counts),
-            low=tuple(low.tolist()),
-            high=tuple(high.tolist()),
+            fpr=tuple((false_positive_counts / num_test).tolist()),
+            tpr=_true_positive_rates(
+                private_losses, test_losses, num_false_positives=false_positive_counts
+            ),
+            low=tuple(chance_low.tolist()),
+            high=tuple(chance_high.tolist()),
             num_private=num_private,
             num_test=num_test,
             tpr_by_reference=tpr_by_reference,
@@ -98,9 +102,10 @@ class Membership:
     def text(self) -> str:
         """A sentence on the shares of private records that attacks find, at false positive rates near 0.1% and 1%."""
         nearest_indices = {
-            int(np.abs(np.array(self.fpr) - rate).argmin()) for rate in _STATED_RATES
+            int(np.abs(np.array(self.fpr) - stated_rate).argmin())
+            for stated_rate in _STATED_FALSE_POSITIVE_RATES
         }
-        lines = [self._line_at(rate_index=index) for index in sorted(nearest_indices)]
+        lines = [self._line_at(rate_index=rate_index) for rate_index in sorted(nearest_indices)]
         return f"What an attacker sees of a training record: {'; '.join(lines)}."
 
     def _line_at(self, rate_index: int) -> str:
@@ -146,14 +151,22 @@ def _true_positive_rates(
             `[num_counts]`.
     """
     # The numbers of private and test records with a loss up to each level, and 0 before the first level.
-    levels = np.unique(np.append(private_losses, test_losses))
-    num_private = np.append(0, np.searchsorted(np.sort(private_losses), levels, side="right"))
-    num_test = np.append(0, np.searchsorted(np.sort(test_losses), levels, side="right"))
+    loss_levels = np.unique(np.append(private_losses, test_losses))
+    num_private_up_to_level = np.append(
+        0, np.searchsorted(np.sort(private_losses), loss_levels, side="right")
+    )
+    num_test_up_to_level = np.append(
+        0, np.searchsorted(np.sort(test_losses), loss_levels, side="right")
+    )
     # All records up to the last level with no more than the given false positives are called private, and of the
     # records at the next level a share.
-    last = np.searchsorted(num_test, num_false_positives, side="right") - 1
-    share = (num_false_positives - num_test[last]) / (num_test[last + 1] - num_test[last])
-    num_hits = num_private[last] + share * (num_private[last + 1] - num_private[last])
+    last_full_level = np.searchsorted(num_test_up_to_level, num_false_positives, side="right") - 1
+    share = (num_false_positives - num_test_up_to_level[last_full_level]) / (
+        num_test_up_to_level[last_full_level + 1] - num_test_up_to_level[last_full_level]
+    )
+    num_hits = num_private_up_to_level[last_full_level] + share * (
+        num_private_up_to_level[last_full_level + 1] - num_private_up_to_level[last_full_level]
+    )
     return tuple((num_hits / len(private_losses)).tolist())
 
 
@@ -167,9 +180,13 @@ def label_losses(
         true_labels: the true labels, bool `[num_samples, num_labels]`.
         known: which true labels are known, bool `[num_samples, num_labels]`; None where all are.
     """
-    confidence = np.where(true_labels, probabilities, 1 - probabilities.astype(np.float64))
-    logs = np.log(np.maximum(confidence, 1e-12))
-    losses: FloatArray = -(logs if known is None else logs * known).sum(axis=1)
+    probability_of_truth = np.where(
+        true_labels, probabilities, 1 - probabilities.astype(np.float64)
+    )
+    log_probability_of_truth = np.log(np.maximum(probability_of_truth, 1e-12))
+    losses: FloatArray = -(
+        log_probability_of_truth if known is None else log_probability_of_truth * known
+    ).sum(axis=1)
     return losses
 
 
@@ -200,14 +217,14 @@ def deviations_from_references(
         sample_log_odds: the log-odds of the student, `[num_samples]`.
         reference_log_odds: the log-odds of models that have never used a private record, `[num_models, num_samples]`.
     """
-    variance = reference_log_odds.var(axis=0)
-    std = np.sqrt((variance + variance.mean()) / 2)
+    variance_over_models = reference_log_odds.var(axis=0)
+    std_of_samples = np.sqrt((variance_over_models + variance_over_models.mean()) / 2)
     deviations = reference_log_odds.mean(axis=0) - sample_log_odds
-    return np.asarray(deviations / np.where(std > 0, std, 1))
+    return np.asarray(deviations / np.where(std_of_samples > 0, std_of_samples, 1))
 
 
 def _chance_interval(
-    counts: IntArray, *, num_private: int, num_test: int
+    false_positive_counts: IntArray, *, num_private: int, num_test: int
 ) -> tuple[FloatArray, FloatArray]:
     """Returns the ends of the interval that holds the true positive rate with probability 95% if attacks are blind.
 
@@ -219,13 +236,13 @@ def _chance_interval(
     P(i + 1) / P(i) = (n - i) (i + k + 1) / ((i + 1) (m - k + n - 1 - i)).
 
     Args:
-        counts: the numbers k of false positives, `[num_counts]`.
+        false_positive_counts: the numbers k of false positives, `[num_counts]`.
         num_private: the number n of private records.
         num_test: the number m of test records.
     """
     n = num_private
     m = num_test
-    k = counts[:, None]
+    k = false_positive_counts[:, None]
     i = np.arange(n)
     log_ratios = np.log((n - i) * (i + k + 1.0) / ((i + 1.0) * (m - k + n - 1 - i)))
     # [num_counts, n + 1], up to a constant summand of each row

@@ -31,8 +31,8 @@ class Scores:
     mean_average_precision: float | None
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            require(value is None or 0 <= value <= 1, name, value, "a number in [0, 1]")
+        for metric_name, score in vars(self).items():
+            require(score is None or 0 <= score <= 1, metric_name, score, "a number in [0, 1]")
 
 
 def multilabel_metrics(
@@ -70,33 +70,35 @@ def multilabel_metrics(
     predicted_labels, scores, true_labels = require_predictions(
         predicted_labels, scores, true_labels
     )
-    per_label = _metrics_of_labels(
+    metrics_of_labels = _metrics_of_labels(
         predicted_labels=predicted_labels, scores=scores, true_labels=true_labels, known=known
     )
     return summarize_labels(
-        per_label, micro_f1=micro_f1(predicted_labels, true_labels, known=known)
+        metrics_of_labels, micro_f1=micro_f1(predicted_labels, true_labels, known=known)
     )
 
 
-def summarize_labels(per_label: Mapping[str, FloatArray], *, micro_f1: float) -> Scores:
+def summarize_labels(metrics_of_labels: Mapping[str, FloatArray], *, micro_f1: float) -> Scores:
     """Returns the five metrics of a prediction, from the metrics of each label.
 
     Args:
-        per_label: the metrics of each label, as `per_label_metrics` returns them.
+        metrics_of_labels: the metrics of each label, as `per_label_metrics` returns them.
         micro_f1: the F1 of all bits together.
     """
-    num_known = per_label["num_known"]
-    is_known = num_known > 0
-    require(bool(is_known.any()), "known", value=0, rule="at least one label that is known")
+    num_known = metrics_of_labels["num_known"]
+    is_label_known = num_known > 0
+    require(bool(is_label_known.any()), "known", value=0, rule="at least one label that is known")
     # The accuracy is the share of right bits, so a label counts by the number of samples for which it is known.
     is_equal_for_all = (num_known == num_known[0]).all()
-    weights = None if is_equal_for_all else num_known[is_known]
+    label_weights = None if is_equal_for_all else num_known[is_label_known]
     return Scores(
-        accuracy=float(np.average(per_label["accuracy"][is_known], weights=weights)),
-        balanced_accuracy=mean_of_defined(per_label["balanced_accuracy"]),
+        accuracy=float(
+            np.average(metrics_of_labels["accuracy"][is_label_known], weights=label_weights)
+        ),
+        balanced_accuracy=mean_of_defined(metrics_of_labels["balanced_accuracy"]),
         micro_f1=micro_f1,
-        macro_f1=float(np.mean(per_label["f1"][is_known])),
-        mean_average_precision=mean_of_defined(per_label["average_precision"]),
+        macro_f1=float(np.mean(metrics_of_labels["f1"][is_label_known])),
+        mean_average_precision=mean_of_defined(metrics_of_labels["average_precision"]),
     )
 
 
@@ -139,10 +141,10 @@ def per_label_metrics(
     predicted_bits, valid_scores, true_bits = require_predictions(
         predicted_labels, scores, true_labels
     )
-    metrics = _metrics_of_labels(
+    metrics_of_labels = _metrics_of_labels(
         predicted_labels=predicted_bits, scores=valid_scores, true_labels=true_bits, known=known
     )
-    return metrics | {"auroc": areas_under_roc(valid_scores, true_bits, known=known)}
+    return metrics_of_labels | {"auroc": areas_under_roc(valid_scores, true_bits, known=known)}
 
 
 def _metrics_of_labels(
@@ -167,21 +169,21 @@ def _metrics_of_labels(
         num_known = np.count_nonzero(known, axis=0)
         predicted_labels = predicted_labels & known
     num_true = np.count_nonzero(true_labels, axis=0)
-    metrics = metrics_of_counts(
-        hits=np.count_nonzero(predicted_labels & true_labels, axis=0),
+    metrics_of_labels = metrics_of_counts(
+        num_hits=np.count_nonzero(predicted_labels & true_labels, axis=0),
         num_predicted=np.count_nonzero(predicted_labels, axis=0),
         num_true=num_true,
         num_samples=num_known,
     )
-    metrics["average_precision"] = average_precisions(scores, true_labels, known=known)
+    metrics_of_labels["average_precision"] = average_precisions(scores, true_labels, known=known)
     with np.errstate(invalid="ignore"):
-        metrics["prevalence"] = num_true / num_known
-    metrics["num_known"] = num_known.astype(np.float64)
-    return metrics
+        metrics_of_labels["prevalence"] = num_true / num_known
+    metrics_of_labels["num_known"] = num_known.astype(np.float64)
+    return metrics_of_labels
 
 
 def metrics_of_counts(
-    *, hits: Any, num_predicted: Any, num_true: Any, num_samples: Any
+    *, num_hits: Any, num_predicted: Any, num_true: Any, num_samples: Any
 ) -> dict[str, FloatArray]:
     """Returns five metrics of each label, computed from numbers of samples for which the label is known.
 
@@ -190,21 +192,21 @@ def metrics_of_counts(
     predicted or true positive, are 0.
 
     Args:
-        hits: the number of samples that have the label and for which it is predicted.
+        num_hits: the number of samples that have the label and for which it is predicted.
         num_predicted: the number of samples for which the label is predicted.
         num_true: the number of samples that have the label.
         num_samples: the number of samples for which the label is known.
     """
-    true_negatives = num_samples - num_predicted - num_true + hits
+    true_negatives = num_samples - num_predicted - num_true + num_hits
     num_positives = num_predicted + num_true
     with np.errstate(divide="ignore", invalid="ignore"):
         specificity = true_negatives / (num_samples - num_true)
         return {
-            "accuracy": (hits + true_negatives) / num_samples,
-            "balanced_accuracy": (hits / num_true + specificity) / 2,
-            "precision": np.where(num_predicted > 0, hits / num_predicted, 0.0),
-            "recall": hits / num_true,
-            "f1": np.where(num_positives > 0, 2 * hits / num_positives, 0.0),
+            "accuracy": (num_hits + true_negatives) / num_samples,
+            "balanced_accuracy": (num_hits / num_true + specificity) / 2,
+            "precision": np.where(num_predicted > 0, num_hits / num_predicted, 0.0),
+            "recall": num_hits / num_true,
+            "f1": np.where(num_positives > 0, 2 * num_hits / num_positives, 0.0),
         }
 
 
@@ -225,14 +227,20 @@ def average_precisions(
         # An unknown label has a score below that of every positive sample, so it is never counted.
         scores = np.where(known, scores, -np.inf)
     sorted_scores = np.sort(np.ascontiguousarray(scores.T), axis=1)  # [L, n]
-    precisions = np.full(scores.shape[1], np.nan)
-    for label, is_positive in enumerate(np.ascontiguousarray(true_labels.T)):
+    precision_of_labels = np.full(scores.shape[1], np.nan)
+    for label_index, is_positive in enumerate(np.ascontiguousarray(true_labels.T)):
         if is_positive.any():
-            levels = np.sort(scores[is_positive, label])
-            num_positives = len(levels) - np.searchsorted(levels, levels)
-            num_samples = len(is_positive) - np.searchsorted(sorted_scores[label], levels)
-            precisions[label] = np.mean(num_positives / num_samples)
-    return precisions
+            positive_scores = np.sort(scores[is_positive, label_index])
+            num_positives_at_score = len(positive_scores) - np.searchsorted(
+                positive_scores, positive_scores
+            )
+            num_samples_at_score = len(is_positive) - np.searchsorted(
+                sorted_scores[label_index], positive_scores
+            )
+            precision_of_labels[label_index] = np.mean(
+                num_positives_at_score / num_samples_at_score
+            )
+    return precision_of_labels
 
 
 def areas_under_roc(
@@ -248,19 +256,21 @@ def areas_under_roc(
         true_labels: the true labels, bool `[num_samples, num_labels]`; False where they are unknown.
         known: which true labels are known, bool `[num_samples, num_labels]`; None where all are.
     """
-    areas = np.full(scores.shape[1], np.nan)
-    for label, has_label in enumerate(true_labels.T):
-        rows = slice(None) if known is None else known[:, label]
-        ranks = scipy.stats.rankdata(scores[rows, label])
-        is_positive = has_label[rows]
+    area_of_labels = np.full(scores.shape[1], np.nan)
+    for label_index, has_label in enumerate(true_labels.T):
+        known_rows = slice(None) if known is None else known[:, label_index]
+        rank_of_samples = scipy.stats.rankdata(scores[known_rows, label_index])
+        is_positive = has_label[known_rows]
         num_positives = np.count_nonzero(is_positive)
-        num_pairs = num_positives * (len(ranks) - num_positives)
+        num_pairs = num_positives * (len(rank_of_samples) - num_positives)
         if num_pairs > 0:
             # If all n positive samples have the lowest scores, the sum of their ranks is n (n + 1) / 2. Each pair in
             # which a positive sample has the higher score adds 1 to it (Mann & Whitney 1947).
             min_rank_sum = num_positives * (num_positives + 1) / 2
-            areas[label] = (ranks[is_positive].sum() - min_rank_sum) / num_pairs
-    return areas
+            area_of_labels[label_index] = (
+                rank_of_samples[is_positive].sum() - min_rank_sum
+            ) / num_pairs
+    return area_of_labels
 
 
 def require_predictions(
@@ -271,18 +281,33 @@ def require_predictions(
     Raises:
         InvalidValue: an array has another type, or is empty; or the shapes differ; or a score is not finite.
     """
-    bits = np.asarray(predicted_labels)
-    values = np.asarray(scores)
-    truth = np.asarray(true_labels)
-    for name, array in {"predicted": bits, "true": truth}.items():
-        require(array.dtype == np.bool_, f"{name}.dtype", array.dtype, "bool")
+    predicted_bits = np.asarray(predicted_labels)
+    score_array = np.asarray(scores)
+    true_bits = np.asarray(true_labels)
+    for array_name, array in {"predicted": predicted_bits, "true": true_bits}.items():
+        require(array.dtype == np.bool_, f"{array_name}.dtype", array.dtype, "bool")
         is_table = array.ndim == 2 and array.size > 0
-        require(is_table, f"{name}.shape", array.shape, "[num_samples, num_labels], not empty")
+        require(
+            is_table, f"{array_name}.shape", array.shape, "[num_samples, num_labels], not empty"
+        )
     require(
-        np.issubdtype(values.dtype, np.floating), "scores.dtype", values.dtype, "a floating type"
+        np.issubdtype(score_array.dtype, np.floating),
+        "scores.dtype",
+        score_array.dtype,
+        "a floating type",
     )
-    for name, shape in (("predicted", bits.shape), ("scores", values.shape)):
-        require(shape == truth.shape, f"{name}.shape", shape, f"the shape of true, {truth.shape}")
-    if not np.isfinite(values).all():
-        raise InvalidValue("scores", values[~np.isfinite(values)][0], rule="finite numbers")
-    return bits, values.astype(np.float64, copy=False), truth
+    for array_name, array_shape in (
+        ("predicted", predicted_bits.shape),
+        ("scores", score_array.shape),
+    ):
+        require(
+            array_shape == true_bits.shape,
+            f"{array_name}.shape",
+            array_shape,
+            f"the shape of true, {true_bits.shape}",
+        )
+    if not np.isfinite(score_array).all():
+        raise InvalidValue(
+            "scores", score_array[~np.isfinite(score_array)][0], rule="finite numbers"
+        )
+    return predicted_bits, score_array.astype(np.float64, copy=False), true_bits

@@ -34,14 +34,14 @@ def log_release(release_folder: Path, report: Report, *, folder: Path) -> str:
         InvalidValue: the server does not answer, or refuses the log.
     """
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or folder.absolute().as_uri()
-    if uri.startswith("file:"):
+    tracking_uri = os.environ.get("MLFLOW_TRACKING_URI") or folder.absolute().as_uri()
+    if tracking_uri.startswith("file:"):
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
-    digest = file_digest(release_folder / MANIFEST, remedy="the same command writes it")
-    settings = yaml.safe_load((release_folder / "config.yaml").read_text(encoding="utf-8"))
+    manifest_digest = file_digest(release_folder / MANIFEST, remedy="the same command writes it")
+    release_settings = yaml.safe_load((release_folder / "config.yaml").read_text(encoding="utf-8"))
     release_summary = report.release
     metrics = {
         "epsilon": report.privacy.epsilon,
@@ -52,20 +52,22 @@ def log_release(release_folder: Path, report: Report, *, folder: Path) -> str:
     }
     experiment_name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "pate")
     try:
-        client = MlflowClient(tracking_uri=uri)
-        experiment_id = _experiment_id(client, name=experiment_name)
-        has_same_digest = f"tags.`{_DIGEST_TAG}` = '{digest}'"
-        for run in client.search_runs([experiment_id], filter_string=has_same_digest):
-            if run.info.status == "FINISHED":
-                return str(run.info.run_id)
-        run = client.create_run(
-            experiment_id, tags={_DIGEST_TAG: digest}, run_name=f"release {digest[:8]}"
+        client = MlflowClient(tracking_uri=tracking_uri)
+        experiment_id = _experiment_id(client, experiment_name=experiment_name)
+        has_same_digest = f"tags.`{_DIGEST_TAG}` = '{manifest_digest}'"
+        for mlflow_run in client.search_runs([experiment_id], filter_string=has_same_digest):
+            if mlflow_run.info.status == "FINISHED":
+                return str(mlflow_run.info.run_id)
+        mlflow_run = client.create_run(
+            experiment_id,
+            tags={_DIGEST_TAG: manifest_digest},
+            run_name=f"release {manifest_digest[:8]}",
         )
-        run_id = str(run.info.run_id)
-        for setting_name, setting in _dotted_settings(settings):
+        run_id = str(mlflow_run.info.run_id)
+        for setting_name, setting in _dotted_settings(release_settings):
             client.log_param(run_id, key=setting_name, value=str(setting)[:_MAX_LENGTH])
-        for metric_name, metric in metrics.items():
-            client.log_metric(run_id, key=metric_name, value=metric)
+        for metric_name, metric_value in metrics.items():
+            client.log_metric(run_id, key=metric_name, value=metric_value)
         client.log_artifacts(run_id, str(release_folder), artifact_path="release")
         client.set_terminated(run_id)
     except MlflowException as error:
@@ -75,23 +77,25 @@ def log_release(release_folder: Path, report: Report, *, folder: Path) -> str:
     return run_id
 
 
-def _experiment_id(client: Any, name: str) -> Any:
-    """Returns the id of the experiment `name`; the experiment is made if it does not exist."""
-    experiment = client.get_experiment_by_name(name)
+def _experiment_id(client: Any, experiment_name: str) -> Any:
+    """Returns the id of the experiment `experiment_name`; the experiment is made if it does not exist."""
+    experiment = client.get_experiment_by_name(experiment_name)
     if experiment is None:
-        return client.create_experiment(name)
+        return client.create_experiment(experiment_name)
     return experiment.experiment_id
 
 
-def _dotted_settings(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _dotted_settings(settings: Any, name_prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yields nested settings as pairs of a dotted name and a value.
 
     Args:
         settings: a mapping of settings, or the value of a single setting.
-        prefix: the dotted name of `settings`; empty for all settings.
+        name_prefix: the dotted name of `settings`; empty for all settings.
     """
     if isinstance(settings, Mapping):
-        for name, value in settings.items():
-            yield from _dotted_settings(value, prefix=f"{prefix}.{name}".lstrip("."))
+        for setting_name, inner_settings in settings.items():
+            yield from _dotted_settings(
+                inner_settings, name_prefix=f"{name_prefix}.{setting_name}".lstrip(".")
+            )
     else:
-        yield prefix.replace("._target_", "").replace("_target_", "class"), settings
+        yield name_prefix.replace("._target_", "").replace("_target_", "class"), settings

@@ -12,7 +12,7 @@ from pate.report.picture_arrays import PictureArrays
 from pate.report.released_scores import NAMES
 from pate.report.report import Report
 from pate.report.run_pictures import pictures
-from pate.report.wording import DASH, HEADLINE, add_words
+from pate.report.wording import DASH, HEADLINE_METRIC, add_words
 
 
 def render_html(report: Report, picture_arrays: PictureArrays) -> str:
@@ -26,17 +26,17 @@ def render_html(report: Report, picture_arrays: PictureArrays) -> str:
     )
 
 
-def render_template(template: str, **values: Any) -> str:
+def render_template(template_path: str, **template_values: Any) -> str:
     """Returns an HTML page from a Jinja template that extends `report/page.html`.
 
     The template must define `title` and `legend`. The page is for light and dark screens, for print, and for any width
     from a phone's on. All texts are escaped, except the SVG of pictures.
 
     Args:
-        template: the path of the template in the package.
-        **values: the values for the template, by name.
+        template_path: the path of the template in the package.
+        **template_values: the values for the template, by name.
     """
-    return _environment().get_template(template).render(values)
+    return _environment().get_template(template_path).render(template_values)
 
 
 @cache  # each template is compiled once
@@ -48,7 +48,7 @@ def _environment() -> Environment:
     environment.trim_blocks = True
     environment.lstrip_blocks = True
     add_words(environment)
-    environment.globals |= {"dash": DASH, "headline": HEADLINE, "score_names": NAMES}
+    environment.globals |= {"dash": DASH, "headline": HEADLINE_METRIC, "score_names": NAMES}
     environment.filters["number"] = _format_score
     environment.filters["breakable"] = _breakable
     return environment

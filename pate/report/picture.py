@@ -66,27 +66,32 @@ class Picture:
         and read the alternative text beside it.
         """
         with self._painted({**_STYLE, "svg.hashsalt": id_prefix}) as figure:
-            buffer = io.StringIO()
+            svg_buffer = io.StringIO()
             no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-            figure.savefig(buffer, format="svg", transparent=True, metadata=no_metadata)
-        element = buffer.getvalue()
-        element = element[element.index("<svg") :].strip()
-        element = re.sub(r"<metadata>.*?</metadata>", "", element, flags=re.DOTALL)
-        element = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", element)
-        element = re.sub(
-            r'<svg[^>]*?(viewBox="[^"]*")[^>]*>', r'<svg aria-hidden="true" \1>', element, count=1
+            figure.savefig(svg_buffer, format="svg", transparent=True, metadata=no_metadata)
+        svg_element = svg_buffer.getvalue()
+        svg_element = svg_element[svg_element.index("<svg") :].strip()
+        svg_element = re.sub(r"<metadata>.*?</metadata>", "", svg_element, flags=re.DOTALL)
+        svg_element = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", svg_element)
+        svg_element = re.sub(
+            r'<svg[^>]*?(viewBox="[^"]*")[^>]*>',
+            r'<svg aria-hidden="true" \1>',
+            svg_element,
+            count=1,
         )
-        element = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{id_prefix}-", element)
-        for color, (variable, _) in _PAGE_COLORS.items():
-            element = element.replace(color, f"var(--{variable})")
-        return element
+        svg_element = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{id_prefix}-", svg_element)
+        for placeholder, (variable, _) in _PAGE_COLORS.items():
+            svg_element = svg_element.replace(placeholder, f"var(--{variable})")
+        return svg_element
 
     def write_png(self, path: Path) -> None:
         """Writes the picture as a PNG file for print: dark on white, in the colors of the light page."""
-        style = {name: on_paper(value) for name, value in _STYLE.items()}
-        with self._painted(style) as figure, atomic_write(path) as file:
+        matplotlib_style = {
+            style_name: on_paper(style_value) for style_name, style_value in _STYLE.items()
+        }
+        with self._painted(matplotlib_style) as figure, atomic_write(path) as png_file:
             figure.savefig(
-                file,
+                png_file,
                 format="png",
                 dpi=_DOTS_PER_INCH,
                 facecolor="white",
@@ -94,18 +99,18 @@ class Picture:
             )
 
     @contextmanager
-    def _painted(self, style: dict[Any, Any]) -> Iterator[Figure]:
+    def _painted(self, matplotlib_style: dict[Any, Any]) -> Iterator[Figure]:
         """Yields a figure with the painted picture, for a `with` block in which a style of matplotlib holds.
 
         The style ends with the block, so matplotlib's global state does not change.
 
         Args:
-            style: the settings of matplotlib (rc parameters) by name.
+            matplotlib_style: the settings of matplotlib (rc parameters) by name.
         """
-        with mpl.rc_context(style), warnings.catch_warnings():
+        with mpl.rc_context(matplotlib_style), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing from (current )?font")
-            size = (_WIDTH / _POINTS_PER_INCH, self.height / _POINTS_PER_INCH)
-            figure = Figure(figsize=size, layout="constrained")
+            size_in_inches = (_WIDTH / _POINTS_PER_INCH, self.height / _POINTS_PER_INCH)
+            figure = Figure(figsize=size_in_inches, layout="constrained")
             self.paint(figure.add_subplot())
             yield figure
 

@@ -58,17 +58,19 @@ class PrecisionRecall:
         if not true_labels.any():
             return None
         true_scores = np.sort(scores[true_labels])
-        all_scores = np.sort(scores[is_counted])
-        num_true = len(true_scores)
+        counted_scores = np.sort(scores[is_counted])
+        num_true_labels = len(true_scores)
         # A point of the curve is a threshold: the score of the true label with some rank from above.
-        num_points = min(_MAX_POINTS, num_true)
-        ranks = np.unique(np.linspace(1, num_true, num_points).round().astype(int))
-        thresholds = true_scores[-ranks]
-        hits = num_true - np.searchsorted(true_scores, thresholds)
-        num_predicted = len(all_scores) - np.searchsorted(all_scores, thresholds)
+        num_points = min(_MAX_POINTS, num_true_labels)
+        ranks_from_above = np.unique(
+            np.linspace(1, num_true_labels, num_points).round().astype(int)
+        )
+        thresholds = true_scores[-ranks_from_above]
+        num_hits = num_true_labels - np.searchsorted(true_scores, thresholds)
+        num_predicted = len(counted_scores) - np.searchsorted(counted_scores, thresholds)
         return cls(
-            recall=hits / num_true,
-            precision=hits / num_predicted,
+            recall=num_hits / num_true_labels,
+            precision=num_hits / num_predicted,
             chosen=_recall_and_precision(
                 predicted_labels=predicted_labels & is_counted,
                 true_labels=true_labels,
@@ -88,7 +90,7 @@ def _recall_and_precision(
 
     Both arguments are bool `[num_samples, num_labels]`. Some sample must have a label.
     """
-    hits = float((predicted_labels & true_labels).sum())
-    recall = hits / float(true_labels.sum())
-    precision = hits / max(float(predicted_labels.sum()), 1.0)
+    num_hits = float((predicted_labels & true_labels).sum())
+    recall = num_hits / float(true_labels.sum())
+    precision = num_hits / max(float(predicted_labels.sum()), 1.0)
     return recall, precision

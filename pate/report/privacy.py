@@ -147,9 +147,14 @@ class Privacy:
         require(self.epsilon >= 0, "privacy.epsilon", self.epsilon, "a number >= 0 or infinity")
         require(0 <= self.delta < 1, "privacy.delta", self.delta, "a number in [0, 1)")
         require_count("privacy.num_queries", self.num_queries, minimum=0)
-        for name in _NONE_OR_NON_NEGATIVE:
-            value = getattr(self, name)
-            require(value is None or value >= 0, f"privacy.{name}", value, "a number >= 0 or None")
+        for field_name in _NONE_OR_NON_NEGATIVE:
+            number = getattr(self, field_name)
+            require(
+                number is None or number >= 0,
+                f"privacy.{field_name}",
+                number,
+                "a number >= 0 or None",
+            )
 
     @property
     def guarantee(self) -> str:
@@ -170,7 +175,8 @@ class Privacy:
     def class_epsilons(self) -> str:
         """The epsilon of each budget class, rounded up, in one line."""
         return ", ".join(
-            f"{name} {format_epsilon(epsilon)}" for name, epsilon in self.classes.items()
+            f"{class_name} {format_epsilon(class_epsilon)}"
+            for class_name, class_epsilon in self.classes.items()
         )
 
     @property
@@ -199,56 +205,56 @@ class Privacy:
     @property
     def terms(self) -> list[tuple[str, str]]:
         """The price and its terms, as rows (name, text); all of it may be published."""
-        epsilon = format_epsilon(self.epsilon)
+        epsilon_text = format_epsilon(self.epsilon)
         if math.isinf(self.epsilon):
-            epsilon = "infinite: no guarantee"
-        adjacency = self.adjacency
-        if adjacency in ADJACENCY_NAMES:
-            adjacency += f" ({ADJACENCY_NAMES[adjacency]})"
-        noise = "ChaCha20, from the operating system's entropy"
+            epsilon_text = "infinite: no guarantee"
+        adjacency_text = self.adjacency
+        if adjacency_text in ADJACENCY_NAMES:
+            adjacency_text += f" ({ADJACENCY_NAMES[adjacency_text]})"
+        noise_text = "ChaCha20, from the operating system's entropy"
         if self.noise_seeded:
-            noise = f"seeded: {SEEDED_WARNING}"
-        rows = [("epsilon", epsilon)]
+            noise_text = f"seeded: {SEEDED_WARNING}"
+        rows = [("epsilon", epsilon_text)]
         if self.classes:
             rows.append(("epsilon of each budget class", self.class_epsilons))
         rows += [
             ("delta", format_delta(self.delta)),
-            ("adjacency", adjacency),
+            ("adjacency", adjacency_text),
             ("unit of privacy", self.unit),
             ("accountant", self.accountant_text),
             ("queries priced", str(self.num_queries)),
-            ("noise", noise),
+            ("noise", noise_text),
         ]
         if self.attacks is not None:
             rows += self.attacks.rows
         if self.tuning is not None:
             rows += self.tuning.rows
         if self.plain_epsilon is not None:
-            plain_epsilon = format_epsilon(self.plain_epsilon)
-            rows.append(("what plain composition would cost, not this release", plain_epsilon))
+            plain_epsilon_text = format_epsilon(self.plain_epsilon)
+            rows.append(("what plain composition would cost, not this release", plain_epsilon_text))
             rows.append(("target charging", self.charging_sentence))
         if self.failure_prob is not None:
             rows.append(("failure probability, within delta", format_delta(self.failure_prob)))
         return rows
 
     def mechanism_rows(
-        self, name: str | None = None, *, digits: int | None = None
+        self, aggregator_name: str | None = None, *, digits: int | None = None
     ) -> list[tuple[str, str]]:
         """Returns the mechanism and its public parameters as rows (name, text); all of it may be published.
 
         Args:
-            name: the name of the mechanism in the configuration; None shows its class.
+            aggregator_name: the name of the mechanism in the configuration; None shows its class.
             digits: the number of significant digits; None prints all digits, which are needed to check the price.
         """
         rows = []
-        if name and name != self.mechanism:
-            rows.append(("aggregator", name))
+        if aggregator_name and aggregator_name != self.mechanism:
+            rows.append(("aggregator", aggregator_name))
         rows.append(("mechanism", self.mechanism))
-        for parameter, value in self.parameters.items():
-            text = str(value)
-            if digits and isinstance(value, float):
-                text = f"{value:.{digits}g}"
-            rows.append((f"mechanism.{parameter}", text))
+        for parameter_name, parameter in self.parameters.items():
+            parameter_text = str(parameter)
+            if digits and isinstance(parameter, float):
+                parameter_text = f"{parameter:.{digits}g}"
+            rows.append((f"mechanism.{parameter_name}", parameter_text))
         if self.max_gap is not None or self.gap_at_50 is not None:
             rows.append(("gap that passes with probability 50%", self._gap_text(self.gap_at_50)))
         if self.max_gap is not None or self.gap_at_95 is not None:

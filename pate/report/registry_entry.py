@@ -22,8 +22,13 @@ def registry_entry(dossier: Dossier) -> dict[str, dict[str, Any]]:
     Facts that only the publisher knows are `TO_FILL`, unless the dossier has them.
     """
     statement = dossier.statement
-    parameters = ", ".join(f"{name}={value}" for name, value in statement.parameters.items())
-    stated_public = "".join(f", the names of the {name}" for name in statement.stated_public)
+    parameters = ", ".join(
+        f"{parameter_name}={parameter}"
+        for parameter_name, parameter in statement.parameters.items()
+    )
+    stated_public = "".join(
+        f", the names of the {fact_name}" for fact_name in statement.stated_public
+    )
     noise = "noise from the operating system's entropy"
     if dossier.is_seeded:
         noise = f"noise from a seed, so that the guarantee holds {ONLY_SEEDED}"

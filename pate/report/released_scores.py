@@ -38,8 +38,8 @@ class ReleasedScore:
 
     def __post_init__(self) -> None:
         is_ordered = 0 <= self.low <= self.value <= self.high <= 1
-        ends = f"{self.low:g}, {self.value:g}, {self.high:g}"
-        require(is_ordered, "score", ends, "low <= value <= high in [0, 1]")
+        interval_text = f"{self.low:g}, {self.value:g}, {self.high:g}"
+        require(is_ordered, "score", interval_text, "low <= value <= high in [0, 1]")
 
     @property
     def interval(self) -> str:
@@ -99,7 +99,7 @@ class ReleasedScores:
     @property
     def by_name(self) -> dict[str, ReleasedScore]:
         """The scores over all test records, by their names on cards, such as "micro-F1"; without those of subgroups."""
-        return {words: getattr(self, name) for name, words in NAMES.items()}
+        return {score_name: getattr(self, field_name) for field_name, score_name in NAMES.items()}
 
     @property
     def guarantee(self) -> str:
@@ -130,7 +130,10 @@ class ReleasedScores:
             ("groups of test records", str(self.num_groups)),
             ("noise multiplier of the scores", str(self.noise_multiplier)),
         ]
-        rows += [(f"{name} on test records", str(score)) for name, score in self.by_name.items()]
+        rows += [
+            (f"{score_name} on test records", str(score))
+            for score_name, score in self.by_name.items()
+        ]
         for column, scores in self.subgroups.items():
             rows += [
                 (f"micro-F1 on test records, {column} = {value}", str(score))

@@ -82,7 +82,7 @@ class Heading:
     @property
     def overrides(self) -> str:
         """The settings in one line, as on the command line."""
-        return " ".join(f"{name}={value}" for name, value in self.given.items())
+        return " ".join(f"{setting_name}={setting}" for setting_name, setting in self.given.items())
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ class ReleaseSummary:
         if self.num_answered > self.num_queries:
             rule = f"at most num_queries={self.num_queries}"
             raise InvalidValue("release.num_answered", self.num_answered, rule=rule)
-        rate = self.num_answered / max(self.num_queries, 1)
-        if not math.isclose(self.answer_rate, rate, abs_tol=1e-9):
-            rule = f"num_answered / num_queries = {rate}"
+        computed_rate = self.num_answered / max(self.num_queries, 1)
+        if not math.isclose(self.answer_rate, computed_rate, abs_tol=1e-9):
+            rule = f"num_answered / num_queries = {computed_rate}"
             raise InvalidValue("release.answer_rate", self.answer_rate, rule=rule)
 
     @property
@@ -245,7 +245,7 @@ class Report:
     def models(self) -> dict[str, Scores | None]:
         """The scores of all models, by the keys of `MODEL_NAMES`; None for a model that was not trained."""
         scores_of = vars(self.baselines) | {"student": self.student}
-        return {key: scores_of[key] for key in MODEL_NAMES}
+        return {model_key: scores_of[model_key] for model_key in MODEL_NAMES}
 
     @property
     def ceiling_name(self) -> str:
@@ -261,21 +261,21 @@ class Report:
         rows = self.privacy.terms
         release = self.release
         rows.append(("answered", f"{release.num_answered} of {release.num_queries} queries"))
-        for name in ("mean_average_precision", "micro_f1", "accuracy"):
-            score = getattr(self.student, name, None)
+        for metric_name in ("mean_average_precision", "micro_f1", "accuracy"):
+            score = getattr(self.student, metric_name, None)
             if score is not None:
-                rows.append((f"student: {name.replace('_', ' ')}", f"{score:.3f}"))
+                rows.append((f"student: {metric_name.replace('_', ' ')}", f"{score:.3f}"))
         rows.append(("verdict", self.verdict.text))
         rows.append(("scores", "no epsilon covers them: do not publish them"))
         return html_table(title=f"Report of {self.name} on {self.data.name}", rows=rows)
 
-    def reason_without(self, model: str) -> str:
+    def reason_without(self, model_key: str) -> str:
         """Returns the reason why a model has no scores; "" if it has scores, and for reports of earlier versions.
 
         Args:
-            model: the key of the model in `models`.
+            model_key: the key of the model in `models`.
         """
-        return self.left_out.get(model, "") if self.models[model] is None else ""
+        return self.left_out.get(model_key, "") if self.models[model_key] is None else ""
 
     @property
     def private_records_in_words(self) -> str:
@@ -288,22 +288,22 @@ class Report:
 
     def to_json(self) -> str:
         """Returns the report as strict JSON, in which infinity is the text `"inf"` and an undefined number is null."""
-        values = plain(self)
+        value_by_field = plain(self)
         # Reports without these parts keep the form that they had before there were such parts.
-        for name in ("scores", "start", "tuning"):
-            if getattr(self.privacy, name) is None:
-                del values["privacy"][name]
+        for field_name in ("scores", "start", "tuning"):
+            if getattr(self.privacy, field_name) is None:
+                del value_by_field["privacy"][field_name]
         if self.baselines.start_alone is None:
-            del values["baselines"]["start_alone"]
-        return to_json(values)
+            del value_by_field["baselines"]["start_alone"]
+        return to_json(value_by_field)
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
+    def from_json(cls, json_text: str) -> Self:
         """Reads a report from JSON.
 
         Raises `InvalidValue` if a key is missing or unknown, or a value has a wrong type.
         """
-        return from_json(cls, text, name="report")
+        return from_json(cls, json_text, name="report")
 
     @classmethod
     def read(cls, path: Path | str) -> Self:

@@ -108,40 +108,54 @@ def pictures(report: Report, picture_arrays: PictureArrays) -> dict[str, Picture
 
 def score_bars(report: Report) -> Picture | None:
     """Draws the five metrics of the student and its baselines as bars; None if no model has scores."""
-    scored = {model: scores for model, scores in report.models.items() if scores is not None}
-    if not scored:
+    scores_by_model = {
+        model_key: scores for model_key, scores in report.models.items() if scores is not None
+    }
+    if not scores_by_model:
         return None
-    rows_per_metric = len(scored) + 1  # a bar for each model, and a space
+    rows_per_metric = len(scores_by_model) + 1  # a bar for each model, and a space
     metric_rows = np.arange(len(METRIC_NAMES)) * rows_per_metric
 
     def paint(axes: Axes) -> None:
         """Paints a group of horizontal bars for each metric, with a bar for each model and a line for its interval."""
-        for row, (model, scores) in enumerate(scored.items()):
+        for model_row, (model_key, scores) in enumerate(scores_by_model.items()):
             # None becomes NaN.
-            values = np.array([getattr(scores, key) for key in METRIC_NAMES], dtype=np.float64)
-            rows = metric_rows + row
-            widths = np.nan_to_num(values)
+            score_of_metrics = np.array(
+                [getattr(scores, metric_key) for metric_key in METRIC_NAMES], dtype=np.float64
+            )
+            bar_rows = metric_rows + model_row
+            bar_widths = np.nan_to_num(score_of_metrics)
             axes.barh(
-                rows, widths, height=0.82, color=_MODEL_COLORS[model], label=MODEL_NAMES[model]
+                bar_rows,
+                bar_widths,
+                height=0.82,
+                color=_MODEL_COLORS[model_key],
+                label=MODEL_NAMES[model_key],
             )
             # A metric without an interval has a line of length 0.
-            intervals = report.intervals.get(model, {})
-            ends = np.array(
+            interval_by_metric = report.intervals.get(model_key, {})
+            interval_ends = np.array(
                 [
-                    intervals.get(key, (width, width))
-                    for key, width in zip(METRIC_NAMES, widths, strict=True)
+                    interval_by_metric.get(metric_key, (bar_width, bar_width))
+                    for metric_key, bar_width in zip(METRIC_NAMES, bar_widths, strict=True)
                 ]
             )
-            axes.hlines(rows, xmin=ends[:, 0], xmax=ends[:, 1], color=INK_COLOR, linewidth=1.0)
-            for metric_index, value in enumerate(values):
+            axes.hlines(
+                bar_rows,
+                xmin=interval_ends[:, 0],
+                xmax=interval_ends[:, 1],
+                color=INK_COLOR,
+                linewidth=1.0,
+            )
+            for metric_index, score in enumerate(score_of_metrics):
                 axes.text(
-                    x=max(widths[metric_index], ends[metric_index, 1]) + 0.012,
-                    y=int(rows[metric_index]),
-                    s="undefined" if np.isnan(value) else f"{value:.3f}",
+                    x=max(bar_widths[metric_index], interval_ends[metric_index, 1]) + 0.012,
+                    y=int(bar_rows[metric_index]),
+                    s="undefined" if np.isnan(score) else f"{score:.3f}",
                     va="center",
                     color=MUTED_COLOR,
                 )
-        axes.set_yticks(metric_rows + (len(scored) - 1) / 2, list(METRIC_NAMES.values()))
+        axes.set_yticks(metric_rows + (len(scores_by_model) - 1) / 2, list(METRIC_NAMES.values()))
         axes.invert_yaxis()
         # There is room for the number behind a full bar.
         _finish_rows(axes, xlim=(0, 1.24))
@@ -151,25 +165,25 @@ def score_bars(report: Report) -> Picture | None:
 
 def student_curve(picture_arrays: PictureArrays) -> Picture | None:
     """Draws the losses of the student's training; None for a student that is solved in one step."""
-    curves = {
-        name: np.asarray(values)
-        for name, values in picture_arrays.student_curve.items()
-        if len(values) > 1
+    loss_by_curve = {
+        curve_name: np.asarray(loss_of_epochs)
+        for curve_name, loss_of_epochs in picture_arrays.student_curve.items()
+        if len(loss_of_epochs) > 1
     }
 
-    if not curves:
+    if not loss_by_curve:
         return None
     colors = cycle((ACCENT_COLOR, SECOND_COLOR, THIRD_COLOR, MUTED_COLOR))
-    color_of_curve = dict(zip(curves, colors, strict=False))  # `cycle` never ends
+    color_of_curve = dict(zip(loss_by_curve, colors, strict=False))  # `cycle` never ends
 
     def paint(axes: Axes) -> None:
         """Paints a curve over the epochs for each loss."""
-        for name, values in curves.items():
+        for curve_name, loss_of_epochs in loss_by_curve.items():
             axes.plot(
-                np.arange(1, len(values) + 1),
-                values,
-                color=color_of_curve[name],
-                label=shorten_name(name, max_length=_MAX_NAME_LENGTH),
+                np.arange(1, len(loss_of_epochs) + 1),
+                loss_of_epochs,
+                color=color_of_curve[curve_name],
+                label=shorten_name(curve_name, max_length=_MAX_NAME_LENGTH),
             )
         _finish(axes, num_ticks=8, xlabel="epoch")
 
@@ -185,54 +199,60 @@ def label_dots(picture_arrays: PictureArrays) -> Picture | None:
     """
     if "average_precision" not in picture_arrays.per_label.get("student", {}):
         return None
-    precisions = {
+    precisions_by_model = {
         mark.model: picture_arrays.per_label[mark.model]["average_precision"]
         for mark in _MARKS
         if mark.model in picture_arrays.per_label
     }
-    student_precision = precisions["student"]
-    frequency = picture_arrays.per_label["student"]["prevalence"]
-    sort_key = precisions.get("all_records_model", student_precision)
-    sorted_labels = np.argsort(-sort_key, kind="stable")
+    student_precision_of_labels = precisions_by_model["student"]
+    frequency_of_labels = picture_arrays.per_label["student"]["prevalence"]
+    precision_to_sort_by = precisions_by_model.get("all_records_model", student_precision_of_labels)
+    sorted_label_indices = np.argsort(-precision_to_sort_by, kind="stable")
     # A label that no test sample has is without average precision.
-    sorted_labels = sorted_labels[np.isfinite(sort_key[sorted_labels])]
-    if len(sorted_labels) == 0:
+    sorted_label_indices = sorted_label_indices[
+        np.isfinite(precision_to_sort_by[sorted_label_indices])
+    ]
+    if len(sorted_label_indices) == 0:
         return None
-    shown_labels = sorted_labels
+    shown_label_indices = sorted_label_indices
     omission = ""
-    if len(sorted_labels) > _MAX_LABELS:
-        first_labels = sorted_labels[: _MAX_LABELS // 2]
-        last_labels = sorted_labels[-(_MAX_LABELS // 2) :]
-        shown_labels = np.concatenate([first_labels, last_labels])
-        num_omitted = len(sorted_labels) - len(shown_labels)
+    if len(sorted_label_indices) > _MAX_LABELS:
+        first_label_indices = sorted_label_indices[: _MAX_LABELS // 2]
+        last_label_indices = sorted_label_indices[-(_MAX_LABELS // 2) :]
+        shown_label_indices = np.concatenate([first_label_indices, last_label_indices])
+        num_omitted = len(sorted_label_indices) - len(shown_label_indices)
         omission = f" The {num_omitted} labels in the middle are left out."
     notes = []
-    for label in dict.fromkeys((sorted_labels[0], sorted_labels[-1])):
-        scores = ", ".join(
-            f"{MODEL_NAMES[key]} {values[label]:.2f}" for key, values in precisions.items()
+    for label_index in dict.fromkeys((sorted_label_indices[0], sorted_label_indices[-1])):
+        precisions_text = ", ".join(
+            f"{MODEL_NAMES[model_key]} {precision_of_labels[label_index]:.2f}"
+            for model_key, precision_of_labels in precisions_by_model.items()
         )
-        notes.append(f"{picture_arrays.label_names[label]} with {scores}")
-    num_near_chance = int(np.count_nonzero(student_precision <= 2 * frequency))
-    names = [
-        shorten_name(picture_arrays.label_names[label], max_length=_MAX_NAME_LENGTH)
-        for label in shown_labels
+        notes.append(f"{picture_arrays.label_names[label_index]} with {precisions_text}")
+    num_near_chance = int(np.count_nonzero(student_precision_of_labels <= 2 * frequency_of_labels))
+    shown_names = [
+        shorten_name(picture_arrays.label_names[label_index], max_length=_MAX_NAME_LENGTH)
+        for label_index in shown_label_indices
     ]
-    dots = {key: values[shown_labels] for key, values in precisions.items()}
-    rows = np.arange(len(shown_labels))
+    shown_precisions_by_model = {
+        model_key: precision_of_labels[shown_label_indices]
+        for model_key, precision_of_labels in precisions_by_model.items()
+    }
+    label_rows = np.arange(len(shown_label_indices))
 
     def paint(axes: Axes) -> None:
         """Paints a row for each label, the first label at the top."""
-        all_dots = np.stack(list(dots.values()))
+        shown_precisions = np.stack(list(shown_precisions_by_model.values()))
         axes.hlines(
-            rows,
-            xmin=all_dots.min(axis=0),
-            xmax=all_dots.max(axis=0),
+            label_rows,
+            xmin=shown_precisions.min(axis=0),
+            xmax=shown_precisions.max(axis=0),
             color=RULE_COLOR,
             linewidth=2.2,
         )
         axes.scatter(
-            frequency[shown_labels],
-            rows,
+            frequency_of_labels[shown_label_indices],
+            label_rows,
             marker="|",
             s=70,
             color=FAINT_COLOR,
@@ -240,10 +260,10 @@ def label_dots(picture_arrays: PictureArrays) -> Picture | None:
             zorder=3,
         )
         for mark in _MARKS:
-            if mark.model in dots:
+            if mark.model in shown_precisions_by_model:
                 axes.scatter(
-                    dots[mark.model],
-                    rows,
+                    shown_precisions_by_model[mark.model],
+                    label_rows,
                     marker=mark.marker,
                     s=26 if mark.is_filled else 44,
                     facecolors=mark.color if mark.is_filled else "none",
@@ -251,41 +271,46 @@ def label_dots(picture_arrays: PictureArrays) -> Picture | None:
                     label=MODEL_NAMES[mark.model],
                     zorder=4,
                 )
-        axes.set_yticks(rows, names, parse_math=False)
+        axes.set_yticks(label_rows, shown_names, parse_math=False)
         _finish_rows(
-            axes, ylim=(len(names) - 0.4, -0.6), xlim=(-0.02, 1.02), xlabel="average precision"
+            axes,
+            ylim=(len(shown_names) - 0.4, -0.6),
+            xlim=(-0.02, 1.02),
+            xlabel="average precision",
         )
 
-    alt = (
-        f"Average precision of {len(shown_labels)} labels, a row each: {'; '.join(notes)}. "
+    alt_text = (
+        f"Average precision of {len(shown_label_indices)} labels, a row each: {'; '.join(notes)}. "
         "The table of labels has every number."
     )
     caption = (
-        f"{_sentence_on_marks(dots)} The bar is the label's frequency, the score of a guess: "
-        f"{num_near_chance} of {len(sorted_labels)} labels are within twice of it.{omission}"
+        f"{_sentence_on_marks(shown_precisions_by_model)} The bar is the label's frequency, the score of a guess: "
+        f"{num_near_chance} of {len(sorted_label_indices)} labels are within twice of it.{omission}"
     )
-    return Picture(paint, height=84 + _PITCH * len(shown_labels), alt=alt, caption=caption)
+    return Picture(
+        paint, height=84 + _PITCH * len(shown_label_indices), alt=alt_text, caption=caption
+    )
 
 
-def _sentence_on_marks(drawn_models: Container[str]) -> str:
+def _sentence_on_marks(drawn_model_keys: Container[str]) -> str:
     """Returns sentences that say what the distance from the student's mark to that of each other model means.
 
     Args:
-        drawn_models: the keys in report.json of the models that the picture of labels shows.
+        drawn_model_keys: the keys in report.json of the models that the picture of labels shows.
     """
     mark_texts = {
         mark.model: f"the {mark.shape_words} ({MODEL_NAMES[mark.model]})"
         for mark in _MARKS
-        if mark.model in drawn_models
+        if mark.model in drawn_model_keys
     }
     cost_texts = {
         "all_records_model": "is what privacy and few queries cost that label",
         "majority_vote_student": "is what the noise cost that label",
     }
     return " ".join(
-        f"The distance from {mark_texts['student']} to {mark_texts[model]} {cost_text}."
-        for model, cost_text in cost_texts.items()
-        if model in mark_texts
+        f"The distance from {mark_texts['student']} to {mark_texts[model_key]} {cost_text}."
+        for model_key, cost_text in cost_texts.items()
+        if model_key in mark_texts
     )
 
 
@@ -330,17 +355,17 @@ def membership_curve(report: Report) -> Picture | None:
     Marks show the largest rates that the price of the release permits to any attack. The result is None if no attack
     was made.
     """
-    attack = report.membership
-    if attack is None:
+    membership = report.membership
+    if membership is None:
         return None
-    bounds = report.privacy.attacks
+    attack_bounds = report.privacy.attacks
     # Rates of 0 have no place on a logarithmic axis: they are drawn below one record.
-    share_of_one_record = 1 / attack.num_private
-    low = np.maximum(attack.low, share_of_one_record / 2)
-    high = np.maximum(attack.high, share_of_one_record)
+    share_of_one_record = 1 / membership.num_private
+    chance_low = np.maximum(membership.low, share_of_one_record / 2)
+    chance_high = np.maximum(membership.high, share_of_one_record)
 
     def paint_attack(
-        axes: Axes, true_positive_rates: tuple[float, ...], *, color: str, label: str
+        axes: Axes, true_positive_rates: tuple[float, ...], *, color: str, legend_name: str
     ) -> None:
         """Paints the curve of one attack, without points where the true positive rate is 0.
 
@@ -348,39 +373,49 @@ def membership_curve(report: Report) -> Picture | None:
             axes: the axes.
             true_positive_rates: the rate at each false positive rate of the report, `[num_rates]`.
             color: the color of the curve.
-            label: the name of the curve in the legend.
+            legend_name: the name of the curve in the legend.
         """
         visible_rates = np.where(np.greater(true_positive_rates, 0), true_positive_rates, np.nan)
-        axes.plot(attack.fpr, visible_rates, color=color, marker="o", markersize=2.6, label=label)
+        axes.plot(
+            membership.fpr,
+            visible_rates,
+            color=color,
+            marker="o",
+            markersize=2.6,
+            label=legend_name,
+        )
 
     def paint(axes: Axes) -> None:
         """Paints the 95% interval of blind guesses as a band, attacks as curves, and bounds by the price as marks."""
         axes.fill_between(
-            attack.fpr,
-            y1=low,
-            y2=high,
+            membership.fpr,
+            y1=chance_low,
+            y2=chance_high,
             color=FAINT_COLOR,
             alpha=0.3,
             linewidth=0,
             label="chance, 95%",
         )
-        paint_attack(axes, attack.tpr, color=ACCENT_COLOR, label="by its loss")
-        if attack.tpr_by_reference:
+        paint_attack(axes, membership.tpr, color=ACCENT_COLOR, legend_name="by its loss")
+        if membership.tpr_by_reference:
             paint_attack(
-                axes, attack.tpr_by_reference, color=SECOND_COLOR, label="by reference models"
+                axes,
+                membership.tpr_by_reference,
+                color=SECOND_COLOR,
+                legend_name="by reference models",
             )
-        if bounds is not None:
-            rates = [float(rate) for rate in bounds.found]
+        if attack_bounds is not None:
+            stated_rates = [float(stated_rate) for stated_rate in attack_bounds.found]
             axes.plot(
-                rates,
-                list(bounds.found.values()),
+                stated_rates,
+                list(attack_bounds.found.values()),
                 color=INK_COLOR,
                 linestyle="none",
                 marker="_",
                 markersize=9,
                 label="no attack finds more",
             )
-        lowest_rate = min(share_of_one_record, attack.fpr[0]) / 2
+        lowest_rate = min(share_of_one_record, membership.fpr[0]) / 2
         axes.set(xscale="log", yscale="log", ylim=(lowest_rate, 1.2))
         # Numbers are plain, because the colors of the page do not reach raised exponents.
         for axis in (axes.xaxis, axes.yaxis):
@@ -398,16 +433,16 @@ def answer_bars(picture_arrays: PictureArrays) -> Picture | None:
         return None
     # The number of answered queries with each number of released labels.
     num_released_labels = np.count_nonzero(picture_arrays.labels[picture_arrays.answered], axis=1)
-    query_counts = np.bincount(num_released_labels, minlength=1)
-    num_answered = int(query_counts.sum())
+    num_queries_by_num_labels = np.bincount(num_released_labels, minlength=1)
+    num_answered = int(num_queries_by_num_labels.sum())
     num_refused = num_queries - num_answered
 
     def paint(axes: Axes) -> None:
         """Paints a bar for each number of labels, and a bar of the refused queries at their left."""
-        num_bars = len(query_counts)
+        num_bars = len(num_queries_by_num_labels)
         axes.bar(
             np.arange(num_bars),
-            query_counts,
+            num_queries_by_num_labels,
             width=0.8,
             color=ACCENT_COLOR,
             label=f"answered ({num_answered})",
@@ -422,19 +457,23 @@ def answer_bars(picture_arrays: PictureArrays) -> Picture | None:
             label=f"refused ({num_refused})",
         )
         tick_distance = max(1, math.ceil(num_bars / 10))
-        ticks = list(range(0, num_bars, tick_distance))
-        axes.set_xticks([refused_position, *ticks], ["refused", *map(str, ticks)])
+        ticks_of_num_labels = list(range(0, num_bars, tick_distance))
+        axes.set_xticks(
+            [refused_position, *ticks_of_num_labels], ["refused", *map(str, ticks_of_num_labels)]
+        )
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         _finish(axes, grid="y", xlabel="labels released for the query", ylabel="queries")
 
     counts_text = ", ".join(
-        f"{count} with {num_labels}" for num_labels, count in enumerate(query_counts) if count
+        f"{count} with {num_labels}"
+        for num_labels, count in enumerate(num_queries_by_num_labels)
+        if count
     )
-    alt = (
+    alt_text = (
         f"Of {num_queries} queries {num_refused} were refused and {num_answered} answered; "
         f"by number of labels released: {counts_text or 'none'}."
     )
-    return Picture(paint, alt=alt)
+    return Picture(paint, alt=alt_text)
 
 
 def epsilon_curve(picture_arrays: PictureArrays) -> Picture | None:
@@ -492,33 +531,33 @@ def gap_histogram(picture_arrays: PictureArrays) -> Picture | None:
     """
     if picture_arrays.gaps is None or not len(picture_arrays.gaps):
         return None
-    low, middle, high = np.quantile(picture_arrays.gaps, [0.05, 0.5, 0.95])
-    alt = (
+    low_gap, median_gap, high_gap = np.quantile(picture_arrays.gaps, [0.05, 0.5, 0.95])
+    alt_text = (
         f"A histogram of the {picture_arrays.gap_name} over {len(picture_arrays.gaps)} queries: "
-        f"median {middle:.0f} votes, 5% below {low:.0f}, 5% above {high:.0f}"
+        f"median {median_gap:.0f} votes, 5% below {low_gap:.0f}, 5% above {high_gap:.0f}"
     )
     caption = f"The noiseless {picture_arrays.gap_name} of each query"
     if picture_arrays.pass_gaps is not None and picture_arrays.pass_probability is not None:
         caption += ", and the probability that the stability test lets it pass"
         passing_gaps = picture_arrays.pass_gaps[picture_arrays.pass_probability >= 0.5]
         if len(passing_gaps) > 0:
-            alt += (
+            alt_text += (
                 f"; the test passes with probability one half from {passing_gaps[0]:.0f} votes on"
             )
 
     def paint(axes: Axes) -> None:
         """Paints the numbers of gaps as stacked bars on the left scale, and the probability on the right scale."""
-        gaps = np.asarray(picture_arrays.gaps)
+        gap_of_queries = np.asarray(picture_arrays.gaps)
         is_answered = picture_arrays.answered
         # Each bin has the same number of whole votes. The first bin begins at 0, or at a smaller gap.
-        lowest_gap = min(0, int(np.floor(gaps.min())))
-        num_votes = int(np.ceil(gaps.max())) + 1 - lowest_gap
+        lowest_gap = min(0, int(np.floor(gap_of_queries.min())))
+        num_votes = int(np.ceil(gap_of_queries.max())) + 1 - lowest_gap
         bin_width = math.ceil(num_votes / _MAX_BINS)
         num_bins = math.ceil(num_votes / bin_width)
-        edges = lowest_gap - 0.5 + bin_width * np.arange(num_bins + 1, dtype=np.float64)
+        bin_edges = lowest_gap - 0.5 + bin_width * np.arange(num_bins + 1, dtype=np.float64)
         axes.hist(
-            [gaps[is_answered], gaps[~is_answered]],
-            bins=edges.tolist(),
+            [gap_of_queries[is_answered], gap_of_queries[~is_answered]],
+            bins=bin_edges.tolist(),
             stacked=True,
             color=[ACCENT_COLOR, FAINT_COLOR],
             label=["answered", "refused"],
@@ -530,15 +569,17 @@ def gap_histogram(picture_arrays: PictureArrays) -> Picture | None:
             right_axes.plot(
                 picture_arrays.pass_gaps, picture_arrays.pass_probability, color=SECOND_COLOR
             )
-            right_axes.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.02))
+            right_axes.set(xlim=(bin_edges[0], bin_edges[-1]), ylim=(0, 1.02))
             right_axes.yaxis.set_major_formatter(PercentFormatter(1.0))
             right_axes.tick_params(axis="y", length=0)
         axis_name = (
             f"{shorten_name(picture_arrays.gap_name, max_length=_MAX_AXIS_LENGTH)}, in votes"
         )
-        _finish(axes, grid=None, xlim=(edges[0], edges[-1]), xlabel=axis_name, ylabel="queries")
+        _finish(
+            axes, grid=None, xlim=(bin_edges[0], bin_edges[-1]), xlabel=axis_name, ylabel="queries"
+        )
 
-    return Picture(paint, height=210, alt=f"{alt}.", caption=f"{caption}.")
+    return Picture(paint, height=210, alt=f"{alt_text}.", caption=f"{caption}.")
 
 
 def votes_by_rank(picture_arrays: PictureArrays) -> Picture | None:
@@ -549,26 +590,34 @@ def votes_by_rank(picture_arrays: PictureArrays) -> Picture | None:
     if picture_arrays.histogram is None or not len(picture_arrays.histogram):
         return None
     # Small integers are sorted faster.
-    small_type = np.min_scalar_type(int(picture_arrays.histogram.max()))
-    sorted_counts = np.sort(picture_arrays.histogram.astype(small_type), axis=1)
-    counts_by_rank = sorted_counts[:, ::-1].T.copy()  # [num_labels, num_queries], largest first
-    low, middle, high = np.quantile(counts_by_rank, [0.1, 0.5, 0.9], axis=1)
-    num_ranks, num_queries = counts_by_rank.shape
+    smallest_dtype = np.min_scalar_type(int(picture_arrays.histogram.max()))
+    sorted_vote_counts = np.sort(picture_arrays.histogram.astype(smallest_dtype), axis=1)
+    # [num_labels, num_queries], largest first
+    vote_counts_by_rank = sorted_vote_counts[:, ::-1].T.copy()
+    low_votes_of_ranks, median_votes_of_ranks, high_votes_of_ranks = np.quantile(
+        vote_counts_by_rank, [0.1, 0.5, 0.9], axis=1
+    )
+    num_ranks, num_queries = vote_counts_by_rank.shape
 
     def paint(axes: Axes) -> None:
         """Paints the median over queries at each rank as a curve, and the range of 80% of the queries as a band."""
-        ranks = np.arange(1, num_ranks + 1)
+        label_ranks = np.arange(1, num_ranks + 1)
         axes.fill_between(
-            ranks,
-            y1=low,
-            y2=high,
+            label_ranks,
+            y1=low_votes_of_ranks,
+            y2=high_votes_of_ranks,
             color=ACCENT_COLOR,
             alpha=0.22,
             linewidth=0,
             label="80% of queries",
         )
         axes.plot(
-            ranks, middle, color=ACCENT_COLOR, marker="o", markersize=2.6, label="median query"
+            label_ranks,
+            median_votes_of_ranks,
+            color=ACCENT_COLOR,
+            marker="o",
+            markersize=2.6,
+            label="median query",
         )
         axes.legend(loc="upper right")
         axes.set_ylim(bottom=0, top=picture_arrays.num_teachers)
@@ -580,10 +629,11 @@ def votes_by_rank(picture_arrays: PictureArrays) -> Picture | None:
             xlim=(0.5, num_ranks + 0.5),
         )
 
-    alt = f"Votes by rank of the label, median over {num_queries} queries: {middle[0]:.0f} for the first"
+    first_median = median_votes_of_ranks[0]
+    alt_text = f"Votes by rank of the label, median over {num_queries} queries: {first_median:.0f} for the first"
     if num_ranks > 1:
-        alt += f", {middle[-1]:.0f} for the last of {num_ranks}"
-    return Picture(paint, height=200, alt=f"{alt}.")
+        alt_text += f", {median_votes_of_ranks[-1]:.0f} for the last of {num_ranks}"
+    return Picture(paint, height=200, alt=f"{alt_text}.")
 
 
 def _finish_rows(

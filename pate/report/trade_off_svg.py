@@ -13,13 +13,16 @@ _HEIGHT = 200.0
 _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def trade_off_svg(curve: Sequence[tuple[float, float]]) -> str:
+def trade_off_svg(curve_points: Sequence[tuple[float, float]]) -> str:
     """Returns a trade-off curve as an `<svg>` element, in the colors of the page.
 
     Args:
-        curve: the points of the curve: a share of false alarms, and the largest share of members that an attack finds.
+        curve_points: the points of the curve: a share of false alarms, and the largest share of members that an attack
+            finds.
     """
-    points = " ".join(f"{_x(alpha=alpha):.1f},{_y(share=share):.1f}" for alpha, share in curve)
+    points = " ".join(
+        f"{_x(alpha=alpha):.1f},{_y(share=share):.1f}" for alpha, share in curve_points
+    )
     ticks = "".join(
         f'<text x="{_x(alpha=tick):.0f}" y="{_BOTTOM + 16:.0f}" text-anchor="middle">{tick:.0%}</text>'
         f'<text x="{_LEFT - 6:.0f}" y="{_y(share=tick) + 4:.0f}" text-anchor="end">{tick:.0%}</text>'

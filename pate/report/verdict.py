@@ -10,11 +10,11 @@ from itertools import pairwise
 from typing import Self
 
 from pate.report.metrics import Scores
-from pate.report.wording import HEADLINE, METRIC_NAMES
+from pate.report.wording import HEADLINE_METRIC, METRIC_NAMES
 
 # The names of the metrics in sentences, by their keys in report.json.
 _METRICS_IN_WORDS = METRIC_NAMES | {
-    HEADLINE: "mean average precision",
+    HEADLINE_METRIC: "mean average precision",
     "balanced_accuracy": "balanced accuracy",
 }
 # The models from the student up to the ceiling, with the cause of the loss between each model and the model before it.
@@ -96,82 +96,93 @@ class StudentVerdict:
             return cls(
                 share_of_reachable=None, beats_constant=None, beats_prior=None, text=text.strip()
             )
-        levels = {
-            key: getattr(scores, HEADLINE, None) for key, scores in vars(baseline_scores).items()
+        precision_by_model = {
+            model_key: getattr(scores, HEADLINE_METRIC, None)
+            for model_key, scores in vars(baseline_scores).items()
         }
-        levels["student"] = getattr(student_scores, HEADLINE)
+        precision_by_model["student"] = getattr(student_scores, HEADLINE_METRIC)
         has_ceiling = baseline_scores.all_records_model is not None
-        share, share_text = _reached_share(
-            score_by_model=levels, ceiling_records=ceiling_records if has_ceiling else None
+        reached_share, share_text = _reached_share(
+            precision_by_model=precision_by_model,
+            ceiling_records=ceiling_records if has_ceiling else None,
         )
-        constants = {
+        scores_by_constant = {
             "the best constant": baseline_scores.best_constant,
             "the prior": baseline_scores.prior,
         }
         # The metrics in which the student does not beat a constant, by the name of the constant.
-        unbeaten = {
-            name: _unbeaten_metrics(student_scores=student_scores, constant=constant)
-            for name, constant in constants.items()
-            if constant is not None
+        unbeaten_by_constant = {
+            constant_name: _unbeaten_metrics(
+                student_scores=student_scores, constant_scores=constant_scores
+            )
+            for constant_name, constant_scores in scores_by_constant.items()
+            if constant_scores is not None
         }
-        beats = {name: not metrics for name, metrics in unbeaten.items()}
-        is_above_ceiling = share is not None and share > 1
-        loss_text = "" if is_above_ceiling else _loss_text(score_by_model=levels, remedies=remedies)
+        beats_by_constant = {
+            constant_name: not metric_names
+            for constant_name, metric_names in unbeaten_by_constant.items()
+        }
+        is_above_ceiling = reached_share is not None and reached_share > 1
+        loss_text = (
+            ""
+            if is_above_ceiling
+            else _loss_text(precision_by_model=precision_by_model, remedies=remedies)
+        )
         start_text = ""
-        if levels["start_alone"] is not None:
-            start_text = f"Its start alone has {levels['start_alone']:.3f}."
+        if precision_by_model["start_alone"] is not None:
+            start_text = f"Its start alone has {precision_by_model['start_alone']:.3f}."
         sentences = (
             share_text,
             start_text,
-            _constants_text(unbeaten_metrics=unbeaten),
+            _constants_text(unbeaten_by_constant=unbeaten_by_constant),
             loss_text,
             better_model_remark,
         )
         return cls(
-            share_of_reachable=share,
-            beats_constant=beats.get("the best constant"),
-            beats_prior=beats.get("the prior"),
+            share_of_reachable=reached_share,
+            beats_constant=beats_by_constant.get("the best constant"),
+            beats_prior=beats_by_constant.get("the prior"),
             text=" ".join(filter(None, sentences)),
         )
 
 
-def _constants_text(unbeaten_metrics: Mapping[str, list[str]]) -> str:
+def _constants_text(unbeaten_by_constant: Mapping[str, list[str]]) -> str:
     """Returns a sentence on the constant predictions that the student does not beat, and in which metrics.
 
     If it beats all of them in every metric, the sentence says so. It is empty without constant predictions.
 
     Args:
-        unbeaten_metrics: the metrics in which the student is not better, by the name of the constant.
+        unbeaten_by_constant: the metrics in which the student is not better, by the name of the constant.
     """
     failures = [
-        f"{name} in {_enumeration(names=metrics)}"
-        for name, metrics in unbeaten_metrics.items()
-        if metrics
+        f"{constant_name} in {_enumeration(items=metric_names)}"
+        for constant_name, metric_names in unbeaten_by_constant.items()
+        if metric_names
     ]
     if failures:
         return f"No better than {' and than '.join(failures)}."
-    if unbeaten_metrics:
-        return f"Better than {' and '.join(unbeaten_metrics)} in every metric."
+    if unbeaten_by_constant:
+        return f"Better than {' and '.join(unbeaten_by_constant)} in every metric."
     return ""
 
 
-def _unbeaten_metrics(student_scores: Scores, constant: Scores) -> list[str]:
+def _unbeaten_metrics(student_scores: Scores, constant_scores: Scores) -> list[str]:
     """Returns the names of the metrics in which a student is no better than a constant prediction.
 
     A metric that is undefined for one of them is left out.
     """
-    names = []
-    for key, name in _METRICS_IN_WORDS.items():
-        student_score = getattr(student_scores, key)
-        constant_score = getattr(constant, key)
+    metric_names = []
+    for metric_key, metric_name in _METRICS_IN_WORDS.items():
+        student_score = getattr(student_scores, metric_key)
+        constant_score = getattr(constant_scores, metric_key)
         is_defined = student_score is not None and constant_score is not None
         if is_defined and student_score <= constant_score:
-            names.append(name)
-    return names
+            metric_names.append(metric_name)
+    return metric_names
 
 
 def _reached_share(
-    score_by_model: Mapping[str, float | None], *, ceiling_records: str | None
+    precision_by_model: Mapping[str, float | None], *, ceiling_records: str | None
 ) -> tuple[float | None, str]:
     """Returns how far the student got from the prior's score up to the ceiling's, as a share, and a sentence on it.
 
@@ -179,30 +190,38 @@ def _reached_share(
     share is None if a score is missing, or if the ceiling is no better than the prior.
 
     Args:
-        score_by_model: the mean average precision of each model by the model's name; None if it was not trained.
+        precision_by_model: the mean average precision of each model by the model's name; None if it was not trained.
         ceiling_records: the private records that the model of all private records learned from, in words; None if it
             was not trained.
     """
     if ceiling_records is None:
-        ceiling = "true_label_student"
+        ceiling_name = "true_label_student"
         ceiling_text = "a student of the queries' true labels"
     else:
-        ceiling = "all_records_model"
+        ceiling_name = "all_records_model"
         ceiling_text = f"a model of {ceiling_records} without privacy"
-    low = score_by_model["prior"]
-    high = score_by_model[ceiling]
-    level = score_by_model["student"]
-    if low is None or high is None or level is None or high <= low:
+    prior_score = precision_by_model["prior"]
+    ceiling_score = precision_by_model[ceiling_name]
+    student_score = precision_by_model["student"]
+    if (
+        prior_score is None
+        or ceiling_score is None
+        or student_score is None
+        or ceiling_score <= prior_score
+    ):
         text = "The share of the reachable is undefined here: it needs a constant and a ceiling above it."
         return None, text
-    share = (level - low) / (high - low)
-    scale = f"{level:.3f}, where a constant has {low:.3f}, {ceiling_text} {high:.3f}."
-    if share > 1:
-        return share, f"Above what counts as reachable in mean average precision: {scale}"
-    return share, f"Reached {share:.0%} of the reachable mean average precision: {scale}"
+    reached_share = (student_score - prior_score) / (ceiling_score - prior_score)
+    scale = f"{student_score:.3f}, where a constant has {prior_score:.3f}, {ceiling_text} {ceiling_score:.3f}."
+    if reached_share > 1:
+        return reached_share, f"Above what counts as reachable in mean average precision: {scale}"
+    return (
+        reached_share,
+        f"Reached {reached_share:.0%} of the reachable mean average precision: {scale}",
+    )
 
 
-def _loss_text(score_by_model: Mapping[str, float | None], remedies: Mapping[str, str]) -> str:
+def _loss_text(precision_by_model: Mapping[str, float | None], remedies: Mapping[str, str]) -> str:
     """Returns a sentence on the causes of the student's loss in mean average precision, compared with better models.
 
     The models are ordered: the student, the student of the votes without noise, that of the true labels, and the model
@@ -214,39 +233,44 @@ def _loss_text(score_by_model: Mapping[str, float | None], remedies: Mapping[str
     known losses are less than half of the whole.
 
     Args:
-        score_by_model: the mean average precision of each model by the model's name; None if it was not trained.
+        precision_by_model: the mean average precision of each model by the model's name; None if it was not trained.
         remedies: advice against each cause of a loss, by the cause; other causes are ignored.
     """
-    student_level = score_by_model["student"] or 0.0
-    highest_level = student_level
-    for name in _CAUSE_BY_MODEL:
-        level = score_by_model[name]
-        if level is not None:
-            highest_level = max(highest_level, level)
-    whole_loss = highest_level - student_level
-    losses = {}
-    for worse, better in pairwise(_CAUSE_BY_MODEL):
-        low = score_by_model[worse]
-        high = score_by_model[better]
-        cause = _CAUSE_BY_MODEL[better]
-        if cause not in remedies or low is None or high is None or low < student_level:
+    student_score = precision_by_model["student"] or 0.0
+    highest_score = student_score
+    for model_name in _CAUSE_BY_MODEL:
+        model_score = precision_by_model[model_name]
+        if model_score is not None:
+            highest_score = max(highest_score, model_score)
+    whole_loss = highest_score - student_score
+    loss_by_cause = {}
+    for worse_model, better_model in pairwise(_CAUSE_BY_MODEL):
+        worse_score = precision_by_model[worse_model]
+        better_score = precision_by_model[better_model]
+        cause = _CAUSE_BY_MODEL[better_model]
+        if (
+            cause not in remedies
+            or worse_score is None
+            or better_score is None
+            or worse_score < student_score
+        ):
             continue
-        if round(high - low, 3) > 0:
-            losses[cause] = high - low
-    if not losses or sum(losses.values()) < whole_loss / 2:
+        if round(better_score - worse_score, 3) > 0:
+            loss_by_cause[cause] = better_score - worse_score
+    if not loss_by_cause or sum(loss_by_cause.values()) < whole_loss / 2:
         return ""
-    main_cause = max(losses, key=losses.__getitem__)
-    main_loss = losses[main_cause]
+    main_cause = max(loss_by_cause, key=loss_by_cause.__getitem__)
+    main_loss = loss_by_cause[main_cause]
     if main_loss >= whole_loss / 2:
         return (
             f"Most was lost to {main_cause} ({main_loss:.3f}); what helps: {remedies[main_cause]}."
         )
-    causes_with_losses = [f"{cause} ({loss:.3f})" for cause, loss in losses.items()]
-    return f"Lost to {_enumeration(names=causes_with_losses)}, to none of them most."
+    causes_with_losses = [f"{cause} ({loss:.3f})" for cause, loss in loss_by_cause.items()]
+    return f"Lost to {_enumeration(items=causes_with_losses)}, to none of them most."
 
 
-def _enumeration(names: list[str]) -> str:
+def _enumeration(items: list[str]) -> str:
     """Returns names as one text, such as "a, b and c"; there must be at least one."""
-    if len(names) == 1:
-        return names[0]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    if len(items) == 1:
+        return items[0]
+    return f"{', '.join(items[:-1])} and {items[-1]}"

@@ -22,7 +22,7 @@ MODEL_NAMES = {
     "all_records_model": "all-records model",
 }
 # The metric by which models are compared, in a headline.
-HEADLINE = "mean_average_precision"
+HEADLINE_METRIC = "mean_average_precision"
 # The text in place of an undefined number.
 DASH = "\N{EN DASH}"
 SEEDED_WARNING = "seeded noise protects nobody who knows the seed"

@@ -252,7 +252,7 @@ def write_price(
     write_text(folder / "privacy_card.md", text=card)
     statement = PrivacyStatement.from_privacy(
         privacy,
-        data=shown_name,
+        data_name=shown_name,
         num_answered=drawn_release.num_answered,
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,

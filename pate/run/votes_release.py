@@ -20,7 +20,7 @@ from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.remedies import search_with_progress
 from pate.progress import Monitor
 from pate.report import Privacy
-from pate.report.card import PRIVACY, markdown_cell
+from pate.report.card import PRIVACY_FILE, markdown_cell
 from pate.report.privacy import Scalar
 from pate.report.report import ReleaseSummary
 from pate.report.tensorboard import RunWriter
@@ -47,7 +47,12 @@ ANEW = "copy the folder anew from where pate-release left it"
 
 _TERMS_RULE = "the terms of a release, as pate-release writes them"
 # The files of a finished release, whose digests its manifest lists.
-_FINISHED_FILES = ("release/release.npz", "release/privacy_card.md", f"release/{PRIVACY}", TERMS)
+_FINISHED_FILES = (
+    "release/release.npz",
+    "release/privacy_card.md",
+    f"release/{PRIVACY_FILE}",
+    TERMS,
+)
 _RULE = "a file of this finished release"
 # The screen names at most this many labels that not every holder has.
 _MAX_LABELS_SHOWN = 5
@@ -379,7 +384,7 @@ def _write_release(
     if config_yaml is not None:
         write_text(run_folder.release / "config.yaml", text=config_yaml)
     published_digests = _digests(
-        run_folder.release, file_names=("release.npz", "privacy_card.md", PRIVACY)
+        run_folder.release, file_names=("release.npz", "privacy_card.md", PRIVACY_FILE)
     )
     terms = Terms(
         privacy=privacy,

@@ -28,7 +28,7 @@ from pate.files.plain_yaml import read_yaml
 from pate.files.reading import damaged, read_text
 from pate.models import Student, StudentModel
 from pate.progress import Monitor
-from pate.report.card import PRIVACY
+from pate.report.card import PRIVACY_FILE
 from pate.run.plan_warnings import constant_student_warnings
 from pate.run.queries import Queries, require_queries
 from pate.run.random_streams import RandomStreams
@@ -38,7 +38,7 @@ from pate.validation import require
 from pate.votes import DEFAULT_RECIPE, Recipe
 
 # the files of a release, and the files that the training adds
-_RELEASED_FILES = ("release.npz", "privacy_card.md", PRIVACY, "config.yaml")
+_RELEASED_FILES = ("release.npz", "privacy_card.md", PRIVACY_FILE, "config.yaml")
 _STUDENT_FILES = (
     "README.md",
     SCHEMA,

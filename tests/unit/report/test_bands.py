@@ -37,4 +37,4 @@ def test_bands_are_thirds_of_the_labels_from_frequent_to_rare() -> None:
 
 def test_two_labels_have_no_bands() -> None:
     """Fewer than three labels cannot be split into head, middle and tail, so there is no band."""
-    assert prevalence_bands(prevalence=np.array([0.5, 0.1]), average_precisions={}) == ()
+    assert prevalence_bands(prevalence_of_labels=np.array([0.5, 0.1]), precisions_by_model={}) == ()

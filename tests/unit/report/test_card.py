@@ -126,7 +126,7 @@ def test_a_notebook_shows_the_terms_of_a_statement(report: Report) -> None:
     """The HTML of a statement has its terms; names with markup are escaped."""
     statement = PrivacyStatement.from_privacy(
         replace(report.privacy, unit="one <b>"),
-        data="ward & clinic",
+        data_name="ward & clinic",
         num_answered=3,
         num_labels=4,
         num_teachers=411,
@@ -174,7 +174,7 @@ def test_released_known_shares_are_published_by_label(report: Report, tmp_path: 
     for known_shares in (shares, {}):
         statement = PrivacyStatement.from_privacy(
             report.privacy,
-            data="clinic",
+            data_name="clinic",
             num_answered=3,
             num_labels=7,
             num_teachers=5,

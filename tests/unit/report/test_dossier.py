@@ -369,7 +369,7 @@ def test_attack_among_teachers_is_free(tmp_path: Path) -> None:
     )
     among_teachers = replace(ATTACK, unit="teacher", aggregator="GNMax")
     attack_file = write_attack(folder=tmp_path, attack=among_teachers)
-    text = text_of(html_page=Dossier.read(release_folder, lower_bound=attack_file).html())
+    text = text_of(html_page=Dossier.read(release_folder, attack_file=attack_file).html())
     assert "epsilon cannot be below 2.29" in text
     assert "all votes in the rehearsal were made up" in text
 
@@ -379,8 +379,8 @@ def test_attack_among_records_needs_a_statement(tmp_path: Path) -> None:
     release_folder = write_release(folder=tmp_path / "release")
     attack_file = write_attack(folder=tmp_path)
     with refused_parameter("rehearsed_on", value=None):
-        Dossier.read(release_folder, lower_bound=attack_file)
-    dossier = Dossier.read(release_folder, lower_bound=attack_file, rehearsed_on="public")
+        Dossier.read(release_folder, attack_file=attack_file)
+    dossier = Dossier.read(release_folder, attack_file=attack_file, rehearsed_on="public")
     assert "by the statement of the publisher" in text_of(html_page=dossier.html())
 
 
@@ -401,14 +401,14 @@ def test_attack_on_another_release_is_refused(
     release_folder = write_release(folder=tmp_path / "release")
     attack_file = write_attack(folder=tmp_path, attack=attack)
     with refused_parameter("lower_bound", value=value):
-        Dossier.read(release_folder, lower_bound=attack_file, rehearsed_on="public")
+        Dossier.read(release_folder, attack_file=attack_file, rehearsed_on="public")
 
 
 def test_attack_that_refutes_the_price_is_a_warning(tmp_path: Path) -> None:
     """An attack whose lower bound, 5.5, is above the stated epsilon, 5, becomes a warning on the page."""
     release_folder = write_release(folder=tmp_path / "release")
     attack_file = write_attack(folder=tmp_path, attack=replace(ATTACK, lower_bound=5.5))
-    dossier = Dossier.read(release_folder, lower_bound=attack_file, rehearsed_on="public")
+    dossier = Dossier.read(release_folder, attack_file=attack_file, rehearsed_on="public")
     assert "An attack refutes the stated epsilon" in text_of(html_page=dossier.html())
 
 

@@ -108,8 +108,7 @@ def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
     predicted, scores, true_labels = draw_sample(num_samples=150, seed=3, score_digits=digits)
     weights = next(_resample_weights(num_samples=len(true_labels), num_resamples=6, seed=1))
     precision_functions = [
-        _precision_function(scores[:, label], true_labels=true_labels[:, label])
-        for label in range(5)
+        _precision_function(scores[:, label], has_label=true_labels[:, label]) for label in range(5)
     ]
     resampled = _metrics_of_block(
         weights,
@@ -296,7 +295,7 @@ def test_resamples_leave_unknown_labels_out() -> None:
     weights = next(_resample_weights(num_samples=len(true_labels), num_resamples=9, seed=1))
     precision_functions = [
         _precision_function(
-            scores[:, label], true_labels=true_labels[:, label], is_known=known[:, label]
+            scores[:, label], has_label=true_labels[:, label], is_label_known=known[:, label]
         )
         for label in range(3)
     ]

@@ -22,7 +22,7 @@ from pate_federated.vote_file import VoteFile, is_sum_file, is_vote_file, is_who
 # The settings that only a release in rounds has.
 _SETTINGS_OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
 _print_page = partial(
-    print_page, "cli/release.txt", package="pate_federated", awaited=None, sum_file=None
+    print_page, "cli/release.txt", package_name="pate_federated", awaited=None, sum_file=None
 )
 
 

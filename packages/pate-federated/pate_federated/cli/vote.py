@@ -26,7 +26,7 @@ _RULES = {
     "holder": "the name of this place, which no other has, such as holder=hospital_3; a number from 1 beside holders=",
     "output": "the vote file to write, such as votes/3.npz",
 }
-_print_page = partial(print_page, "cli/vote.txt", package="pate_federated", question=None)
+_print_page = partial(print_page, "cli/vote.txt", package_name="pate_federated", question=None)
 
 
 def vote(config: DictConfig) -> None:
