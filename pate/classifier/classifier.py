@@ -61,7 +61,7 @@ from pate.classifier.inputs import is_frame, require_readable, rows_of
 from pate.classifier.label_models import Model
 from pate.classifier.past_fits import warn_of_past_fits
 from pate.classifier.priced_fit import PricedFit
-from pate.classifier.publication import FitCharge, Publication
+from pate.classifier.publication import FitPrice, Publication
 from pate.classifier.tasks import LabelSets, OneClass
 from pate.data.partition import Partition
 from pate.errors import shown_as, users_stack_level
@@ -211,7 +211,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     # These two have no annotations, so the dataclass makes no parameters of them. `cast` states the type instead.
     _is_clone = False  # a clone sets True
-    _tuned = cast(TunedRuns | None, None)  # `PATESearch` sets the runs of its tuning
+    _tuned_runs = cast(TunedRuns | None, None)  # `PATESearch` sets the runs of its tuning
 
     def fit(
         self,
@@ -278,23 +278,23 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             ),
         )
 
-        # 1. The price. Nothing is trained or spent. Private: `fit`, for its `inputs`, `plan` and `priced_scores`.
-        fit = self._price_fit(fit_arguments)
+        # 1. The price. Nothing is trained or spent. `priced_fit` is private, for `inputs`, `plan` and `priced_scores`.
+        priced_fit = self._price_fit(fit_arguments)
 
-        # 2. The teachers learn from disjoint records, and vote on public samples. Private: `votes`.
-        votes = self._vote(fit)
+        # 2. The teachers learn from disjoint records, and vote on public samples. Private: `vote_source`.
+        vote_source = self._vote(priced_fit)
 
-        # 3. The only way out. `release` has the stated epsilon, and may be published; `record` charges the ledger.
-        record = fit.record()
-        release = self._release(fit, votes=votes, record=record)
+        # 3. The only way out. `release` has the stated epsilon, and may be published; `release_record` charges.
+        release_record = priced_fit.record()
+        release = self._release(priced_fit, vote_source=vote_source, release_record=release_record)
 
         # 4. Post-processing of the release, which costs nothing more. The student may be published, too.
-        self._learn(fit, release=release, record=record)
-        if fit.priced_scores is not None:
-            with record.note_spent_price_on_error(
+        self._learn(priced_fit, release=release, release_record=release_record)
+        if priced_fit.priced_scores is not None:
+            with release_record.note_spent_price_on_error(
                 consequence="the student is fitted to its release"
             ):
-                self._release_scores(fit.priced_scores, fit=fit)
+                self._release_scores(priced_fit.priced_scores, priced_fit=priced_fit)
         return self
 
     def price_of(
@@ -336,8 +336,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Raises:
             NotFittedError: `fit` was not called.
         """
-        bits = self._student_output(X, method_name="predict")
-        return self._task.decode(bits)
+        predicted_bits = self._student_output(X, method_name="predict")
+        return self._task.decode(predicted_bits)
 
     @available_if(lambda self: self._predicts_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn is untyped
     def predict_proba(self, X: ArrayLike) -> FloatArray:
@@ -376,16 +376,16 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         check_is_fitted(self, "release_")
         release = self.release_
-        charge = self._fit_charge
+        fit_price = self._fit_price
         publication = self._publication if self._student_is_of_release else None
-        data = "data" if publication is None else publication.facts.data_name
-        privacy = privacy_of(drawn_release=release, release_charge=charge)
+        data_name = "data" if publication is None else publication.fit_description.data_name
+        privacy = privacy_of(drawn_release=release, release_charge=fit_price)
         return PrivacyStatement.from_privacy(
             replace(privacy, scores=self.scores_),
-            data_name=data,
+            data_name=data_name,
             num_answered=release.num_answered,
-            num_labels=charge.priced_release.shape.num_labels,
-            num_teachers=charge.priced_release.shape.num_teachers,
+            num_labels=fit_price.priced_release.shape.num_labels,
+            num_teachers=fit_price.priced_release.shape.num_teachers,
             stated_public=() if publication is None else publication.stated_public,
         )
 
@@ -433,9 +433,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 "pickle, which runs code where it is read; release_.save(FILE) writes the release"
             )
             raise InvalidValue("estimator", type(self._student_estimator).__name__, rule=rule)
-        path = Path(folder).expanduser()
-        publication.write(path, name=name, public_classes=public_classes)
-        return Bundle.load(path)
+        release_folder = Path(folder).expanduser()
+        publication.write(release_folder, name=name, public_classes=public_classes)
+        return Bundle.load(release_folder)
 
     def push_to_hub(
         self,
@@ -486,17 +486,17 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Returns what notebooks show: scikit-learn's diagram and, after a fit, a table of the price and the unit."""
         mimebundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         if "text/html" in mimebundle and hasattr(self, "unit_"):
-            rows = [
+            table_rows = [
                 ("epsilon", format_epsilon(self.epsilon_)),
                 ("delta", format_delta(self.delta_)),
                 ("adjacency", str(self.adjacency_)),
                 ("unit of privacy", self.unit_),
             ]
             if self.spent_epsilon_ != self.epsilon_:
-                rows.append(("total of the ledger", format_epsilon(self.spent_epsilon_)))
+                table_rows.append(("total of the ledger", format_epsilon(self.spent_epsilon_)))
             if not self._student_is_of_release:
-                rows.append(("student", _NO_STUDENT))
-            mimebundle["text/html"] += html_table(title="Fitted", rows=rows)
+                table_rows.append(("student", _NO_STUDENT))
+            mimebundle["text/html"] += html_table(title="Fitted", rows=table_rows)
         return mimebundle
 
     @property
@@ -598,94 +598,98 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         Of the private records, the prices depend on the number of groups alone.
         """
-        unit = unit_of(fit_arguments.groups)
+        privacy_unit = unit_of(fit_arguments.groups)
         fit_inputs = self._make_reader().read(fit_arguments)
-        check_ledger_parameters(path=self.ledger, max_total_epsilon=self.max_total_epsilon)
+        check_ledger_parameters(self.ledger, max_total_epsilon=self.max_total_epsilon)
         planner = self._make_planner()
         fit_plan = planner.plan(fit_inputs)
         priced_release = planner.price(fit_plan)
-        priced_scores = fit_plan.price_scores(unit)
+        priced_scores = fit_plan.price_scores(privacy_unit)
         self._warn_of_plan(
             fit_plan,
             priced_release,
             has_groups=fit_arguments.groups is not None,
             labels_are_masked=isinstance(fit_arguments.labels, np.ma.MaskedArray),
         )
-        streams = streams_of(self.random_state)
-        ledger_settings = self._ledger_settings(fit_plan, unit)
+        random_streams = streams_of(self.random_state)
+        ledger_settings = self._ledger_settings(fit_plan, privacy_unit)
         score_price = None if priced_scores is None else priced_scores.score_price
         ledger = ledger_settings.open(priced_release, score_price=score_price)
-        fit = PricedFit(
+        priced_fit = PricedFit(
             inputs=fit_inputs,
             plan=fit_plan,
-            charge=FitCharge(
+            price=FitPrice(
                 priced_release=priced_release,
                 budget=fit_plan.budget,
-                unit=unit,
+                unit=privacy_unit,
                 seed=self._seed,
-                tuned=self._tuned,
+                tuned=self._tuned_runs,
             ),
             priced_scores=priced_scores,
-            streams=streams,
+            streams=random_streams,
             ledger_settings=ledger_settings,
             ledger=ledger,
         )
         if self.ledger is None:
-            warn_of_past_fits(fit.remembered_fit.dearest_fits())
+            warn_of_past_fits(priced_fit.remembered_fit.dearest_fits())
             if priced_scores is not None:
                 remembered_scores = priced_scores.remembered_fit(self._seed)
                 warn_of_past_fits(remembered_scores.dearest_fits())
         # This fits the estimators to public rows with invented labels. So an estimator that cannot read the rows fails
         # before anything is spent.
         fit_plan.rehearse()
-        return fit
+        return priced_fit
 
     @shown_as(CLASSIFIER)
     def _price_release(self, fit_arguments: FitArguments) -> PricedRelease:
         """Returns the price of the release of a fit."""
         fit_inputs = self._make_reader().read(fit_arguments)
-        check_ledger_parameters(path=self.ledger, max_total_epsilon=self.max_total_epsilon)
+        check_ledger_parameters(self.ledger, max_total_epsilon=self.max_total_epsilon)
         planner = self._make_planner()
         return planner.price(planner.plan(fit_inputs))
 
-    def _vote(self, fit: PricedFit) -> VoteSource:
+    def _vote(self, priced_fit: PricedFit) -> VoteSource:
         """Trains the teachers of a fit on disjoint parts of the private records, and returns their votes."""
-        num_teachers = fit.plan.num_teachers
+        num_teachers = priced_fit.plan.num_teachers
         partition = Partition.draw(
-            fit.plan.pools.groups, num_teachers, fit.streams.generator("partition")
+            priced_fit.plan.pools.group_ids, num_teachers, priced_fit.streams.generator("partition")
         )
-        teacher_seeds = fit.streams.seeds("teachers", num_seeds=num_teachers)
+        teacher_seeds = priced_fit.streams.seeds("teachers", num_seeds=num_teachers)
         with _stage(f"{num_teachers} teachers", verbose=self.verbose):
-            return fit.plan.vote(fit.priced_release, partition, seeds=teacher_seeds)
+            return priced_fit.plan.vote(priced_fit.priced_release, partition, seeds=teacher_seeds)
 
-    def _release(self, fit: PricedFit, *, votes: VoteSource, record: FitRecord) -> Release:
+    def _release(
+        self, priced_fit: PricedFit, *, vote_source: VoteSource, release_record: FitRecord
+    ) -> Release:
         """Draws noise around the votes, and sets all attributes of the release.
 
         The ledger is charged before the noise is drawn. A kill after the charge has paid for a release that nobody has
         seen.
         """
-        prior = StudentPrior(
-            student_recipe=fit.plan.student,
-            inputs=fit.plan.queries,
-            seed=fit.student_seed,
-            never_empty=fit.priced_release.aggregator.never_empty,
+        student_prior = StudentPrior(
+            student_recipe=priced_fit.plan.student_recipe,
+            inputs=priced_fit.plan.queries,
+            seed=priced_fit.student_seed,
+            never_empty=priced_fit.priced_release.aggregator.never_empty,
         )
-        aggregator = fit.priced_release.aggregator.with_prior(prior)
+        aggregator = priced_fit.priced_release.aggregator.with_prior(student_prior)
         with (
-            record.note_spent_price_on_error(
+            release_record.note_spent_price_on_error(
                 consequence="its release is lost, and nobody has seen it"
             ),
             _stage(
-                f"release, epsilon {format_epsilon(fit.priced_release.epsilon)}",
+                f"release, epsilon {format_epsilon(priced_fit.priced_release.epsilon)}",
                 verbose=self.verbose,
             ),
             all_cores(),
         ):
-            release = aggregator.release(votes, rng=fit.streams.generator("noise"), record=record)
-        self._set_release(release, fit.charge, spent_epsilon=record.spent_epsilon)
+            release = aggregator.release(
+                vote_source, rng=priced_fit.streams.generator("noise"), record=release_record
+            )
+        self._set_release(release, priced_fit.price, spent_epsilon=release_record.spent_epsilon)
         return release
 
-    def _learn(self, fit: PricedFit, *, release: Release, record: FitRecord) -> None:
+    def _learn(self, priced_fit: PricedFit, *, release: Release, release_record: FitRecord) -> None:
         """Trains the student of a release, and sets all its attributes; costs nothing more.
 
         Raises `InvalidValue` if the student cannot be trained. The release stays, and so does an earlier student.
@@ -693,27 +697,29 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         answers = f"{release.num_answered} answers to {release.num_queries} queries"
         try:
             with (
-                record.note_spent_price_on_error(
+                release_record.note_spent_price_on_error(
                     consequence="release_ is the release that was paid for"
                 ),
                 _stage(f"student of {answers}", verbose=self.verbose),
                 all_cores(),
             ):
-                model = self._train_student(fit.plan, release, seed=fit.student_seed)
+                trained_student = self._train_student(
+                    priced_fit.plan, release, seed=priced_fit.student_seed
+                )
                 constant_lines = list(
                     constant_student_warnings(
-                        model,
-                        public_inputs=fit.plan.queries,
-                        remedy=fit.priced_release.aggregator.remedies["noise"],
+                        trained_student,
+                        public_inputs=priced_fit.plan.queries,
+                        remedy=priced_fit.priced_release.aggregator.remedies["noise"],
                     )
                 )
         except Exception as error:
-            raise self._student_error(error, fit_plan=fit.plan) from error
+            raise self._student_error(error, fit_plan=priced_fit.plan) from error
         self._set_student(
-            model,
-            fit.inputs,
-            fit.plan,
-            publication=fit.plan.publication(model, release, fit.charge),
+            trained_student,
+            priced_fit.inputs,
+            priced_fit.plan,
+            publication=priced_fit.plan.publication(trained_student, release, priced_fit.price),
         )
         for line in constant_lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=users_stack_level())
@@ -736,14 +742,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 missing.
         """
         task = fit_plan.task
-        if fit_plan.pools.known is not None and not labels_are_masked:
+        if fit_plan.pools.is_known is not None and not labels_are_masked:
             warnings.warn(GapsFromLabels.TEXT, GapsFromLabels, stacklevel=users_stack_level())
         if not has_groups and self._is_clone:
             warnings.warn(UngroupedFit.TEXT, UngroupedFit, stacklevel=users_stack_level())
         if self.classes is None and task.reads_classes:
-            what = "words" if isinstance(task, LabelSets) else "classes"
+            kind_of_names = "words" if isinstance(task, LabelSets) else "classes"
             warnings.warn(
-                ClassesFromLabels.TEXT.format(what=what),
+                ClassesFromLabels.TEXT.format(what=kind_of_names),
                 ClassesFromLabels,
                 stacklevel=users_stack_level(),
             )
@@ -758,38 +764,36 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         for remark in fit_plan.remarks():
             warnings.warn(printable(remark), DoubtfulPlan, stacklevel=users_stack_level())
 
-    def _ledger_settings(self, fit_plan: FitPlan, unit: PrivacyUnit) -> LedgerSettings:
+    def _ledger_settings(self, fit_plan: FitPlan, privacy_unit: PrivacyUnit) -> LedgerSettings:
         """Returns the settings of the ledger that a fit is charged to, a file or memory; it is not opened yet."""
         return LedgerSettings(
-            path=self.ledger,
+            ledger_path=self.ledger,
             max_epsilon=self.max_total_epsilon,
             target_delta=self.target_delta,
             # In a file, one accountant adds up all fits, whatever their plans.
             accountant=fit_plan.budget.accountant if self.ledger is None else self._accountant,
-            unit=unit,
+            unit=privacy_unit,
             seed=self._seed,
         )
 
-    def _set_release(
-        self, release: Release, fit_charge: FitCharge, *, spent_epsilon: float
-    ) -> None:
+    def _set_release(self, release: Release, fit_price: FitPrice, *, spent_epsilon: float) -> None:
         """Sets all attributes of a release that was paid for; `student_` still belongs to an earlier release, if any.
 
         Args:
             release: the drawn release.
-            fit_charge: the charge of the release.
+            fit_price: the price of the release.
             spent_epsilon: the total of the ledger after the charge.
         """
         self._student_is_of_release = False
         self.scores_: ReleasedScores | None = None
         self.release_ = release
-        self._fit_charge = fit_charge
-        self.aggregator_ = fit_charge.priced_release.aggregator
+        self._fit_price = fit_price
+        self.aggregator_ = fit_price.priced_release.aggregator
         self.adjacency_ = release.adjacency
-        self.epsilon_ = fit_charge.epsilon
-        self.delta_ = fit_charge.budget.delta
+        self.epsilon_ = fit_price.epsilon
+        self.delta_ = fit_price.budget.delta
         self.spent_epsilon_ = spent_epsilon
-        self.unit_ = fit_charge.unit.protected_under(release.adjacency)
+        self.unit_ = fit_price.unit.protected_under(release.adjacency)
 
     def _train_student(self, fit_plan: FitPlan, release: Release, *, seed: int) -> Model:
         """Trains and returns the student of a release.
@@ -800,7 +804,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             seed: the seed of the training.
         """
         training_set = release.training_set(fit_plan.queries)
-        student = fit_plan.student.learn(training_set, pool=fit_plan.pool, seed=seed)
+        student = fit_plan.student_recipe.learn(training_set, pool=fit_plan.pool, seed=seed)
         return fit_plan.fitted_model(student)
 
     def _student_error(self, error: Exception, *, fit_plan: FitPlan) -> InvalidValue:
@@ -815,12 +819,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             f"one that can be fitted to released labels ({reason}); the release is paid and stays: "
             "another estimator can be fitted to release_.training_set(X_public)"
         )
-        student = self._student_estimator if self._has_estimators else fit_plan.student
+        student = self._student_estimator if self._has_estimators else fit_plan.student_recipe
         return InvalidValue("student", type(student).__name__, rule=rule)
 
     def _set_student(
         self,
-        model: Model,
+        trained_student: Model,
         fit_inputs: FitInputs,
         fit_plan: FitPlan,
         *,
@@ -829,7 +833,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Sets all attributes of a student that was fitted to `release_`.
 
         Args:
-            model: the student.
+            trained_student: the student.
             fit_inputs: the data of the fit, of which the number and the names of the features are kept.
             fit_plan: the plan of the fit, of which the kind of labels and the schema are kept.
             publication: all that the fit may publish; None if its student cannot be published.
@@ -839,36 +843,39 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             self.feature_names_in_ = fit_inputs.feature_names
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_  # of an earlier fit, which scikit-learn would compare with
-        self.student_ = model
+        self.student_ = trained_student
         self._task = fit_plan.task
-        self._schema = fit_plan.schema
+        self._table_schema = fit_plan.schema
         self.classes_ = fit_plan.task.classes
         self._publication = publication
         self._student_is_of_release = True
 
-    def _release_scores(self, priced_scores: FitScores, *, fit: PricedFit) -> None:
+    def _release_scores(self, priced_scores: FitScores, *, priced_fit: PricedFit) -> None:
         """Draws the scores of the student, commits them with their charge, and sets `scores_`.
 
         Args:
             priced_scores: the priced scores, with the private test records.
-            fit: the fit whose student has the scores.
+            priced_fit: the fit whose student has the scores.
         """
-        account = fit.ledger_settings.score_account(fit.ledger)
+        score_ledger = priced_fit.ledger_settings.score_account(priced_fit.ledger)
         epsilon = format_epsilon(priced_scores.score_price.epsilon)
         with (
             shown_as(CLASSIFIER),
             _stage(f"scores, epsilon {epsilon}", verbose=self.verbose),
             all_cores(),
         ):
-            released = priced_scores.release(
-                self.student_, account, seed=self._seed, rng=fit.streams.generator("scores")
+            released_scores = priced_scores.release(
+                self.student_,
+                score_ledger,
+                seed=self._seed,
+                rng=priced_fit.streams.generator("scores"),
             )
         priced_scores.remembered_fit(self._seed).remember()
         assert self._publication is not None  # as a student with scores can be published
-        self._publication = replace(self._publication, released_scores=released)
-        self.scores_ = released
+        self._publication = replace(self._publication, released_scores=released_scores)
+        self.scores_ = released_scores
         if self.ledger is not None:
-            self.spent_epsilon_ = account.spent_epsilon
+            self.spent_epsilon_ = score_ledger.spent_epsilon
 
     def _student_output(self, X: ArrayLike, *, method_name: str) -> NDArray[Any]:
         """Returns the result of a method of the student for new inputs.
@@ -885,24 +892,26 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         check_is_fitted(self, "student_")
         output_of = getattr(self.student_, method_name)
-        inputs = X if self._schema is None else as_pandas(X)
+        inputs = X if self._table_schema is None else as_pandas(X)
         if not is_frame(inputs):
-            if self._schema is not None:
+            if self._table_schema is not None:
                 rule = "a DataFrame with the columns of the fit"
                 raise InvalidValue("X", type(X).__name__, rule=rule)
             require_readable("X", X)
         inputs = validate_inputs(self, inputs, reset=False)
-        if self._schema is not None:
+        if self._table_schema is not None:
             with shown_as(CLASSIFIER):
-                inputs = encode_new(inputs, self._schema)
+                inputs = encode_new(inputs, self._table_schema)
         with one_blas_thread():  # the same last bits on any number of cores
             if not sparse.issparse(inputs):
                 return np.asarray(output_of(inputs))
-            blocks = [
+            input_blocks = [
                 rows_of(inputs, rows=slice(start, start + _PREDICTED_ROWS))
                 for start in range(0, inputs.shape[0], _PREDICTED_ROWS)
             ]
-            return np.asarray(np.concatenate([output_of(block) for block in blocks]))
+            return np.asarray(
+                np.concatenate([output_of(input_block) for input_block in input_blocks])
+            )
 
 
 @contextmanager

@@ -74,7 +74,7 @@ class EstimatorLearner:
         inputs: Float32Array,
         targets: BoolArray,
         *,
-        known: BoolArray | None,
+        is_known: BoolArray | None,
         seed: int,
         query_inputs: Float32Array,
     ) -> Float32Array:
@@ -85,19 +85,19 @@ class EstimatorLearner:
         Args:
             inputs: the private inputs of the teacher, `[num_records, num_features]`.
             targets: their label bits, `[num_records, num_labels]`.
-            known: which of the bits are known, `[num_records, num_labels]`; None for all. The confidence in a label
+            is_known: which of the bits are known, `[num_records, num_labels]`; None for all. The confidence in a label
                 that is known for no record is 0.
             seed: the seed of the teacher.
             query_inputs: the inputs of the queries, `[num_queries, num_features]`.
         """
         with one_blas_thread(), fit_errors_hidden(self.estimator):
-            if known is None:
+            if is_known is None:
                 model = self.task.fit(self.estimator, inputs, targets, seed=seed)
                 return model.confidences(query_inputs)
             model_of_known = LabelModel.fit_known(
-                self.estimator, inputs=inputs, labels=targets, known=known, seed=seed
+                self.estimator, inputs=inputs, labels=targets, known=is_known, seed=seed
             )
-            is_taught = known.any(axis=0)  # [num_labels]
+            is_taught = is_known.any(axis=0)  # [num_labels]
             return np.asarray(model_of_known.confidences(query_inputs) * is_taught, np.float32)
 
     def rehearse(self, name: str, query_inputs: Any) -> None:
@@ -112,14 +112,16 @@ class EstimatorLearner:
         Raises:
             InvalidValue: the estimator cannot be fitted to the columns of the samples.
         """
-        few_queries = query_inputs[:_MAX_REHEARSED]
-        if len(few_queries) < _MIN_REHEARSED:
+        few_query_inputs = query_inputs[:_MAX_REHEARSED]
+        if len(few_query_inputs) < _MIN_REHEARSED:
             return
         num_labels = self.task.num_labels
-        label_indices = np.arange(len(few_queries)) % min(2, num_labels)
+        label_indices = np.arange(len(few_query_inputs)) % min(2, num_labels)
         made_up_labels = label_indices[:, None] == np.arange(num_labels)
         try:
-            self.task.fit(self.estimator, few_queries, made_up_labels, seed=0).predict(few_queries)
+            self.task.fit(self.estimator, few_query_inputs, made_up_labels, seed=0).predict(
+                few_query_inputs
+            )
         except (ValueError, TypeError) as error:
             reason = shown_error(error)
             rule = f"one that takes the columns of X, such as a pipeline with a ColumnTransformer ({reason})"
@@ -147,12 +149,12 @@ class EnsemblePlan(FitPlan):
     verbose: int
 
     @property
-    def teacher(self) -> EstimatorLearner:
+    def teacher_recipe(self) -> EstimatorLearner:
         """The recipe of the teachers."""
         return EstimatorLearner(task=self.task, estimator=self.estimator)
 
     @property
-    def student(self) -> EstimatorLearner:
+    def student_recipe(self) -> EstimatorLearner:
         """The recipe of the student."""
         return EstimatorLearner(task=self.task, estimator=self.student_estimator)
 
@@ -168,16 +170,16 @@ class EnsemblePlan(FitPlan):
 
     def price(self) -> PricedRelease:
         """Solves for the noise of the aggregator, and returns the priced release; nothing has been fitted yet."""
-        shape = VoteShape(
+        vote_shape = VoteShape(
             num_queries=len(self.queries),
             num_labels=self.task.num_labels,
             num_teachers=self.num_teachers,
         )
         require_achievable_delta(
-            self.budget.delta, num_queries=shape.num_queries, num_labels=shape.num_labels
+            self.budget.delta, num_queries=vote_shape.num_queries, num_labels=vote_shape.num_labels
         )
         self.aggregator.check_run()
-        priced_release = plan_release(self.aggregator, shape, self.budget)
+        priced_release = plan_release(self.aggregator, vote_shape, self.budget)
         doubts = list(
             require_useful(
                 self.aggregator,
@@ -208,8 +210,8 @@ class EnsemblePlan(FitPlan):
         Nothing is done if the inputs are no DataFrame.
         """
         if is_frame(self.queries):
-            self.teacher.rehearse(name="estimator", query_inputs=self.queries)
-            self.student.rehearse(name="student", query_inputs=self.queries)
+            self.teacher_recipe.rehearse(name="estimator", query_inputs=self.queries)
+            self.student_recipe.rehearse(name="student", query_inputs=self.queries)
 
     def vote(
         self, priced_release: PricedRelease, partition: Partition, *, seeds: list[int]
@@ -222,7 +224,7 @@ class EnsemblePlan(FitPlan):
             seeds: the seed of each teacher.
         """
         return train_and_vote(
-            self.teacher,
+            self.teacher_recipe,
             self.pools,
             partition,
             query_inputs=self.queries,
@@ -264,7 +266,7 @@ def train_and_vote(
         fit_and_vote(
             inputs=rows_of(pools.inputs, row_indices),
             targets=pools.targets[row_indices],
-            known=None if pools.known is None else pools.known[row_indices],
+            is_known=None if pools.is_known is None else pools.is_known[row_indices],
             seed=seed,
             query_inputs=query_inputs,
         )
@@ -276,14 +278,14 @@ def train_and_vote(
         packed_bits.append(np.packbits(confidences >= 0.5))
         if keep_confidences:
             kept_confidences.append(confidences)
-    mean_of_teachers = partial(
+    share_by_teacher = partial(
         shares_of_teachers, teacher_of=partition.teacher_of, num_teachers=partition.num_teachers
     )
     return FittedVotes(
         packed_bits=packed_bits,
         confidences=kept_confidences,
-        label_shares=mean_of_teachers(pools.targets),
-        known_shares=None if pools.known is None else mean_of_teachers(pools.known),
+        label_shares=share_by_teacher(pools.targets),
+        known_shares=None if pools.is_known is None else share_by_teacher(pools.is_known),
         num_queries=len(query_inputs),
         num_labels=learner.task.num_labels,
         records_per_teacher=pools.num_groups / partition.num_teachers,
@@ -328,10 +330,9 @@ class FittedVotes(TeacherVotes):
 
     def bits(self) -> Iterator[BoolArray]:
         """Yields the votes of one teacher after another, `[1, num_queries, num_labels]`."""
-        shape = (1, self.num_queries, self.num_labels)
-        for packed in self._packed_bits:
-            bits = np.unpackbits(packed, count=self.num_queries * self.num_labels)
-            yield bits.reshape(shape).astype(np.bool_)
+        for packed_votes in self._packed_bits:
+            bits = np.unpackbits(packed_votes, count=self.num_queries * self.num_labels)
+            yield bits.reshape(1, self.num_queries, self.num_labels).astype(np.bool_)
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Yields each teacher's confidences, `[1, num_queries, num_labels]`, or its votes if they were not kept."""

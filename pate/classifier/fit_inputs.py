@@ -222,7 +222,7 @@ class InputReader:
         if fit_arguments.public_inputs is not None:
             require_readable("X_public", fit_arguments.public_inputs)
             require_same_kind(fit_arguments.inputs, fit_arguments.public_inputs, name="X_public")
-        labels, known = _filled_labels(only_column(fit_arguments.labels))
+        labels, is_known = _filled_labels(only_column(fit_arguments.labels))
         label_sets = LabelSets.from_labels(labels, self.classes)
         if label_sets is None:
             inputs, label_array = self._validate_records(fit_arguments, labels)
@@ -240,7 +240,7 @@ class InputReader:
             public_inputs=self._validate_public_inputs(fit_arguments, inputs),
             public_fraction=self.public_fraction,
             public_groups=fit_arguments.public_groups,
-            known=known,
+            is_known=is_known,
         )
         if not self.votes_by_group and is_frame(pools.public_inputs):
             pools = _with_column_types(
@@ -264,8 +264,9 @@ class InputReader:
             num_rows = len(inputs)
             require(num_rows > 0, "X", "a DataFrame without rows", "at least one record")
             # `check_X_y` checks labels only beside an array of inputs, which zeros stand in for.
+            stand_in_inputs = np.zeros((num_rows, 1))
             _, labels = check_X_y(
-                np.zeros((num_rows, 1)),
+                stand_in_inputs,
                 labels,
                 multi_output=True,
                 estimator=self.validation_estimator,
@@ -330,8 +331,8 @@ class InputReader:
             consequence="whoever is in both pays for the release and for the scores",
         )
         num_records = inputs.shape[0]
-        targets, known = held_out_arguments.targets(
-            task, num_records=num_records, has_gaps=pools.known is not None
+        targets, is_known = held_out_arguments.targets(
+            task, num_records=num_records, has_gaps=pools.is_known is not None
         )
         group_ids = np.arange(num_records)
         if held_out_arguments.groups is not None:
@@ -348,8 +349,8 @@ class InputReader:
             epsilon=held_out_arguments.epsilon,
             inputs=inputs,
             targets=targets,
-            groups=group_ids,
-            known=known,
+            group_ids=group_ids,
+            is_known=is_known,
         )
 
 
@@ -388,12 +389,12 @@ def _filled_labels(labels: Any) -> tuple[Any, BoolArray | None]:
     Raises:
         InvalidValue: a class is missing, or the labels are a tensor or a masked array that numpy cannot read.
     """
-    filled_labels, known = without_gaps(labels)
+    filled_labels, is_known = without_gaps(labels)
     is_tensor = hasattr(type(filled_labels), "requires_grad")
     if is_tensor or np.ma.is_masked(filled_labels):
         require_array("y", filled_labels, dtype_kinds=None)
     require_labels(filled_labels)
-    return filled_labels, known
+    return filled_labels, is_known
 
 
 def _with_column_types(pools: Pools, *, is_cut_from_records: bool) -> Pools:

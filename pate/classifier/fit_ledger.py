@@ -19,7 +19,7 @@ from pate.run.score_release import ScorePrice
 from pate.validation import InvalidValue, printable, require, require_positive
 
 # The units of privacy of a fit without groups, and with groups.
-_ONE_ROW = PrivacyUnit("one row")
+_ONE_ROW = PrivacyUnit(words="one row")
 _ONE_GROUP = PrivacyUnit(words="one value of groups, with all its rows", columns=("groups",))
 
 
@@ -34,30 +34,30 @@ def unit_of(groups: Any) -> PrivacyUnit:
     """
     if groups is None:
         return _ONE_ROW
-    name = getattr(groups, "name", None)  # of a column of pandas or polars
-    if name is None or name == "":
+    column_name = getattr(groups, "name", None)  # of a column of pandas or polars
+    if column_name is None or column_name == "":
         return _ONE_GROUP
-    column = printable(str(name))
+    shown_name = printable(str(column_name))
     return PrivacyUnit(
-        words=f"one value of groups, here the column {column}, with all its rows",
-        columns=(str(name),),
+        words=f"one value of groups, here the column {shown_name}, with all its rows",
+        columns=(str(column_name),),
     )
 
 
 def check_ledger_parameters(
-    path: str | os.PathLike[str] | None, *, max_total_epsilon: float | None
+    ledger_path: str | os.PathLike[str] | None, *, max_total_epsilon: float | None
 ) -> None:
-    """Raises `InvalidValue` if `path` is no path, or if there is a cap and no ledger file.
+    """Raises `InvalidValue` if `ledger_path` is no path, or if there is a cap and no ledger file.
 
     Args:
-        path: the parameter `ledger` of a classifier; None for no file.
+        ledger_path: the parameter `ledger` of a classifier; None for no file.
         max_total_epsilon: the cap; None for no cap.
     """
-    is_path = path is None or isinstance(path, (str, os.PathLike))
-    require(is_path, "ledger", type(path).__name__, "the path of a ledger file")
+    is_path = ledger_path is None or isinstance(ledger_path, (str, os.PathLike))
+    require(is_path, "ledger", type(ledger_path).__name__, "the path of a ledger file")
     if max_total_epsilon is not None:
         require_positive("max_total_epsilon", max_total_epsilon)
-        if path is None:
+        if ledger_path is None:
             rule = "None without ledger=, the file of all fits that the cap is for"
             raise InvalidValue("max_total_epsilon", max_total_epsilon, rule=rule)
 
@@ -67,7 +67,7 @@ class LedgerSettings:
     """The settings of the ledger of a fit, which is opened when the price of the fit is known.
 
     Attributes:
-        path: the ledger file; None for a ledger in memory.
+        ledger_path: the ledger file; None for a ledger in memory.
         max_epsilon: the greatest total epsilon of all fits in the file; None for no cap.
         target_delta: the delta of the total.
         accountant: the function that makes the accountant of the total.
@@ -75,7 +75,7 @@ class LedgerSettings:
         seed: the seed of the fit's noise; None for noise from the operating system.
     """
 
-    path: str | os.PathLike[str] | None
+    ledger_path: str | os.PathLike[str] | None
     max_epsilon: float | None
     target_delta: float
     accountant: Callable[[], Accountant]
@@ -94,7 +94,7 @@ class LedgerSettings:
                 seed.
         """
         adjacency = priced_release.aggregator.adjacency
-        is_new_file = self.path is not None and not os.path.lexists(self.path)
+        is_new_file = self.ledger_path is not None and not os.path.lexists(self.ledger_path)
         if is_new_file and self.max_epsilon is not None:
             # The cap is tried in memory first, so that a refused fit leaves no file with its cap.
             _require_room(
@@ -105,7 +105,7 @@ class LedgerSettings:
         ledger = self._open_file(adjacency)
         if any(entry.data for entry in ledger.entries):
             rule = "a ledger of fits alone: one of runs keeps the records of each run apart, and folds share records"
-            raise InvalidValue("ledger", self.path, rule=rule)
+            raise InvalidValue("ledger", self.ledger_path, rule=rule)
         if ledger.is_seed_used(seed_name(self.seed)):
             rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
             raise InvalidValue("random_state", self.seed, rule=rule)
@@ -121,19 +121,23 @@ class LedgerSettings:
         Args:
             release_ledger: the ledger that the release of the fit was charged to.
         """
-        if self.path is not None:
+        if self.ledger_path is not None:
             return release_ledger
         return Ledger(target_delta=self.target_delta, unit=self.unit)
 
     def _open_file(self, adjacency: Adjacency) -> Ledger:
-        """Opens the ledger in the file `path`.
+        """Opens the ledger in the file `ledger_path`.
 
         If its cap differs and nothing was charged yet, the error says that the file may be removed.
         """
         try:
-            return self._ledger_in(self.path, adjacency)
+            return self._ledger_in(self.ledger_path, adjacency)
         except InvalidValue as error:
-            if error.name != "max_epsilon" or self.path is None or Ledger.stored(self.path).entries:
+            if (
+                error.name != "max_epsilon"
+                or self.ledger_path is None
+                or Ledger.stored(self.ledger_path).entries
+            ):
                 raise
             rule = (
                 f"{error.rule}; the ledger has no charge: without the file, a fit sets a cap anew"

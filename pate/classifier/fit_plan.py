@@ -14,7 +14,7 @@ from pate.accounting import Budget, PrivacyUnit
 from pate.aggregators import Release
 from pate.classifier.held_out import FitScores
 from pate.classifier.label_models import Model
-from pate.classifier.publication import FitCharge, Publication
+from pate.classifier.publication import FitPrice, Publication
 from pate.classifier.samples import Pools
 from pate.classifier.tasks import Task
 from pate.data import TableSchema
@@ -50,7 +50,7 @@ class FitPlan(ABC):
 
     @property
     @abstractmethod
-    def student(self) -> Learner:
+    def student_recipe(self) -> Learner:
         """The recipe of the student."""
 
     @property
@@ -101,14 +101,14 @@ class FitPlan(ABC):
         yield from ()
 
     def publication(
-        self, model: Model, release: Release, fit_charge: FitCharge
+        self, model: Model, release: Release, fit_price: FitPrice
     ) -> Publication | None:
         """Returns all that a fit may publish; None if the student cannot be published.
 
         Args:
             model: the result of `fitted_model`.
             release: the drawn release.
-            fit_charge: the price of the release.
+            fit_price: the price of the release.
         """
         return None
 

@@ -173,9 +173,9 @@ class FitPlanner:
             return task.default_aggregator(adjacency)
         if not isinstance(aggregator, Aggregator):
             is_word = isinstance(aggregator, (str, type))
-            value = aggregator if is_word else type(aggregator).__name__
+            shown_aggregator = aggregator if is_word else type(aggregator).__name__
             rule = "an object such as GaussianVotes(noise_std=…)"
-            raise InvalidValue("aggregator", value, rule=rule)
+            raise InvalidValue("aggregator", shown_aggregator, rule=rule)
         if aggregator.adjacency != adjacency:
             rule = f"{adjacency}, the adjacency of the classifier"
             raise InvalidValue("aggregator.adjacency", aggregator.adjacency, rule=rule)

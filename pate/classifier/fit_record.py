@@ -31,14 +31,14 @@ class FitRecord(MemoryRecord):
         super().__init__(charge=self._charge_ledger)
         self.spent_epsilon = 0.0
         self._ledger = ledger
-        self._priced = priced_release
+        self._priced_release = priced_release
         self._remembered_fit = remembered_fit
-        self._key = uuid.uuid4().hex
+        self._charge_key = uuid.uuid4().hex
 
     @property
     def is_charged(self) -> bool:
         """Whether the ledger holds the charge, even if this process was interrupted while it wrote the charge."""
-        return self._ledger.read(self._key) is not None
+        return self._ledger.read(self._charge_key) is not None
 
     @contextmanager
     def note_spent_price_on_error(self, *, consequence: str) -> Iterator[None]:
@@ -53,21 +53,21 @@ class FitRecord(MemoryRecord):
             yield
         except BaseException as error:
             if self.is_charged:
-                epsilon = format_epsilon(self._priced.epsilon)
-                delta = format_delta(self._remembered_fit.fit_price.delta)
+                epsilon = format_epsilon(self._priced_release.epsilon)
+                delta = format_delta(self._remembered_fit.remembered_price.delta)
                 error.add_note(f"epsilon {epsilon} at delta {delta} is spent: {consequence}")
             raise
 
     def _charge_ledger(self) -> None:
         """Charges the ledger, records the fit in the memory of the process, and computes the total of the ledger."""
-        aggregator = self._priced.aggregator
+        aggregator = self._priced_release.aggregator
         charge_note = ChargeNote(
             description=f"a fit: {type(aggregator).__name__}",
-            seed_name=seed_name(self._remembered_fit.fit_price.seed),
+            seed_name=seed_name(self._remembered_fit.remembered_price.seed),
         )
         self._ledger.commit(
-            key=self._key,
-            event=self._priced.event,
+            key=self._charge_key,
+            event=self._priced_release.event,
             content=b"",
             charge_note=charge_note,
             adjacency=aggregator.adjacency,

@@ -47,26 +47,30 @@ def fit_schema(public_frame: Any) -> TableSchema:
         InvalidValue: a public column has no cell, or numbers in a notation that is not read, or dates whose order of
             day and month is ambiguous; or the texts share no words.
     """
-    table = as_table(public_frame)
+    public_table = as_table(public_frame)
     code_columns = [
-        str(name) for name, dtype in public_frame.dtypes.items() if str(dtype) == "category"
+        str(column_name)
+        for column_name, dtype in public_frame.dtypes.items()
+        if str(dtype) == "category"
     ]
     try:
-        schema = TableSchema.fit(table, code_columns=code_columns)
+        schema = TableSchema.fit(public_table, code_columns=code_columns)
     except InvalidValue as error:
-        name = error.name.removeprefix(_TABLE_PREFIX)
-        raise InvalidValue(f"X_public.{name}", rule=_COLUMN_RULE) from error
+        column_name = error.name.removeprefix(_TABLE_PREFIX)
+        raise InvalidValue(f"X_public.{column_name}", rule=_COLUMN_RULE) from error
     for column in schema.columns:
         if isinstance(column, EmptyColumn):
             rule = "a column with cells, or none: leave it out of X and X_public"
             raise InvalidValue(f"X_public.{column.name}", "no cell", rule=rule)
-    texts = [column.name for column in schema.columns if isinstance(column, TextColumn)]
-    if not texts:
+    text_columns = [column.name for column in schema.columns if isinstance(column, TextColumn)]
+    if not text_columns:
         return schema
     try:
-        return schema.with_text_vectors(table, text_columns=texts, fit_vectors=TfidfVectors.fit)
+        return schema.with_text_vectors(
+            public_table, text_columns=text_columns, fit_vectors=TfidfVectors.fit
+        )
     except InvalidValue as error:
-        rule = f"texts that share words in {', '.join(texts)}; leave columns out that name a record"
+        rule = f"texts that share words in {', '.join(text_columns)}; leave columns out that name a record"
         raise InvalidValue("X_public", type(public_frame).__name__, rule=rule) from error
 
 

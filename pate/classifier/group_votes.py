@@ -22,7 +22,7 @@ from pate.classifier.frames import encode_records
 from pate.classifier.held_out import FitScores, HeldOutRecords
 from pate.classifier.inputs import dense
 from pate.classifier.label_models import Model, OneClassModel
-from pate.classifier.publication import FitCharge, Publication, PublicFacts
+from pate.classifier.publication import FitDescription, FitPrice, Publication
 from pate.classifier.tasks import OneClass
 from pate.data import Dataset, Split, TableSchema
 from pate.data.partition import Partition
@@ -86,21 +86,21 @@ class GroupVotesPlan(FitPlan):
 
         Its test set has the private test records; without them, a placeholder that nothing reads.
         """
-        public = self._public_set()
+        public_split = self._public_set()
         return Dataset(
             name="arrays" if self.schema is None else "table",
             real=True,
             kind="features",
             label_names=self.label_names,
             private=Split(
-                inputs=self._private.features,
+                inputs=self._encoded_records.features,
                 labels=self.pools.targets,
                 record_ids=np.arange(len(self.pools.targets)),
-                group_ids=self.pools.groups,
-                known=self.pools.known,
+                group_ids=self.pools.group_ids,
+                known=self.pools.is_known,
             ),
-            public=public,
-            test=self._test_set(num_features=public.inputs.shape[1]),
+            public=public_split,
+            test=self._test_set(num_features=public_split.inputs.shape[1]),
             preprocessing=self.schema,
         )
 
@@ -131,7 +131,7 @@ class GroupVotesPlan(FitPlan):
         return run_plan.for_dataset(self.dataset, Monitor())
 
     @property
-    def student(self) -> LowRankStudent:
+    def student_recipe(self) -> LowRankStudent:
         """The recipe of the student, whose weights are the released numbers."""
         assert isinstance(self.run_plan.student, LowRankStudent)
         return self.run_plan.student
@@ -156,8 +156,8 @@ class GroupVotesPlan(FitPlan):
         Raises:
             InvalidValue: all public samples are alike; or no noise meets the budget, or the release would be useless.
         """
-        public = self.dataset.public.inputs
-        if (public == public[0]).all():
+        public_inputs = self.dataset.public.inputs
+        if (public_inputs == public_inputs[0]).all():
             raise InvalidValue("X_public", "all alike", rule="at least two different samples")
         is_one_each = self.num_teachers == self.pools.num_groups
         priced_release = price_release(
@@ -168,7 +168,7 @@ class GroupVotesPlan(FitPlan):
         )
         if self.schema is not None:
             return priced_release
-        doubts = uneven_inputs_doubts(linear_parts="votes", public_inputs=public)
+        doubts = uneven_inputs_doubts(linear_parts="votes", public_inputs=public_inputs)
         return replace(priced_release, doubts=(*priced_release.doubts, *doubts))
 
     def vote(
@@ -191,28 +191,28 @@ class GroupVotesPlan(FitPlan):
         Args:
             unit: the unit of privacy among the test records.
         """
-        price = ScorePrice.of_plan(self.run_plan, dataset=self.dataset)
-        if price is None or self.held_out_records is None:
+        score_price = ScorePrice.of_plan(self.run_plan, dataset=self.dataset)
+        if score_price is None or self.held_out_records is None:
             return None
         return FitScores(
-            score_price=replace(price, unit=unit),
+            score_price=replace(score_price, unit=unit),
             held_out_records=self.held_out_records,
             dataset=self.dataset,
             num_queries=self.run_plan.num_queries,
         )
 
-    def publication(self, model: Model, release: Release, fit_charge: FitCharge) -> Publication:
+    def publication(self, model: Model, release: Release, fit_price: FitPrice) -> Publication:
         """Returns all that a fit may publish: the release, its price, the student and public facts.
 
         Args:
             model: the result of `fitted_model`.
             release: the drawn release.
-            fit_charge: the price of the release.
+            fit_price: the price of the release.
         """
         student = model.model if isinstance(model, OneClassModel) else model
         assert isinstance(student, StudentModel)  # as LowRankStudent trains it
         has_teacher_per_group = self.num_teachers == self.pools.num_groups
-        facts = PublicFacts(
+        fit_description = FitDescription(
             aggregator_name="centered_votes",
             teacher=self.run_plan.teacher,
             num_teachers=None if has_teacher_per_group else self.num_teachers,
@@ -221,13 +221,15 @@ class GroupVotesPlan(FitPlan):
             one_class=isinstance(self.task, OneClass),
             classes_from_labels=self.classes_from_labels,
             classes_are_stated=self.classes_are_stated,
-            labels_have_gaps=self.pools.known is not None,
+            labels_have_gaps=self.pools.is_known is not None,
             num_public_labels=self.run_plan.public_labels,
             data_name=self.dataset.name,
             data_target="pate.data.Arrays" if self.schema is None else "pate.data.Table",
             preprocessing=self.schema,
         )
-        return Publication(release=release, fit_charge=fit_charge, model=student, facts=facts)
+        return Publication(
+            release=release, fit_price=fit_price, student=student, fit_description=fit_description
+        )
 
     def fitted_model(self, student: Predictor) -> Model:
         """Returns the trained student; if each sample has one class, wrapped so that it predicts one class."""
@@ -236,12 +238,12 @@ class GroupVotesPlan(FitPlan):
     def remarks(self) -> Iterator[str]:
         """Yields a remark for each column of a DataFrame whose private cells are all missing or unknown to `schema`."""
         if self.schema is not None:
-            private = self._private
+            encoded_records = self._encoded_records
             yield from remarks_on_lost_columns(
                 "X",
                 self.schema.columns,
-                private.unknown_and_missing,
-                num_records=len(private.features),
+                encoded_records.unknown_and_missing,
+                num_records=len(encoded_records.features),
             )
 
     def _public_set(self) -> Split:
@@ -251,18 +253,18 @@ class GroupVotesPlan(FitPlan):
         """
         inputs = self._encode(self.pools.public_inputs, name="X_public").features
         labels = np.zeros((len(inputs), self.task.num_labels), np.bool_)
-        known = None
+        is_known = None
         if self.public_labels is not None:
             num_labeled = len(self.public_labels)
             labels[:num_labeled] = self.public_labels == 1
-            known = np.ones_like(labels)
-            known[:num_labeled] = self.public_labels != UNKNOWN
+            is_known = np.ones_like(labels)
+            is_known[:num_labeled] = self.public_labels != UNKNOWN
         return Split(
             inputs=inputs,
             labels=labels,
             record_ids=np.arange(len(inputs)) + _SPLIT_ID_STEP,
-            group_ids=self.pools.public_groups + _SPLIT_ID_STEP,
-            known=known,
+            group_ids=self.pools.public_group_ids + _SPLIT_ID_STEP,
+            known=is_known,
         )
 
     def _test_set(self, num_features: int) -> Split:
@@ -271,8 +273,8 @@ class GroupVotesPlan(FitPlan):
         Without test records, no step of a fit reads the test set.
         """
         first_id = 2 * _SPLIT_ID_STEP
-        test = self.held_out_records
-        if test is None:
+        held_out_records = self.held_out_records
+        if held_out_records is None:
             only_id = np.array([first_id])
             return Split(
                 inputs=np.zeros((1, num_features), np.float32),
@@ -281,15 +283,15 @@ class GroupVotesPlan(FitPlan):
                 group_ids=only_id,
             )
         return Split(
-            inputs=self._encode(test.inputs, name="X_test").features,
-            labels=test.targets,
-            record_ids=np.arange(len(test.targets)) + first_id,
-            group_ids=test.groups + first_id,
-            known=test.known,
+            inputs=self._encode(held_out_records.inputs, name="X_test").features,
+            labels=held_out_records.targets,
+            record_ids=np.arange(len(held_out_records.targets)) + first_id,
+            group_ids=held_out_records.group_ids + first_id,
+            known=held_out_records.is_known,
         )
 
     @cached_property
-    def _private(self) -> Encoded:
+    def _encoded_records(self) -> Encoded:
         """The features of the private records, and how many of their cells have a value that no public row has."""
         return self._encode(self.pools.inputs, name="X")
 

@@ -13,7 +13,7 @@ from pate.accounting.ledger_entry import ChargeNote
 from pate.array_types import BoolArray, IntArray
 from pate.classifier.frames import as_pandas
 from pate.classifier.inputs import require_order_of_rows
-from pate.classifier.past_fits import FitPrice, RememberedFit
+from pate.classifier.past_fits import RememberedFit, RememberedPrice
 from pate.classifier.public_labels import read_labels
 from pate.classifier.tasks import Task
 from pate.data import Dataset
@@ -38,15 +38,15 @@ class HeldOutRecords:
         epsilon: the price of the scores on these records.
         inputs: the inputs, private: float32 `[num_test, num_features]`, or a sparse matrix, or a DataFrame.
         targets: the label bits, private, `[num_test, num_labels]`.
-        groups: the number of each record's group, `[num_test]`.
-        known: which labels are known, private, `[num_test, num_labels]`; None if the labels of the fit have no gaps.
+        group_ids: the number of each record's group, `[num_test]`.
+        is_known: which labels are known, private, `[num_test, num_labels]`; None if the labels of the fit have no gaps.
     """
 
     epsilon: float
     inputs: Any
     targets: BoolArray
-    groups: IntArray
-    known: BoolArray | None
+    group_ids: IntArray
+    is_known: BoolArray | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
@@ -148,10 +148,10 @@ class HeldOutArguments:
             rule = f"{num_records}, the number of rows of X_test"
             raise InvalidValue("len(y_test)", len(labels), rule=rule)
         bits = np.asarray(labels == 1)
-        known = np.asarray(labels != UNKNOWN) if labels.dtype == np.int8 else np.ones_like(bits)
+        is_known = np.asarray(labels != UNKNOWN) if labels.dtype == np.int8 else np.ones_like(bits)
         if has_gaps:
-            return bits, known
-        if not known.all():
+            return bits, is_known
+        if not is_known.all():
             raise InvalidValue("y_test", rule=_GAPS_RULE)
         return bits, None
 
@@ -181,7 +181,7 @@ class FitScores:
             seed: the seed of the noise, as no sum of prices covers fits with the same noise; None for noise from the
                 operating system.
         """
-        price = FitPrice(
+        remembered_price = RememberedPrice(
             epsilon=self.score_price.epsilon,
             delta=self.score_price.delta,
             event=self.score_price.event,
@@ -189,31 +189,35 @@ class FitScores:
             unit=self.score_price.unit,
             adjacency=Adjacency.REPLACE_ONE,
         )
-        return RememberedFit.from_inputs(self.held_out_records.inputs, fit_price=price)
+        return RememberedFit.from_inputs(
+            self.held_out_records.inputs, remembered_price=remembered_price
+        )
 
     def release(
-        self, model: Predictor, account: Ledger, *, seed: int | None, rng: np.random.Generator
+        self, model: Predictor, score_ledger: Ledger, *, seed: int | None, rng: np.random.Generator
     ) -> ReleasedScores:
         """Returns the scores of a student, whose noisy sums are committed with their charge.
 
         Args:
             model: the student, as it predicts.
-            account: the ledger that is charged.
+            score_ledger: the ledger that is charged.
             seed: the seed of the fit; None for noise from the operating system.
             rng: the source of the noise.
 
         Raises:
             InvalidValue: the ledger cannot pay; nothing is charged then.
         """
-        name = seed_name(seed)
-        note = ChargeNote(
+        fit_seed_name = seed_name(seed)
+        charge_note = ChargeNote(
             description="scores of a fit on test records",
-            seed_name=f"{name}, scores" if name else "",
+            seed_name=f"{fit_seed_name}, scores" if fit_seed_name else "",
         )
-        charge = ScoreCharge(
+        score_charge = ScoreCharge(
             score_price=self.score_price,
-            account=account,
+            account=score_ledger,
             release_key=uuid.uuid4().hex,
-            charge_note=note,
+            charge_note=charge_note,
         )
-        return charge.release(model, dataset=self.dataset, num_queries=self.num_queries, rng=rng)
+        return score_charge.release(
+            model, dataset=self.dataset, num_queries=self.num_queries, rng=rng
+        )

@@ -19,22 +19,22 @@ from pate.errors import users_stack_level
 from pate.validation import InvalidValue, printable, require
 
 
-def require_readable(name: str, values: Any) -> None:
+def require_readable(name: str, inputs: Any) -> None:
     """Raises `InvalidValue` for an array with masked entries or words that are no numbers, or a tensor with a gradient.
 
     A DataFrame is not checked. The error shows no entry, where numpy's own error would show a private one.
     """
-    kind = type(values).__name__
-    if np.ma.is_masked(values):
+    type_name = type(inputs).__name__
+    if np.ma.is_masked(inputs):
         rule = "an array without masked entries: .filled(…) says what they are"
-        raise InvalidValue(name, kind, rule=rule)
-    is_tensor = hasattr(type(values), "requires_grad")
+        raise InvalidValue(name, type_name, rule=rule)
+    is_tensor = hasattr(type(inputs), "requires_grad")
     try:
-        array = np.asarray(values) if is_tensor else values
+        array = np.asarray(inputs) if is_tensor else inputs
         if getattr(array, "dtype", None) is not None and array.dtype.kind in "OUS":
             np.asarray(array, dtype=np.float32)  # raises ValueError for words that are no numbers
     except RuntimeError as error:  # torch raises it for a tensor with a gradient
-        raise InvalidValue(name, kind, rule=".detach().cpu().numpy() of a tensor") from error
+        raise InvalidValue(name, type_name, rule=".detach().cpu().numpy() of a tensor") from error
     except ValueError:
         raise InvalidValue(name, rule="numbers") from None
 
@@ -97,13 +97,13 @@ def require_same_columns(name: str, labels: Any, y: Any) -> None:
         labels: labels of public samples or of test records.
         y: the private labels.
     """
-    columns = getattr(labels, "columns", None)
+    label_columns = getattr(labels, "columns", None)
     expected_columns = getattr(y, "columns", None)
-    if columns is None or expected_columns is None:
+    if label_columns is None or expected_columns is None:
         return
     rule = f"the columns of y in their order: {', '.join(map(str, expected_columns))}"
-    is_same = list(columns) == list(expected_columns)
-    require(is_same, f"{name}.columns", list(map(str, columns)), rule)
+    is_same = list(label_columns) == list(expected_columns)
+    require(is_same, f"{name}.columns", list(map(str, label_columns)), rule)
 
 
 def rows_of(inputs: Any, rows: Any) -> Any:
@@ -147,27 +147,29 @@ def rows_as_bytes(inputs: Any) -> NDArray[Any]:
     from pandas.util import hash_pandas_object
 
     try:
-        digests = hash_pandas_object(inputs, index=False)
+        row_digests = hash_pandas_object(inputs, index=False)
     except TypeError as error:
         rule = "cells that are numbers, dates or words, and no lists"
         raise InvalidValue("X", rule=rule) from error
     except UnicodeError:  # without the cause, which shows a cell
         raise InvalidValue("X", rule="words of whole characters, and bytes as words") from None
-    return np.ascontiguousarray(digests.to_numpy()[:, None])
+    return np.ascontiguousarray(row_digests.to_numpy()[:, None])
 
 
 def _sparse_rows_as_bytes(inputs: Any) -> NDArray[np.uint8]:
     """Returns the SHA-256 digest of each row of a sparse matrix, `[num_rows, 32]`."""
-    matrix = sparse.csr_array(inputs)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    columns = matrix.indices.astype(np.int64)
-    values = matrix.data
-    digests = [
-        hashlib.sha256(columns[start:end].tobytes() + values[start:end].tobytes()).digest()
-        for start, end in pairwise(matrix.indptr.tolist())
+    sparse_rows = sparse.csr_array(inputs)
+    sparse_rows.sum_duplicates()
+    sparse_rows.eliminate_zeros()
+    column_indices = sparse_rows.indices.astype(np.int64)
+    stored_numbers = sparse_rows.data
+    row_digests = [
+        hashlib.sha256(
+            column_indices[start:end].tobytes() + stored_numbers[start:end].tobytes()
+        ).digest()
+        for start, end in pairwise(sparse_rows.indptr.tolist())
     ]
-    return np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), -1)
+    return np.frombuffer(b"".join(row_digests), np.uint8).reshape(len(row_digests), -1)
 
 
 def require_same_kind(private_inputs: Any, other_inputs: Any, *, name: str) -> None:

@@ -55,13 +55,18 @@ class ClassModel:
         """
         num_samples = len(inputs)
         if self.model is not None:
-            codes = np.asarray(self.model.predict(inputs))
+            class_indices = np.asarray(self.model.predict(inputs))
         else:
-            only_code = self.present_classes[0] if len(self.present_classes) else 0
-            codes = np.full(num_samples, only_code)
-        shape = (num_samples,)
-        require(codes.shape == shape, "predictions.shape", codes.shape, str(shape))
-        return np.asarray(codes[:, None] == np.arange(self.num_classes))
+            only_class_index = self.present_classes[0] if len(self.present_classes) else 0
+            class_indices = np.full(num_samples, only_class_index)
+        expected_shape = (num_samples,)
+        require(
+            class_indices.shape == expected_shape,
+            "predictions.shape",
+            class_indices.shape,
+            str(expected_shape),
+        )
+        return np.asarray(class_indices[:, None] == np.arange(self.num_classes))
 
     def predict_proba(self, inputs: Float32Array) -> FloatArray:
         """Returns the probability of each class, `[num_samples, num_classes]`.

@@ -28,42 +28,42 @@ def without_gaps(y: Any) -> tuple[Any, BoolArray | None]:
         y: the labels as the user passes them.
     """
     is_masked = isinstance(y, np.ma.MaskedArray)
-    rows = _rows_as_array(y)
-    if rows is None:
+    label_rows = _rows_as_array(y)
+    if label_rows is None:
         return y, None
-    may_hold_nan = rows.dtype.kind in ("f", "O")
+    may_hold_nan = label_rows.dtype.kind in ("f", "O")
     if not (may_hold_nan or is_masked):
         return y, None
-    cells = np.ma.getdata(rows)
-    is_missing = np.ma.getmaskarray(rows).copy()
-    if cells.dtype.kind == "f":
-        is_missing |= np.isnan(cells)
-    elif cells.dtype.kind == "O":
-        missing_cells = [is_missing_label(cell) for cell in cells.flat]
-        is_missing |= np.array(missing_cells, np.bool_).reshape(cells.shape)
+    label_cells = np.ma.getdata(label_rows)
+    is_missing = np.ma.getmaskarray(label_rows).copy()
+    if label_cells.dtype.kind == "f":
+        is_missing |= np.isnan(label_cells)
+    elif label_cells.dtype.kind == "O":
+        missing_cells = [is_missing_label(cell) for cell in label_cells.flat]
+        is_missing |= np.array(missing_cells, np.bool_).reshape(label_cells.shape)
     if not is_missing.any() and not is_masked:
         return y, None
-    filled = cells.copy()
-    filled[is_missing] = 0
+    filled_labels = label_cells.copy()
+    filled_labels[is_missing] = 0
     try:
-        numbers = filled.astype(np.float64)
+        label_numbers = filled_labels.astype(np.float64)
     except (TypeError, ValueError):  # words, which are refused later
         return y, None
-    return numbers, ~is_missing
+    return label_numbers, ~is_missing
 
 
 def _rows_as_array(y: Any) -> NDArray[Any] | None:
     """Returns labels with two or more columns as an array, `[n, num_labels]`; None for labels of another form."""
     is_frame = hasattr(y, "isna") and hasattr(y, "columns")
-    rows = y.to_numpy(object) if is_frame else y
+    label_rows = y.to_numpy(object) if is_frame else y
     if isinstance(y, list) and y and isinstance(y[0], (list, tuple, np.ndarray)):
         try:
-            rows = np.array(y)
+            label_rows = np.array(y)
         except ValueError:  # rows of several lengths
             return None
-    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.shape[1] < 2:
+    if not isinstance(label_rows, np.ndarray) or label_rows.ndim != 2 or label_rows.shape[1] < 2:
         return None
-    return rows
+    return label_rows
 
 
 def require_labels(y: Any) -> None:
@@ -72,14 +72,16 @@ def require_labels(y: Any) -> None:
     `y` may be a DataFrame, a Series, an array or a list.
     """
     if hasattr(y, "isna"):
-        missing = np.asarray(y.isna(), np.bool_)
+        is_missing = np.asarray(y.isna(), np.bool_)
     elif isinstance(y, np.ndarray) and y.dtype.kind == "O":
-        missing = np.array([is_missing_label(label) for label in y.flat], np.bool_).reshape(y.shape)
+        is_missing = np.array([is_missing_label(label) for label in y.flat], np.bool_).reshape(
+            y.shape
+        )
     elif isinstance(y, list):
-        missing = np.array([is_missing_label(label) for label in y], np.bool_)
+        is_missing = np.array([is_missing_label(label) for label in y], np.bool_)
     else:
         return
-    require_entries("y", ~missing, rule="a label for each record, none missing")
+    require_entries("y", ~is_missing, rule="a label for each record, none missing")
 
 
 def is_missing_label(value: Any) -> bool:

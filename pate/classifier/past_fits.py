@@ -25,7 +25,7 @@ _MAX_REMEMBERED = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitPrice:
+class RememberedPrice:
     """The price of one fit, with the seed of its noise, and with the unit and adjacency that the price holds for.
 
     Attributes:
@@ -67,28 +67,30 @@ class PastFits:
     seeds: frozenset[int] = frozenset()
     changes: frozenset[tuple[PrivacyUnit, Adjacency]] = frozenset()
 
-    def with_fit(self, fit_price: FitPrice) -> Self:
+    def with_fit(self, remembered_price: RememberedPrice) -> Self:
         """Returns these fits together with one more fit.
 
         The total epsilon is infinity if two fits have the same seed, and so the same noise; if their units or
         adjacencies differ; or if their deltas add up to 1 or more.
 
         Args:
-            fit_price: the price of the new fit.
+            remembered_price: the price of the new fit.
         """
-        changes = self.changes | {(fit_price.unit, fit_price.adjacency)}
-        total_epsilon = self.epsilon + fit_price.epsilon
-        total_delta = min(self.delta + fit_price.delta, 1.0)
-        if fit_price.seed in self.seeds or len(changes) > 1 or total_delta == 1:
+        changes = self.changes | {(remembered_price.unit, remembered_price.adjacency)}
+        total_epsilon = self.epsilon + remembered_price.epsilon
+        total_delta = min(self.delta + remembered_price.delta, 1.0)
+        if remembered_price.seed in self.seeds or len(changes) > 1 or total_delta == 1:
             total_epsilon = math.inf
         return replace(
             self,
             count=self.count + 1,
             epsilon=total_epsilon,
             delta=total_delta,
-            events=(*self.events, fit_price.event),
-            deltas=(*self.deltas, fit_price.delta),
-            seeds=self.seeds if fit_price.seed is None else self.seeds | {fit_price.seed},
+            events=(*self.events, remembered_price.event),
+            deltas=(*self.deltas, remembered_price.delta),
+            seeds=self.seeds
+            if remembered_price.seed is None
+            else self.seeds | {remembered_price.seed},
             changes=changes,
         )
 
@@ -105,21 +107,21 @@ class RememberedFit:
 
     Attributes:
         record_digests: the digests of the private records that are remembered.
-        fit_price: the price of the fit.
+        remembered_price: the price of the fit.
     """
 
     record_digests: tuple[bytes, ...]
-    fit_price: FitPrice
+    remembered_price: RememberedPrice
 
     @classmethod
-    def from_inputs(cls, inputs: Any, *, fit_price: FitPrice) -> Self:
+    def from_inputs(cls, inputs: Any, *, remembered_price: RememberedPrice) -> Self:
         """Returns a fit that may not be charged yet, with keyed digests of its private records.
 
         At most 1,000 records, those with the smallest digests, are remembered.
 
         Args:
             inputs: the private records, `[num_private, num_features]`, or a sparse matrix, or a DataFrame.
-            fit_price: the price of the fit.
+            remembered_price: the price of the fit.
         """
         record_digests = {
             hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest()
@@ -127,7 +129,7 @@ class RememberedFit:
         }
         return cls(
             record_digests=tuple(heapq.nsmallest(_MAX_REMEMBERED, record_digests)),
-            fit_price=fit_price,
+            remembered_price=remembered_price,
         )
 
     def dearest_fits(self) -> PastFits:
@@ -136,20 +138,20 @@ class RememberedFit:
         That is the record whose fits have the greatest sum of epsilons and, of equal sums, the most fits.
         """
         dearest = PastFits()
-        for digest in self.record_digests:
-            fits = self._fits_of_record(digest)
+        for record_digest in self.record_digests:
+            fits = self._fits_of_record(record_digest)
             if (fits.epsilon, fits.count) > (dearest.epsilon, dearest.count):
                 dearest = fits
         return dearest
 
     def remember(self) -> None:
         """Records this fit in the memory of the process; called when the fit has been charged."""
-        for digest in self.record_digests:
-            _FITS[digest] = self._fits_of_record(digest)
+        for record_digest in self.record_digests:
+            _FITS[record_digest] = self._fits_of_record(record_digest)
 
     def _fits_of_record(self, record_digest: bytes) -> PastFits:
         """Returns the earlier fits of a private record in this process, together with this fit."""
-        return _FITS.get(record_digest, PastFits()).with_fit(self.fit_price)
+        return _FITS.get(record_digest, PastFits()).with_fit(self.remembered_price)
 
 
 def warn_of_past_fits(past_fits: PastFits) -> None:

@@ -11,8 +11,8 @@ from pate.classifier.fit_ledger import LedgerSettings
 from pate.classifier.fit_plan import FitPlan
 from pate.classifier.fit_record import FitRecord
 from pate.classifier.held_out import FitScores
-from pate.classifier.past_fits import FitPrice, RememberedFit
-from pate.classifier.publication import FitCharge
+from pate.classifier.past_fits import RememberedFit, RememberedPrice
+from pate.classifier.publication import FitPrice
 from pate.pricing import PricedRelease
 from pate.run.random_streams import RandomStreams
 
@@ -24,7 +24,7 @@ class PricedFit:
     Attributes:
         inputs: the data of the fit. Private: its `pools` are the private records and the public samples.
         plan: the plan of the fit. Private, for the same `pools`.
-        charge: the charge of the release.
+        price: the price of the release.
         priced_scores: the priced scores on test records; None for no scores. Private: it has the test records.
         streams: the random numbers of the fit.
         ledger_settings: the settings of the ledger.
@@ -33,7 +33,7 @@ class PricedFit:
 
     inputs: FitInputs
     plan: FitPlan
-    charge: FitCharge
+    price: FitPrice
     priced_scores: FitScores | None
     streams: RandomStreams
     ledger_settings: LedgerSettings
@@ -42,7 +42,7 @@ class PricedFit:
     @property
     def priced_release(self) -> PricedRelease:
         """The aggregator with its noise, and the price."""
-        return self.charge.priced_release
+        return self.price.priced_release
 
     @property
     def student_seed(self) -> int:
@@ -56,15 +56,15 @@ class PricedFit:
         A later fit without a ledger then warns that its records were fitted before, and adds the prices up. What is
         kept is the price, and digests of private records.
         """
-        price = FitPrice(
+        remembered_price = RememberedPrice(
             epsilon=self.priced_release.epsilon,
-            delta=self.charge.budget.delta,
+            delta=self.price.budget.delta,
             event=self.priced_release.event,
-            seed=self.charge.seed,
-            unit=self.charge.unit,
+            seed=self.price.seed,
+            unit=self.price.unit,
             adjacency=self.priced_release.aggregator.adjacency,
         )
-        return RememberedFit.from_inputs(self.plan.pools.inputs, fit_price=price)
+        return RememberedFit.from_inputs(self.plan.pools.inputs, remembered_price=remembered_price)
 
     def record(self) -> FitRecord:
         """Returns a record of the release, which charges the ledger before the first part is drawn."""

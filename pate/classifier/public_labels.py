@@ -52,22 +52,29 @@ def read_labels(name: str, y: Any, task: Task) -> GapLabels:
     Raises:
         InvalidValue: the labels have another form than the private ones.
     """
-    values, known = without_gaps(only_column(y))
-    require(hasattr(values, "__len__"), name, type(values).__name__, "labels of samples")
-    num_samples = values.shape[0] if hasattr(values, "shape") else len(values)
+    filled_labels, is_known = without_gaps(only_column(y))
+    require(
+        hasattr(filled_labels, "__len__"), name, type(filled_labels).__name__, "labels of samples"
+    )
+    num_samples = filled_labels.shape[0] if hasattr(filled_labels, "shape") else len(filled_labels)
     if isinstance(task, LabelSets):
         try:
-            return task.encode(values).astype(np.bool_)
+            return task.encode(filled_labels).astype(np.bool_)
         except InvalidValue as error:
             raise InvalidValue(name, error.value, rule=error.rule) from None
     if isinstance(task, OneClass):
-        classes = require_array(name, dense(values), dtype_kinds=None)
-        require(classes.ndim == 1, f"{name}.shape", classes.shape, "one class for each sample")
-        one_hot = classes[:, None] == task.classes
+        class_of_sample = require_array(name, dense(filled_labels), dtype_kinds=None)
+        require(
+            class_of_sample.ndim == 1,
+            f"{name}.shape",
+            class_of_sample.shape,
+            "one class for each sample",
+        )
+        one_hot = class_of_sample[:, None] == task.classes
         require_entries(name, one_hot.any(axis=1), rule="classes among those of classes=")
         return np.asarray(one_hot)
-    bits = require_array(name, dense(values))
-    shape = (num_samples, task.num_labels)
-    require(bits.shape == shape, f"{name}.shape", bits.shape, f"{shape}, the labels of y")
+    bits = require_array(name, dense(filled_labels))
+    bits_shape = (num_samples, task.num_labels)
+    require(bits.shape == bits_shape, f"{name}.shape", bits.shape, f"{bits_shape}, the labels of y")
     require_entries(name, (bits == 0) | (bits == 1), rule="0, 1 or NaN")
-    return labels_with_gaps(bits.astype(np.bool_), known=known)
+    return labels_with_gaps(bits.astype(np.bool_), known=is_known)

@@ -43,7 +43,7 @@ _REMEDY = "publish into a new folder"
 
 
 @dataclass(frozen=True)
-class FitCharge:
+class FitPrice:
     """The charge of a fit, as `pate.run.published_price.Charge` describes it.
 
     Attributes:
@@ -79,7 +79,7 @@ class FitCharge:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublicFacts:
+class FitDescription:
     """The public facts of a fit whose student is published.
 
     Attributes:
@@ -120,35 +120,35 @@ class Publication:
 
     Attributes:
         release: the drawn release.
-        fit_charge: the price of the release.
-        model: the student that learned from the release.
-        facts: the public facts of the fit.
+        fit_price: the price of the release.
+        student: the student that learned from the release.
+        fit_description: the public facts of the fit.
         released_scores: the released scores of the student on private test records; None where none were released.
     """
 
     release: Release
-    fit_charge: FitCharge
-    model: StudentModel
-    facts: PublicFacts
+    fit_price: FitPrice
+    student: StudentModel
+    fit_description: FitDescription
     released_scores: ReleasedScores | None = None
 
     @property
     def privacy(self) -> Privacy:
         """The price of the release, the parameters of its mechanism, and the released scores."""
-        privacy = privacy_of(drawn_release=self.release, release_charge=self.fit_charge)
+        privacy = privacy_of(drawn_release=self.release, release_charge=self.fit_price)
         return replace(privacy, scores=self.released_scores)
 
     @property
     def stated_public(self) -> tuple[str, ...]:
         """What the owner stated to be public by a parameter: the names of classes if `classes` is set, or nothing."""
-        return _STATED_CLASSES if self.facts.classes_are_stated else ()
+        return _STATED_CLASSES if self.fit_description.classes_are_stated else ()
 
     def write(self, folder: Path, *, name: str | None, public_classes: bool) -> None:
         """Writes the files of `release/` into a new folder; the manifest is written last.
 
         Args:
             folder: the folder, which does not exist or is empty.
-            name: the public name of the data; None for `facts.data_name`.
+            name: the public name of the data; None for `fit_description.data_name`.
             public_classes: whether the owner states that the names of classes, read from private labels, are public.
 
         Raises:
@@ -156,61 +156,65 @@ class Publication:
                 `public_classes` is false; or the release has another price than was charged.
         """
         self._require_writable(folder, public_classes=public_classes)
-        facts = self.facts
-        stated_public = _STATED_CLASSES if facts.classes_from_labels else self.stated_public
-        data_name = require_text("name", facts.data_name if name is None else name)
+        fit_description = self.fit_description
+        stated_public = (
+            _STATED_CLASSES if fit_description.classes_from_labels else self.stated_public
+        )
+        data_name = require_text("name", fit_description.data_name if name is None else name)
         make_folder(folder)
-        num_queries = self.fit_charge.priced_release.shape.num_queries
-        public_names = PublicNames(np.arange(num_queries), facts.label_names)
+        num_queries = self.fit_price.priced_release.shape.num_queries
+        public_names = PublicNames(
+            record_ids=np.arange(num_queries), label_names=fit_description.label_names
+        )
         with atomic_write(folder / "release.npz") as file:
             file.write(npz_bytes(self.release.arrays() | public_names.arrays()))
-        self.model.save(folder / "student")
+        self.student.save(folder / "student")
         write_text(folder / "config.yaml", text=self._settings_yaml(data_name))
-        origin = None
-        if facts.preprocessing is not None:
-            origin = dict(facts.preprocessing.origin) or None
+        features_origin = None
+        if fit_description.preprocessing is not None:
+            features_origin = dict(fit_description.preprocessing.origin) or None
         write_price(
             drawn_release=self.release,
-            release_charge=self.fit_charge,
+            release_charge=self.fit_price,
             privacy=self.privacy,
             folder=folder,
             data_name=data_name,
             is_real=True,
-            aggregator_name=facts.aggregator_name,
-            features=origin,
+            aggregator_name=fit_description.aggregator_name,
+            features=features_origin,
             stated_public=stated_public,
-            labels_have_gaps=facts.labels_have_gaps,
-            label_names=facts.label_names,
+            labels_have_gaps=fit_description.labels_have_gaps,
+            label_names=fit_description.label_names,
         )
-        form = ModelForm.from_student(
-            self.model,
+        model_form = ModelForm.from_student(
+            self.student,
             name=data_name,
             kind="features",
-            labels=facts.label_names,
-            preprocessing=facts.preprocessing,
-            one_class=facts.one_class,
+            labels=fit_description.label_names,
+            preprocessing=fit_description.preprocessing,
+            one_class=fit_description.one_class,
         )
-        form.write(folder)
+        model_form.write(folder)
         write_model_card(
             folder,
-            form,
+            model_form,
             privacy=self.privacy,
             release_summary=summary_of(drawn_release=self.release),
             stated_public=stated_public,
-            labels_have_gaps=facts.labels_have_gaps,
+            labels_have_gaps=fit_description.labels_have_gaps,
         )
-        paths = [path for path in folder.rglob("*") if not path.is_dir()]
-        file_names = [path.relative_to(folder).as_posix() for path in paths]
-        Manifest.from_files(folder, file_names, missing_file_remedy=_REMEDY).write(folder)
+        file_paths = [path for path in folder.rglob("*") if not path.is_dir()]
+        relative_paths = [path.relative_to(folder).as_posix() for path in file_paths]
+        Manifest.from_files(folder, relative_paths, missing_file_remedy=_REMEDY).write(folder)
 
     def _require_writable(self, folder: Path, *, public_classes: bool) -> None:
         """Raises `InvalidValue` if `write` would refuse these arguments."""
         is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
         require(is_free, "folder", folder, "a folder that is new or empty")
-        if self.release.event != self.fit_charge.priced_release.event:
+        if self.release.event != self.fit_price.priced_release.event:
             rule = "a release with the price that was charged for it"
             raise InvalidValue("release_", type(self.release).__name__, rule=rule)
-        if self.facts.classes_from_labels and not public_classes:
+        if self.fit_description.classes_from_labels and not public_classes:
             rule = (
                 "True, if the names of all classes are public: they were read from the private y, and no epsilon "
                 "covers them; a new fit with classes=[...] reads none"
@@ -223,34 +227,36 @@ class Publication:
         Args:
             data_name: the public name of the data.
         """
-        budget = self.fit_charge.budget
-        aggregator = self.fit_charge.priced_release.aggregator
+        budget = self.fit_price.budget
+        aggregator = self.fit_price.priced_release.aggregator
         accountant = budget.accountant()
         accountant_settings = {
             name: getattr(accountant, name)
             for name in _ACCOUNTANT_SETTINGS
             if hasattr(accountant, name)
         }
-        data: dict[str, Any] = {"_target_": self.facts.data_target, "name": data_name}
-        if self.facts.num_public_labels is not None:
-            data["public_labels"] = self.facts.num_public_labels
+        data: dict[str, Any] = {"_target_": self.fit_description.data_target, "name": data_name}
+        if self.fit_description.num_public_labels is not None:
+            data["public_labels"] = self.fit_description.num_public_labels
         settings = {
             "adjacency": str(aggregator.adjacency),
             "target_delta": budget.delta,
             "target_epsilon": budget.epsilon,
             "max_epsilon": None,
-            "num_queries": self.fit_charge.priced_release.shape.num_queries,
+            "num_queries": self.fit_price.priced_release.shape.num_queries,
             "aggregator": _published_settings(package_name="pate.aggregators", part=aggregator),
             "accountant": {
                 "_target_": _target(package_name="pate.accounting", part=accountant),
                 **accountant_settings,
             },
             "teacher": {
-                **_published_settings(package_name="pate.teachers", part=self.facts.teacher),
-                "num_teachers": self.facts.num_teachers,
+                **_published_settings(
+                    package_name="pate.teachers", part=self.fit_description.teacher
+                ),
+                "num_teachers": self.fit_description.num_teachers,
             },
             "student": _published_settings(
-                package_name="pate.student", part=self.facts.student_recipe
+                package_name="pate.student", part=self.fit_description.student_recipe
             ),
             "data": data,
         }

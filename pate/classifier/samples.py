@@ -39,25 +39,25 @@ class Pools:
     Attributes:
         inputs: the private inputs: float32 `[num_private, num_features]`, or a sparse matrix, or a DataFrame.
         targets: the label bits of the private records, `[num_private, num_labels]`.
-        groups: the id of each private record's group, `[num_private]`. Records of one group stay with one teacher.
+        group_ids: the id of each private record's group, `[num_private]`. Records of one group stay with one teacher.
         public_inputs: the public inputs: float32 `[num_public, num_features]`, or a sparse matrix, or a DataFrame.
-        public_groups: the id of each public sample's group, `[num_public]`, public. Votes are clipped to a length that
-            is usual for groups as large as these.
-        known: which labels of the private records are known, `[num_private, num_labels]`, private; None if the labels
-            have no gaps.
+        public_group_ids: the id of each public sample's group, `[num_public]`, public. Votes are clipped to a length
+            that is usual for groups as large as these.
+        is_known: which labels of the private records are known, `[num_private, num_labels]`, private; None if the
+            labels have no gaps.
     """
 
     inputs: Any
     targets: BoolArray
-    groups: IntArray
+    group_ids: IntArray
     public_inputs: Any
-    public_groups: IntArray
-    known: BoolArray | None = None
+    public_group_ids: IntArray
+    is_known: BoolArray | None = None
 
     @property
     def num_groups(self) -> int:
         """The number of groups of private records; if each record is a group, the number of private records."""
-        return len(np.unique(self.groups))
+        return len(np.unique(self.group_ids))
 
     @classmethod
     def cut(
@@ -69,7 +69,7 @@ class Pools:
         public_inputs: Any,
         public_fraction: float | None,
         public_groups: Any = None,
-        known: BoolArray | None = None,
+        is_known: BoolArray | None = None,
     ) -> Pools:
         """Divides inputs into private records and public samples.
 
@@ -87,7 +87,7 @@ class Pools:
                 passed.
             public_groups: the group of each public sample, `[num_public]`; None if each is a group of its own, or
                 beside `public_fraction`, as `groups` then has the groups of public rows, too.
-            known: which label bits are known, `[num_rows, num_labels]`; None for all.
+            is_known: which label bits are known, `[num_rows, num_labels]`; None for all.
 
         Raises:
             InvalidValue: a group is missing, or `groups` has a wrong length. Both `public_inputs` and `public_fraction`
@@ -104,12 +104,12 @@ class Pools:
             return cls(
                 inputs=inputs,
                 targets=targets,
-                groups=group_ids,
+                group_ids=group_ids,
                 public_inputs=public_inputs,
-                public_groups=_public_group_ids(
+                public_group_ids=_public_group_ids(
                     public_inputs, public_groups=public_groups, private_groups=groups
                 ),
-                known=known,
+                is_known=is_known,
             )
         if public_groups is not None:
             rule = "None beside public_fraction, as groups has the groups of public rows"
@@ -125,14 +125,14 @@ class Pools:
             is_public = _rows_of_last_groups(group_ids, public_share)
             private_rows = np.flatnonzero(~is_public)
             public_rows = np.flatnonzero(is_public)
-        rows = getattr(inputs, "iloc", inputs)
+        input_rows = getattr(inputs, "iloc", inputs)
         return cls(
-            inputs=rows[private_rows],
+            inputs=input_rows[private_rows],
             targets=targets[private_rows],
-            groups=group_ids[private_rows],
-            public_inputs=rows[public_rows],
-            public_groups=group_ids[public_rows],
-            known=None if known is None else known[private_rows],
+            group_ids=group_ids[private_rows],
+            public_inputs=input_rows[public_rows],
+            public_group_ids=group_ids[public_rows],
+            is_known=None if is_known is None else is_known[private_rows],
         )
 
 
@@ -200,7 +200,7 @@ def numbered_apart(
         InvalidValue: a group is also in another part of the data.
     """
     group_names = _group_names(name, groups, num_rows=num_rows)
-    numbers = _numbered_groups(group_names, name=name)
+    group_ids = _numbered_groups(group_names, name=name)
     for other_name, other_groups in groups_by_name.items():
         other_names = _group_names(other_name, other_groups, num_rows=len(other_groups))
         try:
@@ -208,13 +208,13 @@ def numbered_apart(
         except TypeError as error:  # numbers and dates have no common type
             rule = f"{other_names.dtype}, as {other_name} has"
             raise InvalidValue(f"{name}.dtype", group_names.dtype, rule=rule) from error
-        common_ids = _numbered_groups(all_group_names)
+        all_group_ids = _numbered_groups(all_group_names)
         num_others = len(other_names)
-        num_shared = len(np.intersect1d(common_ids[:num_others], common_ids[num_others:]))
+        num_shared = len(np.intersect1d(all_group_ids[:num_others], all_group_ids[num_others:]))
         if num_shared:
             rule = f"no group of {other_name}, {num_shared} are in both"
             raise InvalidValue(name, rule=rule)
-    return numbers
+    return group_ids
 
 
 def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> IntArray:
@@ -230,26 +230,32 @@ def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> IntArra
     Raises:
         InvalidValue: a group is missing (None, NaN, NaT or pandas.NA), or its name has no visible character.
     """
-    missing = np.zeros(len(group_names), np.bool_)
+    is_missing = np.zeros(len(group_names), np.bool_)
     if group_names.dtype.kind == "O":
-        missing = np.array([_is_missing_group(group) for group in group_names.tolist()], np.bool_)
+        is_missing = np.array(
+            [_is_missing_group(group) for group in group_names.tolist()], np.bool_
+        )
         group_names = group_names.astype(np.str_)
     elif group_names.dtype.kind == "S":
         group_names = np.char.decode(group_names, "utf-8", "replace")
     elif group_names.dtype.kind in "fc":
-        missing = np.isnan(group_names)
+        is_missing = np.isnan(group_names)
     elif group_names.dtype.kind in "mM":
-        missing = np.isnat(group_names)
+        is_missing = np.isnat(group_names)
     if group_names.dtype.kind != "U":
-        require_entries(name, ~missing, _GROUP_RULE)
+        require_entries(name, ~is_missing, _GROUP_RULE)
         return _numbered(group_names)
-    words, word_of_row = np.unique(group_names, return_inverse=True)
-    spelled = np.array([canonical_word(word) for word in words.tolist()], np.str_)
-    missing |= np.isin(spelled, MISSING_WORDS)[word_of_row]
-    require_entries(name, ~missing, _GROUP_RULE)
-    persons = np.array([person_name(word).casefold() for word in spelled.tolist()], np.str_)
-    group_of_word = smallest_of_group(_numbered(persons), number_of_row=_numbered(spelled))
-    return _numbered(group_of_word[word_of_row])
+    different_names, name_of_row = np.unique(group_names, return_inverse=True)
+    canonical_words = np.array([canonical_word(word) for word in different_names.tolist()], np.str_)
+    is_missing |= np.isin(canonical_words, MISSING_WORDS)[name_of_row]
+    require_entries(name, ~is_missing, _GROUP_RULE)
+    person_names = np.array(
+        [person_name(word).casefold() for word in canonical_words.tolist()], np.str_
+    )
+    group_of_name = smallest_of_group(
+        _numbered(person_names), number_of_row=_numbered(canonical_words)
+    )
+    return _numbered(group_of_name[name_of_row])
 
 
 def _is_missing_group(group: Any) -> bool:
@@ -283,18 +289,18 @@ def _rows_of_last_groups(group_ids: IntArray, public_share: float) -> BoolArray:
         group_ids: the id of each row's group, 0, 1, …, `[num_rows]`.
         public_share: the share of the groups that counts as last, rounded down.
     """
-    _, first_rows = np.unique(group_ids, return_index=True)  # ids are 0, 1, …
-    num_groups = len(first_rows)
+    _, first_row_of_group = np.unique(group_ids, return_index=True)  # ids are 0, 1, …
+    num_groups = len(first_row_of_group)
     require(num_groups > 1, "groups", num_groups, _AT_LEAST_TWO)
     num_public = max(int(public_share * num_groups), 1)
-    last_groups = np.argsort(first_rows)[-num_public:]
+    last_groups = np.argsort(first_row_of_group)[-num_public:]
     is_public = np.isin(group_ids, last_groups)
     num_last_rows = max(int(public_share * len(group_ids)), 1)
-    unexpected = np.setdiff1d(last_groups, group_ids[-num_last_rows:])
-    if len(unexpected):
+    unexpected_groups = np.setdiff1d(last_groups, group_ids[-num_last_rows:])
+    if len(unexpected_groups):
         line = (
             f"public_fraction={public_share}: it counts groups, and {num_public} of {num_groups} groups are public; "
-            f"{len(unexpected)} of them have no row in the last {public_share:.0%} of the rows"
+            f"{len(unexpected_groups)} of them have no row in the last {public_share:.0%} of the rows"
         )
         warnings.warn(line, PublicGroups, stacklevel=users_stack_level())
     return is_public

@@ -68,7 +68,7 @@ class _SearchRecords:
     public_inputs: Any
     scored_inputs: Any
     scored_labels: Any
-    scored_groups: IntArray
+    scored_group_ids: IntArray
 
     @classmethod
     def divided(
@@ -102,7 +102,7 @@ class _SearchRecords:
             public_inputs=public_inputs,
             scored_inputs=rows_of(inputs, scored_rows),
             scored_labels=_take(labels, scored_rows),
-            scored_groups=group_ids[scored_rows],
+            scored_group_ids=group_ids[scored_rows],
         )
 
     def price_of(self, model: PATEClassifier) -> PricedRelease:
@@ -119,7 +119,7 @@ class _SearchRecords:
 
         They are not shown, as their number would tell the secret number of fits.
         """
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught_warnings:
             warnings.simplefilter("always")
             model.fit(
                 self.fitted_inputs,
@@ -127,14 +127,14 @@ class _SearchRecords:
                 X_public=self.public_inputs,
                 groups=self.fitted_groups,
             )
-        return caught
+        return caught_warnings
 
     def score_silently(self, model: PATEClassifier) -> int:
         """Returns the score of a fit on the groups that were set apart, without any warning; see `total_score`."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return total_score(
-                model, self.scored_inputs, self.scored_labels, groups=self.scored_groups
+                model, self.scored_inputs, self.scored_labels, group_ids=self.scored_group_ids
             )
 
 
@@ -219,7 +219,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             if self.random_state is None
             else RandomStreams(self.random_state)
         )
-        records = _SearchRecords.divided(
+        search_records = _SearchRecords.divided(
             X,
             y,
             public_inputs=X_public,
@@ -229,7 +229,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         )
 
         # 1. The price of one fit and its score, at which the best of all fits costs epsilon.
-        fit_epsilon, runs = self._price_runs(candidates, records)
+        fit_epsilon, tuned_runs = self._price_runs(candidates, search_records)
 
         # 2. The charge, before anything is fitted.
         ledger = Ledger(
@@ -240,32 +240,35 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             max_epsilon=self.max_total_epsilon,
             unit=unit_of(groups),
         )
-        ledger.charge(runs.event, adjacency=adjacency, description="PATESearch")
+        ledger.charge(tuned_runs.event, adjacency=adjacency, description="PATESearch")
 
         # 3. The fits. Private: all but the best one, and how many there are.
-        assert isinstance(runs.score_event, ScoresEvent)
-        score_noise = RoundedGaussian(std=runs.score_event.noise_multiplier * _SCORE_STEPS)
+        assert isinstance(tuned_runs.score_event, ScoresEvent)
+        score_noise = RoundedGaussian(std=tuned_runs.score_event.noise_multiplier * _SCORE_STEPS)
         score_rng = streams.generator("scores")
         tuning_rng = streams.generator("tuning")
-        num_fits = runs.distribution.draw(tuning_rng)
+        num_fits = tuned_runs.distribution.draw(tuning_rng)
         choices = tuning_rng.integers(len(candidates), size=num_fits).tolist()
         seeds = streams.seeds("student", num_seeds=num_fits)
         best_rank: tuple[int, int] | None = None
         for choice, seed in zip(choices, seeds, strict=True):
             model = self._unfitted_model(candidates[choice], epsilon=fit_epsilon)
             model.random_state = None if self.random_state is None else seed
-            model._tuned = runs
-            caught = records.fit_silently(model)
+            model._tuned_runs = tuned_runs
+            caught_warnings = search_records.fit_silently(model)
             if best_rank is None:  # the first fit, which every search has
-                for warning in caught:
+                for warning in caught_warnings:
                     if issubclass(warning.category, _PUBLIC_WARNINGS):
                         warnings.warn(
                             warning.message, warning.category, stacklevel=users_stack_level()
                         )
-            if dominating_event([model.release_.event, runs.base_event]) != runs.base_event:
+            if (
+                dominating_event([model.release_.event, tuned_runs.base_event])
+                != tuned_runs.base_event
+            ):
                 rule = "a classifier whose fits have the price that was charged"
                 raise InvalidValue("estimator", type(model).__name__, rule=rule)
-            noisy_score = records.score_silently(model) + int(
+            noisy_score = search_records.score_silently(model) + int(
                 score_noise.sample((1,), score_rng)[0]
             )
             rank = (noisy_score, -choice)  # of equal scores, the first setting
@@ -323,42 +326,43 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
                 target_epsilon=_SCORE_SHARE * fit_epsilon,
                 target_delta=self.target_delta,
             )
-            models = [
-                self._unfitted_model(params, epsilon=fit_epsilon) for params in candidates_priced
+            candidate_models = [
+                self._unfitted_model(parameters, epsilon=fit_epsilon)
+                for parameters in candidates_priced
             ]
             return TunedRuns(
                 base_event=dominating_event(
-                    [search_records.price_of(model).event for model in models]
+                    [search_records.price_of(model).event for model in candidate_models]
                 ),
                 score_event=ScoresEvent(score_noise_multiplier),
                 distribution=distribution,
                 num_candidates=len(candidate_parameters),
             )
 
-        def event_at(fit_epsilon: float) -> Event:
+        def event_at_fit_epsilon(fit_epsilon: float) -> Event:
             """Returns the price of the search by the price of the first candidate alone, which is quick to compute."""
             return price_of_runs(fit_epsilon, candidates_priced=candidate_parameters[:1]).event
 
-        fit_epsilon = epsilon_of_one_run(event_at, budget)
-        runs = price_of_runs(fit_epsilon, candidates_priced=candidate_parameters)
-        price = budget.epsilon_of(runs.event)
-        if price > self.epsilon * (1 + _PRICE_ROUNDING):
-            rule = f"an epsilon above the {price:.4g} that the best of these fits costs"
+        fit_epsilon = epsilon_of_one_run(event_at_fit_epsilon, budget)
+        tuned_runs = price_of_runs(fit_epsilon, candidates_priced=candidate_parameters)
+        total_epsilon = budget.epsilon_of(tuned_runs.event)
+        if total_epsilon > self.epsilon * (1 + _PRICE_ROUNDING):
+            rule = f"an epsilon above the {total_epsilon:.4g} that the best of these fits costs"
             raise InvalidValue("epsilon", self.epsilon, rule=rule)
-        return fit_epsilon, runs
+        return fit_epsilon, tuned_runs
 
-    def _unfitted_model(self, params: Mapping[str, Any], *, epsilon: float) -> PATEClassifier:
+    def _unfitted_model(self, parameters: Mapping[str, Any], *, epsilon: float) -> PATEClassifier:
         """Returns an unfitted clone of the classifier with the parameters of one candidate.
 
         Args:
-            params: the candidate's parameters.
+            parameters: the candidate's parameters.
             epsilon: the epsilon of one fit.
 
         Raises:
             InvalidValue: the classifier would release scores, as its `score_epsilon` is not None.
         """
         model: PATEClassifier = clone(self.estimator)
-        model.set_params(**clone(dict(params), safe=False))  # as `GridSearchCV` does
+        model.set_params(**clone(dict(parameters), safe=False))  # as `GridSearchCV` does
         model.set_params(
             epsilon=epsilon,
             target_delta=self.target_delta,
@@ -373,7 +377,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return model
 
 
-def total_score(model: PATEClassifier, inputs: Any, labels: Any, *, groups: IntArray) -> int:
+def total_score(model: PATEClassifier, inputs: Any, labels: Any, *, group_ids: IntArray) -> int:
     """Returns the sum of the scores of all groups of some records, in steps of 2^-20.
 
     The score of a group is the mean over its records and at most 1, which is 2^20 steps. So one replaced group changes
@@ -383,13 +387,13 @@ def total_score(model: PATEClassifier, inputs: Any, labels: Any, *, groups: IntA
         model: the fitted classifier.
         inputs: the inputs of the records.
         labels: their true labels, in the form of the labels of the fit.
-        groups: the id of the group of each record, `[num_records]`.
+        group_ids: the id of the group of each record, `[num_records]`.
     """
-    scores = _record_scores(model, inputs, labels)
-    _, group_ids, group_sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    means = np.bincount(group_ids, weights=scores) / group_sizes
-    steps = np.clip(np.floor(means * _SCORE_STEPS), 0, _SCORE_STEPS).astype(np.int64)
-    return int(steps.sum())
+    record_scores = _record_scores(model, inputs, labels)
+    _, index_of_group, group_sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
+    group_means = np.bincount(index_of_group, weights=record_scores) / group_sizes
+    group_steps = np.clip(np.floor(group_means * _SCORE_STEPS), 0, _SCORE_STEPS).astype(np.int64)
+    return int(group_steps.sum())
 
 
 def _record_scores(model: PATEClassifier, inputs: Any, labels: Any) -> FloatArray:
@@ -402,22 +406,22 @@ def _record_scores(model: PATEClassifier, inputs: Any, labels: Any) -> FloatArra
     The arguments are those of `total_score`.
     """
     task = model._task
-    predicted = model.predict(inputs)
+    predicted_labels = model.predict(inputs)
     if isinstance(task, OneClass):
-        is_right = np.asarray(predicted) == np.asarray(labels)
+        is_right = np.asarray(predicted_labels) == np.asarray(labels)
         return np.asarray(is_right, np.float64)
     if isinstance(task, LabelSets):
-        predicted = task.encode(predicted)
+        predicted_labels = task.encode(predicted_labels)
         # The fit knows the words of its own records, which may lack words of the scored records.
-        words = set(task.classes.tolist())
-        labels = task.encode([words.intersection(row) for row in labels])
-    is_predicted = np.asarray(predicted) > 0
+        known_words = set(task.classes.tolist())
+        labels = task.encode([known_words.intersection(true_words) for true_words in labels])
+    is_predicted = np.asarray(predicted_labels) > 0
     is_true = np.asarray(np.ma.filled(labels, 0)) > 0
     num_common = (is_predicted & is_true).sum(axis=1)
-    num_labels = is_predicted.sum(axis=1) + is_true.sum(axis=1)
+    num_predicted_and_true = is_predicted.sum(axis=1) + is_true.sum(axis=1)
     # F1 of a record without true and predicted labels is 1.
-    f1 = 2 * num_common / np.maximum(num_labels, 1)
-    return np.asarray(np.where(num_labels > 0, f1, 1.0))
+    f1 = 2 * num_common / np.maximum(num_predicted_and_true, 1)
+    return np.asarray(np.where(num_predicted_and_true > 0, f1, 1.0))
 
 
 def _group_ids(inputs: Any, groups: Any) -> IntArray:

@@ -118,12 +118,14 @@ class LabelSets(Task):
         """
         if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
             return None
-        for row in y:
-            if isinstance(row, (set, frozenset)) and not _holds_words(row):
+        for label_set in y:
+            if isinstance(label_set, (set, frozenset)) and not _holds_words(label_set):
                 rule = "sets of words, one word a label, or an array [n, num_labels] of 0 and 1"
                 raise InvalidValue("y", "sets of other values", rule=rule)
-        is_set = [isinstance(row, _SET_TYPES) and _holds_words(row) for row in y]
-        num_words = sum(len(row) for row, row_is_set in zip(y, is_set, strict=True) if row_is_set)
+        is_set = [isinstance(label_set, _SET_TYPES) and _holds_words(label_set) for label_set in y]
+        num_words = sum(
+            len(label_set) for label_set, row_is_set in zip(y, is_set, strict=True) if row_is_set
+        )
         if num_words == 0:
             return None
         require_entries("y", np.array(is_set), rule="a set of words, as other records have")
@@ -143,7 +145,7 @@ class LabelSets(Task):
     def encode(self, y: Any) -> IntArray:
         """Returns sets of words as 0 and 1, `[num_samples, num_labels]`; raises `InvalidValue` for an unknown word."""
         words = set(self.classes.tolist())
-        has_known_words = np.array([words.issuperset(row) for row in y])
+        has_known_words = np.array([words.issuperset(label_set) for label_set in y])
         require_entries("y", has_known_words, rule="words among the classes that were given")
         return np.asarray(self._binarizer.transform(y), np.int64)
 
@@ -152,16 +154,16 @@ class LabelSets(Task):
         return self._binarizer.inverse_transform(bits.astype(np.int64))
 
 
-def _holds_words(row: Any) -> bool:
+def _holds_words(label_set: Any) -> bool:
     """Returns True if all entries of a set or list are words, that is, of the type `str`."""
-    return all(isinstance(word, str) for word in row)
+    return all(isinstance(word, str) for word in label_set)
 
 
 class OneClass(Task):
     """A task in which each sample has one class, and each teacher votes for one; `classes` are ascending."""
 
-    def __init__(self, names: NDArray[Any]) -> None:
-        self.classes = names
+    def __init__(self, class_names: NDArray[Any]) -> None:
+        self.classes = class_names
 
     @property
     def reads_classes(self) -> bool:
@@ -205,12 +207,14 @@ class OneClass(Task):
             bits: the class of each sample, bool `[num_samples, num_classes]`, true once in each row.
             seed: the value of every `random_state`.
         """
-        codes = bits.argmax(axis=1)
-        present = np.unique(codes)
+        class_indices = bits.argmax(axis=1)
+        present_classes = np.unique(class_indices)
         model = (
-            clone_with_seed(estimator, seed=seed).fit(inputs, codes) if len(present) > 1 else None
+            clone_with_seed(estimator, seed=seed).fit(inputs, class_indices)
+            if len(present_classes) > 1
+            else None
         )
-        return ClassModel(num_classes=self.num_labels, present_classes=present, model=model)
+        return ClassModel(num_classes=self.num_labels, present_classes=present_classes, model=model)
 
     def decode(self, bits: BoolArray) -> NDArray[Any]:
         """Returns the predictions as classes, `[num_samples]`, from bits `[num_samples, num_classes]`."""
@@ -236,26 +240,30 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, BoolArray]:
             rule = "labels of one kind, numbers or words, none missing"
             raise InvalidValue("y.dtype", "object", rule=rule) from error
     check_classification_targets(y)
-    kind = type_of_target(y, input_name="y")
-    if kind == "multilabel-indicator":
+    target_type = type_of_target(y, input_name="y")
+    if target_type == "multilabel-indicator":
         require(classes is None, "classes", classes, "None where y has a column for each label")
         require_entries("y", np.isin(y, (0, 1)), rule="0 and 1 where y has a column for each label")
         return Task(num_labels=y.shape[1]), y.astype(np.bool_)
-    if kind not in ("binary", "multiclass"):
+    if target_type not in ("binary", "multiclass"):
         rule = "classes [n], or 0 and 1 [n, num_labels]"
         if y.dtype.kind in "OUST":
             rule += "; (y == 'yes').astype(int) makes them of words"
-        raise InvalidValue("y", kind, rule=rule)
-    vector = column_or_1d(y, warn=True)
-    class_names = _class_names(vector) if classes is None else np.unique(np.asarray(classes))
+        raise InvalidValue("y", target_type, rule=rule)
+    class_of_sample = column_or_1d(y, warn=True)
+    class_names = (
+        _class_names(class_of_sample) if classes is None else np.unique(np.asarray(classes))
+    )
     require(
         len(class_names) > 1,
         "len(classes)",
         len(class_names),
         f"at least two, found {len(class_names)} class",
     )
-    require_entries("y", np.isin(vector, class_names), rule="one of the classes that were given")
-    return OneClass(class_names), vector[:, None] == class_names
+    require_entries(
+        "y", np.isin(class_of_sample, class_names), rule="one of the classes that were given"
+    )
+    return OneClass(class_names), class_of_sample[:, None] == class_names
 
 
 def _class_names(y: NDArray[Any]) -> NDArray[Any]:
@@ -265,15 +273,15 @@ def _class_names(y: NDArray[Any]) -> NDArray[Any]:
     return _whole_numbers_as_integers(np.unique(y))
 
 
-def _whole_numbers_as_integers(names: NDArray[Any]) -> NDArray[Any]:
+def _whole_numbers_as_integers(class_names: NDArray[Any]) -> NDArray[Any]:
     """Returns classes as integers if all are whole numbers, even as floats; otherwise unchanged.
 
     So the name of a class is 1 whether y has 1 or 1.0, and the type of one private label changes no name.
     """
-    if names.dtype.kind != "f":
-        return names
-    is_exact = bool(((names == np.round(names)) & (np.abs(names) < 2**53)).all())
-    return names.astype(np.int64) if is_exact else names
+    if class_names.dtype.kind != "f":
+        return class_names
+    is_exact = bool(((class_names == np.round(class_names)) & (np.abs(class_names) < 2**53)).all())
+    return class_names.astype(np.int64) if is_exact else class_names
 
 
 def _typed(labels: NDArray[Any]) -> NDArray[Any]:

@@ -28,7 +28,7 @@ from pate.votes.labeled_rows import LabeledRows
 
 
 class Charge(Protocol):
-    """The charge of a drawn release: that of a run in its ledger (`RunCharge`), or that of a fit (`FitCharge`)."""
+    """The charge of a drawn release: that of a run in its ledger (`RunCharge`), or that of a fit (`FitPrice`)."""
 
     @property
     def priced_release(self) -> PricedRelease:

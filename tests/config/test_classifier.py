@@ -24,9 +24,9 @@ def plan_of_a_fit(num_public: int) -> Plan:
         pools=Pools(
             inputs=inputs,
             targets=inputs[:, :2] > 0,
-            groups=np.arange(30),
+            group_ids=np.arange(30),
             public_inputs=public_inputs,
-            public_groups=np.arange(num_public),
+            public_group_ids=np.arange(num_public),
         ),
         budget=Budget(epsilon=1.0, delta=1e-6, accountant=ExactAccountant),
         num_teachers=30,

@@ -33,7 +33,7 @@ CLASS_BITS = (INPUTS + 0.3 * RNG.standard_normal((240, 3))).argmax(axis=1)[:, No
 GROUPS = np.arange(240) // 6
 QUERIES = RNG.standard_normal((50, 3)).astype(np.float32)
 MANY_LABELS = Task(num_labels=3)
-ONE_CLASS = OneClass(names=np.arange(3))
+ONE_CLASS = OneClass(class_names=np.arange(3))
 
 
 def source_of_votes(
@@ -60,9 +60,9 @@ def source_of_votes(
     pools = Pools(
         inputs=inputs,
         targets=label_bits,
-        groups=groups,
+        group_ids=groups,
         public_inputs=QUERIES,
-        public_groups=np.arange(len(QUERIES)),
+        public_group_ids=np.arange(len(QUERIES)),
     )
     streams = RandomStreams(entropy=3)
     learner = EstimatorLearner(

@@ -277,7 +277,7 @@ def test_the_schema_of_a_table_is_that_of_its_public_rows() -> None:
     frame, _ = table_of_patients()
     model, _, _ = fitted_to_patients()
     public_rows = frame[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
-    schema = model._schema
+    schema = model._table_schema
     assert isinstance(schema, TableSchema)
     kinds = {name: column["kind"] for name, column in schema.plain()["columns"].items()}
     assert kinds == {
@@ -387,8 +387,8 @@ def test_a_table_is_read_as_pate_train_reads_its_files(tmp_path: Path) -> None:
     )
     dataset = reader.load()
     model, _, _ = fitted_to_patients()
-    encoded_records = encode_records(frame[:NUM_PRIVATE], schema=model._schema, name="X")
-    assert model._schema.plain() == dataset.preprocessing.plain()
+    encoded_records = encode_records(frame[:NUM_PRIVATE], schema=model._table_schema, name="X")
+    assert model._table_schema.plain() == dataset.preprocessing.plain()
     np.testing.assert_array_equal(encoded_records.features, dataset.private.inputs)
 
 

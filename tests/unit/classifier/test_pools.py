@@ -50,7 +50,7 @@ def test_groups_of_any_type_are_numbered(groups: Any, group_numbers: list[int]) 
     pools = Pools.cut(
         inputs=INPUTS, targets=TARGETS, groups=groups, public_inputs=None, public_fraction=0.2
     )
-    assert pools.groups.tolist() == group_numbers
+    assert pools.group_ids.tolist() == group_numbers
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_all_rows_of_a_public_group_are_public() -> None:
     )
     assert pools.inputs[:, 0].tolist() == [0, 1, 2, 4, 7, 9]
     assert pools.public_inputs[:, 0].tolist() == [3, 5, 6, 8]
-    assert pools.groups.tolist() == [0, 0, 1, 1, 0, 0]
+    assert pools.group_ids.tolist() == [0, 0, 1, 1, 0, 0]
 
 
 def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
@@ -210,10 +210,10 @@ def test_public_groups_are_numbered_apart_from_private_groups() -> None:
         public_fraction=None,
         public_groups=["eve", "dan", "dan"],
     )
-    assert pools.groups[0] == 1, "ann is behind Ben"
-    assert pools.groups[2] == 0
+    assert pools.group_ids[0] == 1, "ann is behind Ben"
+    assert pools.group_ids[2] == 0
     assert pools.num_groups == 2
-    assert pools.public_groups.tolist() == [1, 0, 0]
+    assert pools.public_group_ids.tolist() == [1, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_a_publication_names_the_number_of_public_labels(tmp_path: Path) -> None
         (Task(num_labels=2), [[0, 1], [1, 1]], [[False, True], [True, True]]),
         (Task(num_labels=2), [[0, np.nan], [1, 1]], [[0, -1], [1, 1]]),
         (
-            OneClass(names=np.array(["a", "b"])),
+            OneClass(class_names=np.array(["a", "b"])),
             np.array(["b", "a"]),
             [[False, True], [True, False]],
         ),
@@ -94,7 +94,7 @@ def test_public_labels_have_the_forms_of_private_ones(
         (Task(num_labels=2), np.zeros((0, 2)), "len(y_public)", 0),
         (Task(num_labels=2), [[0, 1, 1]], "y_public.shape", (1, 3)),
         (Task(num_labels=2), [[0, 2]], "y_public[0, 1]", NOT_SHOWN),
-        (OneClass(names=np.array(["a", "b"])), np.array(["c"]), "y_public[0]", NOT_SHOWN),
+        (OneClass(class_names=np.array(["a", "b"])), np.array(["c"]), "y_public[0]", NOT_SHOWN),
         (LabelSets(words=["a", "b"]), [("c",)], "y_public", ANY),
     ],
 )

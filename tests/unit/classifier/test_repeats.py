@@ -7,7 +7,7 @@ import pytest
 
 from pate.accounting import Adjacency, GaussianEvent, PrivacyUnit, PureDpEvent
 from pate.classifier import RepeatedRelease
-from pate.classifier.past_fits import FitPrice, PastFits, RememberedFit, warn_of_past_fits
+from pate.classifier.past_fits import PastFits, RememberedFit, RememberedPrice, warn_of_past_fits
 
 RECORDS = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
 
@@ -41,7 +41,7 @@ def remember_fit(
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> PastFits:
     """Remembers a fit to records; returns the past fits of that record whose prices have the largest sum."""
-    price = FitPrice(
+    price = RememberedPrice(
         epsilon=epsilon,
         delta=delta,
         event=PureDpEvent(epsilon),
@@ -49,7 +49,7 @@ def remember_fit(
         unit=unit,
         adjacency=adjacency,
     )
-    remembered_fit = RememberedFit.from_inputs(records, fit_price=price)
+    remembered_fit = RememberedFit.from_inputs(records, remembered_price=price)
     past_fits = remembered_fit.dearest_fits()
     remembered_fit.remember()
     return past_fits
@@ -136,7 +136,7 @@ def test_the_warning_states_the_total_that_a_ledger_would() -> None:
 
     Together the releases are one of noise multiplier 4 / sqrt(2), at delta 1e-6.
     """
-    price = FitPrice(
+    price = RememberedPrice(
         epsilon=1.1,
         delta=1e-6,
         event=GaussianEvent(noise_multiplier=4.0),
@@ -152,7 +152,7 @@ def test_the_warning_states_the_total_that_a_ledger_would() -> None:
 def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
     """A fit that is priced and never charged does not count: the next fit to the same records is the first."""
     records = np.random.default_rng(9).standard_normal((40, 3)).astype(np.float32)
-    price = FitPrice(
+    price = RememberedPrice(
         epsilon=1.0,
         delta=1e-6,
         event=PureDpEvent(epsilon=1.0),
@@ -160,6 +160,6 @@ def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
         unit=ONE_ROW,
         adjacency=Adjacency.REPLACE_ONE,
     )
-    remembered_fit = RememberedFit.from_inputs(records, fit_price=price)
+    remembered_fit = RememberedFit.from_inputs(records, remembered_price=price)
     assert remembered_fit.dearest_fits().count == 1
     assert count_and_epsilon_after_fit(records=records, fit_epsilon=1.0) == (1, 1.0)

@@ -136,6 +136,6 @@ def test_one_group_moves_the_score_by_at_most_its_steps(changed_group: int) -> N
     true_labels = labels[:30]
     flipped_labels = true_labels.copy()
     flipped_labels[groups == changed_group] ^= True
-    score = total_score(model, inputs=inputs[:30], labels=true_labels, groups=groups)
-    other_score = total_score(model, inputs=inputs[:30], labels=flipped_labels, groups=groups)
+    score = total_score(model, inputs=inputs[:30], labels=true_labels, group_ids=groups)
+    other_score = total_score(model, inputs=inputs[:30], labels=flipped_labels, group_ids=groups)
     assert 0 < abs(score - other_score) <= 2**20
