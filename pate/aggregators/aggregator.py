@@ -153,10 +153,10 @@ class Aggregator(Parameters, ABC):
         Raises:
             InvalidValue: the number of teachers cannot have cast such votes, or the source is not of the type `reads`.
         """
-        source = votes.require_type(CountableVotes)
-        counts = source.counts(self.max_votes_per_teacher)
+        countable_votes = votes.require_type(CountableVotes)
+        counts = countable_votes.counts(self.max_votes_per_teacher)
         if self.counts_abstention_as_half:
-            halves = source.num_abstaining() // 2
+            halves = countable_votes.num_abstaining() // 2
             if halves.any():
                 counts = counts.astype(np.int64) + halves
         priced_shape = (votes.num_queries, votes.num_labels)
@@ -235,8 +235,10 @@ class Aggregator(Parameters, ABC):
             source: the private votes.
             record: the record of the noisy release, for aggregators that need its parts.
         """
-        countable = source.require_type(CountableVotes)
-        majority = 2 * countable.counts() + countable.num_abstaining() > source.num_teachers
+        countable_votes = source.require_type(CountableVotes)
+        majority = (
+            2 * countable_votes.counts() + countable_votes.num_abstaining() > source.num_teachers
+        )
         return Release(
             labels=majority,
             answered=np.ones(len(majority), dtype=np.bool_),
@@ -319,12 +321,14 @@ class Aggregator(Parameters, ABC):
         >>> 4.0 < ledger.spent_epsilon <= 5.0
         True
         """
-        shape = VoteShape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
+        vote_shape = VoteShape(
+            num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers
+        )
         if ledger is not None:
             return fitted_to_ledger(
                 self,
                 ledger,
-                shape,
+                vote_shape,
                 target_epsilon=target_epsilon,
                 target_delta=target_delta,
                 accountant=accountant,
@@ -335,7 +339,7 @@ class Aggregator(Parameters, ABC):
         if target_delta is None:
             raise InvalidValue("target_delta", None, rule=rule)
         budget = Budget(epsilon=target_epsilon, delta=target_delta, accountant=accountant)
-        return self.fitted(budget, shape)
+        return self.fitted(budget, vote_shape)
 
     def fitted(self, budget: Budget, shape: VoteShape) -> Self:
         """Returns a copy of the aggregator with the least noise whose price meets a budget.
@@ -353,7 +357,7 @@ class Aggregator(Parameters, ABC):
         planned_aggregator = with_failure_prob_for(
             self, delta=budget.delta, num_queries=shape.num_queries
         )
-        return planned_aggregator.scaled_to(budget, shape)
+        return planned_aggregator.scaled_to(budget, vote_shape=shape)
 
     def scaled_to(self, budget: Budget, vote_shape: VoteShape) -> Self:
         """Returns a copy of the aggregator with all noise multiplied by the least factor whose price meets a budget.
@@ -373,12 +377,12 @@ class Aggregator(Parameters, ABC):
         if not noise_fields:
             rule = 'a dataclass with field(metadata={"noise": True})'
             raise InvalidValue(type(self).__name__, rule=rule)
-        scaled_values = {}
-        for name in noise_fields:
-            value = getattr(self, name)
-            if value is not None:
-                scaled_values[name] = value * noise_factor
-        return self.with_values(scaled_values)
+        scaled_field_values = {}
+        for field_name in noise_fields:
+            field_value = getattr(self, field_name)
+            if field_value is not None:
+                scaled_field_values[field_name] = field_value * noise_factor
+        return self.with_values(scaled_field_values)
 
     @final
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
@@ -386,8 +390,10 @@ class Aggregator(Parameters, ABC):
 
         As in `aggregate`, a `failure_prob` of None is first replaced by a value that suits a delta of 1e-6.
         """
-        shape = VoteShape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
-        return self._with_usual_failure_prob(num_queries).event(shape)
+        vote_shape = VoteShape(
+            num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers
+        )
+        return self._with_usual_failure_prob(num_queries).event(vote_shape)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
         """Releases labels for all queries of the votes, and has the record charge the price before anything is drawn.
@@ -401,15 +407,15 @@ class Aggregator(Parameters, ABC):
             record: charges the price with the first part, and stores each part before the part is returned.
         """
         require_generator(rng)
-        shape = votes.shape
-        event = self.event(shape)
+        vote_shape = votes.shape
+        event = self.event(vote_shape)
         arrays = record.committed("release")
         if arrays is None:
             # The votes are computed before the charge, because teachers may fail.
             summary = self.summarize(votes)
 
             def draw_part() -> Arrays:
-                return self.draw_all(summary, shape, rng)._asdict()
+                return self.draw_all(summary, vote_shape, rng)._asdict()
 
             arrays = record.part("release", draw_part)
         return Release.from_arrays(arrays, event=event, adjacency=self.adjacency)
@@ -425,20 +431,22 @@ class Aggregator(Parameters, ABC):
         Raises:
             InvalidValue: `draw` returned no tuple of labels and answered, or arrays of another shape.
         """
-        name = f"{type(self).__name__}.draw"
+        method_name = f"{type(self).__name__}.draw"
         block_size = self.queries_at_once or max(shape.num_queries, 1)
         if shape.num_queries <= block_size:
             drawn_answers = self.draw(_as_int64(summary), shape, rng)
-            return Answers.from_draw(drawn_answers, shape, name=name)
+            return Answers.from_draw(drawn_answers, vote_shape=shape, method_name=method_name)
         labels = np.zeros((shape.num_queries, shape.num_labels), dtype=np.bool_)
         answered = np.zeros(shape.num_queries, dtype=np.bool_)
         for start in range(0, shape.num_queries, block_size):
-            rows = slice(start, min(start + block_size, shape.num_queries))
-            block_shape = replace(shape, num_queries=rows.stop - rows.start)
-            drawn_answers = self.draw(_as_int64(summary[rows]), block_shape, rng)
-            answers = Answers.from_draw(drawn_answers, block_shape, name=name)
-            labels[rows] = answers.labels
-            answered[rows] = answers.answered
+            query_range = slice(start, min(start + block_size, shape.num_queries))
+            block_shape = replace(shape, num_queries=query_range.stop - query_range.start)
+            drawn_answers = self.draw(_as_int64(summary[query_range]), block_shape, rng)
+            answers = Answers.from_draw(
+                drawn_answers, vote_shape=block_shape, method_name=method_name
+            )
+            labels[query_range] = answers.labels
+            answered[query_range] = answers.answered
         return Answers(labels=labels, answered=answered)
 
     def require_counts(self, counts: Any, *, num_teachers: int) -> NDArray[np.integer]:
@@ -451,21 +459,21 @@ class Aggregator(Parameters, ABC):
         Raises:
             InvalidValue: that number of teachers cannot have cast such votes.
         """
-        checked = require_histogram("votes", counts, num_teachers=num_teachers, num_axes=2)
+        checked_counts = require_histogram("votes", counts, num_teachers=num_teachers, num_axes=2)
         max_votes = self.max_votes_per_teacher
         if max_votes is not None:
             max_sum = max_votes * num_teachers
-            is_possible = checked.sum(axis=1, dtype=np.int64) <= max_sum
+            is_possible = checked_counts.sum(axis=1, dtype=np.int64) <= max_sum
             require_entries(
                 "votes",
                 is_possible,
                 rule=f"a sum of at most {max_sum}, as {num_teachers} teachers with max_votes={max_votes} cast; "
                 "GaussianVotes (aggregator=gaussian_votes) takes samples with several labels",
             )
-        return checked
+        return checked_counts
 
     def checked_blocks(
-        self, blocks: Iterable[NDArray[Any]], shape: VoteShape
+        self, blocks: Iterable[NDArray[Any]], vote_shape: VoteShape
     ) -> Iterator[NDArray[Any]]:
         """Yields blocks of teachers' votes, `[num_teachers_in_block, num_queries, num_labels]`, after checking them.
 
@@ -473,16 +481,21 @@ class Aggregator(Parameters, ABC):
 
         Args:
             blocks: bits or confidences of some teachers in each block.
-            shape: the shape that the price is for.
+            vote_shape: the shape that the price is for.
 
         Raises:
             InvalidValue: votes that no teacher can cast, or another number of teachers, queries or labels than in
-                `shape`.
+                `vote_shape`.
         """
-        priced_shape = (shape.num_queries, shape.num_labels)
-        for block in vote_blocks(blocks, num_teachers=shape.num_teachers, adjacency=self.adjacency):
+        priced_shape = (vote_shape.num_queries, vote_shape.num_labels)
+        for block in vote_blocks(
+            blocks, num_teachers=vote_shape.num_teachers, adjacency=self.adjacency
+        ):
             if block.shape[1:] != priced_shape:
-                rule = f"[num_teachers_in_block, {shape.num_queries}, {shape.num_labels}], which the price is for"
+                rule = (
+                    f"[num_teachers_in_block, {vote_shape.num_queries}, {vote_shape.num_labels}], "
+                )
+                rule += "which the price is for"
                 raise InvalidValue("votes.shape", block.shape, rule=rule)
             yield block
 

@@ -25,32 +25,39 @@ class Answers(NamedTuple):
     @classmethod
     def to_all(cls, labels: BoolArray) -> Self:
         """Returns answers with these labels, in which every query is answered."""
-        return cls(labels, np.ones(len(labels), dtype=np.bool_))
+        return cls(labels=labels, answered=np.ones(len(labels), dtype=np.bool_))
 
     @classmethod
-    def from_draw(cls, drawn_answers: Any, shape: VoteShape, *, name: str) -> Self:
+    def from_draw(cls, drawn_answers: Any, vote_shape: VoteShape, *, method_name: str) -> Self:
         """Returns the result of an aggregator's `draw` as `Answers`, once its types and shapes are checked.
 
         Args:
             drawn_answers: the result of `draw`, a tuple of labels and answered.
-            shape: the number of queries and labels that were charged.
-            name: the name of the method, such as `GNMax.draw`, for the error.
+            vote_shape: the number of queries and labels that were charged.
+            method_name: the name of the method, such as `GNMax.draw`, for the error.
 
         Raises:
             InvalidValue: the result is no tuple of two bool arrays, or the arrays have another shape.
         """
         rule = "a tuple of labels and answered, arrays of bool"
-        require(isinstance(drawn_answers, tuple), name, type(drawn_answers).__name__, rule)
+        require(isinstance(drawn_answers, tuple), method_name, type(drawn_answers).__name__, rule)
         arrays = [np.asarray(array) for array in drawn_answers]
         dtypes = [str(array.dtype) for array in arrays]
-        require(dtypes == ["bool", "bool"], name, dtypes, rule)
+        require(dtypes == ["bool", "bool"], method_name, dtypes, rule)
         labels, answered = arrays
-        priced_shape = (shape.num_queries, shape.num_labels)
-        _require_shape("labels.shape", labels.shape, priced_shape)
-        _require_shape("answered.shape", answered.shape, priced_shape[:1])
+        priced_labels_shape = (vote_shape.num_queries, vote_shape.num_labels)
+        _require_shape("labels.shape", labels.shape, priced_labels_shape)
+        _require_shape("answered.shape", answered.shape, (vote_shape.num_queries,))
         return cls(labels=labels, answered=answered)
 
 
-def _require_shape(name: str, shape: tuple[int, ...], priced_shape: tuple[int, ...]) -> None:
-    """Raises `InvalidValue` for the argument `name` unless `shape` equals the shape that was charged for."""
-    require(shape == priced_shape, name, shape, f"{priced_shape}, which the price is for")
+def _require_shape(
+    array_name: str, array_shape: tuple[int, ...], priced_shape: tuple[int, ...]
+) -> None:
+    """Raises `InvalidValue` for an argument of this name unless its shape equals the shape that was charged for."""
+    require(
+        array_shape == priced_shape,
+        array_name,
+        array_shape,
+        f"{priced_shape}, which the price is for",
+    )

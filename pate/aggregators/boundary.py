@@ -92,7 +92,7 @@ class BoundaryAggregator(TargetChargedAggregator):
             num_teachers: the number of teachers.
             prior: not read.
         """
-        return np.asarray(self._outcome_probs(votes, num_teachers=num_teachers)[:, -1])
+        return np.asarray(self._outcome_probs(counts=votes, num_teachers=num_teachers)[:, -1])
 
     def _outcome_probs(self, counts: NDArray[np.integer], *, num_teachers: int) -> FloatArray:
         """Returns the probability of each outcome, with the boundary last, `[num_queries, num_outcomes + 1]`.
@@ -107,34 +107,36 @@ class BoundaryAggregator(TargetChargedAggregator):
     def _ask(
         self,
         counts: IntArray,
-        uniforms: LazyUniforms,
-        prior: BoolArray | None,
+        lazy_uniforms: LazyUniforms,
+        predicted_labels: BoolArray | None,
         *,
         first_query: int,
         num_teachers: int,
     ) -> Round:
         """Draws one outcome for each query of a round; see `TargetChargedAggregator._ask`."""
         calls = self._calls(counts, num_teachers)
-        boundary = calls.distributions.shape[1]
+        boundary_index = calls.distributions.shape[1]
 
-        def weights_with_boundary(row: int) -> Weights:
-            return boundary_weights(calls.exact_weights_of_row(row))
+        def weights_with_boundary(query_index: int) -> Weights:
+            return boundary_weights(calls.exact_weights_of_row(query_index))
 
         outcome_probs = charging.boundary_distribution(calls.distributions)
-        outcomes = draw_index(
+        outcome_indices = draw_index(
             weights=outcome_probs,
-            uniforms=uniforms[:, 0],
+            uniforms=lazy_uniforms[:, 0],
             exact_weights_of_row=weights_with_boundary,
         )
-        answers = calls.answers_to(outcomes)
-        return Round(labels=answers.labels, answered=answers.answered, hits=outcomes == boundary)
+        answers = calls.answers_to(outcome_indices)
+        return Round(
+            labels=answers.labels, answered=answers.answered, hits=outcome_indices == boundary_index
+        )
 
     def _session_event(
         self,
         call_epsilon: float,
         num_calls: int,
         *,
-        bounded_range: bool,
+        has_bounded_range: bool,
         failure_prob: float = 0.0,
     ) -> Event:
         """Returns the price of a session that halts after `target_hits` queries have ended at the boundary.
@@ -142,7 +144,7 @@ class BoundaryAggregator(TargetChargedAggregator):
         Args:
             call_epsilon: the pure-DP epsilon of the mechanism on one query, before the boundary is added.
             num_calls: the largest number of queries.
-            bounded_range: whether the log-likelihood ratios of one query span at most `call_epsilon`.
+            has_bounded_range: whether the log-likelihood ratios of one query span at most `call_epsilon`.
             failure_prob: the sum of the failure probabilities of all queries, which is taken from delta.
         """
         return session_event(
@@ -152,7 +154,7 @@ class BoundaryAggregator(TargetChargedAggregator):
             target_hits=self.target_hits,
             session_delta=self.session_delta,
             failure_prob=failure_prob,
-            bounded_range=bounded_range,
+            has_bounded_range=has_bounded_range,
         )
 
 
@@ -189,7 +191,7 @@ class BoundaryMax(BoundaryAggregator):
     def event(self, shape: VoteShape) -> Event:
         """Returns the price of the session; see `Aggregator.event`."""
         return self._session_event(
-            self.call_epsilon, num_calls=shape.num_queries, bounded_range=True
+            self.call_epsilon, num_calls=shape.num_queries, has_bounded_range=True
         )
 
     def plain_event(self, shape: VoteShape) -> Event:
@@ -202,21 +204,24 @@ class BoundaryMax(BoundaryAggregator):
         The result `[num_labels + 1]` has the probability of each label, and last that of the boundary, a hit that names
         no label.
         """
-        return np.asarray(self._outcome_probs(np.asarray(votes)[None], num_teachers=0)[0])
+        return np.asarray(self._outcome_probs(counts=np.asarray(votes)[None], num_teachers=0)[0])
 
     def _calls(self, counts: IntArray, num_teachers: int) -> Calls:
         """Returns the distributions over the labels, one for each row of counts `[num_queries, num_labels]`.
 
         Outcome i means that label i alone is released.
         """
-        deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
-        labels = np.arange(counts.shape[1])
+        count_deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
+        label_indices = np.arange(counts.shape[1])
 
-        def exact_weights_of_row(row: int) -> Weights:
-            return softmax_weights(deficits[row], self.selection_scale)
+        def exact_weights_of_row(query_index: int) -> Weights:
+            return softmax_weights(count_deficits[query_index], noise_scale=self.selection_scale)
 
-        def answers_to(outcomes: IntArray) -> Answers:
-            return Answers(labels=outcomes[:, None] == labels, answered=outcomes < len(labels))
+        def answers_to(outcome_indices: IntArray) -> Answers:
+            return Answers(
+                labels=outcome_indices[:, None] == label_indices,
+                answered=outcome_indices < len(label_indices),
+            )
 
         return Calls(
             distributions=softmax(counts / self.selection_scale, axis=1),
@@ -288,9 +293,9 @@ class BoundaryTopK(BoundaryAggregator):
         if len(selection.candidates) > 1:
             selection_epsilon = self.adjacency.gap_range / self.selection_scale
         # The test releases one bit: passed or refused.
-        pass_probs = np.array(self.stability_test(num_teachers=num_teachers).pass_probs)
+        pass_probs_by_gap = np.array(self.stability_test(num_teachers=num_teachers).pass_probs)
         return selection_epsilon + bit_epsilon(
-            probabilities=pass_probs, sensitivity=self.adjacency.gap_sensitivity
+            probabilities=pass_probs_by_gap, sensitivity=self.adjacency.gap_sensitivity
         )
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
@@ -306,7 +311,7 @@ class BoundaryTopK(BoundaryAggregator):
         return self._session_event(
             call_epsilon,
             num_calls=shape.num_queries,
-            bounded_range=False,
+            has_bounded_range=False,
             failure_prob=failure_prob,
         )
 
@@ -321,18 +326,20 @@ class BoundaryTopK(BoundaryAggregator):
 
         The outcomes are the sets of labels that may be released, "refused", and "boundary".
         """
-        ranking = VoteRanking.from_counts(np.asarray(votes, dtype=np.int64)[None])
-        outcome_probs = self._outcome_probs(np.asarray(votes)[None], num_teachers=num_teachers)
-        probabilities = outcome_probs[0].tolist()
+        vote_ranking = VoteRanking.from_counts(np.asarray(votes, dtype=np.int64)[None])
+        outcome_probs = self._outcome_probs(
+            counts=np.asarray(votes)[None], num_teachers=num_teachers
+        )
+        probabilities_of_outcomes = outcome_probs[0].tolist()
         distribution: dict[tuple[int, ...] | str, float] = {
-            "refused": probabilities[-2],
-            "boundary": probabilities[-1],
+            "refused": probabilities_of_outcomes[-2],
+            "boundary": probabilities_of_outcomes[-1],
         }
         candidates = self.release_step.gap_selection(
             num_labels=len(votes), num_teachers=num_teachers
         ).candidates
-        for k, probability in zip(candidates, probabilities[:-2], strict=True):
-            top_labels = np.flatnonzero(ranking.top(np.array([k]))[0])
+        for k, probability in zip(candidates, probabilities_of_outcomes[:-2], strict=True):
+            top_labels = np.flatnonzero(vote_ranking.top(np.array([k]))[0])
             distribution[tuple(top_labels.tolist())] = probability
         return distribution
 
@@ -345,37 +352,44 @@ class BoundaryTopK(BoundaryAggregator):
         selection = self.release_step.gap_selection(
             num_labels=counts.shape[1], num_teachers=num_teachers
         )
-        test = self.stability_test(num_teachers=num_teachers)
-        ranking = VoteRanking.from_counts(counts)
-        gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
+        stability_test = self.stability_test(num_teachers=num_teachers)
+        vote_ranking = VoteRanking.from_counts(counts)
+        gaps = vote_ranking.gaps(padded=self.padded, num_teachers=num_teachers)
         is_constant = (selection.candidates == 0) | (selection.candidates == selection.num_labels)
-        pass_probs = np.where(is_constant, 1.0, test.pass_probabilities(gaps))  # [Q, candidates]
+        # The probability that the set of each candidate passes the test, [num_queries, num_candidates].
+        pass_probs = np.where(is_constant, 1.0, stability_test.pass_probabilities(gaps))
         selection_probs = softmax(gaps / self.selection_scale, axis=1)
         refusal_probs = (selection_probs * (1 - pass_probs)).sum(axis=1, keepdims=True)
 
-        def exact_weights_of_row(row: int) -> Weights:
-            deficits = (gaps[row].max() - gaps[row]).astype(np.float64)
-            selection_weights = softmax_weights(deficits, self.selection_scale)
+        def exact_weights_of_row(query_index: int) -> Weights:
+            gap_deficits = (gaps[query_index].max() - gaps[query_index]).astype(np.float64)
+            selection_weights_at_digits = softmax_weights(
+                gap_deficits, noise_scale=self.selection_scale
+            )
             # Pass probabilities as whole multiples of 1 / _GRID.
-            pass_parts = (pass_probs[row] * _GRID).astype(np.int64).tolist()
+            pass_units = (pass_probs[query_index] * _GRID).astype(np.int64).tolist()
 
             def weights(digits: int) -> list[Interval]:
-                released = []
+                released_intervals = []
                 refused_low = 0
                 refused_high = 0
-                for (low, high), parts in zip(selection_weights(digits), pass_parts, strict=True):
-                    released.append((low * parts, high * parts))
-                    refused_low += low * (_GRID - parts)
-                    refused_high += high * (_GRID - parts)
-                return [*released, (refused_low, refused_high)]
+                for (low_weight, high_weight), num_pass_units in zip(
+                    selection_weights_at_digits(digits), pass_units, strict=True
+                ):
+                    released_intervals.append(
+                        (low_weight * num_pass_units, high_weight * num_pass_units)
+                    )
+                    refused_low += low_weight * (_GRID - num_pass_units)
+                    refused_high += high_weight * (_GRID - num_pass_units)
+                return [*released_intervals, (refused_low, refused_high)]
 
             return weights
 
-        def answers_to(outcomes: IntArray) -> Answers:
-            answered = outcomes < len(selection.candidates)
-            candidate_indices = np.where(answered, outcomes, 0)
-            k = np.where(answered, selection.candidates[candidate_indices], 0)
-            return Answers(labels=ranking.top(k), answered=answered)
+        def answers_to(outcome_indices: IntArray) -> Answers:
+            answered = outcome_indices < len(selection.candidates)
+            candidate_indices = np.where(answered, outcome_indices, 0)
+            selected_k = np.where(answered, selection.candidates[candidate_indices], 0)
+            return Answers(labels=vote_ranking.top(selected_k), answered=answered)
 
         return Calls(
             distributions=np.concatenate([selection_probs * pass_probs, refusal_probs], axis=1),

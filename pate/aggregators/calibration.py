@@ -29,24 +29,24 @@ _FACTOR_TOLERANCE = 1e-3
 
 
 def least_noise(
-    make_event: Callable[[float], Event], budget: Budget, *, start: float = 1.0
+    event_at_noise: Callable[[float], Event], budget: Budget, *, start_noise: float = 1.0
 ) -> float:
     """Returns the least noise, or factor of the noise, at which an event meets a budget; see `calibrate`.
 
     Args:
-        make_event: a function that returns the event for a noise > 0; more noise makes the event cheaper.
+        event_at_noise: a function that returns the event for a noise > 0; more noise makes the event cheaper.
         budget: the epsilon and delta that the event may cost.
-        start: the noise where the search begins, > 0.
+        start_noise: the noise where the search begins, > 0.
 
     Raises:
         InvalidValue: no noise meets the budget.
     """
     return calibrate(
-        event_for=make_event,
+        event_for=event_at_noise,
         target_epsilon=budget.required_epsilon(),
         target_delta=budget.delta,
         accountant=budget.accountant,
-        start=start,
+        start=start_noise,
     )
 
 
@@ -63,16 +63,16 @@ def scaled_to_budget(aggregator: A, budget: Budget, vote_shape: VoteShape) -> A:
     """
     require_delta_left(aggregator, num_queries=vote_shape.num_queries, target_delta=budget.delta)
 
-    def event_at(factor: float) -> Event:
-        return aggregator.scaled(factor).event(vote_shape)
+    def event_at_factor(noise_factor: float) -> Event:
+        return aggregator.scaled(noise_factor).event(vote_shape)
 
-    return aggregator.scaled(least_noise(event_at, budget))
+    return aggregator.scaled(least_noise(event_at_factor, budget))
 
 
 def fitted_to_ledger(
     aggregator: A,
     ledger: Ledger,
-    shape: VoteShape,
+    vote_shape: VoteShape,
     *,
     target_epsilon: float | None,
     target_delta: float | None,
@@ -83,7 +83,7 @@ def fitted_to_ledger(
     Args:
         aggregator: the aggregator to copy.
         ledger: the ledger of the private data, with its earlier charges.
-        shape: the number of queries, labels and teachers of the release.
+        vote_shape: the number of queries, labels and teachers of the release.
         target_epsilon: the largest epsilon of the release; None stands for the cap of the ledger.
         target_delta: the delta of the ledger; None stands for the same.
         accountant: a function without arguments that returns an empty accountant, which computes epsilon.
@@ -99,19 +99,21 @@ def fitted_to_ledger(
     if ledger.adjacency != adjacency:
         rule = f"{adjacency}, as the aggregator"
         raise InvalidValue("ledger.adjacency", ledger.adjacency, rule=rule)
-    target = ledger.max_epsilon if target_epsilon is None else target_epsilon
-    if target is None:
+    largest_epsilon = ledger.max_epsilon if target_epsilon is None else target_epsilon
+    if largest_epsilon is None:
         rule = "a number > 0, as the ledger has no max_epsilon"
         raise InvalidValue("target_epsilon", None, rule=rule)
     if target_delta not in (None, ledger.target_delta):
         rule = f"{ledger.target_delta}, as the ledger counts"
         raise InvalidValue("target_delta", target_delta, rule=rule)
-    planned_aggregator = with_failure_prob_left(aggregator, ledger, num_queries=shape.num_queries)
-    budget = Budget(epsilon=target, delta=ledger.target_delta, accountant=accountant)
-    fitted_aggregator = planned_aggregator.fitted(budget, shape)
-    if ledger.has_room(fitted_aggregator.event(shape)):
+    planned_aggregator = with_failure_prob_left(
+        aggregator, ledger, num_queries=vote_shape.num_queries
+    )
+    budget = Budget(epsilon=largest_epsilon, delta=ledger.target_delta, accountant=accountant)
+    fitted_aggregator = planned_aggregator.fitted(budget, vote_shape)
+    if ledger.has_room(fitted_aggregator.event(vote_shape)):
         return fitted_aggregator
-    return fitted_aggregator.scaled(_least_factor_that_fits(fitted_aggregator, ledger, shape))
+    return fitted_aggregator.scaled(_least_factor_that_fits(fitted_aggregator, ledger, vote_shape))
 
 
 def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, vote_shape: VoteShape) -> float:
@@ -126,23 +128,23 @@ def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, vote_shape: 
         BudgetExceeded: no noise fits.
     """
 
-    def fits(factor: float) -> bool:
-        return ledger.has_room(aggregator.scaled(factor).event(vote_shape))
+    def fits(noise_factor: float) -> bool:
+        return ledger.has_room(aggregator.scaled(noise_factor).event(vote_shape))
 
     if not ledger.has_room(NoOpEvent()):
         # The ledger has no room for anything, so this raises.
         ledger.require_room(aggregator.event(vote_shape))
-    low_factor = 1.0
-    high_factor = 2.0
-    while not fits(high_factor):
-        if high_factor > _LARGEST_FACTOR:
-            ledger.require_room(aggregator.scaled(high_factor).event(vote_shape))
-        low_factor = high_factor
-        high_factor *= 2
-    while high_factor / low_factor > 1 + _FACTOR_TOLERANCE:
-        middle_factor = math.sqrt(low_factor * high_factor)
-        if fits(middle_factor):
-            high_factor = middle_factor
+    low_noise_factor = 1.0
+    high_noise_factor = 2.0
+    while not fits(high_noise_factor):
+        if high_noise_factor > _LARGEST_FACTOR:
+            ledger.require_room(aggregator.scaled(high_noise_factor).event(vote_shape))
+        low_noise_factor = high_noise_factor
+        high_noise_factor *= 2
+    while high_noise_factor / low_noise_factor > 1 + _FACTOR_TOLERANCE:
+        middle_noise_factor = math.sqrt(low_noise_factor * high_noise_factor)
+        if fits(middle_noise_factor):
+            high_noise_factor = middle_noise_factor
         else:
-            low_factor = middle_factor
-    return high_factor
+            low_noise_factor = middle_noise_factor
+    return high_noise_factor

@@ -63,14 +63,14 @@ class CenteredMatrix:
     recipe: Recipe
 
     @staticmethod
-    def require_fits(votes_shape: VoteShape) -> None:
+    def require_fits(vote_shape: VoteShape) -> None:
         """Raises `InvalidValue` if there are too many queries for an exact sum of the votes of all teachers."""
-        max_queries = ClippedSum.most_queries(votes_shape.num_teachers, votes_shape.num_labels)
-        if votes_shape.num_queries > max_queries:
-            rule = f"at most {max_queries}, as one exact sum of {votes_shape.num_teachers:,} teachers holds no more"
-            raise InvalidValue("num_queries", votes_shape.num_queries, rule=rule)
+        max_queries = ClippedSum.most_queries(vote_shape.num_teachers, vote_shape.num_labels)
+        if vote_shape.num_queries > max_queries:
+            rule = f"at most {max_queries}, as one exact sum of {vote_shape.num_teachers:,} teachers holds no more"
+            raise InvalidValue("num_queries", vote_shape.num_queries, rule=rule)
 
-    def clipped_sum(self, votes_shape: tuple[int, ...]) -> ClippedSum:
+    def clipped_sum(self, matrix_shape: tuple[int, ...]) -> ClippedSum:
         """Returns the mechanism that clips and sums votes of shape (num_queries, num_labels).
 
         Without a `clip`, the clip is `clip_factor` sqrt(sum c (1 - c)) over all entries c of the center, which are cut
@@ -79,41 +79,40 @@ class CenteredMatrix:
         """
         clip = self.clip
         if clip is None:
-            center = self.recipe.cut_to_floor(self._broadcast_center(votes_shape))
+            center = self.recipe.cut_to_floor(self._broadcast_center(matrix_shape))
             clip = self.clip_factor * math.sqrt(float((center * (1 - center)).sum()))
-        return ClippedSum(
-            clip=clip, shape=(votes_shape[0], votes_shape[1]), adjacency=self.adjacency
-        )
+        num_queries, num_labels = matrix_shape
+        return ClippedSum(clip=clip, shape=(num_queries, num_labels), adjacency=self.adjacency)
 
-    def summarize(self, votes: CenterableVotes) -> IntArray:
+    def summarize(self, centerable_votes: CenterableVotes) -> IntArray:
         """Returns the sum of clipped votes minus the center, `[num_queries, num_labels]`, in steps of a grid.
 
         Args:
-            votes: the private votes.
+            centerable_votes: the private votes.
         """
-        votes_shape = (votes.num_queries, votes.num_labels)
-        blocks = votes.votes_around(
+        matrix_shape = (centerable_votes.num_queries, centerable_votes.num_labels)
+        blocks = centerable_votes.votes_around(
             self.center, noise_multiplier=self.noise_multiplier, recipe=self.recipe
         )
-        return self.clipped_sum(votes_shape).total(
+        return self.clipped_sum(matrix_shape).total(
             blocks,
-            center=self._broadcast_center(votes_shape),
-            num_teachers=votes.num_teachers,
+            center=self._broadcast_center(matrix_shape),
+            num_teachers=centerable_votes.num_teachers,
             weights=self.weights,
         )
 
-    def cached_summary(self, votes: CenterableVotes) -> IntArray:
-        """Returns `summarize(votes)`, which the votes keep in memory.
+    def cached_summary(self, centerable_votes: CenterableVotes) -> IntArray:
+        """Returns `summarize(centerable_votes)`, which the votes keep in memory.
 
         A release and the release without noise both read the sum, each by a mechanism of its own. The two mechanisms
         are equal, so the sum is computed once.
 
         Args:
-            votes: the private votes, which have the weights of this mechanism.
+            centerable_votes: the private votes, which have the weights of this mechanism.
         """
-        # Two things are not in the key: the weights, which the votes determine, and the span, on which the sum does not
-        # depend.
-        key = (
+        # Two things are not in `summary_key`: the weights, which the votes determine, and the span, on which the sum
+        # does not depend.
+        summary_key = (
             "summary",
             self.noise_multiplier,
             self.clip,
@@ -122,7 +121,9 @@ class CenteredMatrix:
             self.recipe,
             self.center.tobytes(),
         )
-        return np.asarray(votes.cached(key, compute=partial(self.summarize, votes)))
+        return np.asarray(
+            centerable_votes.cached(summary_key, compute=partial(self.summarize, centerable_votes))
+        )
 
     def noisy_release(
         self, summary: IntArray, *, event: Event, num_teachers: int, rng: Rng
@@ -136,9 +137,12 @@ class CenteredMatrix:
             rng: the source of the noise.
         """
         std_in_steps = self.noise_multiplier * self.clipped_sum(summary.shape).l2_sensitivity
-        noise = RoundedGaussian(std=std_in_steps).sample(summary.shape, rng)
+        noise_in_steps = RoundedGaussian(std=std_in_steps).sample(summary.shape, rng)
         return self.release_from_sum(
-            summary + noise, std_in_steps=std_in_steps, event=event, num_teachers=num_teachers
+            summary + noise_in_steps,
+            std_in_steps=std_in_steps,
+            event=event,
+            num_teachers=num_teachers,
         )
 
     def release_from_sum(
@@ -158,21 +162,23 @@ class CenteredMatrix:
             num_teachers: the declared number of teachers.
         """
         total_weight = num_teachers if self.weights is None else float(self.weights.sum())
-        unit = self.clipped_sum(noisy_sum.shape).step / total_weight
+        value_of_step = self.clipped_sum(noisy_sum.shape).step / total_weight
         center = self._broadcast_center(noisy_sum.shape)
-        residual = np.asarray(noisy_sum * unit, dtype=np.float64)
-        low_rank = self._low_rank_part(residual, noise_std=std_in_steps * unit)
-        denoised_scores = low_rank + center
+        residual = np.asarray(noisy_sum * value_of_step, dtype=np.float64)
+        low_rank_residual = self._low_rank_part(residual, noise_std=std_in_steps * value_of_step)
+        denoised_scores = low_rank_residual + center
         # A label goes to as many queries as the center expects: those with the largest denoised scores.
-        num_expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
-        labels = _highest_scores(denoised_scores, num_chosen=num_expected, tie_breakers=residual)
+        num_expected_queries = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
+        labels = _highest_scores(
+            denoised_scores, num_chosen=num_expected_queries, tie_breakers=residual
+        )
         return CenteredRelease(
             labels=labels,
             answered=np.ones(len(denoised_scores), dtype=np.bool_),
             event=event,
             adjacency=self.adjacency,
             scores=center + residual,
-            noise_std=std_in_steps * unit,
+            noise_std=std_in_steps * value_of_step,
             center=center,
             num_directions=self.num_directions,
             recipe=self.recipe,
@@ -192,16 +198,16 @@ class CenteredMatrix:
         """
         return self.center.ndim == 2 and bool(((self.center >= 0) & (self.center <= 1)).all())
 
-    def _broadcast_center(self, votes_shape: tuple[int, ...]) -> FloatArray:
+    def _broadcast_center(self, matrix_shape: tuple[int, ...]) -> FloatArray:
         """Returns the center repeated for all queries and labels, float64 `[num_queries, num_labels]`.
 
-        Raises `InvalidValue` if the center has another number of queries or labels than `votes_shape`, which is
+        Raises `InvalidValue` if the center has another number of queries or labels than `matrix_shape`, which is
         (num_queries, num_labels).
         """
         try:
-            return np.broadcast_to(self.center, votes_shape).copy()
+            return np.broadcast_to(self.center, matrix_shape).copy()
         except ValueError as error:
-            rule = f"{votes_shape}, its last axis, or a number"
+            rule = f"{matrix_shape}, its last axis, or a number"
             raise InvalidValue("center.shape", self.center.shape, rule=rule) from error
 
     def _low_rank_part(self, residual: FloatArray, *, noise_std: float) -> FloatArray:
@@ -215,8 +221,10 @@ class CenteredMatrix:
         """
         if self.span is None:
             return shrink_singular_values(noisy_matrix=residual, noise_std=noise_std)
-        in_span = shrink_singular_values(noisy_matrix=self.span.T @ residual, noise_std=noise_std)
-        return np.asarray(self.span @ in_span)
+        coordinates_in_span = shrink_singular_values(
+            noisy_matrix=self.span.T @ residual, noise_std=noise_std
+        )
+        return np.asarray(self.span @ coordinates_in_span)
 
 
 def _highest_scores(
@@ -229,8 +237,8 @@ def _highest_scores(
         num_chosen: how many queries to choose for each label, `[num_labels]`.
         tie_breakers: `[num_queries, num_labels]`; among equal scores the larger one is chosen.
     """
-    from_highest = np.lexsort((-tie_breakers, -scores), axis=0)
-    is_chosen = np.arange(len(scores))[:, None] < num_chosen
-    chosen = np.zeros(scores.shape, dtype=np.bool_)
-    np.put_along_axis(chosen, from_highest, is_chosen, axis=0)
-    return chosen
+    queries_from_highest = np.lexsort((-tie_breakers, -scores), axis=0)
+    is_chosen_place = np.arange(len(scores))[:, None] < num_chosen
+    is_chosen_query = np.zeros(scores.shape, dtype=np.bool_)
+    np.put_along_axis(is_chosen_query, queries_from_highest, is_chosen_place, axis=0)
+    return is_chosen_query

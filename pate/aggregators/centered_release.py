@@ -53,14 +53,14 @@ class CenteredRelease(Release):
         Args:
             inputs: the public inputs of the queries, `[num_queries, ...]`.
         """
-        scores = NoisyScores(
+        noisy_scores = NoisyScores(
             values=self.scores - self.center,
             noise_std=self.noise_std,
             prevalence=self.center.mean(axis=0),
             num_directions=self.num_directions,
             center=None if self.probabilities is None else self.center,
         )
-        return replace(super().training_set(inputs), scores=scores, recipe=self.recipe)
+        return replace(super().training_set(inputs), scores=noisy_scores, recipe=self.recipe)
 
 
 @dataclass(frozen=True, repr=False)

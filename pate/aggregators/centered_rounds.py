@@ -80,40 +80,47 @@ class NoisyPrevalence:
             num_labels: the number of labels.
             recipe: the tuned constants.
         """
-        values = np.broadcast_to(recipe.cut_to_floor(center), num_labels).copy()
-        return cls(values, variance=0.0)
+        prevalence = np.broadcast_to(recipe.cut_to_floor(center), num_labels).copy()
+        return cls(values=prevalence, variance=0.0)
 
     @classmethod
     def from_shares(
-        cls, shares: ReleasedShares, votes: RoundVotes, *, mechanism: Prevalence
+        cls,
+        released_shares: ReleasedShares,
+        round_votes: RoundVotes,
+        *,
+        prevalence_mechanism: Prevalence,
     ) -> Self:
         """Returns a released prevalence, cut to the floor of the recipe, with the approximate variance of its noise.
 
         Args:
-            shares: the released shares.
-            votes: the private votes. Only public numbers are read: the number of labels, the number of records per
-                teacher, and the sum of the teachers' weights.
-            mechanism: the mechanism that released the shares.
+            released_shares: the released shares.
+            round_votes: the private votes. Only public numbers are read: the number of labels, the number of records
+                per teacher, and the sum of the teachers' weights.
+            prevalence_mechanism: the mechanism that released the shares.
         """
         prevalence = np.broadcast_to(
-            mechanism.recipe.cut_to_floor(shares.prevalence), votes.num_labels
+            prevalence_mechanism.recipe.cut_to_floor(released_shares.prevalence),
+            round_votes.num_labels,
         ).copy()
-        known_shares = shares.known_shares
+        known_shares = released_shares.known_shares
         if known_shares is None:
             known_shares = np.ones_like(prevalence)
         # The clip of the last mean is approximately the usual length of one teacher's shares.
-        shares_of_all = prevalence * known_shares
-        squared_residual_length = float((shares_of_all * (1 - shares_of_all)).sum())
+        shares_of_all_records = prevalence * known_shares
+        squared_residual_length = float((shares_of_all_records * (1 - shares_of_all_records)).sum())
         squared_residual_length += KNOWN_WEIGHT**2 * float(
             (known_shares * (1 - known_shares)).sum()
         )
-        squared_clip = squared_residual_length / max(votes.records_per_teacher, 1.0)
+        squared_clip = squared_residual_length / max(round_votes.records_per_teacher, 1.0)
         # The standard deviation of the noise in the last mean, for a clip of 1.
-        multiplier = mechanism.last_multiplier
-        noise_per_clip = mechanism.adjacency.num_moved * multiplier / votes.total_weight
+        multiplier = prevalence_mechanism.last_multiplier
+        noise_per_clip = (
+            prevalence_mechanism.adjacency.num_moved * multiplier / round_votes.total_weight
+        )
         # The prevalence is a share of all records, divided by the known share.
         variance = np.asarray(squared_clip * noise_per_clip**2 / known_shares**2)
-        return cls(prevalence, variance=variance, known_shares=known_shares)
+        return cls(values=prevalence, variance=variance, known_shares=known_shares)
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -193,15 +200,15 @@ class CenteredRounds:
         finest_clip = ClippedMoments(
             clip=math.nextafter(2.0, 0.0), num_teachers=num_teachers, adjacency=self.adjacency
         )
-        largest = LARGEST_STD / finest_clip.l2_sensitivity / math.sqrt(self.num_rounds)
-        if self.noise_multiplier > largest:
-            limit = f"{floor_to_digits(largest)} in {self.num_rounds} rounds"
+        largest_multiplier = LARGEST_STD / finest_clip.l2_sensitivity / math.sqrt(self.num_rounds)
+        if self.noise_multiplier > largest_multiplier:
+            limit = f"{floor_to_digits(largest_multiplier)} in {self.num_rounds} rounds"
             rule = f"at most {limit}: a larger epsilon, or aggregator.rounds=1"
             raise InvalidValue("noise_multiplier", self.noise_multiplier, rule=rule)
 
     def release(
         self,
-        votes: RoundVotes,
+        round_votes: RoundVotes,
         first_prevalence: NoisyPrevalence,
         *,
         num_queries: int,
@@ -219,7 +226,7 @@ class CenteredRounds:
         round.
 
         Args:
-            votes: the private votes of teachers, which can be asked in rounds.
+            round_votes: the private votes of teachers, which can be asked in rounds.
             first_prevalence: the prevalence at which the student begins.
             num_queries: the number of queries, which are the first rows of the public pool.
             event: the price that the release states, which the caller charges; `NonPrivateEvent` without noise, as no
@@ -229,11 +236,11 @@ class CenteredRounds:
             public_start: the weights at which the student begins, and what is unknown about them; None to begin at the
                 prevalence.
         """
-        student = self.student(
-            votes, first_prevalence, rng=rng, record=record, public_start=public_start
+        rounds_student = self.student(
+            round_votes, first_prevalence, rng=rng, record=record, public_start=public_start
         )
-        weights = student.weights
-        probabilities = np.asarray(expit(votes.public @ weights), dtype=np.float64)
+        student_weights = rounds_student.weights
+        probabilities = np.asarray(expit(round_votes.public @ student_weights), dtype=np.float64)
         scores = probabilities[:num_queries]
         return RoundsRelease(
             labels=scores >= expected_f1_threshold(probabilities),
@@ -241,15 +248,15 @@ class CenteredRounds:
             event=event,
             adjacency=self.adjacency,
             scores=scores,
-            student=weights,
+            student=student_weights,
             recipe=self.recipe,
-            moments=student.feature_label_moments.values,
-            moment_variances=student.feature_label_moments.variances,
+            moments=rounds_student.feature_label_moments.values,
+            moment_variances=rounds_student.feature_label_moments.variances,
         )
 
     def student(
         self,
-        votes: RoundVotes,
+        round_votes: RoundVotes,
         first_prevalence: NoisyPrevalence,
         *,
         rng: Rng | None = None,
@@ -257,20 +264,20 @@ class CenteredRounds:
         public_start: PublicStart | None = None,
     ) -> RoundsStudent:
         """Returns the student after all rounds, and what the rounds released; `release` explains the arguments."""
-        outcome = self.ask_rounds(
-            votes, first_prevalence, rng=rng, record=record, public_start=public_start
+        rounds_outcome = self.ask_rounds(
+            round_votes, first_prevalence, rng=rng, record=record, public_start=public_start
         )
         earlier_moments = None if public_start is None else public_start.feature_label_moments
         return self._student_from(
-            outcome,
-            votes=votes,
+            rounds_outcome,
+            round_votes=round_votes,
             released_variance=first_prevalence.variance,
             earlier_moments=earlier_moments,
         )
 
     def ask_rounds(
         self,
-        votes: RoundVotes,
+        round_votes: RoundVotes,
         first_prevalence: NoisyPrevalence,
         *,
         rng: Rng | None = None,
@@ -279,50 +286,61 @@ class CenteredRounds:
     ) -> RoundsOutcome:
         """Asks the teachers in all rounds, and returns what the rounds released; `release` explains the arguments."""
         record_of_rounds = MemoryRecord() if record is None else record
-        known = first_prevalence.known_shares
+        known_shares = first_prevalence.known_shares
         # The variance of a residual around the prevalence. A residual is 0 where the label is unknown.
-        label_variance = first_prevalence.values * (1 - first_prevalence.values) * known
+        label_variance = first_prevalence.values * (1 - first_prevalence.values) * known_shares
         label_scale = (label_variance / label_variance.mean()) ** self.recipe.label_scale_power
-        descent_rules = self._descent(votes, first_prevalence)
-        descent, weights = self._begin_descent(
+        descent_rules = self._descent(round_votes, first_prevalence)
+        descent, student_weights = self._begin_descent(
             descent_rules, prevalence=first_prevalence.values, public_start=public_start
         )
         # Means over all rounds: the prevalence that each suggests, and its noisy products of features and labels.
         suggested_prevalence = np.zeros_like(first_prevalence.values)
-        mean_noisy_products = np.zeros_like(weights)
+        mean_noisy_products = np.zeros_like(student_weights)
         for round_number in range(self.num_rounds):
-            probabilities = descent_rules.probabilities(weights)
+            probabilities = descent_rules.probabilities(student_weights)
             residual_variance = (probabilities * (1 - probabilities)).mean(
                 axis=0, dtype=np.float64
-            ) * known
+            ) * known_shares
             clipped_moments = self._clip_against(
                 residual_variance=residual_variance,
                 label_variance=label_variance,
                 label_scale=label_scale,
-                votes=votes,
+                round_votes=round_votes,
             )
-            question = RoundQuestion(
-                weights=weights, label_scale=label_scale, clipped_moments=clipped_moments
+            round_question = RoundQuestion(
+                weights=student_weights, label_scale=label_scale, clipped_moments=clipped_moments
             )
-            total, noise_std = self._total_of_round(
-                votes, question, round_number=round_number, rng=rng, record=record_of_rounds
+            noisy_total, noise_std = self._total_of_round(
+                round_votes,
+                round_question,
+                round_number=round_number,
+                rng=rng,
+                record=record_of_rounds,
             )
             # One step of the integer sum is worth so much in the mean gradient over the records that know a label.
-            unit = clipped_moments.step / votes.total_weight / label_scale / known
-            noise_rate = (noise_std * unit) ** 2 / self.num_rounds
-            gradient = total * unit
-            suggestion = descent_rules.suggested_prevalence(probabilities, gradient=gradient)
+            gradient_of_step = (
+                clipped_moments.step / round_votes.total_weight / label_scale / known_shares
+            )
+            noise_rate = (noise_std * gradient_of_step) ** 2 / self.num_rounds
+            mean_gradient = noisy_total * gradient_of_step
+            suggestion = descent_rules.suggested_prevalence(probabilities, gradient=mean_gradient)
             suggested_prevalence += suggestion / self.num_rounds
-            products = mean_products(votes.public, probabilities=probabilities)
+            noiseless_products = mean_products(
+                public_features=round_votes.public, probabilities=probabilities
+            )
             # The clip has left only `unclipped_share` of the gradient.
             mean_noisy_products += (
-                products + gradient / descent_rules.unclipped_share
+                noiseless_products + mean_gradient / descent_rules.unclipped_share
             ) / self.num_rounds
-            weights = descent.take_step(
-                weights, probabilities=probabilities, gradient=gradient, noise_rate=noise_rate
+            student_weights = descent.take_step(
+                student_weights,
+                probabilities=probabilities,
+                gradient=mean_gradient,
+                noise_rate=noise_rate,
             )
         return RoundsOutcome(
-            weights=weights,
+            weights=student_weights,
             noise_rate=noise_rate,
             suggested_prevalence=suggested_prevalence,
             mean_noisy_products=mean_noisy_products,
@@ -331,19 +349,19 @@ class CenteredRounds:
         )
 
     def start_weights(
-        self, votes: RoundVotes, first_prevalence: NoisyPrevalence, public_start: PublicStart
+        self, round_votes: RoundVotes, first_prevalence: NoisyPrevalence, public_start: PublicStart
     ) -> FloatArray:
         """Returns the student's weights before the first round, float64 `[num_features, num_labels]`.
 
         Args:
-            votes: the votes in rounds. Only the features and the weights of public rows are used, and no vote.
+            round_votes: the votes in rounds. Only the features and the weights of public rows are used, and no vote.
             first_prevalence: the prevalence of each label.
             public_start: the weights of all features but the constant. The weights of the constant are computed such
                 that each label has its prevalence as its mean probability on the public rows.
         """
-        descent_rules = self._descent(votes, first_prevalence)
+        descent_rules = self._descent(round_votes, first_prevalence)
         return descent_rules.with_constants(
-            public_start.weights, prevalence=first_prevalence.values
+            feature_weights=public_start.weights, prevalence=first_prevalence.values
         )
 
     def _begin_descent(
@@ -363,16 +381,18 @@ class CenteredRounds:
             return FixedTimesDescent(descent_rules), descent_rules.initial_weights()
         if public_start.feature_label_moments is not None:
             # The moments of the earlier release are averaged with those of the rounds afterwards.
-            weights = descent_rules.with_constants(public_start.weights, prevalence=prevalence)
+            weights = descent_rules.with_constants(
+                feature_weights=public_start.weights, prevalence=prevalence
+            )
             return FixedTimesDescent(descent_rules), weights
         descent = StartedDescent(descent_rules, public_start=public_start)
         return descent, descent.initial_weights()
 
     def _student_from(
         self,
-        outcome: RoundsOutcome,
+        rounds_outcome: RoundsOutcome,
         *,
-        votes: RoundVotes,
+        round_votes: RoundVotes,
         released_variance: FloatArray | float,
         earlier_moments: NoisyMoments | None,
     ) -> RoundsStudent:
@@ -383,48 +403,54 @@ class CenteredRounds:
         of these and the moments of the rounds.
 
         Args:
-            outcome: what the rounds released.
-            votes: the votes in rounds. Only their public features and numbers are used, and no vote.
+            rounds_outcome: what the rounds released.
+            round_votes: the votes in rounds. Only their public features and numbers are used, and no vote.
             released_variance: variance of the noise in the prevalence at which the student began.
             earlier_moments: the moments of the release at which the student began; None for another start or none.
         """
-        descent_rules = outcome.descent_rules
+        descent_rules = rounds_outcome.descent_rules
         prevalence = descent_rules.average_prevalence(
             released_variance=released_variance,
-            suggested_prevalence=outcome.suggested_prevalence,
-            noise_rate=outcome.noise_rate,
+            suggested_prevalence=rounds_outcome.suggested_prevalence,
+            noise_rate=rounds_outcome.noise_rate,
         )
         moment_student = MomentStudent(
-            public_features=votes.public, feature_variances=votes.variances, recipe=self.recipe
+            public_features=round_votes.public,
+            feature_variances=round_votes.variances,
+            recipe=self.recipe,
         )
-        moments = moment_student.moments_from_products(
-            outcome.mean_noisy_products,
+        noisy_moments = moment_student.moments_from_products(
+            rounds_outcome.mean_noisy_products,
             prevalence=prevalence,
-            noise_variance=outcome.noise_rate / descent_rules.unclipped_share**2,
-            num_records=votes.total_weight * max(votes.records_per_teacher, 1.0),
+            noise_variance=rounds_outcome.noise_rate / descent_rules.unclipped_share**2,
+            num_records=round_votes.total_weight * max(round_votes.records_per_teacher, 1.0),
         )
         if earlier_moments is not None:
-            moments = moments.average_with(
+            noisy_moments = noisy_moments.average_with(
                 earlier_moments, expected_squares=moment_student.expected_squares(prevalence)
             )
-            weights = moment_student.fit(moments, prevalence=prevalence)
-            return RoundsStudent(weights=weights, feature_label_moments=moments)
-        descent_weights = outcome.descent.final_weights(
-            outcome.weights, noise_rate=outcome.noise_rate, prevalence=prevalence
+            weights = moment_student.fit(noisy_moments, prevalence=prevalence)
+            return RoundsStudent(weights=weights, feature_label_moments=noisy_moments)
+        descent_weights = rounds_outcome.descent.final_weights(
+            rounds_outcome.weights, noise_rate=rounds_outcome.noise_rate, prevalence=prevalence
         )
         moment_weights = moment_student.fit(
-            moments, prevalence=prevalence, public_start=outcome.descent.trusted_start
+            noisy_moments, prevalence=prevalence, public_start=rounds_outcome.descent.trusted_start
         )
-        share = self.recipe.moment_share
+        moment_share = self.recipe.moment_share
         # The last row holds the constants, which `with_constants` computes from the prevalence.
-        mean_weights = (1 - share) * descent_weights[:-1] + share * moment_weights[:-1]
-        weights = descent_rules.with_constants(mean_weights, prevalence=prevalence)
-        return RoundsStudent(weights=weights, feature_label_moments=moments)
+        mean_feature_weights = (1 - moment_share) * descent_weights[
+            :-1
+        ] + moment_share * moment_weights[:-1]
+        weights = descent_rules.with_constants(
+            feature_weights=mean_feature_weights, prevalence=prevalence
+        )
+        return RoundsStudent(weights=weights, feature_label_moments=noisy_moments)
 
     def _total_of_round(
         self,
-        votes: RoundVotes,
-        question: RoundQuestion,
+        round_votes: RoundVotes,
+        round_question: RoundQuestion,
         *,
         round_number: int,
         rng: Rng | None,
@@ -432,40 +458,44 @@ class CenteredRounds:
     ) -> tuple[IntArray, float]:
         """Returns the noisy sum of the clipped votes of a round, `[num_features, num_labels]`, and the noise's std.
 
-        Both are in steps of the grid of `question.clipped_moments`. Without `rng` the sum has no noise, and std is 0.
+        Both are in steps of the grid of `round_question.clipped_moments`. Without `rng` the sum has no noise, and std
+        is 0.
 
         Args:
-            votes: the private votes of teachers.
-            question: the student of the round, and the clip of its votes.
+            round_votes: the private votes of teachers.
+            round_question: the student of the round, and the clip of its votes.
             round_number: the number of the round, from 0 on.
             rng: the source of the noise; None for no noise, and no record.
             record: charges and stores the round, or returns the stored round.
         """
         if rng is None:
-            return votes.total(question), 0.0
+            return round_votes.total(round_question), 0.0
         noise_multiplier = self.noise_multiplier * math.sqrt(self.num_rounds)
-        noise_std = noise_multiplier * question.clipped_moments.l2_sensitivity
+        noise_std = noise_multiplier * round_question.clipped_moments.l2_sensitivity
         # Noise is drawn also if the round is read from the record, so that a seeded run that is continued draws the
         # same numbers in later rounds.
-        noise = RoundedGaussian(std=noise_std).sample((votes.width, votes.num_labels), rng)
+        noise_in_steps = RoundedGaussian(std=noise_std).sample(
+            (round_votes.width, round_votes.num_labels), rng
+        )
 
         def draw_part() -> Arrays:
-            return {"total": votes.total(question) + noise}
+            return {"total": round_votes.total(round_question) + noise_in_steps}
 
         arrays = record.part(f"step-{round_number}", draw_part)
         return arrays["total"], noise_std
 
-    def _descent(self, votes: RoundVotes, first_prevalence: NoisyPrevalence) -> Descent:
+    def _descent(self, round_votes: RoundVotes, first_prevalence: NoisyPrevalence) -> Descent:
         """Returns the rules and numbers of the student's gradient descent; no step has been taken.
 
         Args:
-            votes: the votes in rounds. Only their public features, variances and weights of rows are used, and no vote.
+            round_votes: the votes in rounds. Only their public features, variances and weights of rows are used, and no
+                vote.
             first_prevalence: the prevalence of each label, at which a student without a start begins.
         """
         return Descent(
-            public_features=votes.public,
-            public_weights=votes.public_weights,
-            feature_variances=votes.variances,
+            public_features=round_votes.public,
+            public_weights=round_votes.public_weights,
+            feature_variances=round_votes.variances,
             prevalence=first_prevalence.values,
             clip_factor=self._round_clip_factor,
             num_steps=self.num_rounds,
@@ -483,7 +513,7 @@ class CenteredRounds:
         residual_variance: FloatArray,
         label_variance: FloatArray,
         label_scale: FloatArray,
-        votes: RoundVotes,
+        round_votes: RoundVotes,
     ) -> ClippedMoments:
         """Returns the clip and the grid of the votes of a round, computed from public values and earlier releases.
 
@@ -495,14 +525,18 @@ class CenteredRounds:
             residual_variance: `[num_labels]`, the variance of a residual if labels were drawn by the student.
             label_variance: `[num_labels]`, the variance of a residual around the prevalence.
             label_scale: `[num_labels]`, the factor that residuals of each label are multiplied by.
-            votes: the votes in rounds, of which the number of teachers and `records_per_teacher` are read.
+            round_votes: the votes in rounds, of which the number of teachers and `records_per_teacher` are read.
         """
         # A student that is sure of everything would have no variance, so a share of the label's variance is the least.
-        variance = np.maximum(residual_variance, self.recipe.least_round_variance * label_variance)
-        squared_residual_length = float((variance * label_scale**2).sum())
-        usual_length = math.sqrt(squared_residual_length / max(votes.records_per_teacher, 1.0))
+        floored_residual_variance = np.maximum(
+            residual_variance, self.recipe.least_round_variance * label_variance
+        )
+        squared_residual_length = float((floored_residual_variance * label_scale**2).sum())
+        usual_vote_length = math.sqrt(
+            squared_residual_length / max(round_votes.records_per_teacher, 1.0)
+        )
         return ClippedMoments(
-            clip=self._round_clip_factor * usual_length,
-            num_teachers=votes.num_teachers,
+            clip=self._round_clip_factor * usual_vote_length,
+            num_teachers=round_votes.num_teachers,
             adjacency=self.adjacency,
         )

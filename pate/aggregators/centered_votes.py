@@ -166,10 +166,10 @@ class CenteredVotes(Aggregator):
             normalize_field(self, "weights", weights)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CenteredVotes) and self._text == other._text
+        return isinstance(other, CenteredVotes) and self._identity_text == other._identity_text
 
     def __hash__(self) -> int:
-        return hash(self._text)
+        return hash(self._identity_text)
 
     def event(self, shape: VoteShape) -> Event:
         """Returns the price of prevalence and votes, one Gaussian event for any number of queries and labels."""
@@ -207,17 +207,23 @@ class CenteredVotes(Aggregator):
         `release`. One charge, made with the first part, covers all parts.
         """
         require_generator(rng)
-        votes = votes.require_type(CenterableVotes)
+        centerable_votes = votes.require_type(CenterableVotes)
         # Two generators, so that the noise of the votes does not depend on whether the prevalence is drawn now or read
         # from the record.
         prevalence_rng, votes_rng = rng.spawn(2)
-        round_votes = self.round_votes(votes)
+        round_votes = self.round_votes(centerable_votes)
         if round_votes is not None:
             return self._release_in_rounds(
-                votes, round_votes, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng
+                centerable_votes,
+                round_votes,
+                record,
+                prevalence_rng=prevalence_rng,
+                votes_rng=votes_rng,
             )
         self._require_no_start()
-        return self._release_once(votes, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng)
+        return self._release_once(
+            centerable_votes, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng
+        )
 
     def aggregate(
         self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None
@@ -243,14 +249,14 @@ class CenteredVotes(Aggregator):
                 rule = "an array [num_teachers, num_queries, num_labels], read twice; or prevalence_share=0"
                 raise InvalidValue("votes", type(votes).__name__, rule=rule)
             # All votes are checked before their first reading is charged.
-            blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
-            for _ in blocks:
+            checked_blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
+            for _ in checked_blocks:
                 pass  # each block is checked as it is read
-        source = VoteBlocks(votes, num_teachers=num_teachers, weights=self.weights)
-        warn_if_useless(self, source.shape)
-        release_record = self._memory_record(source.shape, ledger)
+        vote_source = VoteBlocks(votes, num_teachers=num_teachers, weights=self.weights)
+        warn_if_useless(self, vote_source.shape)
+        release_record = self._memory_record(vote_source.shape, ledger)
         # One generator for both: the new record holds nothing, so both are drawn, the prevalence first.
-        return self._release_once(source, release_record, prevalence_rng=rng, votes_rng=rng)
+        return self._release_once(vote_source, release_record, prevalence_rng=rng, votes_rng=rng)
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
         """Returns the release without the noise of the votes, around a public or an already released center.
@@ -260,22 +266,27 @@ class CenteredVotes(Aggregator):
 
         No epsilon covers the result; see `Aggregator.noiseless_from`.
         """
-        votes = source.require_type(CenterableVotes)
-        shares = _committed_shares(record)
-        round_votes = self.round_votes(votes)
+        centerable_votes = source.require_type(CenterableVotes)
+        released_shares = _committed_shares(record)
+        round_votes = self.round_votes(centerable_votes)
         if round_votes is not None:
             # Without `rng` no noise is added, and without `record` nothing is charged or stored.
             return self._rounds_mechanism.release(
                 round_votes,
-                self._first_prevalence(round_votes, shares),
-                num_queries=votes.num_queries,
+                self._first_prevalence(round_votes, released_shares),
+                num_queries=centerable_votes.num_queries,
                 event=NonPrivateEvent(),
                 public_start=self._public_start(round_votes),
             )
-        mechanism = self._matrix_mechanism_of(votes, shares=shares)
-        summary = mechanism.cached_summary(votes)
-        return mechanism.release_from_sum(
-            summary, std_in_steps=0.0, event=NonPrivateEvent(), num_teachers=votes.num_teachers
+        matrix_mechanism = self._matrix_mechanism_of(
+            centerable_votes, released_shares=released_shares
+        )
+        summary = matrix_mechanism.cached_summary(centerable_votes)
+        return matrix_mechanism.release_from_sum(
+            summary,
+            std_in_steps=0.0,
+            event=NonPrivateEvent(),
+            num_teachers=centerable_votes.num_teachers,
         )
 
     def check_run(self) -> None:
@@ -296,17 +307,17 @@ class CenteredVotes(Aggregator):
         For several rounds the teachers must be able to vote in rounds. A prevalence needs the label shares of the
         teachers.
         """
-        votes = votes.require_type(CenterableVotes)
-        round_votes = self.round_votes(votes)
+        centerable_votes = votes.require_type(CenterableVotes)
+        round_votes = self.round_votes(centerable_votes)
         if self.prevalence_share > 0:
-            votes.share_sums()  # made only to check that the votes have label shares
+            centerable_votes.share_sums()  # made only to check that the votes have label shares
         if round_votes is None:
             for _ in votes.require_type(TeacherVotes).confidences():
                 pass  # each block is checked as it is read
 
     def identity(self, shape: VoteShape) -> str:
         """Returns all public parameters as text; see `Aggregator.identity`."""
-        return self._text
+        return self._identity_text
 
     @property
     def prevalence(self) -> Prevalence:
@@ -346,11 +357,13 @@ class CenteredVotes(Aggregator):
         Raises:
             InvalidValue: the answers are no such matrix, or the aggregator has a center or several rounds.
         """
-        answers = np.asarray(public_answers, dtype=np.float64)
-        if answers.ndim != 2:
+        answer_matrix = np.asarray(public_answers, dtype=np.float64)
+        if answer_matrix.ndim != 2:
             rule = "[num_queries, num_labels]"
-            raise InvalidValue("public_answers.shape", answers.shape, rule=rule)
-        require_entries("public_answers", (answers >= 0) & (answers <= 1), rule="in [0, 1]")
+            raise InvalidValue("public_answers.shape", answer_matrix.shape, rule=rule)
+        require_entries(
+            "public_answers", (answer_matrix >= 0) & (answer_matrix <= 1), rule="in [0, 1]"
+        )
         if self.center is not None:
             rule = "none, as public answers are the center"
             raise InvalidValue("center", np.shape(self.center), rule=rule)
@@ -358,15 +371,15 @@ class CenteredVotes(Aggregator):
             raise InvalidValue("rounds", self.rounds, rule="1 for answers, which are cast once")
         clip = self.clip
         if clip is None:
-            at_answers = replace(self._matrix_mechanism, center=answers)
-            usual_clip = at_answers.clipped_sum(answers.shape).clip
+            mechanism_at_answers = replace(self._matrix_mechanism, center=answer_matrix)
+            usual_clip = mechanism_at_answers.clipped_sum(answer_matrix.shape).clip
             clip = self.recipe.answer_clip * usual_clip
-        return replace(self, prevalence_share=0.0, center=answers, clip=clip)
+        return replace(self, prevalence_share=0.0, center=answer_matrix, clip=clip)
 
     # Both forms: the prevalence, the center, and the text by which a release is known.
 
     def _release_shares(
-        self, votes: CenterableVotes, rng: Rng, record: ReleaseRecord
+        self, centerable_votes: CenterableVotes, rng: Rng, record: ReleaseRecord
     ) -> ReleasedShares | None:
         """Returns the released prevalence of each label, and the shares of records for which labels are known.
 
@@ -376,14 +389,14 @@ class CenteredVotes(Aggregator):
             return None
 
         def draw_part() -> Arrays:
-            shares = self.prevalence.release_shares(
-                votes.share_sums(),
-                num_teachers=votes.num_teachers,
+            released_shares = self.prevalence.release_shares(
+                centerable_votes.share_sums(),
+                num_teachers=centerable_votes.num_teachers,
                 rng=rng,
                 record=record,
-                records_per_teacher=votes.records_per_teacher,
+                records_per_teacher=centerable_votes.records_per_teacher,
             )
-            return shares.arrays()
+            return released_shares.arrays()
 
         return ReleasedShares.from_arrays(record.part("prevalence", draw_part))
 
@@ -393,26 +406,26 @@ class CenteredVotes(Aggregator):
         return np.asarray(0.5 if self.center is None else self.center, dtype=np.float64)
 
     @property
-    def _text(self) -> str:
+    def _identity_text(self) -> str:
         """All fields as text, from which the identity of a release is made; equal aggregators have equal texts.
 
         A public start appears by its own identity, and is left out if it is None. So is a recipe of defaults alone.
         """
-        texts = field_texts(replace(self, start=None))
+        texts_by_field = field_texts(replace(self, start=None))
         if self.start is None:
-            del texts["start"]
+            del texts_by_field["start"]
         else:
-            texts["start"] = self.start.identity
-        if texts["recipe"] == full_text(DEFAULT_RECIPE):
+            texts_by_field["start"] = self.start.identity
+        if texts_by_field["recipe"] == full_text(DEFAULT_RECIPE):
             # Releases of versions without recipes are known by a text without one.
-            del texts["recipe"]
-        return text_of_fields(type(self), texts)
+            del texts_by_field["recipe"]
+        return text_of_fields(type(self), texts_by_field)
 
     # One matrix of votes.
 
     def _release_once(
         self,
-        votes: CenterableVotes,
+        centerable_votes: CenterableVotes,
         record: ReleaseRecord,
         *,
         prevalence_rng: Rng,
@@ -424,34 +437,36 @@ class CenteredVotes(Aggregator):
         stores the prevalence and the votes as one part each.
 
         Args:
-            votes: the private votes.
+            centerable_votes: the private votes.
             record: charges the price and stores the parts.
             prevalence_rng: the source of the noise of the prevalence.
             votes_rng: the source of the noise of the votes.
         """
-        shape = votes.shape
-        event = self.event(shape)
+        vote_shape = centerable_votes.shape
+        event = self.event(vote_shape)
         # This is checked before the prevalence is charged.
-        CenteredMatrix.require_fits(shape)
-        shares = self._release_shares(votes, prevalence_rng, record)
-        mechanism = self._matrix_mechanism_of(votes, shares=shares)
+        CenteredMatrix.require_fits(vote_shape)
+        released_shares = self._release_shares(centerable_votes, prevalence_rng, record)
+        matrix_mechanism = self._matrix_mechanism_of(
+            centerable_votes, released_shares=released_shares
+        )
         arrays = record.committed("release")
         if arrays is None:
             # The votes are computed before the part is drawn, because teachers may fail.
-            summary = mechanism.cached_summary(votes)
+            clipped_sum = matrix_mechanism.cached_summary(centerable_votes)
 
             def draw_part() -> Arrays:
-                release = mechanism.noisy_release(
-                    summary, event=event, num_teachers=shape.num_teachers, rng=votes_rng
+                release = matrix_mechanism.noisy_release(
+                    clipped_sum, event=event, num_teachers=vote_shape.num_teachers, rng=votes_rng
                 )
-                return _arrays_with_known_shares(release, shares)
+                return _arrays_with_known_shares(release, released_shares)
 
             arrays = record.part("release", draw_part)
         return CenteredRelease.from_arrays(
             arrays,
             event=event,
             adjacency=self.adjacency,
-            num_directions=mechanism.num_directions,
+            num_directions=matrix_mechanism.num_directions,
             recipe=self.recipe,
         )
 
@@ -470,24 +485,24 @@ class CenteredVotes(Aggregator):
         )
 
     def _matrix_mechanism_of(
-        self, votes: CenterableVotes, *, shares: ReleasedShares | None
+        self, centerable_votes: CenterableVotes, *, released_shares: ReleasedShares | None
     ) -> CenteredMatrix:
         """Returns the mechanism that releases one matrix of votes around the released prevalence.
 
         The weights are those of the votes. So is the span, unless the votes have none; then it is that of the field.
 
         Args:
-            votes: the private votes, of which the public span and weights are used.
-            shares: the released prevalence; None for the public center.
+            centerable_votes: the private votes, of which the public span and weights are used.
+            released_shares: the released prevalence; None for the public center.
         """
-        mechanism = self._matrix_mechanism
-        center = mechanism.center if shares is None else shares.prevalence
-        span = votes.span(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
+        matrix_mechanism = self._matrix_mechanism
+        center = matrix_mechanism.center if released_shares is None else released_shares.prevalence
+        span = centerable_votes.span(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
         return replace(
-            mechanism,
+            matrix_mechanism,
             center=np.asarray(center, dtype=np.float64),
             span=self.span if span is None else span,
-            weights=votes.weights,
+            weights=centerable_votes.weights,
         )
 
     # Votes in rounds.
@@ -512,32 +527,32 @@ class CenteredVotes(Aggregator):
             return self.rounds == 1
         return num_teachers < self.recipe.fewest_teachers_in_rounds
 
-    def round_votes(self, votes: CenterableVotes) -> RoundVotes | None:
+    def round_votes(self, centerable_votes: CenterableVotes) -> RoundVotes | None:
         """Decides whether the teachers vote in rounds, and returns their votes for that; None if they vote once.
 
         Args:
-            votes: the private votes.
+            centerable_votes: the private votes.
 
         Raises:
             InvalidValue: the votes or this aggregator do not fit rounds.
         """
         center_axes = np.ndim(self.center)
-        if isinstance(votes, GroupVotes):
+        if isinstance(centerable_votes, GroupVotes):
             # Groups vote in rounds only.
             if self.clip is not None:
                 rule = "no clip, but a clip_factor, for votes in rounds"
                 raise InvalidValue("clip", self.clip, rule=rule)
             require(center_axes < 2, "center.ndim", center_axes, "0 or 1 for votes in rounds")
-        elif self.casts_one_matrix(votes.num_teachers):
+        elif self.casts_one_matrix(centerable_votes.num_teachers):
             return None
         self._rounds_mechanism.require_fits(
-            num_teachers=votes.num_teachers, num_labels=votes.num_labels
+            num_teachers=centerable_votes.num_teachers, num_labels=centerable_votes.num_labels
         )
         noise_multiplier = self.votes_multiplier
         if self.start is None:
-            return votes.in_rounds(noise_multiplier=noise_multiplier, recipe=self.recipe)
+            return centerable_votes.in_rounds(noise_multiplier=noise_multiplier, recipe=self.recipe)
         return self.start.votes_in_rounds(
-            votes, noise_multiplier=noise_multiplier, recipe=self.recipe
+            centerable_votes, noise_multiplier=noise_multiplier, recipe=self.recipe
         )
 
     def start_weights(self, votes: VoteSource, record: ReleaseRecord) -> FloatArray | None:
@@ -553,10 +568,10 @@ class CenteredVotes(Aggregator):
             return None
         round_votes = self.round_votes(votes.require_type(CenterableVotes))
         assert round_votes is not None  # a release with a start is drawn in rounds
-        shares = _committed_shares(record)
+        released_shares = _committed_shares(record)
         return self._rounds_mechanism.start_weights(
             round_votes,
-            self._first_prevalence(round_votes, shares),
+            self._first_prevalence(round_votes, released_shares),
             public_start=self.start.public_start(round_votes),
         )
 
@@ -571,7 +586,7 @@ class CenteredVotes(Aggregator):
 
     def _release_in_rounds(
         self,
-        votes: CenterableVotes,
+        centerable_votes: CenterableVotes,
         round_votes: RoundVotes,
         record: ReleaseRecord,
         *,
@@ -581,7 +596,7 @@ class CenteredVotes(Aggregator):
         """Releases the prevalence, if it has a share of the budget, and then the votes round after round.
 
         Args:
-            votes: the private votes.
+            centerable_votes: the private votes.
             round_votes: the same votes, as teachers cast them in rounds.
             record: charges the price and stores the parts.
             prevalence_rng: the source of the noise of the prevalence.
@@ -590,20 +605,20 @@ class CenteredVotes(Aggregator):
         if record.committed("release") is None:
             # A release that is committed is read back, and needs no votes.
             round_votes.open()
-        event = self.event(votes.shape)
-        shares = self._release_shares(votes, prevalence_rng, record)
+        event = self.event(centerable_votes.shape)
+        released_shares = self._release_shares(centerable_votes, prevalence_rng, record)
 
         def draw_part() -> Arrays:
             release = self._rounds_mechanism.release(
                 round_votes,
-                self._first_prevalence(round_votes, shares),
-                num_queries=votes.num_queries,
+                self._first_prevalence(round_votes, released_shares),
+                num_queries=centerable_votes.num_queries,
                 event=event,
                 rng=votes_rng,
                 record=record,
                 public_start=self._public_start(round_votes),
             )
-            return _arrays_with_known_shares(release, shares)
+            return _arrays_with_known_shares(release, released_shares)
 
         arrays = record.part("release", draw_part)
         return RoundsRelease.from_arrays(
@@ -622,19 +637,21 @@ class CenteredVotes(Aggregator):
         )
 
     def _first_prevalence(
-        self, round_votes: RoundVotes, shares: ReleasedShares | None
+        self, round_votes: RoundVotes, released_shares: ReleasedShares | None
     ) -> NoisyPrevalence:
         """Returns the prevalence of each label at which the student begins, with the variance of its noise.
 
         Args:
             round_votes: the private votes, of which public numbers are used.
-            shares: the released prevalence; None takes the public center of votes, or 1/2 if there is none.
+            released_shares: the released prevalence; None takes the public center of votes, or 1/2 if there is none.
         """
-        if shares is None:
+        if released_shares is None:
             return NoisyPrevalence.public(
                 self._center_or_half, num_labels=round_votes.num_labels, recipe=self.recipe
             )
-        return NoisyPrevalence.from_shares(shares, round_votes, mechanism=self.prevalence)
+        return NoisyPrevalence.from_shares(
+            released_shares, round_votes, prevalence_mechanism=self.prevalence
+        )
 
     def _public_start(self, round_votes: RoundVotes) -> PublicStart | None:
         """Returns the public weights at which the student begins; None to begin at the prevalence."""
@@ -643,35 +660,37 @@ class CenteredVotes(Aggregator):
 
 def _committed_shares(record: ReleaseRecord) -> ReleasedShares | None:
     """Returns the prevalence that a record holds; None if it holds none."""
-    part = record.committed("prevalence")
-    return None if part is None else ReleasedShares.from_arrays(part)
+    prevalence_arrays = record.committed("prevalence")
+    return None if prevalence_arrays is None else ReleasedShares.from_arrays(prevalence_arrays)
 
 
 def _arrays_with_known_shares(
-    release: CenteredRelease | RoundsRelease, shares: ReleasedShares | None
+    release: CenteredRelease | RoundsRelease, released_shares: ReleasedShares | None
 ) -> Arrays:
     """Returns the arrays of a release, with the shares of records for which labels are known, if they were released."""
-    known_shares = None if shares is None else shares.known_shares
+    known_shares = None if released_shares is None else released_shares.known_shares
     return replace(release, known_shares=known_shares).arrays()
 
 
 @expected_from_votes.register(CenteredVotes)
 def _expected_from_centered_votes(
-    aggregator: CenteredVotes, votes: MadeUpVotes, num_queries: int
+    aggregator: CenteredVotes, made_up_votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels, if a student reads the scores; a formula, which draws nothing.
 
     A student with D = 128 directions averages the noise of Q / D queries, of one if Q < D. A label counts as right if
     the remaining noise is below half of the distance between the scores of present and absent labels.
     """
-    shares = votes.counts() / votes.num_teachers
-    distance = float(shares[votes.labels].mean() - shares[~votes.labels].mean())
-    prevalence = float(votes.labels.mean())
-    length = math.sqrt(num_queries * votes.num_labels * prevalence * (1 - prevalence))
-    clip = aggregator.clip or aggregator.clip_factor * length
+    vote_shares = made_up_votes.counts() / made_up_votes.num_teachers
+    score_distance = float(
+        vote_shares[made_up_votes.labels].mean() - vote_shares[~made_up_votes.labels].mean()
+    )
+    prevalence = float(made_up_votes.labels.mean())
+    vote_length = math.sqrt(num_queries * made_up_votes.num_labels * prevalence * (1 - prevalence))
+    clip = aggregator.clip or aggregator.clip_factor * vote_length
     sensitivity = aggregator.adjacency.num_moved * clip
-    noise_of_score = sensitivity * aggregator.votes_multiplier / votes.num_teachers
+    noise_of_score = sensitivity * aggregator.votes_multiplier / made_up_votes.num_teachers
     student_noise = noise_of_score * math.sqrt(min(_STUDENT_DIRECTIONS / num_queries, 1.0))
-    clip_scale = min(1.0, clip / length)  # the factor by which the clip shortens a vote
-    right = float(ndtr_without_scipy(clip_scale * distance / 2 / student_noise))
-    return ExpectedRelease(answered=1.0, present=right, absent=right)
+    clip_scale = min(1.0, clip / vote_length)  # the factor by which the clip shortens a vote
+    share_right = float(ndtr_without_scipy(clip_scale * score_distance / 2 / student_noise))
+    return ExpectedRelease(answered=1.0, present=share_right, absent=share_right)

@@ -81,14 +81,14 @@ class ClippedVotes(Aggregator):
 
     def event(self, shape: VoteShape) -> Event:
         """Returns the price: m bits for each query with norm l1, the noisy counts of each query with norm l2."""
-        num_moved = squared_sensitivity(
+        num_moved_votes = squared_sensitivity(
             self.vote_clip, num_labels=shape.num_labels, adjacency=self.adjacency
         )
         if self.norm == "l1":
-            bit = threshold_event(self.noise_std, self.threshold_share, shape.num_teachers)
-            return SelfComposedEvent(bit, count=shape.num_queries * num_moved)
-        noisy_counts = GaussianEvent(noise_multiplier=self.noise_std / num_moved**0.5)
-        return SelfComposedEvent(noisy_counts, count=shape.num_queries)
+            bit_event = threshold_event(self.noise_std, self.threshold_share, shape.num_teachers)
+            return SelfComposedEvent(bit_event, count=shape.num_queries * num_moved_votes)
+        noisy_counts_event = GaussianEvent(noise_multiplier=self.noise_std / num_moved_votes**0.5)
+        return SelfComposedEvent(noisy_counts_event, count=shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
         """Returns the clipped counts, `[num_queries, num_labels]`, plus a public number for each label.
@@ -100,14 +100,14 @@ class ClippedVotes(Aggregator):
         if self.norm == "l2" and votes.num_teachers > _MAX_TEACHERS:
             rule = f"at most {_MAX_TEACHERS}: above it sums of weights are not exact"
             raise InvalidValue("num_teachers", votes.num_teachers, rule=rule)
-        source = votes.require_type(TeacherVotes)
-        blocks = self.checked_blocks(source.confidences(), votes.shape)
+        teacher_votes = votes.require_type(TeacherVotes)
+        blocks = self.checked_blocks(teacher_votes.confidences(), vote_shape=votes.shape)
         if self.norm == "l1":
             clipped_blocks = (limit_votes(block, max_votes=self.vote_clip) for block in blocks)
             counts = np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in clipped_blocks))
         else:
             counts = np.asarray(sum(self._weighted_sum(bits_of(block)) for block in blocks))
-        return counts + threshold_votes(source.num_without_label(), self.threshold_share)
+        return counts + threshold_votes(teacher_votes.num_without_label(), self.threshold_share)
 
     def _weighted_sum(self, vote_bits: BoolArray) -> FloatArray:
         """Returns the sum over teachers of their weighted bits, `[num_queries, num_labels]`.
@@ -117,15 +117,15 @@ class ClippedVotes(Aggregator):
         Args:
             vote_bits: bool `[num_teachers_in_block, num_queries, num_labels]`.
         """
-        num_votes = np.arange(vote_bits.shape[2] + 1)
-        exact_weights = np.sqrt(self.vote_clip / np.maximum(num_votes, self.vote_clip))
+        possible_num_votes = np.arange(vote_bits.shape[2] + 1)
+        exact_weights = np.sqrt(self.vote_clip / np.maximum(possible_num_votes, self.vote_clip))
         # Rounded down to a grid, so that sums are exact and the length is not exceeded. The factor below 1 is more than
         # the rounding errors of the square root and the division.
-        weights = np.floor(exact_weights * _GRID * (1 - 2.0**-50)) / _GRID
-        weights[: self.vote_clip + 1] = 1.0
+        weights_by_num_votes = np.floor(exact_weights * _GRID * (1 - 2.0**-50)) / _GRID
+        weights_by_num_votes[: self.vote_clip + 1] = 1.0
         # The number of votes of each teacher on each query, [num_teachers_in_block, num_queries].
         num_votes_cast = np.count_nonzero(vote_bits, axis=-1)
-        return np.asarray(np.einsum("tq,tql->ql", weights[num_votes_cast], vote_bits))
+        return np.asarray(np.einsum("tq,tql->ql", weights_by_num_votes[num_votes_cast], vote_bits))
 
     def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each label, whether its clipped count plus noise exceeds the threshold."""
@@ -148,10 +148,12 @@ class ClippedVotes(Aggregator):
 
 @expected_from_votes.register(ClippedVotes)
 def _expected_from_clipped_votes(
-    aggregator: ClippedVotes, votes: MadeUpVotes, num_queries: int
+    aggregator: ClippedVotes, made_up_votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels, computed from the counts of made-up votes.
 
     The clip is left out, as no made-up teacher votes for more than `vote_clip` labels of a query.
     """
-    return expected_from_summary(aggregator, summary=votes.counts(), votes=votes)
+    return expected_from_summary(
+        aggregator, summary=made_up_votes.counts(), made_up_votes=made_up_votes
+    )

@@ -63,13 +63,13 @@ class ScreenedAggregator(Aggregator):
 
     def event(self, shape: VoteShape) -> Event:
         """Returns the price of the screening of all queries, and of the largest possible number of answers."""
-        bit = threshold_event(self.screening_std, self.threshold_share, shape.num_teachers)
-        screenings = SelfComposedEvent(bit, count=shape.num_queries)
+        bit_event = threshold_event(self.screening_std, self.threshold_share, shape.num_teachers)
+        screenings_event = SelfComposedEvent(bit_event, count=shape.num_queries)
         max_answers = shape.num_queries
         if self.max_answers is not None:
             max_answers = min(self.max_answers, shape.num_queries)
-        answers = self.answers.event(replace(shape, num_queries=max_answers))
-        return ComposedEvent((screenings, answers))
+        answers_event = self.answers.event(replace(shape, num_queries=max_answers))
+        return ComposedEvent((screenings_event, answers_event))
 
     def draw_all(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the answers to all queries; see `Aggregator.draw_all`.
@@ -78,22 +78,22 @@ class ScreenedAggregator(Aggregator):
         """
         labels, is_passed = super().draw_all(summary, shape, rng)
         if self.max_answers is None:
-            return Answers(labels, is_passed)
+            return Answers(labels=labels, answered=is_passed)
         answered = is_passed & (np.cumsum(is_passed) <= self.max_answers)
-        return Answers(labels & answered[:, None], answered)
+        return Answers(labels=labels & answered[:, None], answered=answered)
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws whether each query passes the screening, and an answer to each query; failing ones are refused."""
-        statistic = self.statistic(summary, num_teachers=shape.num_teachers)
+        screened_counts = self.statistic(summary, num_teachers=shape.num_teachers)
         is_passed = reach_threshold(
-            counts=statistic[:, None],
+            counts=screened_counts[:, None],
             noise_std=self.screening_std,
             threshold_share=self.threshold_share,
             num_teachers=shape.num_teachers,
             rng=rng,
         )[:, 0]
         labels = self.answers.draw(summary, shape, rng).labels
-        return Answers(labels & is_passed[:, None], is_passed)
+        return Answers(labels=labels & is_passed[:, None], answered=is_passed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,10 +174,10 @@ class ConfidentVotes(ScreenedAggregator):
 
 @expected_from_votes.register(ScreenedAggregator)
 def _expected_from_screened(
-    aggregator: ScreenedAggregator, votes: MadeUpVotes, num_queries: int
+    aggregator: ScreenedAggregator, made_up_votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels, measured on drawn answers as if `max_answers` were None.
 
     They hold for the queries before the answer number `max_answers`, after which all are refused.
     """
-    return expected_by_drawing(replace(aggregator, max_answers=None), votes)
+    return expected_by_drawing(replace(aggregator, max_answers=None), made_up_votes)

@@ -76,21 +76,31 @@ class ExpectedRelease:
         return self.answered < MIN_ANSWERED or self.right < _MIN_RIGHT
 
     @classmethod
-    def from_answers(cls, labels: BoolArray, answered: BoolArray, true_labels: BoolArray) -> Self:
+    def from_answers(
+        cls, drawn_labels: BoolArray, answered: BoolArray, true_labels: BoolArray
+    ) -> Self:
         """Returns the shares of right labels, measured on drawn answers.
 
         Args:
-            labels: bool `[num_queries, num_labels]`, the labels that were drawn.
+            drawn_labels: bool `[num_queries, num_labels]`, the labels that were drawn.
             answered: bool `[num_queries]`, whether each query was answered.
             true_labels: bool `[num_queries, num_labels]`, the right labels.
         """
         if not answered.any():
             return cls(answered=0.0, present=0.0, absent=0.0)
-        released = labels[answered]
-        expected = true_labels[answered]
-        present = float(released[expected].mean()) if expected.any() else 1.0
-        absent = float((~released[~expected]).mean()) if not expected.all() else 1.0
-        return cls(answered=float(answered.mean()), present=present, absent=absent)
+        released_labels = drawn_labels[answered]
+        expected_labels = true_labels[answered]
+        share_right_of_present = (
+            float(released_labels[expected_labels].mean()) if expected_labels.any() else 1.0
+        )
+        share_right_of_absent = (
+            float((~released_labels[~expected_labels]).mean()) if not expected_labels.all() else 1.0
+        )
+        return cls(
+            answered=float(answered.mean()),
+            present=share_right_of_present,
+            absent=share_right_of_absent,
+        )
 
 
 class UselessReleaseWarning(UserWarning):
@@ -123,7 +133,7 @@ def expected_release(
     num_labels = shape.num_labels
     usual_labels = min(USUAL_LABELS, num_labels // 2, aggregator.max_labels or num_labels)
     num_present = aggregator.exact_labels or usual_labels
-    votes = MadeUpVotes(
+    made_up_votes = MadeUpVotes(
         num_queries=_NUM_MADE_UP,
         num_labels=num_labels,
         num_teachers=shape.num_teachers,
@@ -134,12 +144,12 @@ def expected_release(
     planned_aggregator = with_failure_prob_for(
         aggregator, delta=USUAL_DELTA, num_queries=num_queries
     )
-    return expected_from_votes(planned_aggregator, votes, num_queries)
+    return expected_from_votes(planned_aggregator, made_up_votes, num_queries)
 
 
 @singledispatch
 def expected_from_votes(
-    aggregator: Aggregator, votes: MadeUpVotes, num_queries: int
+    aggregator: Aggregator, made_up_votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels, measured on answers that are drawn for made-up votes.
 
@@ -147,45 +157,49 @@ def expected_from_votes(
 
     Args:
         aggregator: the aggregator with its noise.
-        votes: made-up votes on a few hundred queries.
+        made_up_votes: made-up votes on a few hundred queries.
         num_queries: the number of queries of the release whose expectation is asked for.
     """
-    return expected_by_drawing(aggregator, votes)
+    return expected_by_drawing(aggregator, made_up_votes)
 
 
-def expected_by_drawing(aggregator: Aggregator, votes: MadeUpVotes) -> ExpectedRelease:
+def expected_by_drawing(aggregator: Aggregator, made_up_votes: MadeUpVotes) -> ExpectedRelease:
     """Returns the expected shares of right labels, measured on answers drawn for made-up votes with a fixed seed.
 
     If the votes of each teacher are read, and teachers and labels are many, only some of the made-up queries are drawn.
     """
     if not aggregator.reads_counts:
-        bits_per_query = votes.num_teachers * votes.num_labels
+        bits_per_query = made_up_votes.num_teachers * made_up_votes.num_labels
         max_queries = max(_MIN_MADE_UP, _MAX_MADE_UP_BITS // bits_per_query)
-        votes = votes.first(min(votes.num_queries, max_queries))
-    return expected_from_summary(aggregator, summary=aggregator.summarize(votes), votes=votes)
+        made_up_votes = made_up_votes.first(min(made_up_votes.num_queries, max_queries))
+    return expected_from_summary(
+        aggregator, summary=aggregator.summarize(made_up_votes), made_up_votes=made_up_votes
+    )
 
 
 def expected_from_summary(
-    aggregator: Aggregator, summary: NDArray[Any], votes: MadeUpVotes
+    aggregator: Aggregator, summary: NDArray[Any], made_up_votes: MadeUpVotes
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels, measured on answers that the aggregator draws with a fixed seed.
 
     Args:
         aggregator: the aggregator with its noise.
         summary: the summary of the made-up votes, as `aggregator.summarize` would return it.
-        votes: the made-up votes, which hold the right labels.
+        made_up_votes: the made-up votes, which hold the right labels.
     """
-    answers = aggregator.draw_all(summary, votes.shape, np.random.default_rng(0))
-    return ExpectedRelease.from_answers(answers.labels, answers.answered, true_labels=votes.labels)
+    answers = aggregator.draw_all(summary, made_up_votes.shape, np.random.default_rng(0))
+    return ExpectedRelease.from_answers(
+        answers.labels, answers.answered, true_labels=made_up_votes.labels
+    )
 
 
-def warn_if_useless(aggregator: Aggregator, shape: VoteShape) -> None:
+def warn_if_useless(aggregator: Aggregator, vote_shape: VoteShape) -> None:
     """Warns if the noise hides even votes on which all teachers agree.
 
     An aggregator that has a hash is warned about once for each shape, and one without a hash each time.
     """
     warn = _warn_once if is_hashable(aggregator) else _warn
-    warn(aggregator, shape)
+    warn(aggregator, vote_shape)
 
 
 def _warn(aggregator: Aggregator, vote_shape: VoteShape) -> None:

@@ -50,8 +50,8 @@ def with_failure_prob_for(aggregator: A, *, delta: float, num_queries: int) -> A
     """
     if getattr(aggregator, "failure_prob", 0.0) is not None:
         return aggregator
-    suitable = _suitable_failure_prob(aggregator, delta=delta, num_queries=num_queries)
-    return _with_failure_prob(aggregator, failure_prob=suitable)
+    suitable_failure_prob = _suitable_failure_prob(aggregator, delta=delta, num_queries=num_queries)
+    return _with_failure_prob(aggregator, failure_prob=suitable_failure_prob)
 
 
 def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -> A:
@@ -67,9 +67,9 @@ def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -
     num_tests = aggregator.num_tests(num_queries)
     if planned_aggregator is aggregator or not ledger.entries or num_tests == 0:
         return planned_aggregator
-    affordable = _two_digits(_SHARE_OF_LEDGER * ledger.failures_left / num_tests)
-    if _MIN_FAILURE_PROB <= affordable < failure_prob_of(planned_aggregator):
-        return _with_failure_prob(planned_aggregator, failure_prob=affordable)
+    affordable_failure_prob = _two_digits(_SHARE_OF_LEDGER * ledger.failures_left / num_tests)
+    if _MIN_FAILURE_PROB <= affordable_failure_prob < failure_prob_of(planned_aggregator):
+        return _with_failure_prob(planned_aggregator, failure_prob=affordable_failure_prob)
     return planned_aggregator
 
 
@@ -95,14 +95,18 @@ def require_delta_left(
     if sum_of_failures < target_delta:
         return
     remedies: list[Remedy] = []
-    suitable = _suitable_failure_prob(aggregator, delta=target_delta, num_queries=num_queries)
+    suitable_failure_prob = _suitable_failure_prob(
+        aggregator, delta=target_delta, num_queries=num_queries
+    )
     # A ready table has a failure probability of its own, which cannot be changed.
     has_ready_table = getattr(aggregator, "table", None) is not None
-    if suitable < failure_prob and not has_ready_table:
-        remedies.append(Remedy(name="failure_prob", value=suitable, owner="aggregator"))
-    num_affordable = int(_SHARE_OF_DELTA * target_delta / failure_prob * (1 + 1e-9))
-    if num_affordable > 0:
-        remedies.append(Remedy(name="num_queries", value=num_affordable))
+    if suitable_failure_prob < failure_prob and not has_ready_table:
+        remedies.append(
+            Remedy(name="failure_prob", value=suitable_failure_prob, owner="aggregator")
+        )
+    num_affordable_queries = int(_SHARE_OF_DELTA * target_delta / failure_prob * (1 + 1e-9))
+    if num_affordable_queries > 0:
+        remedies.append(Remedy(name="num_queries", value=num_affordable_queries))
     rule = (
         f"a sum over all queries below target_delta, and {sum_of_failures:.3g} in all uses up "
         f"target_delta={target_delta:g}"
@@ -123,8 +127,8 @@ def _suitable_failure_prob(aggregator: Aggregator, *, delta: float, num_queries:
     # A session's accesses are counted for a delta of its own.
     smaller_delta = min(delta, getattr(aggregator, "session_delta", 1.0))
     num_tests = max(aggregator.num_tests(num_queries), 1)
-    affordable = _two_digits(_SHARE_OF_DELTA * smaller_delta / num_tests)
-    return max(min(aggregator.usual_failure_prob, affordable), _MIN_FAILURE_PROB)
+    affordable_failure_prob = _two_digits(_SHARE_OF_DELTA * smaller_delta / num_tests)
+    return max(min(aggregator.usual_failure_prob, affordable_failure_prob), _MIN_FAILURE_PROB)
 
 
 def _with_failure_prob(aggregator: A, failure_prob: float) -> A:

@@ -89,9 +89,9 @@ class FixedTopK(Aggregator):
         The number of teachers is not read, as the mechanisms do not depend on it.
         """
         distribution: dict[tuple[int, ...] | None, float] = {}
-        for indices, probability in self.top_k.distribution(votes).items():
-            labels = tuple(sorted(indices))
-            distribution[labels] = distribution.get(labels, 0.0) + probability
+        for picked_labels, probability in self.top_k.distribution(votes).items():
+            label_set = tuple(sorted(picked_labels))
+            distribution[label_set] = distribution.get(label_set, 0.0) + probability
         return distribution
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:

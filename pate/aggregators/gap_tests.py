@@ -82,11 +82,11 @@ class NoiseTest(Parameters, GapTest):
         """Returns a copy of the test with the standard deviation at which a query costs `rdp`; see `GapTest.tuned`."""
         num_teachers = min(num_teachers, _MAX_TEACHERS_OF_SEARCH)
 
-        def event_of(std: float) -> Event:
-            test = replace(self, std=std)
-            return test.for_votes(num_teachers=num_teachers, adjacency=adjacency).event
+        def event_at_std(std: float) -> Event:
+            gap_test = replace(self, std=std)
+            return gap_test.for_votes(num_teachers=num_teachers, adjacency=adjacency).event
 
-        return replace(self, std=noise_of_rdp(event_of, renyi_order=renyi_order, rdp=rdp))
+        return replace(self, std=noise_of_rdp(event_at_std, renyi_order=renyi_order, rdp=rdp))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,17 +135,17 @@ class TableTest(Parameters, GapTest):
 
     Attributes:
         renyi_order: Renyi order that the table is made for, > 1.
-        budget: Renyi divergence of the bit (passed or not) at that order, > 0; the same under both adjacencies.
+        rdp_budget: Renyi divergence of the bit (passed or not) at that order, > 0; the same under both adjacencies.
         failure_prob: probability that an unstable set passes, in (0, 1).
 
-    >>> test = TableTest(renyi_order=3.0, budget=0.5, failure_prob=0.01)
+    >>> test = TableTest(renyi_order=3.0, rdp_budget=0.5, failure_prob=0.01)
     >>> passing = test.for_votes(num_teachers=20, adjacency=Adjacency.REPLACE_ONE)
-    >>> passing.gap_to_pass(0.5), test.scaled(2.0).budget
+    >>> passing.gap_to_pass(0.5), test.scaled(2.0).rdp_budget
     (9, 0.125)
     """
 
     renyi_order: float
-    budget: float = field(metadata=POSITIVE)
+    rdp_budget: float = field(metadata=POSITIVE)
     failure_prob: float = field(metadata=PROBABILITY)
 
     def __post_init__(self) -> None:
@@ -154,8 +154,10 @@ class TableTest(Parameters, GapTest):
 
     def for_votes(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
         """Returns the stability test for votes of `num_teachers` teachers, from a table that is computed for them."""
-        table = self.table(num_levels=num_teachers // adjacency.gap_sensitivity + 1)
-        return StabilityTest.from_table(table, num_teachers=num_teachers, adjacency=adjacency)
+        stability_table = self.table(num_levels=num_teachers // adjacency.gap_sensitivity + 1)
+        return StabilityTest.from_table(
+            stability_table, num_teachers=num_teachers, adjacency=adjacency
+        )
 
     def table(self, *, num_levels: int) -> StabilityTable:
         """Returns the table of the probabilities of passing, one for each of `num_levels` levels of the gap.
@@ -164,20 +166,20 @@ class TableTest(Parameters, GapTest):
         """
         return optimal_stability_table(
             order=self.renyi_order,
-            rdp_budget=self.budget,
+            rdp_budget=self.rdp_budget,
             failure_prob=self.failure_prob,
             num_levels=num_levels,
         )
 
     def scaled(self, noise_factor: float) -> Self:
         """Returns a copy of the test with its budget divided by the square of `noise_factor`."""
-        return replace(self, budget=self.budget / noise_factor**2)
+        return replace(self, rdp_budget=self.rdp_budget / noise_factor**2)
 
     def tuned(
         self, *, renyi_order: float, rdp: float, num_teachers: int, adjacency: Adjacency
     ) -> Self:
         """Returns a copy of the test whose table is made for `renyi_order` and costs `rdp`; see `GapTest.tuned`."""
-        return replace(self, renyi_order=renyi_order, budget=rdp)
+        return replace(self, renyi_order=renyi_order, rdp_budget=rdp)
 
 
 @dataclass(frozen=True)
@@ -207,14 +209,16 @@ class ReadyTableTest(GapTest):
         return self
 
 
-def noise_of_rdp(make_event: Callable[[float], Event], *, renyi_order: float, rdp: float) -> float:
+def noise_of_rdp(
+    event_at_noise: Callable[[float], Event], *, renyi_order: float, rdp: float
+) -> float:
     """Returns the noise at which an event costs the Renyi divergence `rdp` at a Renyi order.
 
     Returns e**-60 for an event that costs no more even with so little noise. Raises `ValueError` for an event that
     costs more even with a noise of e**25.
 
     Args:
-        make_event: a function that returns the event for a noise; more noise makes the event cheaper.
+        event_at_noise: a function that returns the event for a noise; more noise makes the event cheaper.
         renyi_order: the Renyi order, > 1.
         rdp: the Renyi divergence that the event may cost.
     """
@@ -222,12 +226,12 @@ def noise_of_rdp(make_event: Callable[[float], Event], *, renyi_order: float, rd
 
     orders = np.array([renyi_order])
 
-    def log_excess(log_noise: float) -> float:
-        event = make_event(math.exp(log_noise))
-        curve = rdp_curve(count_leaves(event), orders)
+    def log_rdp_excess(log_noise: float) -> float:
+        event = event_at_noise(math.exp(log_noise))
+        rdp_at_order = float(rdp_curve(count_leaves(event), orders)[0])
         # A divergence of 0 has no logarithm, so it is raised to a tiny number.
-        return math.log(max(float(curve[0]), 1e-300) / rdp)
+        return math.log(max(rdp_at_order, 1e-300) / rdp)
 
-    if log_excess(_LOWEST_LOG_NOISE) <= 0:
+    if log_rdp_excess(_LOWEST_LOG_NOISE) <= 0:
         return math.exp(_LOWEST_LOG_NOISE)
-    return math.exp(brentq(log_excess, a=_LOWEST_LOG_NOISE, b=_HIGHEST_LOG_NOISE))
+    return math.exp(brentq(log_rdp_excess, a=_LOWEST_LOG_NOISE, b=_HIGHEST_LOG_NOISE))

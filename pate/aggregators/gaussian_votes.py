@@ -53,12 +53,14 @@ class GaussianVotes(Aggregator):
 
     def event(self, shape: VoteShape) -> Event:
         """Returns the price of one bit for each label of each query; see `Aggregator.event`."""
-        bit: BitEvent = threshold_event(
+        bit_event: BitEvent = threshold_event(
             self.noise_std, threshold_share=0.5, num_teachers=shape.num_teachers
         )
         if self.teachers_reached > 1:
-            bit = OneBitEvent(logits=tuple(bit.log_odds.tolist()), reach=self.teachers_reached)
-        return SelfComposedEvent(bit, count=shape.num_queries * shape.num_labels)
+            bit_event = OneBitEvent(
+                logits=tuple(bit_event.log_odds.tolist()), reach=self.teachers_reached
+            )
+        return SelfComposedEvent(bit_event, count=shape.num_queries * shape.num_labels)
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each label, whether its count plus noise exceeds half of the teachers."""
@@ -70,7 +72,7 @@ class GaussianVotes(Aggregator):
 
 @expected_from_votes.register(GaussianVotes)
 def _expected_from_gaussian_votes(
-    aggregator: GaussianVotes, votes: MadeUpVotes, num_queries: int
+    aggregator: GaussianVotes, made_up_votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels, by a formula for each label."""
-    return expected_bits(votes, threshold_share=0.5, noise_std=aggregator.noise_std)
+    return expected_bits(made_up_votes, threshold_share=0.5, noise_std=aggregator.noise_std)

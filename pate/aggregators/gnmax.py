@@ -60,18 +60,20 @@ class GNMax(Aggregator):
 
     def event(self, shape: VoteShape) -> Event:
         """Returns the price of releasing one label for each query; see `Aggregator.event`."""
-        num_moved = squared_sensitivity(
+        num_moved_votes = squared_sensitivity(
             self.max_votes, num_labels=shape.num_labels, adjacency=self.adjacency
         )
         if self.max_votes == 1:
-            winner = WinnerEvent(self.noise_std, num_moving=num_moved)
-            return SelfComposedEvent(winner, count=shape.num_queries)
+            winner_event = WinnerEvent(self.noise_std, num_moving=num_moved_votes)
+            return SelfComposedEvent(winner_event, count=shape.num_queries)
         # The winner is a function of the noisy counts, and costs at most what they cost.
-        all_counts = GaussianEvent(noise_multiplier=self.noise_std / num_moved**0.5)
-        return SelfComposedEvent(all_counts, count=shape.num_queries)
+        noisy_counts_event = GaussianEvent(noise_multiplier=self.noise_std / num_moved_votes**0.5)
+        return SelfComposedEvent(noisy_counts_event, count=shape.num_queries)
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws the label with the largest noisy count of each query."""
-        noise = draw_noise(noise_kind="gaussian", shape=summary.shape, rng=rng)
-        best = largest_noisy(Values.scaled(summary, self.noise_std), noise, k=1)
-        return Answers.to_all(labels=best == np.arange(shape.num_labels))
+        drawn_noise = draw_noise(noise_kind="gaussian", shape=summary.shape, rng=rng)
+        winning_labels = largest_noisy(
+            Values.scaled(summary, noise_scale=self.noise_std), drawn_noise, k=1
+        )
+        return Answers.to_all(labels=winning_labels == np.arange(shape.num_labels))

@@ -133,10 +133,13 @@ class NotPriorTopK(TargetChargedAggregator):
                 public or computed from the release so far. A rule is first called after the session is charged.
         """
         if isinstance(prior, PriorRule):
-            return self.convert_to(NotPriorSession, prior=prior)
-        labels = np.asarray(prior)
-        require(labels.dtype == np.bool_, "prior.dtype", labels.dtype, "bool")
-        return self.convert_to(NotPriorSession, prior=KnownPrior(labels))
+            prior_rule: PriorRule = prior
+        else:
+            predicted_labels = np.asarray(prior)
+            is_bool = predicted_labels.dtype == np.bool_
+            require(is_bool, "prior.dtype", predicted_labels.dtype, "bool")
+            prior_rule = KnownPrior(labels=predicted_labels)
+        return self.convert_to(NotPriorSession, prior=prior_rule)
 
     @property
     def release_step(self) -> StableTopK:
@@ -166,7 +169,7 @@ class NotPriorTopK(TargetChargedAggregator):
         )
 
     def _pass_probabilities(
-        self, counts: NDArray[np.integer], prior: BoolArray | None, num_teachers: int
+        self, counts: NDArray[np.integer], predicted_labels: BoolArray | None, num_teachers: int
     ) -> FloatArray:
         """Returns the probability that the check of each query's predicted labels passes, `[num_queries]`.
 
@@ -174,17 +177,17 @@ class NotPriorTopK(TargetChargedAggregator):
 
         Args:
             counts: `[num_queries, num_labels]`.
-            prior: bool `[num_queries, num_labels]`, the predicted labels; None without a prior.
+            predicted_labels: bool `[num_queries, num_labels]`, the predicted labels; None without a prior.
             num_teachers: the number of teachers.
         """
-        if prior is None:
+        if predicted_labels is None:
             return np.zeros(len(counts))
-        table = self.check_probabilities(num_teachers=num_teachers)
-        largest_margin = len(table) // 2
-        prior_margins = margins(counts, label_sets=prior)
+        pass_probs_by_margin = self.check_probabilities(num_teachers=num_teachers)
+        largest_margin = len(pass_probs_by_margin) // 2
+        prior_margins = margins(counts, label_sets=predicted_labels)
         table_margins = np.clip(prior_margins, -largest_margin, largest_margin)
-        probabilities = table[table_margins + largest_margin]
-        return np.where(prior.any(axis=1), probabilities, 0.0)
+        pass_probs = pass_probs_by_margin[table_margins + largest_margin]
+        return np.where(predicted_labels.any(axis=1), pass_probs, 0.0)
 
     def num_tests(self, num_queries: int) -> int:
         """Returns the largest number of queries that stable top-k releases: the first queries and the hits."""
@@ -194,20 +197,20 @@ class NotPriorTopK(TargetChargedAggregator):
         """Returns the price of the session of checks, composed with the price of the releases by stable top-k."""
         num_checks = shape.num_queries - min(shape.num_queries, self.first_queries)
         shape_of_releases = replace(shape, num_queries=self.num_tests(shape.num_queries))
-        releases = self.release_step.event(shape_of_releases)
+        releases_event = self.release_step.event(shape_of_releases)
         check_epsilon = bit_epsilon(
             probabilities=self.check_probabilities(num_teachers=shape.num_teachers),
             sensitivity=self.adjacency.gap_sensitivity,
         )
-        session = session_event(
+        checks_event = session_event(
             make_target=charging.not_prior,
             call_epsilon=check_epsilon,
             target_hits=self.target_hits,
             num_calls=num_checks,
             session_delta=self.session_delta,
-            other_releases=releases,
+            other_releases_event=releases_event,
         )
-        return ComposedEvent((session, releases))
+        return ComposedEvent((checks_event, releases_event))
 
     def plain_event(self, shape: VoteShape) -> Event:
         """Returns the price if stable top-k released every query, without checks."""
@@ -218,8 +221,10 @@ class NotPriorTopK(TargetChargedAggregator):
 
         The budget of the table is divided by the square of `noise_factor`.
         """
-        scaled_releases = self._with_noise_of(self.release_step.scaled(noise_factor))
-        return replace(scaled_releases, prior_scale=self.prior_scale * noise_factor)
+        aggregator_with_scaled_releases = self._with_noise_of(
+            self.release_step.scaled(noise_factor)
+        )
+        return replace(aggregator_with_scaled_releases, prior_scale=self.prior_scale * noise_factor)
 
     def fitted(self, budget: Budget, shape: VoteShape) -> NotPriorTopK:
         """Returns a copy of the aggregator with noise for which the session meets a budget; see `Aggregator.fitted`.
@@ -235,15 +240,17 @@ class NotPriorTopK(TargetChargedAggregator):
             replace(budget, epsilon=epsilon_of_releases),
             shape=replace(shape, num_queries=self.num_tests(shape.num_queries)),
         )
-        with_releases = replace(self._with_noise_of(release_step), session_delta=budget.delta)
+        aggregator_with_releases = replace(
+            self._with_noise_of(release_step), session_delta=budget.delta
+        )
         if not has_checks:
-            return with_releases
+            return aggregator_with_releases
 
-        def event_at(prior_scale: float) -> Event:
-            return replace(with_releases, prior_scale=prior_scale).event(shape)
+        def event_at_prior_scale(prior_scale: float) -> Event:
+            return replace(aggregator_with_releases, prior_scale=prior_scale).event(shape)
 
-        prior_scale = least_noise(event_at, budget, start=self.prior_scale)
-        return replace(with_releases, prior_scale=prior_scale)
+        prior_scale = least_noise(event_at_prior_scale, budget, start_noise=self.prior_scale)
+        return replace(aggregator_with_releases, prior_scale=prior_scale)
 
     def hit_probabilities(
         self, votes: IntArray, *, num_teachers: int, prior: BoolArray | None = None
@@ -259,7 +266,9 @@ class NotPriorTopK(TargetChargedAggregator):
             prior: bool `[num_queries, num_labels]`, the predicted labels; None without a prior.
         """
         is_checked = np.arange(len(votes)) >= self.first_queries
-        check_probs = self._pass_probabilities(votes, prior=prior, num_teachers=num_teachers)
+        check_probs = self._pass_probabilities(
+            counts=votes, predicted_labels=prior, num_teachers=num_teachers
+        )
         return np.where(is_checked, 1 - check_probs, 0.0)
 
     def _with_noise_of(self, release_step: StableTopK) -> NotPriorTopK:
@@ -267,14 +276,14 @@ class NotPriorTopK(TargetChargedAggregator):
 
         The gap test of `release_step` is a computed table. The noise of the check stays as it is.
         """
-        test = release_step.gap_test
-        assert isinstance(test, TableTest)  # the kind of test that `release_step` has
+        gap_test = release_step.gap_test
+        assert isinstance(gap_test, TableTest)  # the kind of test that `release_step` has
         return replace(
             self,
             failure_prob=release_step.failure_prob,
             selection_scale=release_step.selection_scale,
-            table_order=test.renyi_order,
-            table_budget=test.budget,
+            table_order=gap_test.renyi_order,
+            table_budget=gap_test.rdp_budget,
         )
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
@@ -285,37 +294,44 @@ class NotPriorTopK(TargetChargedAggregator):
         so far. Up to 25 queries are always allowed, since many short rounds would be slow. No round has more than
         `round_size` queries.
         """
-        start = 0
-        while start < num_queries:
-            end = self.first_queries if start < self.first_queries else num_queries
-            size = min(self.round_size, max(start, _MIN_ROUND_SIZE))
-            stop = min(end, num_queries, start + size)
-            yield slice(start, stop)
-            start = stop
+        first_query = 0
+        while first_query < num_queries:
+            end_of_stage = self.first_queries if first_query < self.first_queries else num_queries
+            max_queries = min(self.round_size, max(first_query, _MIN_ROUND_SIZE))
+            end_query = min(end_of_stage, num_queries, first_query + max_queries)
+            yield slice(first_query, end_query)
+            first_query = end_query
 
     def _ask(
         self,
         counts: IntArray,
-        uniforms: LazyUniforms,
-        prior: BoolArray | None,
+        lazy_uniforms: LazyUniforms,
+        predicted_labels: BoolArray | None,
         *,
         first_query: int,
         num_teachers: int,
     ) -> Round:
         """Draws the check and the release of each query of a round; see `TargetChargedAggregator._ask`."""
         is_checked = first_query + np.arange(len(counts)) >= self.first_queries
-        check_probs = self._pass_probabilities(counts, prior=prior, num_teachers=num_teachers)
-        agrees = is_checked & (uniforms[:, 0].rounded_down() < check_probs)
-        step = self.release_step
-        ranking = VoteRanking.from_counts(counts)
-        selection = step.steps(num_labels=counts.shape[1], num_teachers=num_teachers).selection
-        k = selection.select(ranking, uniforms[:, 1])
-        labels, answered = step.test_sets(
-            ranking, selected_k=k, uniforms=uniforms[:, 2].rounded_down(), num_teachers=num_teachers
+        check_probs = self._pass_probabilities(
+            counts, predicted_labels=predicted_labels, num_teachers=num_teachers
         )
-        if prior is not None:
-            labels = np.where(agrees[:, None], prior, labels)
-        return Round(labels, answered=agrees | answered, hits=is_checked & ~agrees)
+        agrees = is_checked & (lazy_uniforms[:, 0].rounded_down() < check_probs)
+        release_step = self.release_step
+        vote_ranking = VoteRanking.from_counts(counts)
+        selection = release_step.steps(
+            num_labels=counts.shape[1], num_teachers=num_teachers
+        ).selection
+        selected_k = selection.select(vote_ranking, lazy_uniforms[:, 1])
+        labels, answered = release_step.test_sets(
+            vote_ranking,
+            selected_k=selected_k,
+            uniforms=lazy_uniforms[:, 2].rounded_down(),
+            num_teachers=num_teachers,
+        )
+        if predicted_labels is not None:
+            labels = np.where(agrees[:, None], predicted_labels, labels)
+        return Round(labels=labels, answered=agrees | answered, hits=is_checked & ~agrees)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -348,9 +364,10 @@ class NotPriorSession(NotPriorTopK):
         Raises `InvalidValue`, before the charge, if the prior is an array of another shape than the votes.
         """
         if isinstance(self.prior, KnownPrior):
-            shape = (votes.num_queries, votes.num_labels)
+            priced_shape = (votes.num_queries, votes.num_labels)
             prior_shape = self.prior.labels.shape
-            require(prior_shape == shape, "prior.shape", prior_shape, f"{shape}, as the votes")
+            is_priced = prior_shape == priced_shape
+            require(is_priced, "prior.shape", prior_shape, f"{priced_shape}, as the votes")
         return super().release(votes, rng, record)
 
 
@@ -386,15 +403,15 @@ def _table_of_check_probabilities(
     # Probabilities above 1/2 are 1 - tail, computed by expm1, which loses no digits.
     complements = 0.5 - np.expm1(-np.abs(excess_in_scales)) / 2
     probabilities = np.where(excess_in_scales < 0, tails, complements)
-    clipped = np.clip(probabilities, _SMALLEST_PROB, 1 - _SMALLEST_PROB)
-    rounded = np.floor(clipped * float(_GRID)) / float(_GRID)
-    rounded.setflags(write=False)  # all callers share the array in the cache
-    return np.asarray(rounded)
+    clipped_probabilities = np.clip(probabilities, _SMALLEST_PROB, 1 - _SMALLEST_PROB)
+    rounded_probabilities = np.floor(clipped_probabilities * float(_GRID)) / float(_GRID)
+    rounded_probabilities.setflags(write=False)  # all callers share the array in the cache
+    return np.asarray(rounded_probabilities)
 
 
 @expected_from_votes.register(NotPriorTopK)
 def _expected_from_not_prior(
-    aggregator: NotPriorTopK, votes: MadeUpVotes, num_queries: int
+    aggregator: NotPriorTopK, made_up_votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels, over the first queries and the session together.
 
@@ -402,20 +419,28 @@ def _expected_from_not_prior(
     label for the others.
     """
     num_first = min(num_queries, aggregator.first_queries)
-    num_released = max(num_first, 1)
-    released = expected_from_votes(aggregator.release_step, votes, num_released)
+    num_first_or_one = max(num_first, 1)
+    expected_first = expected_from_votes(aggregator.release_step, made_up_votes, num_first_or_one)
     if num_first == num_queries:
-        return released
-    num_right = released.answered * released.present * len(votes.labels)
-    is_right = np.arange(len(votes.labels)) < num_right
-    prior = votes.labels & is_right[:, None]
-    num_checked = num_queries - num_first
-    checked = expected_from_session(aggregator, votes, num_queries=num_checked, prior=prior)
-    answers = np.array([num_first * released.answered, num_checked * checked.answered])
-    if not answers.any():
+        return expected_first
+    num_right = expected_first.answered * expected_first.present * len(made_up_votes.labels)
+    is_right = np.arange(len(made_up_votes.labels)) < num_right
+    predicted_labels = made_up_votes.labels & is_right[:, None]
+    num_later = num_queries - num_first
+    expected_later = expected_from_session(
+        aggregator, made_up_votes, num_queries=num_later, predicted_labels=predicted_labels
+    )
+    num_answered = np.array(
+        [num_first * expected_first.answered, num_later * expected_later.answered]
+    )
+    if not num_answered.any():
         return ExpectedRelease(answered=0.0, present=0.0, absent=0.0)
     return ExpectedRelease(
-        answered=float(answers.sum() / num_queries),
-        present=float(np.average([released.present, checked.present], weights=answers)),
-        absent=float(np.average([released.absent, checked.absent], weights=answers)),
+        answered=float(num_answered.sum() / num_queries),
+        present=float(
+            np.average([expected_first.present, expected_later.present], weights=num_answered)
+        ),
+        absent=float(
+            np.average([expected_first.absent, expected_later.absent], weights=num_answered)
+        ),
     )

@@ -74,8 +74,8 @@ class PowersetGNMax(Aggregator):
 
     def event(self, shape: VoteShape) -> Event:
         """Returns the price of releasing one set for each query; see `Aggregator.event`."""
-        winner = WinnerEvent(self.noise_std, num_moving=self.adjacency.num_moved)
-        return SelfComposedEvent(winner, count=shape.num_queries)
+        winner_event = WinnerEvent(self.noise_std, num_moving=self.adjacency.num_moved)
+        return SelfComposedEvent(winner_event, count=shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> Summary:
         """Returns the different sets that teachers voted for, one row for each query and set.
@@ -85,14 +85,14 @@ class PowersetGNMax(Aggregator):
         """
         max_size = self.max_size or votes.num_labels
         confidences = votes.require_type(TeacherVotes).confidences()
-        blocks = self.checked_blocks(confidences, votes.shape)
-        first_votes = limit_votes(next(blocks), max_votes=max_size)
-        summary = _merge_rows(_rows_of_votes(first_votes))
-        for block in blocks:
+        checked_blocks = self.checked_blocks(confidences, vote_shape=votes.shape)
+        first_votes = limit_votes(next(checked_blocks), max_votes=max_size)
+        set_rows = _merge_rows(_rows_of_votes(first_votes))
+        for block in checked_blocks:
             block_votes = limit_votes(block, max_votes=max_size)
             block_rows = _merge_rows(_rows_of_votes(block_votes))
-            summary = _merge_rows(np.concatenate([summary, block_rows]))
-        return summary
+            set_rows = _merge_rows(np.concatenate([set_rows, block_rows]))
+        return set_rows
 
     def draw(self, summary: Summary, shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each query, the set with the largest noisy count among all sets, with or without votes."""
@@ -100,26 +100,28 @@ class PowersetGNMax(Aggregator):
         num_labels = shape.num_labels
         # The row of the first set of each query, and the number of sets with votes of each query: [num_queries].
         first_rows = np.searchsorted(summary["query"], np.arange(num_queries))
-        num_seen = np.diff(np.append(first_rows, len(summary)))
+        num_seen_sets = np.diff(np.append(first_rows, len(summary)))
         max_size = num_labels if self.max_size is None else min(self.max_size, num_labels)
         num_sets_by_size = [math.comb(num_labels, size) for size in range(max_size + 1)]
         labels = np.empty((num_queries, num_labels), dtype=np.bool_)
-        queries_per_block = max(1, _SETS_PER_BLOCK // int(num_seen.max()))
+        queries_per_block = max(1, _SETS_PER_BLOCK // int(num_seen_sets.max()))
         for start in range(0, num_queries, queries_per_block):
-            block = slice(start, start + queries_per_block)
+            query_range = slice(start, start + queries_per_block)
             winners = self._draw_winners(
                 summary["count"],
-                first_rows=first_rows[block],
-                num_seen=num_seen[block],
-                num_sets=sum(num_sets_by_size),
+                first_rows=first_rows[query_range],
+                num_seen_sets=num_seen_sets[query_range],
+                num_all_sets=sum(num_sets_by_size),
                 rng=rng,
             )
-            is_unseen = winners == num_seen[block]
-            winner_rows = first_rows[block] + np.minimum(winners, num_seen[block] - 1)
-            labels[block] = summary["labels"][winner_rows]
+            is_unseen = winners == num_seen_sets[query_range]
+            winner_rows = first_rows[query_range] + np.minimum(
+                winners, num_seen_sets[query_range] - 1
+            )
+            labels[query_range] = summary["labels"][winner_rows]
             for query in (start + np.flatnonzero(is_unseen)).tolist():
                 first_row = first_rows[query]
-                seen_sets = summary["labels"][first_row : first_row + num_seen[query]]
+                seen_sets = summary["labels"][first_row : first_row + num_seen_sets[query]]
                 labels[query] = _draw_unseen_set(
                     seen_sets, num_sets_by_size=num_sets_by_size, rng=rng
                 )
@@ -127,49 +129,51 @@ class PowersetGNMax(Aggregator):
 
     def _draw_winners(
         self,
-        counts: IntArray,
+        counts_of_rows: IntArray,
         *,
         first_rows: IntArray,
-        num_seen: IntArray,
-        num_sets: int,
+        num_seen_sets: IntArray,
+        num_all_sets: int,
         rng: Rng,
     ) -> IntArray:
         """Draws, for each query, the index of the set with the largest noisy count.
 
-        The result is int `[num_queries]`. An index below `num_seen` is a set with votes; `num_seen` stands for the sets
-        without votes.
+        The result is int `[num_queries]`. An index below `num_seen_sets` is a set with votes; `num_seen_sets` stands
+        for the sets without votes.
 
         Args:
-            counts: `[num_rows]`, the number of teachers for each row of the summary.
+            counts_of_rows: `[num_rows]`, the number of teachers for each row of the summary.
             first_rows: `[num_queries]`, the first row of each query.
-            num_seen: `[num_queries]`, the number of sets with votes of each query.
-            num_sets: the number of all sets that compete.
+            num_seen_sets: `[num_queries]`, the number of sets with votes of each query.
+            num_all_sets: the number of all sets that compete.
             rng: the source of all noise.
         """
         # A row for each query: its sets with votes, and behind them one column for all sets without votes.
-        columns = np.arange(int(num_seen.max()) + 1)
-        is_seen = columns < num_seen[:, None]
-        rows = np.minimum(first_rows[:, None] + columns, len(counts) - 1)
-        set_counts = np.where(is_seen, counts[rows], 0)
+        set_columns = np.arange(int(num_seen_sets.max()) + 1)
+        is_seen = set_columns < num_seen_sets[:, None]
+        summary_rows = np.minimum(first_rows[:, None] + set_columns, len(counts_of_rows) - 1)
+        set_counts = np.where(is_seen, counts_of_rows[summary_rows], 0)
         # Python's whole numbers, as there may be 2**L sets.
-        num_unseen: list[int] = [num_sets - number for number in num_seen.tolist()]
-        log_num_unseen = np.array([[math.log(max(number, 1))] for number in num_unseen])
+        num_unseen_sets: list[int] = [num_all_sets - number for number in num_seen_sets.tolist()]
+        log_num_unseen_sets = np.array([[math.log(max(number, 1))] for number in num_unseen_sets])
 
-        def num_unseen_of_query(row: int, column: int) -> int:
-            return num_unseen[row]
+        def num_unseen_sets_at(row: int, column: int) -> int:
+            return num_unseen_sets[row]
 
-        largest_unseen = draw_largest(
+        largest_noise_of_unseen = draw_largest(
             noise_kind="gaussian",
-            log_num_noises=log_num_unseen,
-            exact_num_noises=num_unseen_of_query,
+            log_num_noises=log_num_unseen_sets,
+            exact_num_noises=num_unseen_sets_at,
             rng=rng,
         )
-        seen_noise = draw_noise(noise_kind="gaussian", shape=set_counts.shape, rng=rng)
-        noise = seen_noise.with_replaced_columns(new_noise=largest_unseen, column_of_row=num_seen)
+        noise_of_seen_sets = draw_noise(noise_kind="gaussian", shape=set_counts.shape, rng=rng)
+        drawn_noise = noise_of_seen_sets.with_replaced_columns(
+            new_noise=largest_noise_of_unseen, column_of_row=num_seen_sets
+        )
         competes = is_seen
-        competes[np.arange(len(num_seen)), num_seen] = np.array(num_unseen) > 0
-        values = Values.scaled(set_counts, noise_scale=self.noise_std)
-        return largest_noisy(values, noise, k=1, candidate_mask=competes)[:, 0]
+        competes[np.arange(len(num_seen_sets)), num_seen_sets] = np.array(num_unseen_sets) > 0
+        values_in_scales = Values.scaled(set_counts, noise_scale=self.noise_std)
+        return largest_noisy(values_in_scales, drawn_noise, k=1, candidate_mask=competes)[:, 0]
 
 
 def _rows_of_votes(vote_bits: BoolArray) -> Summary:
@@ -180,22 +184,22 @@ def _rows_of_votes(vote_bits: BoolArray) -> Summary:
     Args:
         vote_bits: bool `[num_teachers_in_block, num_queries, num_labels]`.
     """
-    kind = np.dtype(
+    row_dtype = np.dtype(
         [("query", np.int64), ("labels", np.bool_, (vote_bits.shape[2],)), ("count", np.int64)]
     )
-    rows = np.empty(vote_bits.shape[:2], dtype=kind)
+    rows = np.empty(vote_bits.shape[:2], dtype=row_dtype)
     rows["query"] = np.arange(vote_bits.shape[1])
     rows["labels"] = vote_bits
     rows["count"] = 1
     return rows.reshape(-1)
 
 
-def _right_sets(votes: MadeUpVotes) -> Summary:
+def _right_sets(made_up_votes: MadeUpVotes) -> Summary:
     """Returns one row for each made-up query: its set of present labels, and how many teachers vote for exactly it."""
-    rows = _rows_of_votes(votes.labels[None])
+    rows = _rows_of_votes(made_up_votes.labels[None])
     # No teacher misses two labels of a query, so all who miss one are counted once.
-    num_missing = (votes.num_teachers - votes.counts()) * votes.labels
-    rows["count"] = np.maximum(votes.num_teachers - num_missing.sum(axis=1), 0)
+    num_missing = (made_up_votes.num_teachers - made_up_votes.counts()) * made_up_votes.labels
+    rows["count"] = np.maximum(made_up_votes.num_teachers - num_missing.sum(axis=1), 0)
     return rows
 
 
@@ -205,16 +209,16 @@ def _merge_rows(set_rows: Summary) -> Summary:
     The rows are sorted by query and labels. Each row has a query, a set of labels and a count of teachers.
     """
     packed_labels = np.packbits(set_rows["labels"], axis=1)
-    order = np.lexsort((*packed_labels.T[::-1], set_rows["query"]))
-    sorted_rows = set_rows[order]
-    packed_labels = packed_labels[order]
+    sorting_order = np.lexsort((*packed_labels.T[::-1], set_rows["query"]))
+    sorted_rows = set_rows[sorting_order]
+    packed_labels = packed_labels[sorting_order]
     is_new = np.ones(len(sorted_rows), dtype=np.bool_)
     has_other_query = sorted_rows["query"][1:] != sorted_rows["query"][:-1]
     has_other_labels = (packed_labels[1:] != packed_labels[:-1]).any(axis=1)
     is_new[1:] = has_other_query | has_other_labels
-    starts = np.flatnonzero(is_new)
-    merged = sorted_rows[starts].copy()
-    merged["count"] = np.add.reduceat(sorted_rows["count"], starts)
+    starts_of_sets = np.flatnonzero(is_new)
+    merged = sorted_rows[starts_of_sets].copy()
+    merged["count"] = np.add.reduceat(sorted_rows["count"], starts_of_sets)
     return merged
 
 
@@ -229,28 +233,30 @@ def _draw_unseen_set(seen_sets: BoolArray, *, num_sets_by_size: list[int], rng: 
         rng: the source of the draw.
     """
     seen = {row.tobytes() for row in seen_sets}
-    intervals = [(number, number) for number in num_sets_by_size]
+    size_intervals = [(number, number) for number in num_sets_by_size]
 
-    def exact_weights(digits: int) -> list[tuple[int, int]]:
-        return intervals  # whole numbers, exact for any number of digits
+    def size_weights_at_digits(digits: int) -> list[tuple[int, int]]:
+        return size_intervals  # whole numbers, exact for any number of digits
 
     # The size of a set is drawn by the share of such sets, and then its labels as the first of a random order.
     while True:
-        uniform = LazyUniforms.draw((1,), rng).entry((0,))
-        size = index_of(uniform, weights=exact_weights)
-        candidate = np.zeros(seen_sets.shape[1], dtype=np.bool_)
-        candidate[rng.permutation(len(candidate))[:size]] = True
-        if candidate.tobytes() not in seen:
-            return candidate
+        lazy_uniform = LazyUniforms.draw((1,), rng).entry((0,))
+        size = index_of(lazy_uniform, weights=size_weights_at_digits)
+        candidate_set = np.zeros(seen_sets.shape[1], dtype=np.bool_)
+        candidate_set[rng.permutation(len(candidate_set))[:size]] = True
+        if candidate_set.tobytes() not in seen:
+            return candidate_set
 
 
 @expected_from_votes.register(PowersetGNMax)
 def _expected_from_powerset(
-    aggregator: PowersetGNMax, votes: MadeUpVotes, num_queries: int
+    aggregator: PowersetGNMax, made_up_votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels, measured on sets that are drawn for made-up queries.
 
     Only the set of a query's present labels counts as one with votes. All other sets have few votes, which are left
     out.
     """
-    return expected_from_summary(aggregator, summary=_right_sets(votes), votes=votes)
+    return expected_from_summary(
+        aggregator, summary=_right_sets(made_up_votes), made_up_votes=made_up_votes
+    )

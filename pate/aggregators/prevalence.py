@@ -197,11 +197,11 @@ class Prevalence(Parameters):
         require_positive("records_per_teacher", records_per_teacher)
         is_whole_record = records_per_teacher >= 1
         require(is_whole_record, "records_per_teacher", records_per_teacher, "a number >= 1")
-        shares = (
+        share_sums = (
             label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
         )
-        self._require_teachers(shares, num_teachers)
-        self._require_exact_noise(num_entries=len(shares.largest))
+        self._require_teachers(share_sums, num_teachers)
+        self._require_exact_noise(num_entries=len(share_sums.largest))
         if record is None:
             if ledger is not None:
                 require_ledger(ledger).charge(
@@ -212,8 +212,8 @@ class Prevalence(Parameters):
             multipliers=self._multipliers,
             adjacency=self.adjacency,
             recipe=self.recipe,
-            shares=shares,
-            total_weight=num_teachers if shares.weights is None else shares.total_weight,
+            share_sums=share_sums,
+            total_weight=num_teachers if share_sums.weights is None else share_sums.total_weight,
             records_per_teacher=records_per_teacher,
             rng=rng,
             record=record,
@@ -252,13 +252,15 @@ class Prevalence(Parameters):
         # A clip has less than twice as many steps of its grid as the clip 1.
         clipped_sum = ClippedSum(clip=1.0, shape=(1, num_entries), adjacency=self.adjacency)
         max_steps = 2 * clipped_sum.l2_sensitivity
-        largest = LARGEST_STD / max_steps / max(self._multipliers) * self.noise_multiplier
-        if self.noise_multiplier > largest:
-            rule = f"at most {floor_to_digits(largest, num_digits=3)}"
+        largest_multiplier = (
+            LARGEST_STD / max_steps / max(self._multipliers) * self.noise_multiplier
+        )
+        if self.noise_multiplier > largest_multiplier:
+            rule = f"at most {floor_to_digits(largest_multiplier, num_digits=3)}"
             raise InvalidValue("noise_multiplier", self.noise_multiplier, rule=rule)
 
 
-# A generated __eq__ would fail on the arrays in `shares`.
+# A generated __eq__ would fail on the arrays in `share_sums`.
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Steps:
     """The computation of one release in three steps; see `Prevalence`.
@@ -267,7 +269,7 @@ class _Steps:
         multipliers: the noise multiplier of each step.
         adjacency: the adjacency of the aggregator.
         recipe: the tuned constants.
-        shares: the private sums of label shares.
+        share_sums: the private sums of label shares.
         total_weight: the sum of the weights of all declared teachers.
         records_per_teacher: the approximate number of records of each teacher.
         rng: the source of all noise.
@@ -277,7 +279,7 @@ class _Steps:
     multipliers: list[float]
     adjacency: Adjacency
     recipe: Recipe
-    shares: ShareSums
+    share_sums: ShareSums
     total_weight: float
     records_per_teacher: float
     rng: Rng
@@ -288,36 +290,41 @@ class _Steps:
 
         The three steps are a length and two means; each is stored in the record.
         """
-        length = self._release_length()
+        usual_length = self._release_length()
         half_shares, half_length = self._half()
-        is_around_half = half_length < length
+        is_around_half = half_length < usual_length
         first_center = half_shares if is_around_half else np.zeros_like(half_shares)
-        first_mean = self._release_mean(
-            step_number=1, center=first_center, clip=min(length, half_length)
+        first_noisy_mean = self._release_mean(
+            step_number=1, center=first_center, clip=min(usual_length, half_length)
         )
-        step = self._second_step(first_mean)
-        second_mean = self._release_mean(step_number=2, center=step.center, clip=step.clip)
-        mean_shares = second_mean.shares
+        second_step = self._second_step(first_noisy_mean)
+        second_noisy_mean = self._release_mean(
+            step_number=2, center=second_step.center, clip=second_step.clip
+        )
+        mean_shares = second_noisy_mean.shares
         if is_around_half:
             # The average of both means, weighted by the inverse of their squared errors.
-            both_errors = step.squared_error + first_mean.noise_std**2
-            mean_shares += (first_mean.shares - mean_shares) * step.squared_error / both_errors
+            both_errors = second_step.squared_error + first_noisy_mean.noise_std**2
+            mean_shares += (
+                (first_noisy_mean.shares - mean_shares) * second_step.squared_error / both_errors
+            )
         floor = self.recipe.prevalence_floor
-        if not self.shares.have_gaps:
+        if not self.share_sums.have_gaps:
             return ReleasedShares(prevalence=mean_shares.clip(floor, 1 - floor))
         label_shares, weighted_known_shares = np.split(mean_shares, 2)
-        known = _shrink_known_shares(
-            weighted_known_shares / KNOWN_WEIGHT, noise_std=second_mean.noise_std / KNOWN_WEIGHT
+        known_shares = _shrink_known_shares(
+            weighted_known_shares / KNOWN_WEIGHT,
+            noise_std=second_noisy_mean.noise_std / KNOWN_WEIGHT,
         )
-        prevalence = (label_shares / known).clip(floor, 1 - floor)
-        return ReleasedShares(prevalence=prevalence, known_shares=known)
+        prevalence = (label_shares / known_shares).clip(floor, 1 - floor)
+        return ReleasedShares(prevalence=prevalence, known_shares=known_shares)
 
     def _half(self) -> tuple[FloatArray, float]:
         """Returns the middle of the range of each share, `[num_entries]`, and the largest distance of shares from it.
 
         The range of an entry is from 0 to its largest value, `ShareSums.largest`.
         """
-        half_shares = 0.5 * self.shares.largest
+        half_shares = 0.5 * self.share_sums.largest
         return half_shares, float(np.linalg.norm(half_shares))
 
     def _release_length(self) -> float:
@@ -326,23 +333,25 @@ class _Steps:
         Each length is rounded upwards to the next of the numbers a / 2**(i / 2), i = 0, 1, 2, …, where a is the largest
         possible length (`ShareSums.longest`). Noise is drawn for the count of teachers at each of these numbers.
         """
-        longest = self.shares.longest
+        longest = self.share_sums.longest
         # The shortest length is that of one label of one record. Teachers have up to twice the usual number of records,
         # unless each has a single one.
-        records = self.records_per_teacher
-        max_records = records if records == 1 else 2 * records
-        shortest = float(self.shares.largest.min()) / max_records
+        usual_num_records = self.records_per_teacher
+        max_num_records = usual_num_records if usual_num_records == 1 else 2 * usual_num_records
+        shortest = float(self.share_sums.largest.min()) / max_num_records
         last_power = math.ceil(2 * math.log2(longest / shortest))
         # Noise is drawn also if the part is read from the record, so that a seeded run that is continued draws the same
         # numbers in later parts.
-        std = math.sqrt(self.adjacency.num_moved) * self.multipliers[0] * self.shares.parts
-        noise = RoundedGaussian(std=std).sample((NUM_LENGTHS,), self.rng)
+        std_of_counts = (
+            math.sqrt(self.adjacency.num_moved) * self.multipliers[0] * self.share_sums.parts
+        )
+        noise_in_counts = RoundedGaussian(std=std_of_counts).sample((NUM_LENGTHS,), self.rng)
 
         def draw_part() -> Arrays:
-            return {"noisy": self.shares.lengths() + noise}
+            return {"noisy": self.share_sums.lengths() + noise_in_counts}
 
-        noisy_counts = self.record.part("lengths", draw_part)["noisy"]
-        power = int(np.argmax(noisy_counts[: 1 + last_power]))
+        noisy_counts_of_powers = self.record.part("lengths", draw_part)["noisy"]
+        power = int(np.argmax(noisy_counts_of_powers[: 1 + last_power]))
         return longest / 2 ** (power / 2)
 
     def _release_mean(self, step_number: int, center: FloatArray, clip: float) -> _NoisyMean:
@@ -353,43 +362,53 @@ class _Steps:
             center: `[num_entries]`, subtracted from the shares of each teacher.
             clip: the largest length of a difference.
         """
-        shape = (1, len(self.shares.largest))
-        clipped_sum = ClippedSum(clip=clip, shape=shape, adjacency=self.adjacency)
-        std = self.multipliers[step_number] * clipped_sum.l2_sensitivity
+        sum_shape = (1, len(self.share_sums.largest))
+        clipped_sum = ClippedSum(clip=clip, shape=sum_shape, adjacency=self.adjacency)
+        std_in_steps = self.multipliers[step_number] * clipped_sum.l2_sensitivity
         # Drawn also if the part is read from the record; see `_release_length`.
-        noise = RoundedGaussian(std=std).sample(shape, self.rng)
+        noise_in_steps = RoundedGaussian(std=std_in_steps).sample(sum_shape, self.rng)
 
         def draw_part() -> Arrays:
-            return {"noisy": self.shares.total(clipped_sum, center) + noise}
+            return {"noisy": self.share_sums.total(clipped_sum, center) + noise_in_steps}
 
-        total = self.record.part(f"mean-{step_number}", draw_part)["noisy"]
-        unit = clipped_sum.step / self.total_weight
-        shares = np.asarray(center + total[0] * unit)
-        return _NoisyMean(shares=shares, noise_std=std * unit)
+        noisy_total = self.record.part(f"mean-{step_number}", draw_part)["noisy"]
+        value_of_step = clipped_sum.step / self.total_weight
+        mean_shares = np.asarray(center + noisy_total[0] * value_of_step)
+        return _NoisyMean(shares=mean_shares, noise_std=std_in_steps * value_of_step)
 
-    def _second_step(self, first_mean: _NoisyMean) -> _SecondStep:
+    def _second_step(self, first_noisy_mean: _NoisyMean) -> _SecondStep:
         """Returns the center and the clip of the second mean: those with the least error on simulated teachers.
 
         The candidates are the first mean with each of several clips, and the center 1/2 with a clip that cuts nothing.
         The center 1/2 is taken if its error is below `Recipe.unbiased_error` times the least error of the others. No
         private data are read, as the first mean is released.
         """
-        center = first_mean.shares.clip(0, self.shares.largest)
+        center = first_noisy_mean.shares.clip(0, self.share_sums.largest)
         # Differences of simulated teachers, by the two signs s of the error of the center, teacher t and entry l.
-        differences = self._simulated_differences(center, first_mean.noise_std)  # [2, T, L]
-        lengths = np.maximum(np.linalg.norm(differences, axis=2), np.finfo(np.float64).tiny)
-        clips = lengths.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
+        differences = self._simulated_differences(
+            center, noise_std=first_noisy_mean.noise_std
+        )  # [2, T, L]
+        lengths_of_differences = np.maximum(
+            np.linalg.norm(differences, axis=2), np.finfo(np.float64).tiny
+        )
+        clips = lengths_of_differences.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
         # The part of a difference that a clip cuts off, whose mean over the teachers is the bias of the clip.
-        cut_parts = 1 - np.minimum(1, clips[:, None, None] / lengths)
-        biases = np.einsum("cst,stl->csl", cut_parts, differences) / lengths.shape[1]
+        cut_parts = 1 - np.minimum(1, clips[:, None, None] / lengths_of_differences)
+        biases_of_clips = (
+            np.einsum("cst,stl->csl", cut_parts, differences) / lengths_of_differences.shape[1]
+        )
         noise_per_clip = self.adjacency.num_moved * self.multipliers[2] / self.total_weight
-        errors = (biases**2).mean(axis=(1, 2)) + (noise_per_clip * clips) ** 2
+        squared_errors_of_clips = (biases_of_clips**2).mean(axis=(1, 2)) + (
+            noise_per_clip * clips
+        ) ** 2
         half_shares, half_length = self._half()
         unbiased_error = (noise_per_clip * half_length) ** 2
-        if unbiased_error < self.recipe.unbiased_error * errors.min():
+        if unbiased_error < self.recipe.unbiased_error * squared_errors_of_clips.min():
             return _SecondStep(center=half_shares, clip=half_length, squared_error=unbiased_error)
-        best_clip = float(clips[np.argmin(errors)])
-        return _SecondStep(center=center, clip=best_clip, squared_error=float(errors.min()))
+        best_clip = float(clips[np.argmin(squared_errors_of_clips)])
+        return _SecondStep(
+            center=center, clip=best_clip, squared_error=float(squared_errors_of_clips.min())
+        )
 
     def _simulated_differences(self, center: FloatArray, noise_std: float) -> FloatArray:
         """Returns shares of simulated teachers minus the first mean, `[2, num_simulated, num_entries]`.
@@ -405,20 +424,20 @@ class _Steps:
         # The simulation uses public numbers alone, so its seed need not be secret. A fixed one makes it reproducible.
         rng = np.random.default_rng(0)
         num_entries = len(center)
-        largest = self.shares.largest
+        largest_shares = self.share_sums.largest
         max_teachers = max(_MAX_SIMULATED_SHARES // num_entries, 1)
         num_teachers = min(_MAX_SIMULATED_TEACHERS, max_teachers)
         # Noise may have moved a share of the center to 0 or to the largest value, so it is moved back by one deviation.
-        margin = np.minimum(noise_std, 0.5 * largest)
-        likely_shares = center.clip(margin, largest - margin)
+        share_margin = np.minimum(noise_std, 0.5 * largest_shares)
+        likely_shares = center.clip(share_margin, largest_shares - share_margin)
         num_records = min(round(self.records_per_teacher), _MAX_SIMULATED_RECORDS)
-        counts = rng.binomial(
-            num_records, likely_shares / largest, size=(num_teachers, num_entries)
+        simulated_counts = rng.binomial(
+            num_records, likely_shares / largest_shares, size=(num_teachers, num_entries)
         )
-        shares = counts / num_records * largest
-        error = noise_std * rng.choice([-1.0, 1.0], num_entries)
-        both_errors = np.stack([error, -error])[:, None]
-        return np.asarray(shares - likely_shares + both_errors)
+        simulated_shares = simulated_counts / num_records * largest_shares
+        errors_of_center = noise_std * rng.choice([-1.0, 1.0], num_entries)
+        both_errors = np.stack([errors_of_center, -errors_of_center])[:, None]
+        return np.asarray(simulated_shares - likely_shares + both_errors)
 
 
 def _shrink_known_shares(noisy_known: FloatArray, *, noise_std: float) -> FloatArray:

@@ -90,13 +90,15 @@ adjacency=replace_one)
             "adjacency": self.adjacency,
         }
         for dataclass_field in fields(self):
-            value = getattr(self, dataclass_field.name)
+            field_value = getattr(self, dataclass_field.name)
             if dataclass_field.name in ("labels", "answered", "event", "adjacency"):
                 continue
-            is_array = isinstance(value, np.ndarray) and value.ndim > 0
-            texts[dataclass_field.name] = f"{value.dtype}{list(value.shape)}" if is_array else value
-        parts = [f"{name}={text}" for name, text in texts.items()]
-        return f"{type(self).__name__}({', '.join(parts)})"
+            is_array = isinstance(field_value, np.ndarray) and field_value.ndim > 0
+            texts[dataclass_field.name] = (
+                f"{field_value.dtype}{list(field_value.shape)}" if is_array else field_value
+            )
+        field_texts = [f"{name}={text}" for name, text in texts.items()]
+        return f"{type(self).__name__}({', '.join(field_texts)})"
 
     def get_epsilon(
         self, target_delta: float, *, accountant: Callable[[], Accountant] = AutoAccountant
@@ -123,15 +125,15 @@ adjacency=replace_one)
 
     def training_set(self, inputs: Float32Array) -> TrainingSet:
         """Returns the answered queries as data for a student, given the inputs of all queries, `[num_queries, ...]`."""
-        return TrainingSet(inputs[self.answered], self.labels[self.answered])
+        return TrainingSet(inputs=inputs[self.answered], labels=self.labels[self.answered])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Returns the published arrays by field name, for an .npz file."""
-        arrays = {name: np.asarray(getattr(self, name)) for name in self._FORMS}
-        for name in self._OPTIONAL_FORMS:
-            array = getattr(self, name)
+        arrays = {field_name: np.asarray(getattr(self, field_name)) for field_name in self._FORMS}
+        for field_name in self._OPTIONAL_FORMS:
+            array = getattr(self, field_name)
             if array is not None:
-                arrays[name] = np.asarray(array)
+                arrays[field_name] = np.asarray(array)
         return arrays
 
     def save(self, path: str | PathLike[str], *, names: PublicNames | None = None) -> None:
@@ -180,13 +182,13 @@ adjacency=replace_one)
         arrays = {name: arrays[name] for name in own_forms if name in arrays}
         # All arrays but the weights of a student have a row for each query, and all matrices a column for each label.
         names_by_query = [name for name in cls._FORMS if name != "student"]
-        lengths = {len(arrays[name]) for name in names_by_query if arrays[name].ndim}
-        widths = {array.shape[1] for array in arrays.values() if array.ndim == 2}
-        if len(lengths) != 1 or len(widths) != 1:
+        row_counts = {len(arrays[name]) for name in names_by_query if arrays[name].ndim}
+        column_counts = {array.shape[1] for array in arrays.values() if array.ndim == 2}
+        if len(row_counts) != 1 or len(column_counts) != 1:
             raise damaged(
                 path,
                 rule="arrays of one length",
-                finding=f"{sorted(lengths)} and {sorted(widths)}",
+                finding=f"{sorted(row_counts)} and {sorted(column_counts)}",
                 remedy=REMEDY,
             )
         return cls.from_arrays(arrays, event=event, adjacency=adjacency, **other_fields)
@@ -208,8 +210,10 @@ adjacency=replace_one)
             adjacency: the adjacency that the event is priced for.
             **other_fields: the fields of a subclass that are no arrays, by name.
         """
-        values = {name: array if array.ndim else array.item() for name, array in arrays.items()}
-        return cls(event=event, adjacency=adjacency, **values, **other_fields)
+        array_fields = {
+            name: array if array.ndim else array.item() for name, array in arrays.items()
+        }
+        return cls(event=event, adjacency=adjacency, **array_fields, **other_fields)
 
 
 @dataclass(frozen=True, repr=False)

@@ -38,15 +38,15 @@ class SelectThenTest:
     @cached_property
     def event(self) -> ComposedEvent:
         """The price of both steps on one query."""
-        parts = (self.selection.event, self.test.event)
+        step_events = (self.selection.event, self.test.event)
         if not self.selection.is_softmax_of_gaps:
-            return ComposedEvent(parts)
+            return ComposedEvent(step_events)
         # Where the table of the test does not reach all gaps, the joint law of both steps needs the number of teachers.
-        is_cut = len(self.test.pass_probs) <= self.test.num_teachers
+        is_table_cut = len(self.test.pass_probs) <= self.test.num_teachers
         return SelectThenTestEvent(
-            events=parts,
+            events=step_events,
             num_candidates=len(self.selection.candidates),
-            num_votes=self.test.num_teachers if is_cut else 0,
+            num_votes=self.test.num_teachers if is_table_cut else 0,
         )
 
     def release_probability(self, gap: int) -> float:
@@ -57,12 +57,12 @@ class SelectThenTest:
         pass_prob = float(self.test.pass_probabilities(np.array(gap)))
         if self.selection.event == NoOpEvent():
             return pass_prob
-        votes = np.zeros(len(self.selection.candidates) + 1, dtype=np.int64)
-        votes[0] = gap
+        counts = np.zeros(len(self.selection.candidates) + 1, dtype=np.int64)
+        counts[0] = gap
         plain_selection = replace(
-            self.selection, padded=False, regularizer=None, max_k=None, num_labels=len(votes)
+            self.selection, padded=False, regularizer=None, max_k=None, num_labels=len(counts)
         )
-        selection_prob = float(plain_selection.probabilities(votes)[0])
+        selection_prob = float(plain_selection.probabilities(counts)[0])
         return selection_prob * pass_prob
 
     def gap_to_release(self, probability: float) -> int | None:
@@ -77,7 +77,7 @@ class SelectThenTest:
         """
         require_probability("probability", probability)
         gaps = range(self.selection.num_teachers + 1)
-        if self.release_probability(gap=gaps[-1]) < probability:
+        if self.release_probability(gap=self.selection.num_teachers) < probability:
             return None
 
         def is_released(gap: int) -> bool:

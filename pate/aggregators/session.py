@@ -66,16 +66,16 @@ class Round(NamedTuple):
             hits=self.hits & is_asked,
         )
 
-    def require_fits(self, shape: tuple[int, ...], *, hits_left: int) -> None:
+    def require_fits(self, labels_shape: tuple[int, ...], *, hits_left: int) -> None:
         """Raises `InvalidValue` if the round has another shape, or more than `hits_left` hits.
 
         Args:
-            shape: (num_queries, num_labels) of the round.
+            labels_shape: (num_queries, num_labels) of the round.
             hits_left: the number of hits before the session halts.
         """
         shapes = [array.shape for array in self]
-        has_shape = shapes == [shape, shape[:1], shape[:1]]
-        require(has_shape, "round", shapes[0], f"a round of {shape}")
+        has_shape = shapes == [labels_shape, labels_shape[:1], labels_shape[:1]]
+        require(has_shape, "round", shapes[0], f"a round of {labels_shape}")
         num_hits = int(self.hits.sum())
         require(num_hits <= hits_left, "round", f"{num_hits} hits", f"at most {hits_left} hits")
 
@@ -88,13 +88,15 @@ class _SessionUniforms:
     """
 
     def __init__(self, num_queries: int, num_per_query: int, rng: Rng) -> None:
-        self._shape = (num_queries, num_per_query)
+        self._uniforms_shape = (num_queries, num_per_query)
         self._rng = rng
 
     @cached_property
     def numbers(self) -> LazyUniforms:
         """The uniform random numbers in [0, 1), `[num_queries, num_per_query]`."""
-        return LazyUniforms.draw(self._shape, self._rng, num_reserved_words=_NUM_RESERVED_WORDS)
+        return LazyUniforms.draw(
+            self._uniforms_shape, self._rng, num_reserved_words=_NUM_RESERVED_WORDS
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +143,8 @@ class TargetChargedAggregator(Aggregator):
     def _ask(
         self,
         counts: IntArray,
-        uniforms: LazyUniforms,
-        prior: BoolArray | None,
+        lazy_uniforms: LazyUniforms,
+        predicted_labels: BoolArray | None,
         *,
         first_query: int,
         num_teachers: int,
@@ -151,8 +153,8 @@ class TargetChargedAggregator(Aggregator):
 
         Args:
             counts: `[num_queries, num_labels]`, of these queries.
-            uniforms: the random numbers of these queries, `[num_queries, _uniforms_per_query]`.
-            prior: bool `[num_queries, num_labels]`, the predicted labels; None without a prior.
+            lazy_uniforms: the random numbers of these queries, `[num_queries, _uniforms_per_query]`.
+            predicted_labels: bool `[num_queries, num_labels]`, the predicted labels; None without a prior.
             first_query: the index in the session of the first of these queries.
             num_teachers: the declared number of teachers.
         """
@@ -182,8 +184,8 @@ class TargetChargedAggregator(Aggregator):
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws all rounds of a session in one call, without a record of the rounds."""
-        session = self._session(summary, shape, rng=rng, record=MemoryRecord())
-        return Answers(labels=session.labels, answered=session.answered)
+        charged_release = self._session(summary, shape, rng=rng, record=MemoryRecord())
+        return Answers(labels=charged_release.labels, answered=charged_release.answered)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> ChargedRelease:
         """Releases labels of the queries in order, until the session halts.
@@ -196,51 +198,55 @@ class TargetChargedAggregator(Aggregator):
         return self._session(self.summarize(votes), votes.shape, rng=rng, record=record)
 
     def _session(
-        self, counts: NDArray[np.integer], shape: VoteShape, rng: Rng, record: ReleaseRecord
+        self, counts: NDArray[np.integer], vote_shape: VoteShape, rng: Rng, record: ReleaseRecord
     ) -> ChargedRelease:
         """Returns the release of the session: rounds that the record holds are read, and the others are drawn.
 
         Args:
             counts: `[num_queries, num_labels]`, of all queries.
-            shape: the number of queries, labels and teachers.
+            vote_shape: the number of queries, labels and teachers.
             rng: the source of all noise.
             record: charges the price and stores each round.
         """
         session_outcome = Round(
             labels=np.zeros(counts.shape, dtype=np.bool_),
-            answered=np.zeros(shape.num_queries, dtype=np.bool_),
-            hits=np.zeros(shape.num_queries, dtype=np.bool_),
+            answered=np.zeros(vote_shape.num_queries, dtype=np.bool_),
+            hits=np.zeros(vote_shape.num_queries, dtype=np.bool_),
         )
-        uniforms = _SessionUniforms(shape.num_queries, self._uniforms_per_query, rng)
+        session_uniforms = _SessionUniforms(vote_shape.num_queries, self._uniforms_per_query, rng)
         num_asked = 0
-        for index, queries in enumerate(self._rounds(shape.num_queries)):
+        for round_number, query_range in enumerate(self._rounds(vote_shape.num_queries)):
             hits_left = self.target_hits - int(session_outcome.hits.sum())
             draw_round = partial(
                 self._draw_round,
-                counts[queries],
-                uniforms,
-                session_outcome,
-                query_range=queries,
+                counts=counts[query_range],
+                session_uniforms=session_uniforms,
+                session_outcome=session_outcome,
+                query_range=query_range,
                 hits_left=hits_left,
-                num_teachers=shape.num_teachers,
+                num_teachers=vote_shape.num_teachers,
             )
-            arrays = record.part(f"round-{index}", draw_round)
-            outcome = Round(
-                labels=arrays["labels"], answered=arrays["answered"], hits=arrays["hits"]
+            arrays_of_round = record.part(f"round-{round_number}", draw_round)
+            round_outcome = Round(
+                labels=arrays_of_round["labels"],
+                answered=arrays_of_round["answered"],
+                hits=arrays_of_round["hits"],
             )
             # A file of committed rounds may be that of another session.
-            outcome.require_fits(session_outcome.labels[queries].shape, hits_left=hits_left)
-            session_outcome.labels[queries] = outcome.labels
-            session_outcome.answered[queries] = outcome.answered
-            session_outcome.hits[queries] = outcome.hits
-            num_asked = queries.stop
+            round_outcome.require_fits(
+                session_outcome.labels[query_range].shape, hits_left=hits_left
+            )
+            session_outcome.labels[query_range] = round_outcome.labels
+            session_outcome.answered[query_range] = round_outcome.answered
+            session_outcome.hits[query_range] = round_outcome.hits
+            num_asked = query_range.stop
             if int(session_outcome.hits.sum()) == self.target_hits:
                 num_asked = int(np.flatnonzero(session_outcome.hits)[-1]) + 1
                 break
         return ChargedRelease(
             labels=session_outcome.labels,
             answered=session_outcome.answered,
-            event=self.event(shape),
+            event=self.event(vote_shape),
             adjacency=self.adjacency,
             hits=session_outcome.hits,
             num_asked=num_asked,
@@ -250,8 +256,8 @@ class TargetChargedAggregator(Aggregator):
     def _draw_round(
         self,
         counts: NDArray[np.integer],
-        uniforms: _SessionUniforms,
-        released_round: Round,
+        session_uniforms: _SessionUniforms,
+        session_outcome: Round,
         *,
         query_range: slice,
         hits_left: int,
@@ -263,82 +269,88 @@ class TargetChargedAggregator(Aggregator):
 
         Args:
             counts: `[num_queries, num_labels]`, of the queries of the round.
-            uniforms: the random numbers of the session.
-            released_round: the outcomes of all queries, of which those before the round are known.
+            session_uniforms: the random numbers of the session.
+            session_outcome: the outcomes of all queries, of which those before the round are known.
             query_range: the range of the queries of the round in the session.
             hits_left: the number of hits before the session halts.
             num_teachers: the declared number of teachers.
         """
         counts_of_round = counts.astype(np.int64, copy=False)
-        prior = self._predicted_labels(
-            labels=released_round.labels[: query_range.start],
-            answered=released_round.answered[: query_range.start],
-            shape=counts_of_round.shape,
+        predicted_labels = self._predicted_labels(
+            released_labels=session_outcome.labels[: query_range.start],
+            answered=session_outcome.answered[: query_range.start],
+            labels_shape=counts_of_round.shape,
         )
-        outcome = self._ask(
+        round_outcome = self._ask(
             counts_of_round,
-            uniforms=uniforms.numbers[query_range],
-            prior=prior,
+            lazy_uniforms=session_uniforms.numbers[query_range],
+            predicted_labels=predicted_labels,
             first_query=query_range.start,
             num_teachers=num_teachers,
         )
-        return outcome.until_hits(hits_left)._asdict()
+        return round_outcome.until_hits(hits_left)._asdict()
 
     def _predicted_labels(
-        self, *, labels: BoolArray, answered: BoolArray, shape: tuple[int, ...]
+        self, *, released_labels: BoolArray, answered: BoolArray, labels_shape: tuple[int, ...]
     ) -> BoolArray | None:
         """Returns the predicted labels of a round once their type and shape are checked; None without a prior.
 
         Args:
-            labels: bool `[num_released, num_labels]`, the labels released before the round.
+            released_labels: bool `[num_released, num_labels]`, the labels released before the round.
             answered: bool `[num_released]`.
-            shape: (num_queries, num_labels) of the round.
+            labels_shape: (num_queries, num_labels) of the round.
         """
-        expected = self.expected_labels(labels, answered, num_queries=shape[0])
+        expected = self.expected_labels(released_labels, answered, num_queries=labels_shape[0])
         if expected is None:
             return None
-        predicted = np.asarray(expected)
-        is_valid = predicted.dtype == np.bool_ and predicted.shape == shape
-        require(is_valid, "prior", f"{predicted.dtype} {predicted.shape}", f"bool {list(shape)}")
-        return predicted
+        predicted_labels = np.asarray(expected)
+        is_valid = predicted_labels.dtype == np.bool_ and predicted_labels.shape == labels_shape
+        require(
+            is_valid,
+            "prior",
+            f"{predicted_labels.dtype} {predicted_labels.shape}",
+            f"bool {list(labels_shape)}",
+        )
+        return predicted_labels
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
         """Yields the range of queries of each round, as slices of at most `round_size` queries, in order."""
-        for start in range(0, num_queries, self.round_size):
-            yield slice(start, min(start + self.round_size, num_queries))
+        for first_query in range(0, num_queries, self.round_size):
+            yield slice(first_query, min(first_query + self.round_size, num_queries))
 
 
 @expected_from_votes.register(TargetChargedAggregator)
 def expected_from_session(
     aggregator: TargetChargedAggregator,
-    votes: MadeUpVotes,
+    made_up_votes: MadeUpVotes,
     num_queries: int,
-    prior: BoolArray | None = None,
+    predicted_labels: BoolArray | None = None,
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels of a whole session, which halts after `target_hits` hits.
 
     Args:
         aggregator: the aggregator of the session.
-        votes: made-up votes; the queries of the session are taken to be like these.
+        made_up_votes: made-up votes; the queries of the session are taken to be like these.
         num_queries: the number of queries of the session.
-        prior: bool `[num_made_up, num_labels]`, the predicted labels of the made-up queries; None without a prior.
+        predicted_labels: bool `[num_made_up, num_labels]`, the predicted labels of the made-up queries; None without a
+            prior.
     """
-    counts = votes.counts(aggregator.max_votes_per_teacher)
+    counts = made_up_votes.counts(aggregator.max_votes_per_teacher)
     uniforms_shape = (len(counts), aggregator._uniforms_per_query)
-    uniforms = LazyUniforms.draw(uniforms_shape, np.random.default_rng(0))
+    lazy_uniforms = LazyUniforms.draw(uniforms_shape, np.random.default_rng(0))
     # The first queries of a session may be treated otherwise, so the made-up queries come after all of them.
-    outcome = aggregator._ask(
+    round_outcome = aggregator._ask(
         counts,
-        uniforms=uniforms,
-        prior=prior,
+        lazy_uniforms=lazy_uniforms,
+        predicted_labels=predicted_labels,
         first_query=num_queries,
-        num_teachers=votes.num_teachers,
+        num_teachers=made_up_votes.num_teachers,
     )
-    share_of_hits = float(outcome.hits.mean())
+    share_of_hits = float(round_outcome.hits.mean())
     share_asked = 1.0
     if share_of_hits > 0:
         share_asked = min(1.0, aggregator.target_hits / (share_of_hits * num_queries))
     expected_answers = ExpectedRelease.from_answers(
-        outcome.labels, outcome.answered, true_labels=votes.labels
+        round_outcome.labels, round_outcome.answered, true_labels=made_up_votes.labels
     )
     return replace(expected_answers, answered=share_asked * expected_answers.answered)

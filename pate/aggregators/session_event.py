@@ -41,8 +41,8 @@ def session_event(
     num_calls: int,
     session_delta: float,
     failure_prob: float = 0.0,
-    bounded_range: bool | None = None,
-    other_releases: Event | None = None,
+    has_bounded_range: bool | None = None,
+    other_releases_event: Event | None = None,
 ) -> Event:
     """Returns the price of a session of at most `num_calls` queries that halts after `target_hits` hits.
 
@@ -53,7 +53,7 @@ def session_event(
       The price of n accesses is composed, and overrun is taken from delta. If n is not below `num_calls`, the price of
       all queries is composed, and there is no overrun.
     - **By hits.** A `SessionEvent` bounds the privacy loss of `target_hits` hits directly (docs/proofs/hits.md). For
-      queries outside the boundary wrapper this price is computed only if `other_releases` is given.
+      queries outside the boundary wrapper this price is computed only if `other_releases_event` is given.
 
     Args:
         make_target: returns the target of a query, given `call_epsilon`: `charging.not_prior` or
@@ -63,10 +63,10 @@ def session_event(
         num_calls: the largest number of queries, >= 0.
         session_delta: the delta at which the two prices are compared, and for which the best overrun is computed.
         failure_prob: the sum of the failure probabilities of all queries, less than `session_delta`.
-        bounded_range: None for queries outside the boundary wrapper. For queries inside, True if the log-likelihood
+        has_bounded_range: None for queries outside the boundary wrapper. For queries inside, True if the log-likelihood
             ratios of one query span at most `call_epsilon`, and else False.
-        other_releases: the event of the releases that are made together with the session, in any order; None without
-            any. The comparison of the two prices takes them into account.
+        other_releases_event: the event of the releases that are made together with the session, in any order; None
+            without any. The comparison of the two prices takes them into account.
 
     Raises:
         InvalidValue: `failure_prob` is not less than `session_delta`.
@@ -85,40 +85,40 @@ def session_event(
         return _composed_calls(
             epsilon=2 * call_epsilon, num_calls=num_calls, failure_prob=failure_prob
         )
-    target = make_target(call_epsilon)
-    accesses = _accesses(
-        target,
+    q_target = make_target(call_epsilon)
+    access_limit = _access_limit(
+        q_target,
         target_hits=target_hits,
         num_calls=num_calls,
         session_delta=session_delta,
         failure_prob=failure_prob,
     )
     event_by_accesses = _composed_calls(
-        target.epsilon,
-        num_calls=accesses.num_accesses,
-        failure_prob=accesses.overrun_prob + failure_prob,
+        q_target.epsilon,
+        num_calls=access_limit.num_accesses,
+        failure_prob=access_limit.overrun_prob + failure_prob,
     )
-    if bounded_range is None and other_releases is None:
+    if has_bounded_range is None and other_releases_event is None:
         return event_by_accesses
-    session = _session_of_hits(
-        target,
-        accesses=accesses,
+    session_of_hits = _session_of_hits(
+        q_target,
+        access_limit=access_limit,
         target_hits=target_hits,
         num_calls=num_calls,
         call_epsilon=call_epsilon,
-        bounded_range=bounded_range,
+        has_bounded_range=has_bounded_range,
     )
-    event_by_hits = ApproximateEvent(session, failure_prob)
+    event_by_hits = ApproximateEvent(session_of_hits, failure_prob=failure_prob)
     return _cheaper(
         event_by_hits,
         event_by_accesses,
-        other_releases=other_releases,
+        other_releases_event=other_releases_event,
         session_delta=session_delta,
     )
 
 
 @dataclass(frozen=True)
-class _Accesses:
+class _AccessLimit:
     """The number of accesses to the private data that the price of a session covers.
 
     Attributes:
@@ -130,84 +130,88 @@ class _Accesses:
     overrun_prob: float
 
 
-def _accesses(
-    target: charging.QTarget,
+def _access_limit(
+    q_target: charging.QTarget,
     *,
     target_hits: int,
     num_calls: int,
     session_delta: float,
     failure_prob: float,
-) -> _Accesses:
+) -> _AccessLimit:
     """Returns how many accesses to the private data the price of a session covers, with the probability of more.
 
     Fewer accesses cost less, but the probability of more is taken from delta. The number with the lowest price is
     returned. If it is not below `num_calls`, the price covers one access for each query, and there are never more.
 
     Args:
-        target: the target of one query.
+        q_target: the target of one query.
         target_hits: as in `session_event`, like the other arguments.
         num_calls: the largest number of queries.
         session_delta: the delta that is split.
         failure_prob: the sum of the failure probabilities of all queries, which is also taken from delta.
     """
-    all_calls = _Accesses(num_accesses=num_calls, overrun_prob=0.0)
+    all_calls = _AccessLimit(num_accesses=num_calls, overrun_prob=0.0)
     overrun_prob = charging.overrun_probability(
-        num_calls, target_hits=target_hits, hit_prob=target.hit_prob
+        num_calls, target_hits=target_hits, hit_prob=q_target.hit_prob
     )
     if overrun_prob >= session_delta:
         return all_calls
-    price = charging.best_session_price(
-        target,
+    session_price = charging.best_session_price(
+        q_target,
         target_hits=target_hits,
         use_bound_by_play=False,
         target_delta=session_delta,
         failure_prob=failure_prob,
     )
-    if price.num_accesses >= num_calls:
+    if session_price.num_accesses >= num_calls:
         return all_calls
-    return _Accesses(num_accesses=price.num_accesses, overrun_prob=price.overrun_prob)
+    return _AccessLimit(
+        num_accesses=session_price.num_accesses, overrun_prob=session_price.overrun_prob
+    )
 
 
 def _session_of_hits(
-    target: charging.QTarget,
+    q_target: charging.QTarget,
     *,
-    accesses: _Accesses,
+    access_limit: _AccessLimit,
     target_hits: int,
     num_calls: int,
     call_epsilon: float,
-    bounded_range: bool | None,
+    has_bounded_range: bool | None,
 ) -> SessionEvent:
     """Returns the event that prices a session by its hits; the failures of queries are no part of it.
 
     Args:
-        target: the target of one query.
-        accesses: the number of accesses to the private data that the price covers.
+        q_target: the target of one query.
+        access_limit: the number of accesses to the private data that the price covers.
         target_hits: as in `session_event`, like the next three arguments.
         num_calls: the largest number of queries.
         call_epsilon: the pure-DP epsilon of the mechanism on one query.
-        bounded_range: None for queries outside the boundary wrapper. For queries inside, True if the log-likelihood
+        has_bounded_range: None for queries outside the boundary wrapper. For queries inside, True if the log-likelihood
             ratios of one query span at most `call_epsilon`, and else False.
     """
-    composed_accesses = _composed_calls(
-        target.epsilon, num_calls=accesses.num_accesses, failure_prob=accesses.overrun_prob
+    accesses_event = _composed_calls(
+        q_target.epsilon,
+        num_calls=access_limit.num_accesses,
+        failure_prob=access_limit.overrun_prob,
     )
-    if bounded_range is None:
+    if has_bounded_range is None:
         return SessionEvent(
-            epsilon=target.epsilon,
-            hit_prob=target.hit_prob,
+            epsilon=q_target.epsilon,
+            hit_prob=q_target.hit_prob,
             target_hits=target_hits,
             num_calls=num_calls,
-            accesses=composed_accesses,
+            accesses=accesses_event,
         )
     # The hits are priced by the laws of the calls themselves.
     return BoundarySessionEvent(
-        epsilon=target.epsilon,
-        hit_prob=target.hit_prob,
+        epsilon=q_target.epsilon,
+        hit_prob=q_target.hit_prob,
         target_hits=target_hits,
         num_calls=num_calls,
-        accesses=composed_accesses,
+        accesses=accesses_event,
         call_epsilon=call_epsilon,
-        bounded_range=bounded_range,
+        bounded_range=has_bounded_range,
     )
 
 
@@ -219,15 +223,15 @@ def _composed_calls(epsilon: float, num_calls: int, failure_prob: float) -> Even
         num_calls: the number of mechanisms.
         failure_prob: the probability that any of them fails, taken from delta.
     """
-    calls = SelfComposedEvent(PureDpEvent(epsilon), count=num_calls)
-    return ApproximateEvent(calls, failure_prob)
+    calls_event = SelfComposedEvent(PureDpEvent(epsilon), count=num_calls)
+    return ApproximateEvent(calls_event, failure_prob=failure_prob)
 
 
 def _cheaper(
     event_by_hits: Event,
     event_by_accesses: Event,
     *,
-    other_releases: Event | None,
+    other_releases_event: Event | None,
     session_delta: float,
 ) -> Event:
     """Returns that one of two prices of the same session whose epsilon at `session_delta` is lower.
@@ -237,17 +241,19 @@ def _cheaper(
     Args:
         event_by_hits: the price of the session by its hits.
         event_by_accesses: the price of the session by its accesses.
-        other_releases: the event of the other releases; None without any.
+        other_releases_event: the event of the other releases; None without any.
         session_delta: the delta of the comparison.
     """
-    if other_releases is None:
+    if other_releases_event is None:
         # Accesses alone are mechanisms of pure DP, whose accountant composes them optimally.
         pure_account = PureDpAccountant().compose(event_by_accesses)
         price_of_accesses = pure_account.get_epsilon(session_delta)
         price_of_hits = RdpAccountant().compose(event_by_hits).get_epsilon(session_delta)
         return event_by_hits if price_of_hits < price_of_accesses else event_by_accesses
-    hits_account = RdpAccountant().compose(ComposedEvent((event_by_hits, other_releases)))
-    accesses_account = RdpAccountant().compose(ComposedEvent((event_by_accesses, other_releases)))
+    hits_account = RdpAccountant().compose(ComposedEvent((event_by_hits, other_releases_event)))
+    accesses_account = RdpAccountant().compose(
+        ComposedEvent((event_by_accesses, other_releases_event))
+    )
     if accesses_account.failure_prob >= session_delta:
         return event_by_hits if hits_account.failure_prob < session_delta else event_by_accesses
     price_of_hits = hits_account.get_epsilon(session_delta)
@@ -262,11 +268,13 @@ def bit_epsilon(probabilities: FloatArray, sensitivity: int) -> float:
         probabilities: the probability that the bit is 1, for consecutive values of the statistic.
         sensitivity: the largest distance by which one change moves the statistic.
     """
-    largest = 0.0
+    largest_log_move = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        for logs in (np.log(probabilities), np.log1p(-probabilities)):
-            for step in range(1, min(sensitivity, len(logs) - 1) + 1):
-                moves = np.abs(logs[step:] - logs[:-step])
+        for log_probabilities in (np.log(probabilities), np.log1p(-probabilities)):
+            for step in range(1, min(sensitivity, len(log_probabilities) - 1) + 1):
+                log_moves = np.abs(log_probabilities[step:] - log_probabilities[:-step])
                 # A move is NaN if the outcome has probability 0 at both values. Then nothing moves.
-                largest = max(largest, float(np.where(np.isnan(moves), 0.0, moves).max()))
-    return largest
+                largest_log_move = max(
+                    largest_log_move, float(np.where(np.isnan(log_moves), 0.0, log_moves).max())
+                )
+    return largest_log_move

@@ -66,14 +66,14 @@ class StableAggregator(Aggregator):
         `failure_prob` becomes that of the table; `table_order` and `table_budget` become None. Raises `InvalidValue` if
         `table` holds no table, or `test` is not "table".
         """
-        table = CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table
-        if not isinstance(table, (CertifiedTable, StabilityTable)):
+        ready_table = CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table
+        if not isinstance(ready_table, (CertifiedTable, StabilityTable)):
             rule = "a table of pate.mechanisms"
-            raise InvalidValue("table", type(table).__name__, rule=rule)
+            raise InvalidValue("table", type(ready_table).__name__, rule=rule)
         if self.test != "table":
             raise InvalidValue("test", self.test, rule="table, where a ready table is given")
-        normalize_field(self, "table", table)
-        normalize_field(self, "failure_prob", table.failure_prob)
+        normalize_field(self, "table", ready_table)
+        normalize_field(self, "failure_prob", ready_table.failure_prob)
         normalize_field(self, "table_order", None)
         normalize_field(self, "table_budget", None)
 
@@ -91,14 +91,20 @@ class StableAggregator(Aggregator):
             return ReadyTableTest(self.table)
         failure_prob = failure_prob_of(self)
         if self.test == "table":
-            budget = self._needed_by_test(field_name="table_budget", field_value=self.table_budget)
-            order = self._needed_by_test(field_name="table_order", field_value=self.table_order)
-            require(1 < order < math.inf, "table_order", order, "a finite number > 1")
-            return TableTest(renyi_order=order, budget=budget, failure_prob=failure_prob)
-        std = self._needed_by_test(field_name="test_std", field_value=self.test_std)
+            table_budget = self._needed_by_test(
+                field_name="table_budget", field_value=self.table_budget
+            )
+            table_order = self._needed_by_test(
+                field_name="table_order", field_value=self.table_order
+            )
+            require(1 < table_order < math.inf, "table_order", table_order, "a finite number > 1")
+            return TableTest(
+                renyi_order=table_order, rdp_budget=table_budget, failure_prob=failure_prob
+            )
+        test_std = self._needed_by_test(field_name="test_std", field_value=self.test_std)
         if self.test == "laplace":
-            return LaplaceTest(std=std, failure_prob=failure_prob)
-        return GaussianTest(std=std, failure_prob=failure_prob)
+            return LaplaceTest(std=test_std, failure_prob=failure_prob)
+        return GaussianTest(std=test_std, failure_prob=failure_prob)
 
     def _needed_by_test(self, field_name: str, field_value: float | None) -> float:
         """Returns the value of a field that the gap test needs; raises `InvalidValue` for that field if it is None."""
@@ -106,15 +112,15 @@ class StableAggregator(Aggregator):
             raise InvalidValue(field_name, None, rule=f"a number, test={self.test} needs it")
         return field_value
 
-    def with_gap_test(self, test: GapTest) -> Self:
+    def with_gap_test(self, gap_test: GapTest) -> Self:
         """Returns a copy of the aggregator whose gap test has the noise of another gap test of the same kind.
 
         A gap test that reads a given table has no noise to set, so the aggregator itself is returned.
         """
-        if isinstance(test, TableTest):
-            return replace(self, table_order=test.renyi_order, table_budget=test.budget)
-        if isinstance(test, NoiseTest):
-            return replace(self, test_std=test.std)
+        if isinstance(gap_test, TableTest):
+            return replace(self, table_order=gap_test.renyi_order, table_budget=gap_test.rdp_budget)
+        if isinstance(gap_test, NoiseTest):
+            return replace(self, test_std=gap_test.std)
         return self  # a ready table has no noise to set
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
@@ -126,8 +132,8 @@ class StableAggregator(Aggregator):
 
         The budget of a table is divided by the square of the factor. Raises `InvalidValue` if the table was given.
         """
-        with_scaled_test = self.with_gap_test(self.gap_test.scaled(noise_factor))
-        return with_scaled_test._with_steps_scaled(noise_factor)
+        aggregator_with_scaled_test = self.with_gap_test(self.gap_test.scaled(noise_factor))
+        return aggregator_with_scaled_test._with_steps_scaled(noise_factor)
 
     def _with_steps_scaled(self, noise_factor: float) -> Self:
         """Returns a copy with the noise of all steps but the gap test multiplied: here `selection_scale`."""
@@ -141,10 +147,10 @@ class StableAggregator(Aggregator):
         if self.table is None:
             return super().scaled_to(budget, vote_shape)
 
-        def event_at(factor: float) -> Event:
-            return self._with_steps_scaled(factor).event(vote_shape)
+        def event_at_factor(noise_factor: float) -> Event:
+            return self._with_steps_scaled(noise_factor).event(vote_shape)
 
-        return self._with_steps_scaled(least_noise(event_at, budget))
+        return self._with_steps_scaled(least_noise(event_at_factor, budget))
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
         """Returns the epsilon that the formula of the paper gives, which is not an upper bound.

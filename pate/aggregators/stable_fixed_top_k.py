@@ -127,32 +127,32 @@ class StableFixedTopK(StableAggregator):
             self, delta=budget.delta, num_queries=shape.num_queries
         )
         if not isinstance(self.gap_test, TableTest) or self.k >= shape.num_labels:
-            return planned_aggregator.scaled_to(budget, shape)
+            return planned_aggregator.scaled_to(budget, vote_shape=shape)
         stable_top_k = split_budget(
             planned_aggregator.stable_top_k,
             budget,
-            shape,
+            vote_shape=shape,
             selection_share=self.selection_share,
             budget_share=1 - self.peel_share,
         )
         steps = stable_top_k.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-        test = stable_top_k.gap_test
-        assert isinstance(test, TableTest)  # a split keeps the kind of test
-        order = test.renyi_order
-        steps_rdp = float(rdp_curve(count_leaves(steps.event), orders=np.array([order]))[0])
+        gap_test = stable_top_k.gap_test
+        assert isinstance(gap_test, TableTest)  # a split keeps the kind of test
+        renyi_order = gap_test.renyi_order
+        steps_rdp = float(rdp_curve(count_leaves(steps.event), orders=np.array([renyi_order]))[0])
         # The steps cost the part 1 - peel_share at the table's order, and so the peel costs steps_rdp times the
         # ratio of both parts. A peel of range r costs order * r**2 / 8, which is solved for r.
         peel_rdp = steps_rdp * self.peel_share / (1 - self.peel_share)
-        peel_range = math.sqrt(8 * peel_rdp / order)
-        split = replace(
+        peel_range = math.sqrt(8 * peel_rdp / renyi_order)
+        split_aggregator = replace(
             self,
             failure_prob=stable_top_k.failure_prob,
             selection_scale=stable_top_k.selection_scale,
-            table_order=test.renyi_order,
-            table_budget=test.budget,
+            table_order=gap_test.renyi_order,
+            table_budget=gap_test.rdp_budget,
             peel_scale=self.adjacency.gap_sensitivity / peel_range,
         )
-        return split.scaled_to(budget, shape)
+        return split_aggregator.scaled_to(budget, vote_shape=shape)
 
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int
@@ -166,17 +166,19 @@ class StableFixedTopK(StableAggregator):
         distribution: dict[tuple[int, ...], float] = {}
         set_distribution = self.stable_top_k.distribution(counts, num_teachers=num_teachers)
         for stable_set, set_probability in set_distribution.items():
-            bits = np.isin(np.arange(num_labels), stable_set or ())
-            peel = Peel.from_stable(stable_sets=bits[None], k=self.k)
-            unpeeled = np.flatnonzero(peel.unpeeled[0]).tolist()
+            is_in_stable_set = np.isin(np.arange(num_labels), stable_set or ())
+            peel = Peel.from_stable(stable_sets=is_in_stable_set[None], k=self.k)
+            unpeeled_labels = np.flatnonzero(peel.unpeeled[0]).tolist()
             num_picks = int(peel.num_picks[0])
-            all_picks = self.peeling.distribution_of(
+            pick_distribution = self.peeling.distribution_of(
                 counts, candidate_mask=peel.candidates[0], num_picks=num_picks
             )
-            for picks, pick_probability in all_picks.items():
-                labels = tuple(sorted({*picks, *unpeeled}))
-                probability = set_probability * pick_probability
-                distribution[labels] = distribution.get(labels, 0.0) + probability
+            for picked_labels, pick_probability in pick_distribution.items():
+                released_labels = tuple(sorted({*picked_labels, *unpeeled_labels}))
+                release_probability = set_probability * pick_probability
+                distribution[released_labels] = (
+                    distribution.get(released_labels, 0.0) + release_probability
+                )
         return distribution
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
@@ -185,10 +187,10 @@ class StableFixedTopK(StableAggregator):
             return Answers.to_all(labels=np.ones(summary.shape, dtype=np.bool_))
         stable_sets = self.stable_top_k.draw(summary, shape, rng).labels
         peel = Peel.from_stable(stable_sets, k=self.k)
-        picks = self.peeling.draw(
+        picked_labels = self.peeling.draw(
             summary, candidate_masks=peel.candidates, pick_counts=peel.num_picks, rng=rng
         )
-        return Answers.to_all(labels=peel.unpeeled | picks)
+        return Answers.to_all(labels=peel.unpeeled | picked_labels)
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -212,10 +214,10 @@ class Peel:
         A set of k labels needs no pick. Of a set with more labels, k are picked. To a smaller set, labels from outside
         of it are added until there are k. So all k labels are picked where the set is empty.
         """
-        size = stable_sets.sum(axis=1)
-        is_large = (size > k)[:, None]
+        set_sizes = stable_sets.sum(axis=1)
+        is_large = (set_sizes > k)[:, None]
         return cls(
             unpeeled=stable_sets & ~is_large,
             candidates=np.where(is_large, stable_sets, ~stable_sets),
-            num_picks=np.where(size > k, k, k - size),
+            num_picks=np.where(set_sizes > k, k, k - set_sizes),
         )

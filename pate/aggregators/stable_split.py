@@ -53,7 +53,7 @@ class RdpBudget:
 def split_budget(
     aggregator: StableTopK,
     budget: Budget,
-    shape: VoteShape,
+    vote_shape: VoteShape,
     *,
     selection_share: float | None,
     budget_share: float = 1.0,
@@ -80,7 +80,7 @@ def split_budget(
     Args:
         aggregator: the aggregator with its kinds of noise, failure probability and adjacency.
         budget: epsilon and delta of the whole release.
-        shape: the number of queries, labels and teachers.
+        vote_shape: the number of queries, labels and teachers.
         selection_share: s, in (0, 1); None for the best value.
         budget_share: the part of the Renyi budget for these two steps; less than 1 for `StableFixedTopK`, which has a
             third step.
@@ -88,34 +88,34 @@ def split_budget(
     Raises:
         InvalidValue: the failure probabilities use up delta, or no noise reaches the epsilon.
     """
-    require_delta_left(aggregator, num_queries=shape.num_queries, target_delta=budget.delta)
-    rdp_budgets = _rdp_budgets(aggregator, budget, shape, budget_share=budget_share)
+    require_delta_left(aggregator, num_queries=vote_shape.num_queries, target_delta=budget.delta)
+    rdp_budgets = _rdp_budgets(aggregator, budget, vote_shape, budget_share=budget_share)
     if not rdp_budgets:
         rule = "an epsilon that some noise can reach"
         raise InvalidValue("target_epsilon", budget.epsilon, rule=rule)
     if selection_share is None:
-        return _with_best_order_and_share(aggregator, rdp_budgets, shape)
-    rdp_budget = _best_order(aggregator, rdp_budgets, shape, selection_share=selection_share)
-    return _with_noise_for(aggregator, rdp_budget, shape, selection_share=selection_share)
+        return _with_best_order_and_share(aggregator, rdp_budgets, vote_shape)
+    rdp_budget = _best_order(aggregator, rdp_budgets, vote_shape, selection_share=selection_share)
+    return _with_noise_for(aggregator, rdp_budget, vote_shape, selection_share=selection_share)
 
 
 def _rdp_budgets(
-    aggregator: StableTopK, budget: Budget, shape: VoteShape, *, budget_share: float
+    aggregator: StableTopK, budget: Budget, vote_shape: VoteShape, *, budget_share: float
 ) -> list[RdpBudget]:
     """Returns the budget r(a) of one query at each Renyi order a with r(a) > 0; see `split_budget`."""
-    remaining_delta = budget.delta - shape.num_queries * failure_prob_of(aggregator)
-    penalty = conversion_penalty(_ORDERS, target_delta=remaining_delta)
-    rdp_of_release = budget.required_epsilon() - penalty
-    rdp_of_query = rdp_of_release * budget_share / shape.num_queries
+    remaining_delta = budget.delta - vote_shape.num_queries * failure_prob_of(aggregator)
+    penalties_of_orders = conversion_penalty(_ORDERS, target_delta=remaining_delta)
+    rdps_of_release = budget.required_epsilon() - penalties_of_orders
+    rdps_of_query = rdps_of_release * budget_share / vote_shape.num_queries
     return [
         RdpBudget(renyi_order=float(order), rdp=float(rdp))
-        for order, rdp in zip(_ORDERS, rdp_of_query, strict=True)
+        for order, rdp in zip(_ORDERS, rdps_of_query, strict=True)
         if rdp > 0
     ]
 
 
 def _with_noise_for(
-    aggregator: StableTopK, rdp_budget: RdpBudget, shape: VoteShape, *, selection_share: float
+    aggregator: StableTopK, rdp_budget: RdpBudget, vote_shape: VoteShape, *, selection_share: float
 ) -> StableTopK:
     """Returns a copy of the aggregator whose selection and test each cost their share of a query's budget.
 
@@ -124,36 +124,38 @@ def _with_noise_for(
     Args:
         aggregator: the aggregator to copy.
         rdp_budget: the Renyi divergence that one query may cost.
-        shape: the number of queries, labels and teachers.
+        vote_shape: the number of queries, labels and teachers.
         selection_share: the part of the budget for the selection; the test gets the rest.
     """
     gap_test = aggregator.gap_test.tuned(
         renyi_order=rdp_budget.renyi_order,
         rdp=(1 - selection_share) * rdp_budget.rdp,
-        num_teachers=shape.num_teachers,
+        num_teachers=vote_shape.num_teachers,
         adjacency=aggregator.adjacency,
     )
-    with_test = aggregator.with_gap_test(gap_test)
+    aggregator_with_test = aggregator.with_gap_test(gap_test)
     selection = aggregator.gap_selection(
-        num_labels=shape.num_labels, num_teachers=shape.num_teachers
+        num_labels=vote_shape.num_labels, num_teachers=vote_shape.num_teachers
     )
     if selection.event == NoOpEvent():
         # There is a single candidate, so the selection has no noise.
-        return with_test
+        return aggregator_with_test
 
-    def selection_event(scale: float) -> Event:
-        return replace(selection, noise_scale=scale).event
+    def selection_event_at_scale(noise_scale: float) -> Event:
+        return replace(selection, noise_scale=noise_scale).event
 
     selection_scale = noise_of_rdp(
-        selection_event, renyi_order=rdp_budget.renyi_order, rdp=selection_share * rdp_budget.rdp
+        selection_event_at_scale,
+        renyi_order=rdp_budget.renyi_order,
+        rdp=selection_share * rdp_budget.rdp,
     )
-    return replace(with_test, selection_scale=selection_scale)
+    return replace(aggregator_with_test, selection_scale=selection_scale)
 
 
 def _best_order(
     aggregator: StableTopK,
     rdp_budgets: list[RdpBudget],
-    shape: VoteShape,
+    vote_shape: VoteShape,
     *,
     selection_share: float,
 ) -> RdpBudget:
@@ -167,17 +169,19 @@ def _best_order(
     Args:
         aggregator: the aggregator with the failure probability and the adjacency.
         rdp_budgets: the budget of one query at each order.
-        shape: the number of queries, labels and teachers.
+        vote_shape: the number of queries, labels and teachers.
         selection_share: the part of the budget for the selection.
     """
-    num_levels = min(shape.num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MAX_LEVELS)
-    sort_key = partial(
+    num_levels = min(
+        vote_shape.num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MAX_LEVELS
+    )
+    sort_key_of_budget = partial(
         _sort_key_of_order,
         test_share=1 - selection_share,
         failure_prob=failure_prob_of(aggregator),
         num_levels=num_levels,
     )
-    return min(_near_the_best(rdp_budgets, sort_key), key=sort_key)
+    return min(_near_the_best(rdp_budgets, sort_key_of_budget), key=sort_key_of_budget)
 
 
 def _sort_key_of_order(
@@ -195,35 +199,37 @@ def _sort_key_of_order(
         failure_prob: the probability that the test fails.
         num_levels: the number of levels of the table.
     """
-    stand_in = TableTest(
+    stand_in_test = TableTest(
         renyi_order=rdp_budget.renyi_order,
-        budget=test_share * rdp_budget.rdp,
+        rdp_budget=test_share * rdp_budget.rdp,
         failure_prob=failure_prob,
     )
-    logits = stand_in.table(num_levels=num_levels).logits
+    logits_of_levels = stand_in_test.table(num_levels=num_levels).logits
     levels_to_95 = math.inf
-    if logits[-1] >= _LOGIT_OF_95:
+    if logits_of_levels[-1] >= _LOGIT_OF_95:
         # In fractions of a level, so that neighboring orders differ.
-        levels_to_95 = float(np.interp(_LOGIT_OF_95, logits, np.arange(len(logits))))
-    return levels_to_95, -float(logits[-1])
+        levels_to_95 = float(
+            np.interp(_LOGIT_OF_95, logits_of_levels, np.arange(len(logits_of_levels)))
+        )
+    return levels_to_95, -float(logits_of_levels[-1])
 
 
 def _near_the_best(
-    rdp_budgets: list[RdpBudget], sort_key: Callable[[RdpBudget], tuple[float, float]]
+    rdp_budgets: list[RdpBudget], sort_key_of_budget: Callable[[RdpBudget], tuple[float, float]]
 ) -> list[RdpBudget]:
     """Returns the budgets that stand near the best one of every sixth budget, up to six places to either side.
 
     Args:
         rdp_budgets: the budget of one query at each Renyi order, in rising order of these.
-        sort_key: returns a pair for a budget; the smallest pair is the best.
+        sort_key_of_budget: returns a pair for a budget; the smallest pair is the best.
     """
-    coarse_best = min(rdp_budgets[::_STRIDE], key=sort_key)
-    middle = rdp_budgets.index(coarse_best)
+    best_coarse_budget = min(rdp_budgets[::_STRIDE], key=sort_key_of_budget)
+    middle = rdp_budgets.index(best_coarse_budget)
     return rdp_budgets[max(middle - _STRIDE, 0) : middle + _STRIDE + 1]
 
 
 def _with_best_order_and_share(
-    aggregator: StableTopK, rdp_budgets: list[RdpBudget], shape: VoteShape
+    aggregator: StableTopK, rdp_budgets: list[RdpBudget], vote_shape: VoteShape
 ) -> StableTopK:
     """Returns a copy of the aggregator with the Renyi order and selection share that release the smallest gap.
 
@@ -231,19 +237,19 @@ def _with_best_order_and_share(
     finds the order for equal shares, then the share at that order, and then the order again. This suffices, as the best
     order hardly depends on the share. Both searches are coarse first and then fine.
     """
-    search = _NoiseSearch(aggregator=aggregator, shape=shape)
-    gap_key_at_even = partial(search.released_gap_key, selection_share=EVEN_SHARE)
-    near_budgets = _near_the_best(rdp_budgets, gap_key_at_even)
-    best_at_even = min(near_budgets, key=gap_key_at_even)
+    noise_search = _NoiseSearch(aggregator=aggregator, vote_shape=vote_shape)
+    gap_key_at_even_share = partial(noise_search.released_gap_key, selection_share=EVEN_SHARE)
+    near_rdp_budgets = _near_the_best(rdp_budgets, gap_key_at_even_share)
+    best_budget_at_even = min(near_rdp_budgets, key=gap_key_at_even_share)
 
-    coarse_share = search.best_share(_COARSE_SHARES, rdp_budget=best_at_even)
+    coarse_share = noise_search.best_share(_COARSE_SHARES, rdp_budget=best_budget_at_even)
     fine_shares = [coarse_share + step for step in _FINE_STEPS]
-    best_share = search.best_share(fine_shares, rdp_budget=best_at_even)
+    best_share = noise_search.best_share(fine_shares, rdp_budget=best_budget_at_even)
 
-    best_budget = min(
-        near_budgets, key=partial(search.released_gap_key, selection_share=best_share)
+    best_rdp_budget = min(
+        near_rdp_budgets, key=partial(noise_search.released_gap_key, selection_share=best_share)
     )
-    return _with_noise_for(aggregator, best_budget, shape, selection_share=best_share)
+    return _with_noise_for(aggregator, best_rdp_budget, vote_shape, selection_share=best_share)
 
 
 @dataclass(frozen=True)
@@ -252,11 +258,11 @@ class _NoiseSearch:
 
     Attributes:
         aggregator: the aggregator to copy.
-        shape: the number of queries, labels and teachers.
+        vote_shape: the number of queries, labels and teachers.
     """
 
     aggregator: StableTopK
-    shape: VoteShape
+    vote_shape: VoteShape
 
     def released_gap_key(
         self, rdp_budget: RdpBudget, selection_share: float
@@ -270,10 +276,10 @@ class _NoiseSearch:
             selection_share: the part of the budget for the selection.
         """
         candidate = _with_noise_for(
-            self.aggregator, rdp_budget, self.shape, selection_share=selection_share
+            self.aggregator, rdp_budget, self.vote_shape, selection_share=selection_share
         )
         steps = candidate.steps(
-            num_labels=self.shape.num_labels, num_teachers=self.shape.num_teachers
+            num_labels=self.vote_shape.num_labels, num_teachers=self.vote_shape.num_teachers
         )
         return steps.released_gap_key()
 

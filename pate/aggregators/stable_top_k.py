@@ -141,19 +141,26 @@ class StableTopK(StableAggregator):
         )
         keeps_proportion = self.test != "table" and self.selection_share is not None
         if self.table is not None or keeps_proportion:
-            return planned_aggregator.scaled_to(budget, shape)
-        shares = (None, EVEN_SHARE) if self.selection_share is None else (self.selection_share,)
-        splits = [
-            split_budget(planned_aggregator, budget, shape, selection_share=share)
-            for share in shares
+            return planned_aggregator.scaled_to(budget, vote_shape=shape)
+        selection_shares = (
+            (None, EVEN_SHARE) if self.selection_share is None else (self.selection_share,)
+        )
+        split_aggregators = [
+            split_budget(
+                planned_aggregator, budget, vote_shape=shape, selection_share=selection_share
+            )
+            for selection_share in selection_shares
         ]
-        candidates = [split.scaled_to(budget, shape) for split in splits]
+        fitted_candidates = [
+            split_aggregator.scaled_to(budget, vote_shape=shape)
+            for split_aggregator in split_aggregators
+        ]
 
         def smallest_passing_gap(candidate: StableTopK) -> tuple[float, float]:
             steps = candidate.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
             return steps.released_gap_key()
 
-        return min(candidates, key=smallest_passing_gap)
+        return min(fitted_candidates, key=smallest_passing_gap)
 
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int
@@ -163,12 +170,18 @@ class StableTopK(StableAggregator):
         An outcome is a released set of labels, or None for a refusal.
         """
         selection = self.gap_selection(num_labels=len(votes), num_teachers=num_teachers)
-        ranking = VoteRanking.from_counts(np.asarray(votes, dtype=np.int64)[None])
+        vote_ranking = VoteRanking.from_counts(np.asarray(votes, dtype=np.int64)[None])
         distribution: dict[tuple[int, ...] | None, float] = {None: 0.0}
         for k, k_prob in zip(selection.candidates, selection.probabilities(votes), strict=True):
-            pass_prob = float(self._pass_probs(ranking, np.array([k]), num_teachers)[0])
-            labels = tuple(np.flatnonzero(ranking.top(np.array([k]))[0]).tolist())
-            distribution[labels] = distribution.get(labels, 0.0) + float(k_prob) * pass_prob
+            pass_prob = float(
+                self._pass_probs(vote_ranking, selected_k=np.array([k]), num_teachers=num_teachers)[
+                    0
+                ]
+            )
+            released_labels = tuple(np.flatnonzero(vote_ranking.top(np.array([k]))[0]).tolist())
+            distribution[released_labels] = (
+                distribution.get(released_labels, 0.0) + float(k_prob) * pass_prob
+            )
             distribution[None] += float(k_prob) * (1 - pass_prob)
         return distribution
 
@@ -183,7 +196,7 @@ class StableTopK(StableAggregator):
 
     def test_sets(
         self,
-        ranking: VoteRanking,
+        vote_ranking: VoteRanking,
         *,
         selected_k: IntArray,
         uniforms: FloatArray,
@@ -194,13 +207,13 @@ class StableTopK(StableAggregator):
         The labels of a query that passes are those with the k largest counts.
 
         Args:
-            ranking: the sorted counts of the queries.
+            vote_ranking: the sorted counts of the queries.
             selected_k: int `[num_queries]`, the selected size of each set.
             uniforms: float64 `[num_queries]`, uniform random numbers in [0, 1) that decide the tests.
             num_teachers: the declared number of teachers.
         """
-        answered = uniforms < self._pass_probs(ranking, selected_k, num_teachers)
-        return ranking.top(np.where(answered, selected_k, 0)), answered
+        answered = uniforms < self._pass_probs(vote_ranking, selected_k, num_teachers)
+        return vote_ranking.top(np.where(answered, selected_k, 0)), answered
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws k for each query by noisy gaps, and then tests the set of the k largest counts.
@@ -208,42 +221,45 @@ class StableTopK(StableAggregator):
         Two lines add noise: the one that selects k, and the one that draws the uniform numbers for the tests.
         """
         steps = self.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-        ranking = VoteRanking.from_counts(summary)
-        selected_k = steps.selection.draw(ranking, rng)
+        vote_ranking = VoteRanking.from_counts(summary)
+        selected_k = steps.selection.draw(vote_ranking, rng)
         uniforms = rng.random(len(selected_k))
         labels, answered = self.test_sets(
-            ranking, selected_k=selected_k, uniforms=uniforms, num_teachers=shape.num_teachers
+            vote_ranking, selected_k=selected_k, uniforms=uniforms, num_teachers=shape.num_teachers
         )
         return Answers(labels=labels, answered=answered)
 
     def _pass_probs(
-        self, ranking: VoteRanking, selected_k: IntArray, num_teachers: int
+        self, vote_ranking: VoteRanking, selected_k: IntArray, num_teachers: int
     ) -> FloatArray:
         """Returns the probability that the set of the k largest counts passes the test, `[num_queries]`.
 
         It is 1 for the empty set and the set of all labels, which are released without a test.
 
         Args:
-            ranking: the sorted counts of the queries.
+            vote_ranking: the sorted counts of the queries.
             selected_k: int `[num_queries]`, the selected size of each set.
             num_teachers: the declared number of teachers.
         """
-        test = self.steps(num_labels=ranking.num_labels, num_teachers=num_teachers).test
-        gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
+        stability_test = self.steps(
+            num_labels=vote_ranking.num_labels, num_teachers=num_teachers
+        ).test
+        gaps = vote_ranking.gaps(padded=self.padded, num_teachers=num_teachers)
         # The gaps begin with k = 0 if padded, and with k = 1 otherwise.
-        columns = selected_k if self.padded else selected_k - 1
-        selected_gaps = gaps[np.arange(len(selected_k)), columns]
-        pass_probs = test.pass_probabilities(selected_gaps)
+        columns_of_gaps = selected_k if self.padded else selected_k - 1
+        selected_gaps = gaps[np.arange(len(selected_k)), columns_of_gaps]
+        pass_probs = stability_test.pass_probabilities(selected_gaps)
         if not self.padded:
             return pass_probs
-        is_constant = (selected_k == 0) | (selected_k == ranking.num_labels)
+        is_constant = (selected_k == 0) | (selected_k == vote_ranking.num_labels)
         return np.where(is_constant, 1.0, pass_probs)
 
 
 def _make_steps(aggregator: StableTopK, num_labels: int, num_teachers: int) -> SelectThenTest:
     """Returns the selection and the test of an aggregator for votes of this number of labels and teachers."""
     selection = aggregator.gap_selection(num_labels=num_labels, num_teachers=num_teachers)
-    return SelectThenTest(selection, aggregator.stability_test(num_teachers=num_teachers))
+    stability_test = aggregator.stability_test(num_teachers=num_teachers)
+    return SelectThenTest(selection=selection, test=stability_test)
 
 
 # Price, draw and calibration ask for the same steps. The cache is small, as a test may hold thousands of numbers.

@@ -43,10 +43,10 @@ def threshold_window(noise_std: float, threshold: float, num_teachers: int) -> t
         num_teachers: the number of teachers.
     """
     # However little noise there is, the window has at least one count on each side of the threshold.
-    low = min(threshold - _HALF_WINDOW * noise_std, math.ceil(threshold) - 1)
-    high = max(threshold + _HALF_WINDOW * noise_std, math.floor(threshold) + 1)
-    smallest_count = math.floor(max(low, 0.0))
-    largest_count = math.ceil(min(high, num_teachers))
+    window_start = min(threshold - _HALF_WINDOW * noise_std, math.ceil(threshold) - 1)
+    window_end = max(threshold + _HALF_WINDOW * noise_std, math.floor(threshold) + 1)
+    smallest_count = math.floor(max(window_start, 0.0))
+    largest_count = math.ceil(min(window_end, num_teachers))
     return smallest_count, largest_count
 
 
@@ -56,8 +56,10 @@ def threshold_event(noise_std: float, threshold_share: float, num_teachers: int)
     The bit is whether count + N(0, noise_std**2) reaches threshold_share * num_teachers.
     """
     threshold = threshold_share * require_count("num_teachers", num_teachers)
-    low, high = threshold_window(noise_std, threshold, num_teachers)
-    return ThresholdEvent(noise_std, lowest=low - threshold, num_values=high - low + 1)
+    smallest_count, largest_count = threshold_window(noise_std, threshold, num_teachers)
+    return ThresholdEvent(
+        noise_std, lowest=smallest_count - threshold, num_values=largest_count - smallest_count + 1
+    )
 
 
 def reach_threshold(
@@ -99,22 +101,22 @@ def threshold_votes(num_without_label: IntArray, threshold_share: float) -> IntA
 
 
 def expected_bits(
-    votes: MadeUpVotes, *, threshold_share: float, noise_std: float
+    made_up_votes: MadeUpVotes, *, threshold_share: float, noise_std: float
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels for one threshold bit per label, by a formula.
 
     Args:
-        votes: made-up votes, with their right labels.
+        made_up_votes: made-up votes, with their right labels.
         threshold_share: the threshold as a share of the teachers.
         noise_std: standard deviation of the Gaussian noise in votes.
     """
-    distinct_counts, count_indices = np.unique(votes.counts(), return_inverse=True)
-    excess = distinct_counts - threshold_share * votes.num_teachers
+    distinct_counts, count_indices = np.unique(made_up_votes.counts(), return_inverse=True)
+    excess = distinct_counts - threshold_share * made_up_votes.num_teachers
     probs_by_count = ndtr_without_scipy(excess / noise_std)
     # The probability of each count, [num_queries, num_labels].
-    reach_probs = probs_by_count[count_indices.reshape(votes.labels.shape)]
+    reach_probs = probs_by_count[count_indices.reshape(made_up_votes.labels.shape)]
     return ExpectedRelease(
         answered=1.0,
-        present=float(reach_probs[votes.labels].mean()),
-        absent=float(1 - reach_probs[~votes.labels].mean()),
+        present=float(reach_probs[made_up_votes.labels].mean()),
+        absent=float(1 - reach_probs[~made_up_votes.labels].mean()),
     )

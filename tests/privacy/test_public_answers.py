@@ -64,14 +64,14 @@ def share_of_sensitivity(
         votes = VoteBlocks(ensemble, num_teachers=len(ensemble))
         return (
             aggregator.summarize(votes)
-            * aggregator._matrix_mechanism.clipped_sum(votes_shape=(1, 2)).step
+            * aggregator._matrix_mechanism.clipped_sum(matrix_shape=(1, 2)).step
         )
 
     moved = clipped_total(answers, public_answers=center) - clipped_total(
         neighboring_answers, public_answers=neighboring_center
     )
     aggregator = aggregator_around(center, adjacency=adjacency, clip_factor=clip_factor)
-    clipped_sum = aggregator._matrix_mechanism.clipped_sum(votes_shape=(1, 2))
+    clipped_sum = aggregator._matrix_mechanism.clipped_sum(matrix_shape=(1, 2))
     return float(np.linalg.norm(moved)) / (clipped_sum.l2_sensitivity * clipped_sum.step)
 
 
@@ -125,7 +125,7 @@ def test_public_answers_made_of_the_votes_break_the_price(adjacency: Adjacency) 
 def test_answers_that_are_not_clipped_break_the_price(adjacency: Adjacency) -> None:
     """Negative control: one expert moves the sum of unclipped differences by over 1.5 times the sensitivity."""
     aggregator = aggregator_around(PUBLIC_ANSWERS, adjacency=adjacency)
-    clipped_sum = aggregator._matrix_mechanism.clipped_sum(votes_shape=(1, 2))
+    clipped_sum = aggregator._matrix_mechanism.clipped_sum(matrix_shape=(1, 2))
 
     def sum_of_differences(answers: FloatArray) -> FloatArray:
         return (answers - PUBLIC_ANSWERS).sum(axis=0)

@@ -13,7 +13,7 @@ from tests.refusals import ANY, refused_parameter
 
 GAUSSIAN_TEST = GaussianTest(std=10.0, failure_prob=1e-6)
 LAPLACE_TEST = LaplaceTest(std=10.0, failure_prob=1e-6)
-TABLE_TEST = TableTest(renyi_order=4.0, budget=0.01, failure_prob=1e-6)
+TABLE_TEST = TableTest(renyi_order=4.0, rdp_budget=0.01, failure_prob=1e-6)
 
 
 @pytest.mark.parametrize(
