@@ -205,7 +205,7 @@ def _table_blocks(
             names = ["" if word is None else word for word in words]
         yield PredictedBlock(record_names=names, inputs=encoded.features)
     for line in schema.unknown_cell_remarks(
-        name="data", counts=unknown_and_missing, num_records=num_rows
+        name="data", unknown_and_missing=unknown_and_missing, num_records=num_rows
     ):
         print_lines(f"warning: {line}", stderr=True)
 

@@ -71,7 +71,7 @@ def write_schema(config: DictConfig) -> None:
 
     def remedy(column: Column) -> str:
         """Returns advice on a column without features: the settings to write the schema with."""
-        advice = ways_out(column_names=[column.name], owner_columns=config.group)
+        advice = ways_out(column_names=[column.name], owner_columns_in_words=config.group)
         if isinstance(column, TextColumn):
             advice += f"; {text_remedy(column.name)}"
         return _own_names(advice)

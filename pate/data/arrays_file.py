@@ -111,8 +111,8 @@ class Arrays:
             split: _read_arrays(setting_name=f"data.{split}", split_path=getattr(self, split))
             for split in SPLITS
         }
-        input_files = {split: [_input_file(Path(getattr(self, split)))] for split in SPLITS}
-        require_files_apart(input_files)
+        files_of_split = {split: [_input_file(Path(getattr(self, split)))] for split in SPLITS}
+        require_files_apart(files_of_split)
         grouped = [split for split in SPLITS if "groups" in arrays_of_split[split]]
         if 0 < len(grouped) < len(SPLITS):
             ungrouped = next(split for split in SPLITS if split not in grouped)
@@ -188,17 +188,17 @@ class Arrays:
             if "label_names" in arrays
         ]
         if self.labels:
-            names = self.labels
+            label_names = self.labels
         elif names_in_files:
-            names = names_in_files[0]
+            label_names = names_in_files[0]
         else:
-            names = tuple(f"label_{number}" for number in range(num_labels))
-        if len(names) != num_labels:
+            label_names = tuple(f"label_{number}" for number in range(num_labels))
+        if len(label_names) != num_labels:
             rule = f"{num_labels} names, one for each column of labels"
-            raise InvalidValue("data.labels", len(names), rule=rule)
+            raise InvalidValue("data.labels", len(label_names), rule=rule)
         num_lists = len(set(names_in_files))
         require(num_lists < 2, "label_names", num_lists, "the same in every file")
-        return names
+        return label_names
 
 
 def _input_file(path: Path) -> Path:
@@ -216,23 +216,23 @@ def _read_arrays(setting_name: str, *, split_path: str | None) -> dict[str, NDAr
     if not isinstance(split_path, str | PathLike) or not _input_file(Path(split_path)).is_file():
         rule = f"{_FILE_RULE} that is there, or a folder with inputs.npy and labels.npy"
         raise InvalidValue(setting_name, split_path, rule=rule)
-    path = Path(split_path)
+    file_or_folder = Path(split_path)
     required_forms = dict(_REQUIRED_FORMS)
     if setting_name == "data.public":
         del required_forms["labels"]
     all_forms = _REQUIRED_FORMS | _OPTIONAL_FORMS
-    if path.is_file():
+    if file_or_folder.is_file():
         return read_arrays(
-            path,
+            file_or_folder,
             required_forms,
             optional_forms=all_forms,
             remedy=_REMEDY,
             max_unpacked_bytes=_MAX_UNPACKED_BYTES,
         )
     return {
-        array_name: read_npy(path / f"{array_name}.npy", array_form=form)
+        array_name: read_npy(file_or_folder / f"{array_name}.npy", array_form=form)
         for array_name, form in all_forms.items()
-        if array_name in required_forms or (path / f"{array_name}.npy").exists()
+        if array_name in required_forms or (file_or_folder / f"{array_name}.npy").exists()
     }
 
 
@@ -281,13 +281,13 @@ def _split(setting_name: str, split_number: int, arrays: Mapping[str, NDArray[An
         known = _known_mask(setting_name, array=arrays["known"], labels_shape=labels.shape)
         labels = np.where(known, labels, 0).astype(labels.dtype)
     _require_bits(f"{setting_name}.labels", bits=labels)
-    for column in ("ids", "groups", "budgets"):
-        length = len(arrays.get(column, inputs))
+    for array_name in ("ids", "groups", "budgets"):
+        length = len(arrays.get(array_name, inputs))
         if length != len(inputs):
             rule = f"{len(inputs)}, one for each record"
-            raise InvalidValue(f"len({setting_name}.{column})", length, rule=rule)
-    rows = np.arange(len(inputs), dtype=np.int64)
-    ids = rows | (split_number << 48)
+            raise InvalidValue(f"len({setting_name}.{array_name})", length, rule=rule)
+    row_numbers = np.arange(len(inputs), dtype=np.int64)
+    ids = row_numbers | (split_number << 48)
     if "ids" in arrays:
         ids = arrays["ids"].astype(np.int64)
     groups = ids
@@ -296,7 +296,7 @@ def _split(setting_name: str, split_number: int, arrays: Mapping[str, NDArray[An
     if inputs.dtype == np.uint8 and inputs.ndim == 4:
         return Split.from_pictures(
             all_pictures=inputs,
-            row_numbers=rows,
+            row_numbers=row_numbers,
             labels=labels.astype(np.bool_),
             record_ids=ids,
             group_ids=groups,

@@ -110,51 +110,53 @@ class StampedFile:
             with writable(self.setting, folder=self.path.parent):
                 make_folder(self.path.parent)
                 stack.enter_context(file_lock(self.path.parent / "lock"))
-                files = []
+                file_descriptors = []
                 for path in (self.path, self.stamps_file):
-                    files.append(
+                    file_descriptors.append(
                         os.open(path, os.O_RDWR | os.O_CREAT | SAFE_OPEN_FLAGS, OWNER_FILE_MODE)
                     )
-                    stack.callback(os.close, files[-1])
-                values_file, stamps_file = files
-                if os.fstat(values_file).st_size != self._num_bytes:
+                    stack.callback(os.close, file_descriptors[-1])
+                values_descriptor, stamps_descriptor = file_descriptors
+                if os.fstat(values_descriptor).st_size != self._num_bytes:
                     # The file is new or was cut short, so its stamps are not valid.
-                    os.ftruncate(stamps_file, 0)
-                os.ftruncate(values_file, self._num_bytes)
-                os.ftruncate(stamps_file, _STAMP_BYTES * len(self.read_stamps()))
-            missing_blocks = list_missing()
-            if not len(missing_blocks):
+                    os.ftruncate(stamps_descriptor, 0)
+                os.ftruncate(values_descriptor, self._num_bytes)
+                os.ftruncate(stamps_descriptor, _STAMP_BYTES * len(self.read_stamps()))
+            missing_block_numbers = list_missing()
+            if not len(missing_block_numbers):
                 return
-            num_rows = np.minimum(
-                self.rows_per_block, self.shape[0] - self.rows_per_block * missing_blocks
+            rows_of_missing_blocks = np.minimum(
+                self.rows_per_block, self.shape[0] - self.rows_per_block * missing_block_numbers
             )
-            advance = stack.enter_context(stage(stage_name, int(num_rows.sum())))
+            advance = stack.enter_context(stage(stage_name, int(rows_of_missing_blocks.sum())))
             num_blocks_done = 0
-            for blocks in compute_blocks(missing_blocks):
-                self._write(blocks, values_file=values_file, stamps_file=stamps_file)
+            for blocks in compute_blocks(missing_block_numbers):
+                self._write(
+                    blocks, values_descriptor=values_descriptor, stamps_descriptor=stamps_descriptor
+                )
                 num_blocks_done += len(blocks.numbers)
-                advance(int(num_rows[:num_blocks_done].sum()))
+                advance(int(rows_of_missing_blocks[:num_blocks_done].sum()))
 
-    def _write(self, blocks: Blocks, *, values_file: int, stamps_file: int) -> None:
+    def _write(self, blocks: Blocks, *, values_descriptor: int, stamps_descriptor: int) -> None:
         """Writes blocks to disk, and then their stamps.
 
         Args:
             blocks: the blocks.
-            values_file: the descriptor of the open file of the array.
-            stamps_file: the descriptor of the open file of the stamps.
+            values_descriptor: the descriptor of the open file of the array.
+            stamps_descriptor: the descriptor of the open file of the stamps.
 
         Raises:
             OSError: the disk is full, for example. The message has the size of the whole cache.
         """
         try:
             _write_blocks(
-                file_descriptor=values_file,
+                file_descriptor=values_descriptor,
                 block_numbers=blocks.numbers,
                 block_bytes=self._num_bytes // self.shape[0] * self.rows_per_block,
                 block_contents=blocks.values,
             )
             _write_blocks(
-                file_descriptor=stamps_file,
+                file_descriptor=stamps_descriptor,
                 block_numbers=blocks.numbers,
                 block_bytes=_STAMP_BYTES,
                 block_contents=blocks.stamps,
@@ -242,7 +244,7 @@ def cached_pixels(
         stage_name: the name of the stage that reports progress.
         stage: opens that stage.
     """
-    file = StampedFile(
+    image_file = StampedFile(
         path=folder / "images.u8",
         stamps_file=folder / "stamps.i64",
         shape=shape,
@@ -252,18 +254,22 @@ def cached_pixels(
     )
 
     def list_missing() -> IntArray:
-        is_outdated = file.read_stamps()[image_numbers] != stamps[image_numbers]
+        is_outdated = image_file.read_stamps()[image_numbers] != stamps[image_numbers]
         return np.asarray(image_numbers[is_outdated])
 
-    def decode_blocks(missing_images: IntArray) -> Iterator[Blocks]:
-        for first in range(0, len(missing_images), _IMAGES_PER_WRITE):
-            numbers = missing_images[first : first + _IMAGES_PER_WRITE]
-            yield Blocks(numbers=numbers, values=decode(numbers), stamps=stamps[numbers])
+    def decode_blocks(missing_image_numbers: IntArray) -> Iterator[Blocks]:
+        for first in range(0, len(missing_image_numbers), _IMAGES_PER_WRITE):
+            block_image_numbers = missing_image_numbers[first : first + _IMAGES_PER_WRITE]
+            yield Blocks(
+                numbers=block_image_numbers,
+                values=decode(block_image_numbers),
+                stamps=stamps[block_image_numbers],
+            )
 
-    file.fill(
+    image_file.fill(
         list_missing=list_missing,
         compute_blocks=decode_blocks,
         stage_name=stage_name,
         stage=stage,
     )
-    return file.mapped()  # type: ignore[no-any-return]
+    return image_file.mapped()  # type: ignore[no-any-return]

@@ -126,26 +126,26 @@ class CelebA:
             InvalidValue: a required list or photograph is missing or damaged.
             OSError: the disk is full. Photographs that were already decoded stay in the cache.
         """
-        lists = self._read_lists(self._folder())
-        splits = self._read_splits(lists, stage=stage)
+        celeba_lists = self._read_lists(self._folder())
+        splits = self._read_splits(celeba_lists, stage=stage)
         private, public, test = splits["private"], splits["public"], splits["test"]
         form = None
         if self.crop is None:
             # `ImageForm` cannot describe a square of a given side.
             form = ImageForm(channels=3, height=self.image_size, width=self.image_size, fit="crop")
-        file_names = np.array(lists.attributes.file_names)
-        private_rows = lists.rows_of_split["private"]
-        identities = lists.identities
+        file_names = np.array(celeba_lists.attributes.file_names)
+        private_rows = celeba_lists.rows_of_split["private"]
+        identities = celeba_lists.identities
         return Dataset(
             name="celeba",
-            real=not (lists.folder / MARKER).exists(),
+            real=not (celeba_lists.folder / MARKER).exists(),
             kind="images",
-            label_names=lists.attributes.label_names,
+            label_names=celeba_lists.attributes.label_names,
             private=private,
             public=public,
             test=test,
             preprocessing=form,
-            public_ids=file_names[lists.rows_of_split["public"]],
+            public_ids=file_names[celeba_lists.rows_of_split["public"]],
             notes=tuple(
                 remarks_on_copies(private_split=private, public_split=public, test_split=test)
             ),
@@ -187,29 +187,29 @@ class CelebA:
             },
         )
 
-    def _read_splits(self, lists: _Lists, *, stage: StageOpener) -> dict[str, Split]:
+    def _read_splits(self, celeba_lists: _Lists, *, stage: StageOpener) -> dict[str, Split]:
         """Decodes the photographs that the cache lacks, and returns the records of each split, by its name.
 
         `stage` opens the stage that reports progress.
         """
-        file_names = lists.attributes.file_names
+        file_names = celeba_lists.attributes.file_names
         record_ids = np.arange(1, len(file_names) + 1)
         group_ids = record_ids
-        if self.partition_by_identity and lists.identities is not None:
-            group_ids = lists.identities
+        if self.partition_by_identity and celeba_lists.identities is not None:
+            group_ids = celeba_lists.identities
 
         def decode(row_numbers: IntArray) -> NDArray[np.uint8]:
             return decode_images(
-                image_paths=lists.photographs.paths(row_numbers),
+                image_paths=celeba_lists.photographs.paths(row_numbers),
                 image_size=self.image_size,
                 crop_pixels=self.crop,
             )
 
         pixels = cached_pixels(
-            folder=self._cache_folder(lists.folder, file_names=file_names),
+            folder=self._cache_folder(celeba_lists.folder, file_names=file_names),
             shape=(len(file_names), 3, self.image_size, self.image_size),
-            image_numbers=np.sort(np.concatenate([*lists.rows_of_split.values()])),
-            stamps=lists.photographs.stamps,
+            image_numbers=np.sort(np.concatenate([*celeba_lists.rows_of_split.values()])),
+            stamps=celeba_lists.photographs.stamps,
             decode=decode,
             stage_name="decoding photographs",
             stage=stage,
@@ -218,11 +218,11 @@ class CelebA:
             split: Split.from_pictures(
                 all_pictures=pixels,
                 row_numbers=row_numbers,
-                labels=lists.attributes.labels,
+                labels=celeba_lists.attributes.labels,
                 record_ids=record_ids,
                 group_ids=group_ids,
             )
-            for split, row_numbers in lists.rows_of_split.items()
+            for split, row_numbers in celeba_lists.rows_of_split.items()
         }
 
     def _split_codes(self, folder: Path, file_names: Sequence[str]) -> IntArray:
@@ -256,8 +256,8 @@ class CelebA:
         `crop` and the names of the photographs, so that other settings get another folder.
         """
         parent = folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
-        key = repr((_VERSION, self.crop, file_names))
-        digest = hashlib.sha256(key.encode()).hexdigest()
+        cache_key = repr((_VERSION, self.crop, file_names))
+        digest = hashlib.sha256(cache_key.encode()).hexdigest()
         return parent / f"celeba-{self.image_size}-{digest[:8]}"
 
     def _identities(self, folder: Path, file_names: Sequence[str]) -> IntArray | None:

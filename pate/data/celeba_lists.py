@@ -57,35 +57,47 @@ def read_attributes(folder: Path) -> Attributes:
     path, lines = _read_lines(folder, list_name=ATTRIBUTE_LIST)
     first_line = " ".join(lines[0])[:_MAX_SHOWN]
     if path.suffix == ".csv":
-        names = lines[0][1:]
+        attribute_names = lines[0][1:]
         rows = lines[1:]
         num_announced = str(len(rows))
     else:
-        names = lines[1] if len(lines) > 1 else []
+        attribute_names = lines[1] if len(lines) > 1 else []
         rows = lines[2:]
         num_announced = first_line
-    if not num_announced.isdecimal() or not names or not rows:
+    if not num_announced.isdecimal() or not attribute_names or not rows:
         rule = "the number of images, names in line 2 and a row for each image; of a .csv names and rows"
         raise InvalidValue(f"{path.name} line 1", first_line, rule=rule)
     # A list that has both 0 and -1 is ambiguous.
     has_minus_one = any("-1" in row[1:] for row in rows)
     allowed_values = {"1", "-1"} if has_minus_one else {"1", "0"}
     for row in rows:
-        if len(row) != len(names) + 1 or not allowed_values.issuperset(row[1:]):
-            raise _wrong_row(row, names=names, allowed_values=allowed_values, list_file=path.name)
-    files = tuple(row[0] for row in rows)
-    if len(set(files)) < len(files):
-        raise InvalidValue(path.name, f"{len(files)} rows", rule="each image once")
+        if len(row) != len(attribute_names) + 1 or not allowed_values.issuperset(row[1:]):
+            raise _wrong_row(
+                row,
+                attribute_names=attribute_names,
+                allowed_values=allowed_values,
+                list_file_name=path.name,
+            )
+    file_names = tuple(row[0] for row in rows)
+    if len(set(file_names)) < len(file_names):
+        raise InvalidValue(path.name, f"{len(file_names)} rows", rule="each image once")
     bits = (value == "1" for row in rows for value in row[1:])
-    shape = (len(rows), len(names))
-    labels = np.fromiter(bits, np.bool_, count=len(rows) * len(names)).reshape(shape)
+    shape = (len(rows), len(attribute_names))
+    labels = np.fromiter(bits, np.bool_, count=len(rows) * len(attribute_names)).reshape(shape)
     return Attributes(
-        label_names=tuple(names), file_names=files, num_announced=int(num_announced), labels=labels
+        label_names=tuple(attribute_names),
+        file_names=file_names,
+        num_announced=int(num_announced),
+        labels=labels,
     )
 
 
 def _wrong_row(
-    row: Sequence[str], *, names: Sequence[str], allowed_values: Set[str], list_file: str
+    row: Sequence[str],
+    *,
+    attribute_names: Sequence[str],
+    allowed_values: Set[str],
+    list_file_name: str,
 ) -> InvalidValue:
     """Returns the error for a row of the attribute list that lacks an allowed value for each attribute.
 
@@ -94,17 +106,18 @@ def _wrong_row(
 
     Args:
         row: the cells of the row: a file name, then the values.
-        names: the names of the attributes.
+        attribute_names: the names of the attributes.
         allowed_values: the values that an attribute may have.
-        list_file: the name of the list's file.
+        list_file_name: the name of the list's file.
     """
-    rule = f"1 or -1, or in all rows 1 or 0, for each of {len(names)} attributes"
+    rule = f"1 or -1, or in all rows 1 or 0, for each of {len(attribute_names)} attributes"
     values = row[1:]
-    for name, value in zip(names, values, strict=False):  # a wrong row may be shorter or longer
+    # A wrong row may be shorter or longer.
+    for name, value in zip(attribute_names, values, strict=False):
         if value not in allowed_values:
-            name_of_cell = f"{list_file} row {row[0]}, {name[:_MAX_SHOWN]}"
+            name_of_cell = f"{list_file_name} row {row[0]}, {name[:_MAX_SHOWN]}"
             return InvalidValue(name_of_cell, value[:_MAX_SHOWN], rule=rule)
-    return InvalidValue(f"{list_file} row {row[0]}, values", str(len(values)), rule=rule)
+    return InvalidValue(f"{list_file_name} row {row[0]}, values", str(len(values)), rule=rule)
 
 
 class ListedNumbers(NamedTuple):

@@ -55,18 +55,22 @@ class PhotographFiles:
                 public.
         """
         folder = _photograph_folder(copy_folder)
-        versions = _file_versions(folder)
+        version_of_file = _file_versions(folder)
         file_names = tuple(listed_names)
-        if not versions.keys() >= set(listed_names):
-            name_of_stem = {_stem(name): name for name in sorted(versions, reverse=True)}
+        if not version_of_file.keys() >= set(listed_names):
+            name_of_stem = {_stem(name): name for name in sorted(version_of_file, reverse=True)}
             file_names = tuple(
-                name if name in versions else name_of_stem.get(_stem(name), name)
+                name if name in version_of_file else name_of_stem.get(_stem(name), name)
                 for name in listed_names
             )
-        identities = [versions[name].identity for name in file_names if name in versions]
+        identities = [
+            version_of_file[name].identity for name in file_names if name in version_of_file
+        ]
         if len(set(identities)) < len(identities):
-            _refuse_repeated_file(file_names, versions=versions)
-        stamps = [versions[name].stamp if name in versions else 0 for name in file_names]
+            _refuse_repeated_file(file_names, version_of_file=version_of_file)
+        stamps = [
+            version_of_file[name].stamp if name in version_of_file else 0 for name in file_names
+        ]
         return cls(folder=folder, file_names=file_names, stamps=np.array(stamps, dtype=np.int64))
 
     @property
@@ -107,9 +111,9 @@ def _photograph_folder(copy_folder: Path) -> Path:
 
 def _file_versions(folder: Path) -> dict[str, _FileVersion]:
     """Returns the identity and the stamp of each file in a folder, by name; empty if there is no such folder."""
-    versions: dict[str, _FileVersion] = {}
+    version_of_file: dict[str, _FileVersion] = {}
     if not folder.is_dir():
-        return versions
+        return version_of_file
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_file():
@@ -117,25 +121,27 @@ def _file_versions(folder: Path) -> dict[str, _FileVersion]:
             status = entry.stat()
             inode = (status.st_dev, status.st_ino)
             time_and_size = status.st_mtime_ns * 1_000_003 + status.st_size
-            versions[entry.name] = _FileVersion(
+            version_of_file[entry.name] = _FileVersion(
                 identity=inode if status.st_ino else file_identity(entry.path),
                 stamp=time_and_size % 2**62 + 1,
             )
-    return versions
+    return version_of_file
 
 
-def _refuse_repeated_file(file_names: Sequence[str], versions: Mapping[str, _FileVersion]) -> None:
+def _refuse_repeated_file(
+    file_names: Sequence[str], version_of_file: Mapping[str, _FileVersion]
+) -> None:
     """Raises `InvalidValue` for the first file that occurs twice, under one name or under two.
 
     Args:
         file_names: the names of the files.
-        versions: the state of each file that exists, by name.
+        version_of_file: the state of each file that exists, by name.
     """
     earlier_identities: set[tuple[int, int] | str] = set()
     for name in file_names:
-        if name not in versions:
+        if name not in version_of_file:
             continue
-        identity = versions[name].identity
+        identity = version_of_file[name].identity
         if identity in earlier_identities:
             rule = "one row for each photograph, two names of the list mean it"
             raise InvalidValue(f"{IMAGES}/{name}", rule=rule)
@@ -204,7 +210,7 @@ def _decode_square(path: Path, *, image_size: int, crop_pixels: int | None) -> N
     Raises:
         InvalidValue: the image is damaged.
     """
-    image = read_picture(path, name="image", channels=3, needs_white=True)
+    image = read_picture(path, name="image", channels=3, refuses_unknown_white=True)
     side = min(image.size)
     if crop_pixels is not None:
         side = min(side, crop_pixels)

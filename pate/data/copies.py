@@ -44,12 +44,12 @@ class Inputs:
     Attributes:
         hashes: the hash of each input, uint64 `[n]`. Inputs are first `rounded` to 16 significant bits. Hashes can be
             compared within one process only.
-        groups: the group of each record, from 0, `[n]`.
+        group_of_record: the group of each record, from 0, `[n]`.
         are_pictures: whether inputs are pictures, which are assumed never to be equal by chance.
     """
 
     hashes: NDArray[np.uint64]
-    groups: IntArray
+    group_of_record: IntArray
     are_pictures: bool = False
 
     @classmethod
@@ -57,10 +57,10 @@ class Inputs:
         """Returns the hashed inputs of a split, without a copy of all inputs at once."""
         inputs = split.inputs
         blocks = inputs.blocks() if isinstance(inputs, Pixels) else row_blocks(inputs)
-        _, groups = np.unique(split.group_ids, return_inverse=True)
+        _, group_of_record = np.unique(split.group_ids, return_inverse=True)
         return cls(
             hashes=np.concatenate([_hash_rows(block) for block in blocks]),
-            groups=groups,
+            group_of_record=group_of_record,
             are_pictures=inputs.ndim == _PICTURE_RANK,
         )
 
@@ -71,9 +71,9 @@ class Inputs:
     def num_repeated(self) -> int:
         """The number of records whose input also occurs in another group of the split."""
         _, input_of_record = np.unique(self.hashes, return_inverse=True)
-        num_groups = int(self.groups.max()) + 1
+        num_groups = int(self.group_of_record.max()) + 1
         # Each pair of an input and a group that has this input is one number.
-        pairs = distinct(input_of_record * num_groups + self.groups)
+        pairs = distinct(input_of_record * num_groups + self.group_of_record)
         num_groups_with_input = np.bincount(pairs // num_groups)
         return int((num_groups_with_input[input_of_record] > 1).sum())
 
@@ -99,7 +99,7 @@ def remarks_on_copies(
     private_split: Split,
     public_split: Split,
     test_split: Split | None = None,
-    fingerprints_of_split: CellNumbers | None = None,
+    compute_fingerprints: CellNumbers | None = None,
 ) -> Iterator[str]:
     """Yields remarks for the owner of the records where more records have equal inputs than chance explains.
 
@@ -107,7 +107,7 @@ def remarks_on_copies(
         private_split: the private records.
         public_split: the public pool.
         test_split: the test set; None if there is none.
-        fingerprints_of_split: a function from a split's name to a number for each record, which represents the
+        compute_fingerprints: a function from a split's name to a number for each record, which represents the
             record's cells. Inputs may agree where cells differ, because numbers are clipped to the range of public
             cells. With this function, remarks are made only if these numbers also agree more often than by chance.
             None compares the inputs alone.
@@ -115,14 +115,16 @@ def remarks_on_copies(
     splits = {"private": private_split, "public": public_split}
     if test_split is not None:
         splits["test"] = test_split
-    inputs = {name: Inputs.from_split(split) for name, split in splits.items()}
-    remarks = list(_remarks_on_equal_inputs(inputs))
-    if remarks and fingerprints_of_split is not None:
-        cells = {
-            name: Inputs(hashes=fingerprints_of_split(name), groups=split_inputs.groups)
-            for name, split_inputs in inputs.items()
+    hashed_inputs = {name: Inputs.from_split(split) for name, split in splits.items()}
+    remarks = list(_remarks_on_equal_inputs(hashed_inputs))
+    if remarks and compute_fingerprints is not None:
+        hashed_cells = {
+            name: Inputs(
+                hashes=compute_fingerprints(name), group_of_record=split_inputs.group_of_record
+            )
+            for name, split_inputs in hashed_inputs.items()
         }
-        remarks = list(_remarks_on_equal_inputs(inputs_of_splits=cells))
+        remarks = list(_remarks_on_equal_inputs(inputs_of_splits=hashed_cells))
     yield from remarks
 
 
@@ -174,8 +176,8 @@ def _hash_rows(input_rows: NDArray[Any]) -> NDArray[np.uint64]:
     numbers = input_rows if input_rows.dtype == np.uint8 else rounded(numbers=input_rows)
     rows = np.ascontiguousarray(numbers).reshape(len(input_rows), -1)
     bytes_of_row = np.dtype((np.void, rows.shape[1] * rows.itemsize))
-    as_bytes = rows.view(bytes_of_row).ravel().tolist()
-    return np.fromiter(map(hash, as_bytes), np.int64, count=len(rows)).view(np.uint64)
+    bytes_of_rows = rows.view(bytes_of_row).ravel().tolist()
+    return np.fromiter(map(hash, bytes_of_rows), np.int64, count=len(rows)).view(np.uint64)
 
 
 def rounded(numbers: Float32Array) -> Float32Array:

@@ -252,8 +252,10 @@ class Dataset:
             rule = f"each record once, rows {first} and {second} are one"
             raise InvalidValue(f"{split_name}.record_ids", rule=rule)
         if self.kind == "images" and isinstance(split.inputs, np.ndarray):
-            inside = (split.inputs >= 0) & (split.inputs <= 1)
-            require_entries(f"{split_name}.inputs", inside, rule="images with values in [0, 1]")
+            are_in_range = (split.inputs >= 0) & (split.inputs <= 1)
+            require_entries(
+                f"{split_name}.inputs", holds=are_in_range, rule="images with values in [0, 1]"
+            )
 
     def _require_disjoint_splits(self) -> None:
         """Raises `InvalidValue` if two splits have the id of a record or of a group in common."""

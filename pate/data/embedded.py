@@ -95,9 +95,11 @@ class DigitsGrid:
         pixels, digits = load_digits(return_X_y=True)
         tiles = pixels.reshape(-1, _DIGIT_SIDE, _DIGIT_SIDE).astype(np.float32) / _FULL_INK
         rng = np.random.default_rng(self.seed)
-        pools = self._draw_pools(num_digits=len(tiles), rng=rng)
+        digits_of_pools = self._draw_pools(num_digits=len(tiles), rng=rng)
         pool_of_image = self._draw_pool_of_image(rng)
-        tile_of_cell = _draw_tiles(pools=pools, pool_of_image=pool_of_image, rng=rng)
+        tile_of_cell = _draw_tiles(
+            digits_of_pools=digits_of_pools, pool_of_image=pool_of_image, rng=rng
+        )
         is_filled = tile_of_cell >= 0
         is_digit_in_cell = digits[tile_of_cell][:, :, None] == np.arange(10)
         all_images = Split(
@@ -144,22 +146,22 @@ class DigitsGrid:
 
 
 def _draw_tiles(
-    pools: Sequence[IntArray], pool_of_image: IntArray, rng: np.random.Generator
+    digits_of_pools: Sequence[IntArray], pool_of_image: IntArray, rng: np.random.Generator
 ) -> IntArray:
     """Returns the number of the base digit in each cell of each image, `[num_images, 4]`; -1 for a blank cell.
 
     The cells are the upper left, upper right, lower left and lower right one.
 
     Args:
-        pools: the numbers of the base digits in each pool.
+        digits_of_pools: the numbers of the base digits in each pool.
         pool_of_image: the pool of each image, `[num_images]`.
         rng: draws the digits and the blank cells.
     """
     tile_of_cell = np.empty((len(pool_of_image), _NUM_CELLS), dtype=np.int64)
-    for number, pool in enumerate(pools):
-        images = np.flatnonzero(pool_of_image == number)
-        digits_of_pool = np.tile(pool, (len(images), 1))
-        tile_of_cell[images] = rng.permuted(digits_of_pool, axis=1)[:, :_NUM_CELLS]
+    for pool_number, digits_of_pool in enumerate(digits_of_pools):
+        image_rows = np.flatnonzero(pool_of_image == pool_number)
+        digits_of_images = np.tile(digits_of_pool, (len(image_rows), 1))
+        tile_of_cell[image_rows] = rng.permuted(digits_of_images, axis=1)[:, :_NUM_CELLS]
     is_blank = rng.random(tile_of_cell.shape) < _BLANK_PROBABILITY
     return np.where(is_blank, -1, tile_of_cell)
 
@@ -204,10 +206,12 @@ class WordNet40(TextReader):
         Inputs are float32 `[n, 128]`, multiples of 1/127 in [-1, 1], or vectors of text with `features=text`.
         """
         with np.load(ARCHIVE, allow_pickle=False) as arrays:
-            names = tuple(str(name) for name in arrays["label_names"])
+            label_names = tuple(str(name) for name in arrays["label_names"])
             rows = Split(
                 inputs=arrays["features"].astype(np.float32) / _STEPS,
-                labels=np.unpackbits(arrays["labels"], axis=1, count=len(names)).view(np.bool_),
+                labels=np.unpackbits(arrays["labels"], axis=1, count=len(label_names)).view(
+                    np.bool_
+                ),
                 record_ids=arrays["record_ids"].astype(np.int64),
                 group_ids=arrays["group_ids"].astype(np.int64),
             )
@@ -217,7 +221,7 @@ class WordNet40(TextReader):
             name="wordnet",
             real=True,
             kind="features",
-            label_names=names,
+            label_names=label_names,
             private=private,
             public=public,
             test=test,
@@ -236,12 +240,14 @@ class WordNet40(TextReader):
         for name, split in splits.items():
             lines = np.searchsorted(sorted_ids, split.record_ids).tolist()
             texts[name] = [glosses[line] for line in lines]
-        vectors = self.text_fit(texts["public"], stage)
+        text_transform = self.text_fit(texts["public"], stage)
         for name, split in splits.items():
             with stage(f"vectors of the {name} texts", len(texts[name])) as advance:
-                inputs = vectors.vectors(texts[name], report_progress=advance)
+                inputs = text_transform.vectors(texts[name], report_progress=advance)
                 splits[name] = replace(split, inputs=inputs)
-        schema = TableSchema(columns=(TextColumn(name="gloss", missing=False, vectors=vectors),))
+        schema = TableSchema(
+            columns=(TextColumn(name="gloss", missing=False, text_transform=text_transform),)
+        )
         return replace(
             dataset,
             preprocessing=schema,

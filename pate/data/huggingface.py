@@ -23,7 +23,7 @@ from pate.data.table.column import Column
 from pate.data.table.column_names import as_column_names, as_name, require_column
 from pate.data.table.column_remarks import remarks_on_dates
 from pate.data.table.date_column import DateColumn
-from pate.data.table.fingerprints import private_digest, row_numbers
+from pate.data.table.fingerprints import private_digest, row_fingerprints
 from pate.data.table.labels import Labels
 from pate.data.table.rows import Roles, Rows
 from pate.data.table.schema import TableSchema
@@ -151,7 +151,7 @@ class HuggingFace(TextReader):
         else:
             schema = TableSchema(columns=(input_column,), spelling=self._spelling)
         roles = Roles(group=() if self.group is None else (self.group,), id=self.id)
-        label_form = Labels(self._label_names, uncertain_labels=self._uncertain)
+        label_form = Labels(self._label_names, reading_of_uncertain_cells=self._uncertain)
         rows_of_splits = {}
         for split in SPLITS:
             self._require_columns(split)
@@ -160,14 +160,14 @@ class HuggingFace(TextReader):
                 schema=schema,
                 label_form=label_form,
                 roles=roles,
-                name=f"data.{split}",
+                setting_name=f"data.{split}",
                 split_name=split,
             )
         input_kind: Kind = "features"
         preprocessing: Preprocessing | None = None
         notes: tuple[str, ...] = () if self.group is not None else (UNGROUPED,)
         private_cell_digest = None
-        fingerprints_of_split = None
+        compute_fingerprints = None
         if isinstance(input_column, PictureColumn):
             input_kind = "images"
             preprocessing = input_column.form
@@ -177,7 +177,7 @@ class HuggingFace(TextReader):
             preprocessing = schema
             notes += self._remarks_on_dates(schema)
             private_cell_digest = private_digest(self._batches("private"))
-            fingerprints_of_split = partial(self._fingerprints, schema)
+            compute_fingerprints = partial(self._fingerprints, schema)
         return make_dataset(
             rows_of_splits=rows_of_splits,
             schema=schema,
@@ -189,7 +189,7 @@ class HuggingFace(TextReader):
             notes=notes,
             preprocessing=preprocessing,
             private_cell_digest=private_cell_digest,
-            fingerprints_of_split=fingerprints_of_split,
+            compute_fingerprints=compute_fingerprints,
         )
 
     @property
@@ -303,9 +303,9 @@ class HuggingFace(TextReader):
     def _fingerprints(self, schema: TableSchema, split_name: str) -> NDArray[np.uint64]:
         """Returns a number for each row of a split, uint64 `[num_rows]`: a hash of the cells that become features.
 
-        Rows with equal cells have equal numbers; see `row_numbers`.
+        Rows with equal cells have equal numbers; see `row_fingerprints`.
         """
-        return row_numbers(self._batches(split_name), schema=schema)
+        return row_fingerprints(self._batches(split_name), schema=schema)
 
     def _remarks_on_dates(self, schema: TableSchema) -> tuple[str, ...]:
         """Returns remarks for the owner on the order of day and month in public dates, and on placeholder dates."""
@@ -365,8 +365,8 @@ class HuggingFace(TextReader):
         num_rows = 0
         tables = rows_of_split.select_columns(column_names).with_format("arrow")
         for table in tables.iter(batch_size=_BATCH_ROWS):
-            numbers = num_rows + np.arange(len(table))
-            yield numbers, table if label_lists is None else label_lists.with_bits(table)
+            row_numbers = num_rows + np.arange(len(table))
+            yield row_numbers, table if label_lists is None else label_lists.with_bits(table)
             num_rows += len(table)
 
 

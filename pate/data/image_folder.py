@@ -119,30 +119,30 @@ class ImageFolder:
             InvalidValue: a setting is missing, a picture cannot be read, or the table has a picture twice.
         """
         self.require_settings()
-        column, rows_of_split = self._read_rows(stage)
+        picture_column, rows_of_split = self._read_rows(stage)
         root = Path(str(self.root)).resolve()
-        names = np.array(
+        picture_names = np.array(
             [name for rows in rows_of_split.values() for name in rows.record_names], np.str_
         )
-        paths = [(root / name).resolve() for name in names.tolist()]
-        self._require_different_pictures(picture_names=names, paths=paths)
+        picture_paths = [(root / name).resolve() for name in picture_names.tolist()]
+        self._require_different_pictures(picture_names=picture_names, picture_paths=picture_paths)
         remarks: list[str] = []
         person_words = None
-        _, groups = np.unique(names, return_inverse=True)
+        _, group_of_picture = np.unique(picture_names, return_inverse=True)
         if self.group is not None:
             people = self._people(rows_of_split)
-            remarks += people.remarks(f"data.group={self.group}")
+            remarks += people.remarks(setting=f"data.group={self.group}")
             person_words = _canonical_owners(rows_of_split)
-            groups = _groups_of_people(people, person_words=person_words)
-        ends = np.cumsum([len(rows.numbers) for rows in rows_of_split.values()])[:-1]
-        num_private, num_private_and_public = ends
+            group_of_picture = _groups_of_people(people, person_words=person_words)
+        split_ends = np.cumsum([len(rows.row_numbers) for rows in rows_of_split.values()])[:-1]
+        num_private, num_private_and_public = split_ends
         public_order = np.random.default_rng(self.seed).permutation(
             num_private_and_public - num_private
         )
         splits = self._make_splits(
-            column=column,
+            picture_column=picture_column,
             rows_of_split=rows_of_split,
-            groups_of_split=np.split(groups.astype(np.int64), ends),
+            groups_of_split=np.split(group_of_picture.astype(np.int64), split_ends),
             public_order=public_order,
         )
         remarks += remarks_on_gaps(splits, label_names=self.labels)
@@ -155,7 +155,7 @@ class ImageFolder:
         private_names = [
             name
             for listed_name, path in zip(
-                names[:num_private].tolist(), paths[:num_private], strict=True
+                picture_names[:num_private].tolist(), picture_paths[:num_private], strict=True
             )
             for name in _names_of_picture(listed_name=listed_name, path=path, root=root)
         ]
@@ -175,8 +175,8 @@ class ImageFolder:
             private=splits["private"],
             public=splits["public"],
             test=splits["test"],
-            preprocessing=column.form,
-            public_ids=names[num_private:num_private_and_public][public_order],
+            preprocessing=picture_column.form,
+            public_ids=picture_names[num_private:num_private_and_public][public_order],
             public_labeled=rows_of_split["public"].labeled,
             owners=owner_names(
                 names_of_records=np.array(private_names), names_of_owners=owner_words
@@ -202,7 +202,9 @@ class ImageFolder:
         Raises:
             InvalidValue: the table lacks a column, or a picture cannot be read.
         """
-        file = TableFile(path=Path(str(self.table)), setting="data.table", encoding=self.encoding)
+        table_file = TableFile(
+            path=Path(str(self.table)), setting="data.table", encoding=self.encoding
+        )
         content_of_column = {
             "file": "paths below data.root",
             "split": "private, public or test",
@@ -211,29 +213,31 @@ class ImageFolder:
             require_column(
                 f"data.{role}",
                 column_name=getattr(self, role),
-                column_names=file.names,
+                column_names=table_file.names,
                 table_description=f"data.table that holds {content}, data.{role}=NAME",
             )
-        groups = () if self.group is None else (self.group,)
-        column_names = list(dict.fromkeys([self.file, *self.labels, *groups]))
-        require_columns("data.table", column_names=file.names, required=column_names)
-        num_pictures = sum(table.num_rows for table in file.batches([self.file]))
+        group_columns = () if self.group is None else (self.group,)
+        column_names = list(dict.fromkeys([self.file, *self.labels, *group_columns]))
+        require_columns("data.table", column_names=table_file.names, required=column_names)
+        num_pictures = sum(table.num_rows for table in table_file.batches([self.file]))
         with stage("decoding pictures", num_pictures) as advance:
-            column = self._picture_column(advance)
-            schema = TableSchema(columns=(column,), spelling=self._spelling)
+            picture_column = self._picture_column(advance)
+            schema = TableSchema(columns=(picture_column,), spelling=self._spelling)
             rows_of_split = {}
             for split in SPLITS:
                 rows_of_split[split] = Rows(
-                    batches=replace(file, split_column=self.split, split_name=split).rows(
+                    batches=replace(table_file, split_column=self.split, split_name=split).rows(
                         column_names
                     ),
                     schema=schema,
-                    label_form=Labels(names=self.labels, uncertain_labels=self._uncertain),
-                    roles=Roles(group=groups, id=self.file),
-                    name=file.setting,
+                    label_form=Labels(
+                        names=self.labels, reading_of_uncertain_cells=self._uncertain
+                    ),
+                    roles=Roles(group=group_columns, id=self.file),
+                    setting_name=table_file.setting,
                     split_name=split,
                 )
-        return column, rows_of_split
+        return picture_column, rows_of_split
 
     def _picture_column(self, advance: Callable[[int], object]) -> PictureColumn:
         """Returns the column of pictures, which opens the file of a cell and decodes it in the form of the settings.
@@ -268,30 +272,32 @@ class ImageFolder:
         )
 
     def _require_different_pictures(
-        self, picture_names: NDArray[np.str_], paths: Sequence[Path]
+        self, picture_names: NDArray[np.str_], picture_paths: Sequence[Path]
     ) -> None:
         """Raises `InvalidValue` if the table has a picture twice, under one name or under two names of one file.
 
         Args:
             picture_names: the name of each picture in the table, `[num_pictures]`.
-            paths: the file of each picture, in the same order.
+            picture_paths: the file of each picture, in the same order.
         """
         setting = f"data.table.{self.file}"
         if len(np.unique(picture_names)) < len(picture_names):
             raise InvalidValue(setting, "a name twice", rule="each picture once")
-        if len(set(map(file_identity, paths))) < len(paths):
+        if len(set(map(file_identity, picture_paths))) < len(picture_paths):
             rule = "each picture once, under one name: ./a.png, a link to a.png and a.png are one picture"
             raise InvalidValue(setting, "a picture twice", rule=rule)
 
     def _people(self, rows_of_split: Mapping[str, Rows]) -> People:
         """Returns the owners of the pictures; raises `InvalidValue` if an owner is in two splits."""
-        people = People.from_names(columns=[rows.groups[0] for rows in rows_of_split.values()])
-        require_apart("group", column_name=self.group, ids=people.person_of_row)
+        people = People.from_names(
+            cells_of_splits=[rows.groups[0] for rows in rows_of_split.values()]
+        )
+        require_apart("group", column_name=self.group, ids_of_splits=people.person_of_row)
         return people
 
     def _make_splits(
         self,
-        column: PictureColumn,
+        picture_column: PictureColumn,
         rows_of_split: Mapping[str, Rows],
         groups_of_split: Sequence[IntArray],
         public_order: IntArray,
@@ -299,19 +305,19 @@ class ImageFolder:
         """Returns the records of each split, by the split's name.
 
         Args:
-            column: the column of pictures.
+            picture_column: the column of pictures.
             rows_of_split: the rows of each split.
             groups_of_split: the group of each row, by split.
             public_order: the public rows in the order that the public records get.
         """
-        record_ids = split_numbers([rows.numbers for rows in rows_of_split.values()])
+        ids_of_splits = split_numbers([rows.row_numbers for rows in rows_of_split.values()])
         splits = {}
         for (split, rows), ids, groups in zip(
-            rows_of_split.items(), record_ids, groups_of_split, strict=True
+            rows_of_split.items(), ids_of_splits, groups_of_split, strict=True
         ):
-            file_order = np.arange(len(rows.numbers), dtype=np.int64)
+            file_order = np.arange(len(rows.row_numbers), dtype=np.int64)
             splits[split] = Split.from_pictures(
-                all_pictures=column.pixels(rows.inputs).levels,
+                all_pictures=picture_column.pixels(rows.inputs).levels,
                 row_numbers=public_order if split == "public" else file_order,
                 labels=rows.labels,
                 record_ids=ids,

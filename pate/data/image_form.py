@@ -77,16 +77,22 @@ class ImageForm(Preprocessing):
         ]
         return np.reshape(levels, (-1, *self.input_shape)).astype(np.float32) / WHITE
 
-    def levels(self, picture: Any, name: str, *, needs_white: bool = False) -> NDArray[np.uint8]:
+    def levels(
+        self, picture: Any, name: str, *, refuses_unknown_white: bool = False
+    ) -> NDArray[np.uint8]:
         """Returns one picture as bytes `[channels, height, width]`, where 0 is black.
 
         Args:
             picture: a file or a PIL image.
             name: the picture's name in an error.
-            needs_white: whether a picture of more than 8 bits is refused if the field `white` is None.
+            refuses_unknown_white: whether a picture of more than 8 bits is refused if the field `white` is None.
         """
         image = read_picture(
-            picture, name, channels=self.channels, white_level=self.white, needs_white=needs_white
+            picture,
+            name,
+            channels=self.channels,
+            white_level=self.white,
+            refuses_unknown_white=refuses_unknown_white,
         )
         from PIL import Image, ImageOps  # optional
 

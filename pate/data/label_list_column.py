@@ -84,45 +84,48 @@ class LabelListColumn:
         if self.name not in table.column_names:
             return table
         pa = import_pyarrow()
-        lists = table.column(self.name).combine_chunks()
-        is_missing_list = np.repeat(is_missing(lists)[:, None], len(self.label_names), axis=1)
+        label_lists = table.column(self.name).combine_chunks()
+        is_missing_list = np.repeat(is_missing(label_lists)[:, None], len(self.label_names), axis=1)
         if self.holds_classes:
-            bits = self._bits_of_classes(lists)
+            bits = self._bits_of_classes(label_lists)
             is_unknown = is_missing_list
         else:
-            bits, is_missing_item = self._bits_of_items(lists)
+            bits, is_missing_item = self._bits_of_items(label_lists)
             is_unknown = is_missing_list | is_missing_item
         table = table.drop_columns([self.name])
         for label, label_bits, is_null in zip(self.label_names, bits.T, is_unknown.T, strict=True):
             table = table.append_column(label, pa.array(label_bits, mask=is_null))
         return table
 
-    def _bits_of_classes(self, lists: Any) -> NDArray[np.int8]:
+    def _bits_of_classes(self, label_lists: Any) -> NDArray[np.int8]:
         """Returns, for lists of numbers of classes, which classes each list has: 0 and 1, `[num_lists, num_labels]`.
 
         An item that is null or the number of no class makes every bit of its list `_NO_BIT`, which readers refuse.
         """
         compute = import_pyarrow().compute
-        list_of_item = compute.list_parent_indices(lists).to_numpy()
+        list_of_item = compute.list_parent_indices(label_lists).to_numpy()
         classes = (
-            compute.list_flatten(lists).cast(import_pyarrow().int64()).fill_null(-1).to_numpy()
+            compute.list_flatten(label_lists)
+            .cast(import_pyarrow().int64())
+            .fill_null(-1)
+            .to_numpy()
         )
         is_class = (classes >= 0) & (classes < len(self.label_names))
-        bits = np.zeros((len(lists), len(self.label_names)), np.int8)
+        bits = np.zeros((len(label_lists), len(self.label_names)), np.int8)
         bits[list_of_item[is_class], classes[is_class]] = 1
         bits[list_of_item[~is_class]] = _NO_BIT
         return bits
 
-    def _bits_of_items(self, lists: Any) -> tuple[NDArray[np.int8], BoolArray]:
+    def _bits_of_items(self, label_lists: Any) -> tuple[NDArray[np.int8], BoolArray]:
         """Returns the bits of lists with an item for each label, and whether the item of each label is missing.
 
         Both are `[num_lists, num_labels]`. A bit is 0, 1 or -1. It is `_NO_BIT`, which readers refuse, for any other
         item and in lists of another length.
         """
         pa = import_pyarrow()
-        items = pa.compute.list_flatten(lists)
-        list_of_item = pa.compute.list_parent_indices(lists).to_numpy()
-        num_items = np.bincount(list_of_item, minlength=len(lists))
+        items = pa.compute.list_flatten(label_lists)
+        list_of_item = pa.compute.list_parent_indices(label_lists).to_numpy()
+        num_items = np.bincount(list_of_item, minlength=len(label_lists))
         first_items = np.cumsum(num_items) - num_items
         has_other_length = num_items != len(self.label_names)
         items_of_label = [
@@ -130,7 +133,7 @@ class LabelListColumn:
             for position in range(len(self.label_names))
         ]
         labels = Labels(self.label_names).read(pa.table(items_of_label, names=self.label_names))
-        bits = np.zeros((len(lists), len(self.label_names)), np.int8)
+        bits = np.zeros((len(label_lists), len(self.label_names)), np.int8)
         bits[labels.bits] = 1
         bits[labels.wrong] = _NO_BIT
         # `labels` marks -1 as wrong. It is stored as -1, which the reader of the whole table reads as

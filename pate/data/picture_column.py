@@ -68,7 +68,7 @@ class PictureColumn(Column):
         picture = self.open_cell(cell)
         if picture is None:
             raise InvalidValue(self.name, rule=UNREADABLE)
-        return self.form.levels(picture, name=self.name, needs_white=True)
+        return self.form.levels(picture, name=self.name, refuses_unknown_white=True)
 
     def pixels(self, features: NDArray[np.uint8]) -> Pixels:
         """Returns the rows that `encode` made, `[n, channels * height * width]`, as `Pixels` of n pictures."""

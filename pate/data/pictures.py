@@ -55,7 +55,7 @@ def read_picture(
     *,
     channels: int,
     white_level: float | None = None,
-    needs_white: bool = False,
+    refuses_unknown_white: bool = False,
 ) -> Image:
     """Returns a picture as a PIL image of 8 bits: rotated as its EXIF tag demands, on a white background.
 
@@ -67,8 +67,8 @@ def read_picture(
             65535, or 4095 from a camera of 12 bits. Pictures of 8 bits ignore the argument. None infers the level:
             the largest number of 8, 10, 12, 14, 16, 24, 31 or 32 bits, whichever is the smallest that holds all
             levels of the picture. For floats up to 1 the level is 1.
-        needs_white: whether a picture of more than 8 bits is refused if `white_level` is None. A caller who reads many
-            pictures sets it, because inferred levels could differ between the pictures.
+        refuses_unknown_white: whether a picture of more than 8 bits is refused if `white_level` is None. A caller who
+            reads many pictures sets it, because inferred levels could differ between the pictures.
 
     Raises:
         InvalidValue: the file is no picture, or `white_level` is needed but None, or cannot be inferred. Also if a
@@ -86,7 +86,7 @@ def read_picture(
                     name=name,
                     channels=channels,
                     white_level=white_level,
-                    needs_white=needs_white,
+                    refuses_unknown_white=refuses_unknown_white,
                 )
         if isinstance(picture, Image.Image):
             return _converted(
@@ -94,7 +94,7 @@ def read_picture(
                 name=name,
                 channels=channels,
                 white_level=white_level,
-                needs_white=needs_white,
+                refuses_unknown_white=refuses_unknown_white,
             )
     except InvalidValue:
         raise
@@ -104,7 +104,12 @@ def read_picture(
 
 
 def _converted(
-    image: Image, name: str, *, channels: int, white_level: float | None, needs_white: bool
+    image: Image,
+    name: str,
+    *,
+    channels: int,
+    white_level: float | None,
+    refuses_unknown_white: bool,
 ) -> Image:
     """Returns a PIL image upright and in 8 bits; for the arguments and errors see `read_picture`."""
     from PIL import ImageOps
@@ -112,7 +117,7 @@ def _converted(
     _require_white_of_colors(image, name=name, white_level=white_level)
     upright = ImageOps.exif_transpose(image)
     if upright.mode.startswith(_DEEP_MODES):
-        if white_level is None and needs_white:
+        if white_level is None and refuses_unknown_white:
             raise InvalidValue(name, rule=_UNKNOWN_WHITE)
         upright = _reduced_to_8_bits(image=upright, name=name, white_level=white_level)
     elif upright.mode in _TRANSPARENT_MODES or "transparency" in upright.info:

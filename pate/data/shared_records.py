@@ -49,17 +49,19 @@ class SharedRecords:
     largest: int
 
     @classmethod
-    def from_owners(cls, owner_kinds: tuple[str, ...], owner_numbers: Sequence[IntArray]) -> Self:
+    def from_owners(
+        cls, owner_kinds: tuple[str, ...], owner_numbers_of_kinds: Sequence[IntArray]
+    ) -> Self:
         """Returns the rule that loses less information for records with the given owners: groups or weights.
 
         A group of n records counts as sqrt(n), and records with weights count as the sum of their weights.
 
         Args:
             owner_kinds: the kinds of owners, such as `("patient", "doctor")`.
-            owner_numbers: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
+            owner_numbers_of_kinds: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
         """
-        sizes = np.bincount(linked_groups(owner_numbers))
-        weights = _weights(owner_numbers)
+        sizes = np.bincount(linked_groups(owner_numbers_of_kinds))
+        weights = _weights(owner_numbers_of_kinds)
         # A group of n records is worth about as much as the square root of n groups of one record each. Records with
         # weights are worth the sum of their weights.
         worth_of_groups = np.sqrt(sizes).sum()
@@ -93,38 +95,41 @@ class SharedRecords:
         return f"{setting}: protects all records of {either_name}; {rule}; who belongs with whom is taken as public"
 
 
-def _weights(owner_columns: Sequence[IntArray]) -> FloatArray:
+def _weights(owner_numbers_of_kinds: Sequence[IntArray]) -> FloatArray:
     """Returns weights `[num_private]` such that the weights of each owner's records sum to less than 1.
 
     A record's weight begins as 1 / m, where m is the largest number of records that one of its owners has. Further
     steps raise the weights, until for each record the weights of at least one of its owners sum to nearly 1.
 
     Args:
-        owner_columns: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
+        owner_numbers_of_kinds: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
     """
-    weights = np.ones(len(owner_columns[0]))
+    weights = np.ones(len(owner_numbers_of_kinds[0]))
     for _ in range(_NUM_RAISES):
         # For each kind of owner, the sum of the weights of the records of each record's owner.
-        sums = [np.bincount(owner, weights=weights)[owner] for owner in owner_columns]
+        sums = [np.bincount(owner, weights=weights)[owner] for owner in owner_numbers_of_kinds]
         weights /= np.max(sums, axis=0)
     return weights * (1 - _ROUNDING_MARGIN)
 
 
-def linked_groups(owner_columns: Sequence[IntArray]) -> IntArray:
+def linked_groups(owner_numbers_of_kinds: Sequence[IntArray]) -> IntArray:
     """Returns the group of each record, int64 `[num_records]`, where records that share an owner have one group.
 
     The groups are the connected components of the graph in which an edge joins two records of one owner.
 
     Args:
-        owner_columns: for each kind, the number of each record's owner from 0, int64 `[num_records]`.
+        owner_numbers_of_kinds: for each kind, the number of each record's owner from 0, int64 `[num_records]`.
     """
-    num_records = len(owner_columns[0])
+    num_records = len(owner_numbers_of_kinds[0])
     # The nodes of a graph are the records, then the owners of each kind; an edge leads from a record to its owner.
-    sizes = [num_records, *(int(owner.max()) + 1 for owner in owner_columns)]
+    sizes = [num_records, *(int(owner.max()) + 1 for owner in owner_numbers_of_kinds)]
     first_nodes = np.cumsum(sizes)  # of each kind of owners; the last is the number of nodes
-    record_nodes = np.tile(np.arange(num_records), len(owner_columns))
+    record_nodes = np.tile(np.arange(num_records), len(owner_numbers_of_kinds))
     owner_nodes = np.concatenate(
-        [first + owner for first, owner in zip(first_nodes[:-1], owner_columns, strict=True)]
+        [
+            first + owner
+            for first, owner in zip(first_nodes[:-1], owner_numbers_of_kinds, strict=True)
+        ]
     )
     num_nodes = int(first_nodes[-1])
     edges = np.ones(len(record_nodes), np.int8)

@@ -7,14 +7,14 @@ from pate.files.paths import file_identity
 from pate.validation import InvalidValue
 
 
-def require_files_apart(paths: Mapping[str, Sequence[Path]]) -> None:
+def require_files_apart(files_of_split: Mapping[str, Sequence[Path]]) -> None:
     """Raises `InvalidValue` if a file is read twice, by two splits or by one, even under different names or links.
 
     Args:
-        paths: the paths of each split's files, by the split's name.
+        files_of_split: the paths of each split's files, by the split's name.
     """
     split_of_file: dict[tuple[int, int] | str, str] = {}
-    for split, split_paths in paths.items():
+    for split, split_paths in files_of_split.items():
         for path in split_paths:
             identity = file_identity(path)
             first_split = split_of_file.get(identity)

@@ -49,7 +49,7 @@ class Text(Features):
         require_choice("features.kind", self.kind, choices=tuple(TEXT_KINDS))
         weights_rule = WEIGHTS_RULES.get(self.kind)
         if weights_rule is not None:
-            is_there = self._pretrained is not None and self._pretrained.path.exists()
+            is_there = self._pretrained_files is not None and self._pretrained_files.path.exists()
             rule = f"{weights_rule}, which is there"
             require(is_there, "features.weights", self.weights, rule)
         elif self.weights is not None:
@@ -91,12 +91,12 @@ class Text(Features):
             texts: the public texts.
             stage: opens the stages that report progress.
         """
-        pretrained = self._pretrained
+        pretrained_files = self._pretrained_files
         # The digest of the weights stands for the place where they lie.
         settings = {
             **asdict(self),
             "cache": None,
-            "weights": None if pretrained is None else pretrained.sha256,
+            "weights": None if pretrained_files is None else pretrained_files.sha256,
         }
         key = full_text([VERSION, settings, texts_digest(texts)])
         name = hashlib.sha256(key.encode()).hexdigest()
@@ -104,7 +104,7 @@ class Text(Features):
         with file_lock(folder / "lock"):
             try:
                 path = folder / read_text(folder / "name", remedy=_REMEDY).strip()
-                vectors = TextVectors.load(path, remedy=_REMEDY, pretrained=pretrained)
+                vectors = TextVectors.load(path, remedy=_REMEDY, pretrained_files=pretrained_files)
             except DamagedFile:  # or there is no such file yet
                 vectors = self._fit_anew(texts, stage=stage)
                 vectors.save(folder / vectors.file)
@@ -115,15 +115,15 @@ class Text(Features):
         """Returns a function from texts to vectors that is fitted to public texts; the cache is not used."""
         text_class = TEXT_KINDS[self.kind]
         vectors: TextVectors
-        if self._pretrained is None:
+        if self._pretrained_files is None:
             vectors = text_class.fit(texts, stage, dimension=self.dimension, seed=self.seed)
         else:
             vectors = text_class.fit(
-                texts, stage, dimension=self.dimension, pretrained=self._pretrained
+                texts, stage, dimension=self.dimension, pretrained_files=self._pretrained_files
             )
         return vectors
 
     @cached_property
-    def _pretrained(self) -> Weights | None:
+    def _pretrained_files(self) -> Weights | None:
         """The file or folder that `weights` names; None if `weights` is None."""
         return None if self.weights is None else Weights(Path(self.weights).expanduser())

@@ -381,7 +381,7 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
     dataset = small_dataset()
     rows = np.arange(len(dataset.private))
     shared = SharedRecords.from_owners(
-        owner_kinds=("patient", "doctor"), owner_numbers=[rows // 2, (rows + 1) // 2 % 50]
+        owner_kinds=("patient", "doctor"), owner_numbers_of_kinds=[rows // 2, (rows + 1) // 2 % 50]
     )
     assert shared.weights is not None and shared.num_groups == 1
     private = replace(dataset.private, group_ids=dataset.private.record_ids)

@@ -103,7 +103,7 @@ class CategoryColumn(Column):
         return {"kind": self.kind, "categories": list(self.categories), "missing": self.missing}
 
     @classmethod
-    def read(cls, name: str, schema_entry: Mapping[str, Any], folder: Path | None) -> Self:
+    def read(cls, name: str, schema_entry: Mapping[str, Any], schema_folder: Path | None) -> Self:
         """Builds the column from the entry that `plain` returned; raises an error if the entry has no list of words.
 
         For the arguments see `Column.read`.

@@ -19,15 +19,15 @@ MISSING = "missing"
 """The word for missing cells in the name of their feature."""
 
 
-def wrong_cells_in_words(num_wrong: int, *, num_rows: int, first_row: str) -> str:
+def wrong_cells_in_words(num_wrong: int, *, num_rows: int, first_row_in_words: str) -> str:
     """Returns the end of an error message: the number of wrong cells and the first row with one, but no cell's value.
 
     Args:
         num_wrong: the number of wrong cells.
         num_rows: the number of rows of the table.
-        first_row: the first row with a wrong cell, such as `row 3`.
+        first_row_in_words: the first row with a wrong cell, such as `row 3`.
     """
-    return f"{num_wrong} of {num_rows} rows hold something else, {first_row} is the first"
+    return f"{num_wrong} of {num_rows} rows hold something else, {first_row_in_words} is the first"
 
 
 def row_in_words(row_number: int) -> str:
@@ -115,14 +115,14 @@ class Column(ABC):
         return {"kind": self.kind}
 
     @classmethod
-    def read(cls, name: str, schema_entry: Mapping[str, Any], folder: Path | None) -> Self:
+    def read(cls, name: str, schema_entry: Mapping[str, Any], schema_folder: Path | None) -> Self:
         """Builds the column from the entry in a schema's file that `plain` returned.
 
         Args:
             name: the name of the column.
             schema_entry: the content of the schema's file under that name.
-            folder: the folder of the schema, where a column of text has a further file; None if the schema has no
-                folder.
+            schema_folder: the folder of the schema, where a column of text has a further file; None if the schema has
+                no folder.
 
         Raises:
             InvalidValue: the entry has impossible values. An entry of another form raises another error of Python.

@@ -111,20 +111,20 @@ def _require_no_other_spelling(name: str, cells: Any, spelling: CellSpelling) ->
     """
     distinct = as_texts(cells).drop_null().unique()
     sample = distinct.slice(0, _SAMPLE_WORDS)
-    spelling_by = {
+    spelling_of_settings = {
         other.setting_names: other.spelling
         for other in spelling.others()
         if have_values(as_numbers(cells=sample, spelling=other.spelling))
         and have_values(as_numbers(cells=distinct, spelling=other.spelling))
     }
-    if not spelling_by:
+    if not spelling_of_settings:
         return
     is_wrong = import_pyarrow().array(np.isinf(as_numbers(cells=distinct, spelling=spelling)))
     word = distinct.filter(is_wrong)[0].as_py()
     readings = []
-    for settings, other in spelling_by.items():
-        if not any(fewer < settings for fewer in spelling_by):
-            number = as_numbers(cells=import_pyarrow().array([word]), spelling=other)[0]
+    for settings, other_spelling in spelling_of_settings.items():
+        if not any(fewer < settings for fewer in spelling_of_settings):
+            number = as_numbers(cells=import_pyarrow().array([word]), spelling=other_spelling)[0]
             reading = np.format_float_positional(number, trim="-")
             readings.append(f"{' '.join(sorted(settings))} reads it as {reading}")
     mark = spelling.thousands or "nothing"
@@ -135,14 +135,17 @@ def _require_no_other_spelling(name: str, cells: Any, spelling: CellSpelling) ->
     raise InvalidValue(f"data.public.{name}", rule=rule)
 
 
-def read_column(name: str, schema_entry: object, *, setting: str, folder: Path | None) -> Column:
+def read_column(
+    name: str, schema_entry: object, *, setting: str, schema_folder: Path | None
+) -> Column:
     """Returns the column that an entry in a schema's file describes.
 
     Args:
         name: the name of the column.
         schema_entry: the content of the file under that name.
         setting: the setting that names the file, for messages.
-        folder: the folder of the file, where a column of text has a further file; None if the schema has no folder.
+        schema_folder: the folder of the file, where a column of text has a further file; None if the schema has no
+            folder.
 
     Raises:
         InvalidValue: the kind of column is unknown, or a value is one that `pate-schema` does not write.
@@ -159,7 +162,7 @@ def read_column(name: str, schema_entry: object, *, setting: str, folder: Path |
     try:
         if not isinstance(schema_entry.get("missing", False), bool):
             raise TypeError("missing: expected true or false")
-        return column.read(name, schema_entry=schema_entry, folder=folder)
+        return column.read(name, schema_entry=schema_entry, schema_folder=schema_folder)
     except DamagedFile:
         raise
     except InvalidValue as error:

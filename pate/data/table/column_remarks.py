@@ -60,7 +60,11 @@ _MIN_PLACEHOLDER_RATIO = 5
 
 
 def remarks_on_columns(
-    table: Any, schema: TableSchema, *, code_columns: Collection[str], owner_columns: str | None
+    table: Any,
+    schema: TableSchema,
+    *,
+    code_columns: Collection[str],
+    owner_columns_in_words: str | None,
 ) -> Iterator[tuple[str, str]]:
     """Yields pairs of a column's name and a remark on this column, for the owner of the table.
 
@@ -68,7 +72,7 @@ def remarks_on_columns(
         table: the public pyarrow table, without columns of free text.
         schema: the schema, which contains all columns of the table.
         code_columns: the columns whose numbers are treated as words.
-        owner_columns: the columns that name the owner of a row, as text; None if settings name none.
+        owner_columns_in_words: the columns that name the owner of a row, as text; None if settings name none.
     """
     values = with_missing(table, spelling=schema.spelling)
     columns = {column.name: column for column in schema.columns}
@@ -82,7 +86,7 @@ def remarks_on_columns(
             spelling=schema.spelling,
             is_code=name in code_columns,
             is_date=is_date,
-            is_ungrouped=owner_columns is None,
+            is_ungrouped=owner_columns_in_words is None,
         )
         lines = list(column_cells.remarks())
         if isinstance(column, DateColumn):

@@ -44,9 +44,9 @@ class DateColumn(NumberColumn):
             days: the public dates as days since 1970, `[num_cells]`; NaN for a missing cell.
             date_order: the order of day, month and year; None if the dates are unambiguous.
         """
-        absent = sorted(placeholder_dates(days))
-        column = cls.fit(name, np.where(np.isin(np.floor(days), absent), np.nan, days))
-        return replace(column, order=date_order, absent=tuple(map(days_as_text, absent)))
+        placeholder_days = sorted(placeholder_dates(days))
+        column = cls.fit(name, np.where(np.isin(np.floor(days), placeholder_days), np.nan, days))
+        return replace(column, order=date_order, absent=tuple(map(days_as_text, placeholder_days)))
 
     @property
     def expects(self) -> str:
@@ -63,8 +63,8 @@ class DateColumn(NumberColumn):
         days = as_dates(
             cells, date_orders=(spelling.date_order, self.order), first_year=spelling.first_year
         )
-        absent = np.isin(np.floor(days), [days_of(day) for day in self.absent])
-        return np.where(absent, np.nan, days)
+        is_placeholder = np.isin(np.floor(days), [days_of(day) for day in self.absent])
+        return np.where(is_placeholder, np.nan, days)
 
     def plain(self) -> dict[str, Any]:
         """Returns the column as values for JSON."""
@@ -76,20 +76,20 @@ class DateColumn(NumberColumn):
         return entry
 
     @classmethod
-    def read(cls, name: str, schema_entry: Mapping[str, Any], folder: Path | None) -> Self:
+    def read(cls, name: str, schema_entry: Mapping[str, Any], schema_folder: Path | None) -> Self:
         """Builds the column from the entry that `plain` returned; raises an error if its order or dates are invalid.
 
         For the arguments see `Column.read`.
         """
-        column = super().read(name, schema_entry, folder)
+        column = super().read(name, schema_entry, schema_folder)
         order = schema_entry.get("order")
         is_order = order is None or order in ORDERS
         require(is_order, f"{name}.order", order, f"one of {', '.join(ORDERS)}")
-        absent = schema_entry.get("absent", [])
-        if not isinstance(absent, list):
+        placeholder_texts = schema_entry.get("absent", [])
+        if not isinstance(placeholder_texts, list):
             rule = "a list of dates such as 2025-01-31"
-            raise InvalidValue(f"{name}.absent", absent, rule=rule)
-        words = tuple(map(str, absent))
-        for word in words:
-            days_of(date_text=word)  # raises for what is no date
-        return replace(column, order=order, absent=words)
+            raise InvalidValue(f"{name}.absent", placeholder_texts, rule=rule)
+        iso_dates = tuple(map(str, placeholder_texts))
+        for iso_date in iso_dates:
+            days_of(date_text=iso_date)  # raises for what is no date
+        return replace(column, order=order, absent=iso_dates)

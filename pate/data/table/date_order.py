@@ -105,17 +105,19 @@ def infer_order(
     for word in date_texts:
         if _is_iso(word):
             continue
-        date = WrittenDate.parse(word)
-        if date.has_short_year:
+        written_date = WrittenDate.parse(word)
+        if written_date.has_short_year:
             short_year = short_year or word
-        if not date.orders:
+        if not written_date.orders:
             # The call raises `NoDate` if there is no such day in the calendar.
-            date.moment(date_orders=(), first_year=2000)
+            written_date.moment(date_orders=(), first_year=2000)
             continue
-        if not any(date.is_date_in(date_order=order) for order in date.orders):
+        if not any(written_date.is_date_in(date_order=order) for order in written_date.orders):
             raise NoDate(word)
-        key = f"{date.mark}{len(date.orders)}"
-        groups.setdefault(key, _MarkedDates(orders=set(date.orders), example=word)).add(word, date)
+        key = f"{written_date.mark}{len(written_date.orders)}"
+        groups.setdefault(key, _MarkedDates(orders=set(written_date.orders), example=word)).add(
+            word, written_date
+        )
     if short_year is not None and (first_year is None or (named_order is None and groups)):
         setting = "data.date_order=dmy (or mdy, ymd) and " if groups else ""
         read = "read" if groups else "reads"

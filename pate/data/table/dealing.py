@@ -121,7 +121,7 @@ class Dealing:
         if words.null_count:
             rule = f"a value in each row, {words.null_count} of {len(words)} rows have none"
             raise InvalidValue("group", self.group, rule=rule)
-        return People.from_names(columns=[words], spelling=spelling).merged_by_looks()[0]
+        return People.from_names(cells_of_splits=[words], spelling=spelling).merged_by_looks()[0]
 
     def part_of_row(self) -> IntArray:
         """Returns the split of each row, `[num_rows]`, as an index into `SPLITS`: private, public, test.

@@ -25,7 +25,7 @@ _MISSING_WORD = "\x00"
 _HASHED_ROWS = 2048
 
 
-def row_numbers(batches: Iterable[NumberedBatch], schema: TableSchema) -> NDArray[np.uint64]:
+def row_fingerprints(batches: Iterable[NumberedBatch], schema: TableSchema) -> NDArray[np.uint64]:
     """Returns a hash of each row, uint64 `[num_rows]`, which is equal for rows whose cells have equal values.
 
     Only the columns of the schema count. Fractional numbers are rounded to 16 significant bits, as in the search for

@@ -48,19 +48,19 @@ class JsonLines:
         pa = import_pyarrow()
         fields = self.fields
         name_of = {field: column_name(field) for field in fields}
-        require_columns(self._file.name, list(name_of.values()))
+        require_columns(self._file.setting, list(name_of.values()))
         if not fields:
             raise self._file.refusal("a line for each record, and the file is empty")
         fields = [
             field for field in fields if column_names is None or name_of[field] in column_names
         ]
-        names = [name_of[field] for field in fields]
+        names_to_read = [name_of[field] for field in fields]
         for rows in self._rows():
             arrays = []
-            for field, name in zip(fields, names, strict=True):
-                cells = [self._cell(row.get(field), name=name) for row in rows]
+            for field, name in zip(fields, names_to_read, strict=True):
+                cells = [self._cell(row.get(field), column=name) for row in rows]
                 arrays.append(pa.array(cells, pa.string()))
-            yield pa.table(arrays, names=names).select(column_names or names)
+            yield pa.table(arrays, names=names_to_read).select(column_names or names_to_read)
 
     @cached_property
     def fields(self) -> list[str]:
@@ -73,16 +73,16 @@ class JsonLines:
 
     def _rows(self) -> Iterator[list[dict[str, Any]]]:
         """Yields lists of the objects in some thousand lines each. Empty lines and byte-order marks are skipped."""
-        with self._file.open_text() as text:
-            while lines := list(islice(text, BATCH_ROWS)):
-                contents = (line.strip().lstrip(_BYTE_ORDER_MARK) for line in lines)
-                yield [self._row(content) for content in contents if content]
+        with self._file.open_text() as text_file:
+            while lines := list(islice(text_file, BATCH_ROWS)):
+                json_lines = (line.strip().lstrip(_BYTE_ORDER_MARK) for line in lines)
+                yield [self._row(json_line) for json_line in json_lines if json_line]
 
-    def _row(self, content: str) -> dict[str, Any]:
+    def _row(self, json_line: str) -> dict[str, Any]:
         try:
-            row = json.loads(content)
+            row = json.loads(json_line)
         except (ValueError, RecursionError) as error:
-            if "\0" in content:
+            if "\0" in json_line:
                 raise self._file.nul_refusal() from None
             raise self._file.refusal(
                 f"an object of JSON in each line ({type(error).__name__})"
@@ -93,14 +93,14 @@ class JsonLines:
             )
         return row
 
-    def _cell(self, value: Any, name: str) -> str | None:
+    def _cell(self, value: Any, column: str) -> str | None:
         """Returns the value of a JSON field as the text of a cell; None for null and other words for missing values.
 
         Truth values become 0 and 1, and an object its JSON. A list becomes its JSON if `whole_lists` has the column
-        `name`, and otherwise its items joined by a separator.
+        `column`, and otherwise its items joined by a separator.
         """
         if isinstance(value, list):
-            if name in self._whole_lists:
+            if column in self._whole_lists:
                 return json.dumps(value, ensure_ascii=False)
             return _LIST_SEPARATOR.join(map(str, value))
         if isinstance(value, dict):

@@ -26,7 +26,7 @@ def labels_with_columns(
     table_files: Iterable[TableFile],
     *,
     word_for_yes: str | None,
-    uncertain_labels: UncertainLabels,
+    reading_of_uncertain_cells: UncertainLabels,
 ) -> Labels:
     """Returns the reader of labels that have a column each.
 
@@ -35,23 +35,23 @@ def labels_with_columns(
         table_files: the files of all splits.
         word_for_yes: the word that means yes in labels of two arbitrary words; None for labels of 0 and 1, or yes and
             no.
-        uncertain_labels: the words that call a label uncertain, and how cells with such words are read. These words
-            do not count as words for yes or no.
+        reading_of_uncertain_cells: the words that call a label uncertain, and how cells with such words are read. These
+            words do not count as words for yes or no.
 
     Raises:
         InvalidValue: no column of a label has the word `word_for_yes`, or such a column has more than one other word.
     """
     if word_for_yes is None:
         hint = f"{LABEL_HINT}; data.true=WORD names another word for yes"
-        return Labels(label_names, hint=hint, uncertain_labels=uncertain_labels)
+        return Labels(label_names, hint=hint, reading_of_uncertain_cells=reading_of_uncertain_cells)
     if not label_names:
-        return Labels(label_names, uncertain_labels=uncertain_labels)
+        return Labels(label_names, reading_of_uncertain_cells=reading_of_uncertain_cells)
     yes = label_word(word_for_yes)
     words_of: dict[str, set[str]] = {name: set() for name in label_names}
     for table_file in table_files:
         for name, words in _words_in(table_file, column_names=label_names).items():
-            words_of[name] |= set(map(label_word, words)) - uncertain_labels.codes.keys()
-    truths = {}
+            words_of[name] |= set(map(label_word, words)) - reading_of_uncertain_cells.codes.keys()
+    truths_of_labels = {}
     for name, words in words_of.items():
         if yes in words:
             other_words = words - {yes}
@@ -60,15 +60,19 @@ def labels_with_columns(
                     f"{word_for_yes} and one other word in {name}, it has {len(other_words)} others"
                 )
                 raise InvalidValue("data.true", word_for_yes, rule=rule)
-            truths[name] = Truths(no=next(iter(other_words), None), yes=yes)
-    if len(truths) <= 0:
+            truths_of_labels[name] = Truths(no=next(iter(other_words), None), yes=yes)
+    if len(truths_of_labels) <= 0:
         rule = "a word of some label's column, and none has it"
         raise InvalidValue("data.true", word_for_yes, rule=rule)
-    return Labels(label_names, truths=truths, uncertain_labels=uncertain_labels)
+    return Labels(
+        label_names,
+        truths_of_labels=truths_of_labels,
+        reading_of_uncertain_cells=reading_of_uncertain_cells,
+    )
 
 
 def labels_in_one_column(
-    setting: tuple[str, ...],
+    label_setting: tuple[str, ...],
     table_files: Iterable[TableFile],
     *,
     public_file: TableFile | None,
@@ -77,8 +81,8 @@ def labels_in_one_column(
     """Returns the reader of labels that one column lists.
 
     Args:
-        setting: the name of the column, followed by the names of the labels. A column alone means the labels that the
-            public file lists. Labels alone mean the public column that lists some of these labels and no others.
+        label_setting: the name of the column, followed by the names of the labels. A column alone means the labels that
+            the public file lists. Labels alone mean the public column that lists some of these labels and no others.
         table_files: the files of all splits.
         public_file: the public file; None if no setting names one.
         separator: the mark between two labels in a cell.
@@ -89,19 +93,19 @@ def labels_in_one_column(
     """
     columns = {name for file in table_files for name in file.names}
     label_names: tuple[str, ...]
-    if setting[0] not in columns:
+    if label_setting[0] not in columns:
         # The setting is [NAME,NAME].
-        label_names = setting
+        label_names = label_setting
         column_name = _column_naming(
             label_names=label_names, public_file=public_file, separator=separator
         )
-    elif len(setting) > 1:
+    elif len(label_setting) > 1:
         # The setting is [COLUMN,NAME,NAME].
-        column_name, *listed_names = setting
+        column_name, *listed_names = label_setting
         label_names = tuple(listed_names)
     else:
         # The setting is [COLUMN].
-        column_name = setting[0]
+        column_name = label_setting[0]
         public_names = _public_names(column_name, public_file=public_file, separator=separator)
         label_names = tuple(sorted(public_names))
     if not label_names:

@@ -74,25 +74,25 @@ class Labels:
 
     Attributes:
         names: the names of the labels.
-        truths: the words for no and yes, for labels that are not written as 0 and 1 or as yes and no.
+        truths_of_labels: the words for no and yes, for labels that are not written as 0 and 1 or as yes and no.
         hint: the end of an error message on a cell that is no label. `read` replaces it if cells are lists.
         column_name: the column that lists all labels; None if each label has a column.
         separator: the mark between two labels in that column.
-        uncertain_labels: the words that call a label uncertain, and how cells with such words are read.
+        reading_of_uncertain_cells: the words that call a label uncertain, and how cells with such words are read.
         num_unknown: the number of private, public and test cells that list a label which `names` lacks. Such labels are
             left out. `Rows` adds up the counts of `read`.
     """
 
     names: tuple[str, ...]
-    truths: Mapping[str, Truths] = field(default_factory=dict)
+    truths_of_labels: Mapping[str, Truths] = field(default_factory=dict)
     hint: str = LABEL_HINT
     column_name: str | None = None
     separator: str = ""
-    uncertain_labels: UncertainLabels = field(default_factory=UncertainLabels)
+    reading_of_uncertain_cells: UncertainLabels = field(default_factory=UncertainLabels)
     num_unknown: int = 0
 
     def __post_init__(self) -> None:
-        if self.uncertain_labels.reading is None:
+        if self.reading_of_uncertain_cells.reading is None:
             self.hint += _UNCERTAIN_HINT
 
     @property
@@ -131,14 +131,15 @@ class Labels:
     def _codes(self, name: str, column: Any, spelling: CellSpelling) -> Codes:
         """Returns what a label's cells say, int8 `[num_rows]`: `YES`, `NO`, `UNKNOWN`, or `_WRONG` for other cells.
 
-        A missing cell is `UNKNOWN`. An uncertain cell, such as -1, has the code that `uncertain_labels` gives it.
+        A missing cell is `UNKNOWN`. An uncertain cell, such as -1, has the code that `reading_of_uncertain_cells` gives
+        it.
 
         Args:
             name: the name of the label.
             column: a pyarrow array of the label's cells, in which missing cells are null.
             spelling: the notation of the cells.
         """
-        truths = self.truths.get(name)
+        truths = self.truths_of_labels.get(name)
         if truths is not None:
             code_of_word = {truths.yes: YES}
             if truths.no is not None:
@@ -147,7 +148,11 @@ class Labels:
         numbers = as_numbers(cells=column, spelling=spelling)
         codes = np.full(len(numbers), _WRONG, np.int8)
         codes[np.isnan(numbers)] = UNKNOWN
-        for number, code in (*self.uncertain_labels.codes_of_numbers.items(), (0, NO), (1, YES)):
+        for number, code in (
+            *self.reading_of_uncertain_cells.codes_of_numbers.items(),
+            (0, NO),
+            (1, YES),
+        ):
             codes[numbers == number] = code
         is_wrong = codes == _WRONG
         if is_wrong.any():
@@ -169,7 +174,7 @@ class Labels:
             self.hint = (
                 f"; {as_setting(name='data.label_separator', value=';')} reads lists of labels"
             )
-        code_of_any_word = {**self.uncertain_labels.codes, **code_of_word}
+        code_of_any_word = {**self.reading_of_uncertain_cells.codes, **code_of_word}
         codes = [code_of_any_word.get(label_word(word), _WRONG) for word in words]
         codes.append(UNKNOWN)  # the code of missing cells, which are the last of the different ones
         word_of_row = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)

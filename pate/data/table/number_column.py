@@ -104,8 +104,13 @@ class NumberColumn(Column):
         step = max(1, len(scaled) // _MAX_FITTED_NUMBERS)
         likeliest_power = float(scipy.stats.yeojohnson_normmax(scaled[::step]))
         power = round(min(max(likeliest_power, 0.0), 2.0), 2)
-        powers = _yeo_johnson(numbers=scaled, power=power)
-        return replace(column, power=power, center=float(powers.mean()), unit=float(powers.std()))
+        transformed_numbers = _yeo_johnson(numbers=scaled, power=power)
+        return replace(
+            column,
+            power=power,
+            center=float(transformed_numbers.mean()),
+            unit=float(transformed_numbers.std()),
+        )
 
     @property
     def expects(self) -> str:
@@ -137,9 +142,11 @@ class NumberColumn(Column):
         missing = np.isnan(numbers)
         is_number = np.isfinite(numbers)
         clipped = numbers[is_number].clip(self.min, self.max)
-        powers = _yeo_johnson(numbers=(clipped - self.mean) / self.std, power=self.power)
+        transformed_numbers = _yeo_johnson(
+            numbers=(clipped - self.mean) / self.std, power=self.power
+        )
         features = np.zeros((len(numbers), len(self.feature_names)), np.float32)
-        features[is_number, 0] = (powers - self.center) / self.unit
+        features[is_number, 0] = (transformed_numbers - self.center) / self.unit
         features[:, 1:] = missing[:, None]
         outside = (numbers < self.min) | (numbers > self.max)
         return Encoded(
@@ -154,8 +161,8 @@ class NumberColumn(Column):
         Missing cells are NaN if public cells are missing. Numbers are rounded to a power of 10 between a millionth and
         a hundred-thousandth of the range of the public cells.
         """
-        powers = encoded_cells[:, 0].astype(np.float64) * self.unit + self.center
-        numbers = _inverse_yeo_johnson(powers, self.power) * self.std + self.mean
+        transformed_numbers = encoded_cells[:, 0].astype(np.float64) * self.unit + self.center
+        numbers = _inverse_yeo_johnson(transformed_numbers, self.power) * self.std + self.mean
         magnitude = int(np.ceil(np.log10(max(self.max - self.min, _TINY))))
         numbers = numbers.round(_FRAME_DIGITS - magnitude)
         return {
@@ -182,7 +189,7 @@ class NumberColumn(Column):
         return entry
 
     @classmethod
-    def read(cls, name: str, schema_entry: Mapping[str, Any], folder: Path | None) -> Self:
+    def read(cls, name: str, schema_entry: Mapping[str, Any], schema_folder: Path | None) -> Self:
         """Builds the column from the entry that `plain` returned; raises an error if a number is impossible.
 
         For the arguments see `Column.read`.
@@ -209,9 +216,9 @@ def _yeo_johnson(numbers: FloatArray, power: float) -> FloatArray:
     return _signed(transform=scipy.special.boxcox1p, numbers=numbers, power=power)
 
 
-def _inverse_yeo_johnson(powers: FloatArray, power: float) -> FloatArray:
-    """Returns the numbers whose transform by `_yeo_johnson` is `powers`; scipy.stats has no inverse."""
-    return _signed(transform=scipy.special.inv_boxcox1p, numbers=powers, power=power)
+def _inverse_yeo_johnson(transformed_numbers: FloatArray, power: float) -> FloatArray:
+    """Returns the numbers whose transform by `_yeo_johnson` is `transformed_numbers`; scipy.stats has no inverse."""
+    return _signed(transform=scipy.special.inv_boxcox1p, numbers=transformed_numbers, power=power)
 
 
 def _signed(transform: Callable[..., FloatArray], numbers: FloatArray, power: float) -> FloatArray:

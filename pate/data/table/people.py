@@ -126,47 +126,52 @@ class People:
     look_codes: IntArray
 
     @classmethod
-    def from_names(cls, columns: Sequence[Any], spelling: CellSpelling = USUAL) -> People:
+    def from_names(cls, cells_of_splits: Sequence[Any], spelling: CellSpelling = USUAL) -> People:
         """Returns the persons whom the cells of a column name.
 
         Args:
-            columns: for each split, a chunked pyarrow array of the cells, words or int64; no cell is missing. A whole
-                number names the same person as the word of its digits.
+            cells_of_splits: for each split, a chunked pyarrow array of the cells, words or int64; no cell is missing. A
+                whole number names the same person as the word of its digits.
             spelling: the notation of numbers and dates.
         """
         pa = import_pyarrow()
-        if all(column.type == pa.int64() for column in columns):
-            return cls._from_numbers([column.to_numpy() for column in columns])
-        texts = [as_texts(column) for column in columns]
-        words = pa.chunked_array(texts)
+        if all(cells.type == pa.int64() for cells in cells_of_splits):
+            return cls._from_numbers([cells.to_numpy() for cells in cells_of_splits])
+        words = pa.chunked_array([as_texts(cells) for cells in cells_of_splits])
         distinct_words = words.unique()
         names = person_names(distinct_words, spelling=spelling)
         coded = names.dictionary_encode(null_encoding="encode")
         person_of_word = coded.indices.to_numpy().astype(np.int64)
-        numbers = person_of_word[codes_among(words, categories=distinct_words)]
+        person_of_row = person_of_word[codes_among(words, categories=distinct_words)]
         return cls(
-            person_of_row=_parts(owner_numbers=numbers, name_columns=columns),
+            person_of_row=_divided(
+                person_of_row, num_rows_of_splits=list(map(len, cells_of_splits))
+            ),
             lowercase_codes=_codes(_in_lower_case(coded.dictionary)),
             look_codes=_codes(looks_of(coded.dictionary)),
         )
 
     @classmethod
-    def _from_numbers(cls, columns: Sequence[IntArray]) -> People:
+    def _from_numbers(cls, numbers_of_splits: Sequence[IntArray]) -> People:
         """Returns the persons whom whole numbers name, as `from_names` does.
 
-        `columns` has an array `[num_rows]` for each split. Two numbers look alike if they differ in their sign alone.
+        `numbers_of_splits` has an array `[num_rows]` for each split. Two numbers look alike if they differ in their
+        sign alone.
         """
-        names, first_rows, name_of_row = np.unique(
-            np.concatenate(columns), return_index=True, return_inverse=True
+        numbers, first_rows, number_of_row = np.unique(
+            np.concatenate(numbers_of_splits), return_index=True, return_inverse=True
         )
         order = np.argsort(first_rows)
-        person_of_name = np.empty_like(order)
-        person_of_name[order] = np.arange(len(order))
-        sizes = np.abs(names[order])
+        person_of_number = np.empty_like(order)
+        person_of_number[order] = np.arange(len(order))
+        absolute_numbers = np.abs(numbers[order])
         return cls(
-            person_of_row=_parts(owner_numbers=person_of_name[name_of_row], name_columns=columns),
-            lowercase_codes=np.arange(len(names)),
-            look_codes=np.unique(sizes, return_inverse=True)[1].astype(np.int64),
+            person_of_row=_divided(
+                person_of_number[number_of_row],
+                num_rows_of_splits=list(map(len, numbers_of_splits)),
+            ),
+            lowercase_codes=np.arange(len(numbers)),
+            look_codes=np.unique(absolute_numbers, return_inverse=True)[1].astype(np.int64),
         )
 
     def groups(self) -> list[IntArray]:
@@ -176,7 +181,7 @@ class People:
         written in capital and in small letters is protected with all rows.
         """
         return [
-            _merged(self.person_of_row[0], code_of_person=self.lowercase_codes),
+            _merged(person_of_row=self.person_of_row[0], code_of_person=self.lowercase_codes),
             *self.person_of_row[1:],
         ]
 
@@ -189,7 +194,8 @@ class People:
             person_of_row=np.concatenate(self.person_of_row), code_of_person=self.look_codes
         )
         _, groups = np.unique(merged, return_inverse=True)
-        return list(_parts(owner_numbers=groups.astype(np.int64), name_columns=self.person_of_row))
+        num_rows_of_splits = list(map(len, self.person_of_row))
+        return list(_divided(groups.astype(np.int64), num_rows_of_splits=num_rows_of_splits))
 
     def remarks(self, setting: str) -> Iterator[str]:
         """Yields remarks for the owner of the records on persons with similar names. Remarks have counts, but no name.
@@ -219,14 +225,14 @@ class People:
             yield f"{setting}: {num_alike} values of private look like another, {reason}"
 
 
-def _parts(owner_numbers: IntArray, name_columns: Sequence[Any]) -> tuple[IntArray, ...]:
-    """Cuts an array with a number for each row into parts as long as the given columns, and returns the parts.
+def _divided(number_of_row: IntArray, num_rows_of_splits: Sequence[int]) -> tuple[IntArray, ...]:
+    """Divides an array with a number for each row into an array for each split, and returns these.
 
     Args:
-        owner_numbers: the number of each row, `[num_rows]`, where the rows of the columns follow each other.
-        name_columns: arrays whose lengths sum to num_rows.
+        number_of_row: the number of each row, `[num_rows]`, where the rows of one split follow those of another.
+        num_rows_of_splits: the number of rows of each split; they sum to num_rows.
     """
-    return tuple(np.split(owner_numbers, np.cumsum([len(column) for column in name_columns])[:-1]))
+    return tuple(np.split(number_of_row, np.cumsum(num_rows_of_splits)[:-1]))
 
 
 def smallest_of_group(group_of_row: IntArray, number_of_row: IntArray) -> IntArray:
@@ -256,9 +262,9 @@ def _merged(person_of_row: IntArray, code_of_person: IntArray) -> IntArray:
         code_of_person: for each person, a whole number that is equal for persons to be merged, `[num_persons]`.
     """
     persons = distinct(person_of_row)
-    _, first, person_codes = np.unique(
+    _, first_indices, person_codes = np.unique(
         code_of_person[persons], return_index=True, return_inverse=True
     )
     representative = np.arange(len(code_of_person))
-    representative[persons] = persons[first][person_codes]
+    representative[persons] = persons[first_indices][person_codes]
     return np.asarray(representative[person_of_row], np.int64)

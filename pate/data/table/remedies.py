@@ -6,7 +6,7 @@ from pathlib import Path
 from pate.validation import as_setting
 
 
-def ways_out(column_names: Sequence[str], owner_columns: str | None) -> str:
+def ways_out(column_names: Sequence[str], owner_columns_in_words: str | None) -> str:
     """Returns advice for a message: the settings that keep columns from becoming features.
 
     If settings name no owner, the advice to name one as the group comes before the advice to drop the column. A dropped
@@ -14,12 +14,12 @@ def ways_out(column_names: Sequence[str], owner_columns: str | None) -> str:
 
     Args:
         column_names: the names of the columns that are not to become features.
-        owner_columns: the columns that name the owner of a row; None if settings name none.
+        owner_columns_in_words: the columns that name the owner of a row; None if settings name none.
     """
     drop = as_setting(name="data.drop", value=column_names)
     objects = "it" if len(column_names) == 1 else "all such columns"
-    if owner_columns is not None:
-        return f"{drop} leaves {objects} out, where data.group={owner_columns} says whose a row is"
+    if owner_columns_in_words is not None:
+        return f"{drop} leaves {objects} out, where data.group={owner_columns_in_words} says whose a row is"
     name_group = as_setting(name="data.group", value=column_names[0])
     return (
         f"{name_group} if it says whose a row is, else {drop} leaves {objects} out, and each row "

@@ -97,7 +97,7 @@ class _ReadBatch:
     """Some thousand rows of a table after reading.
 
     Attributes:
-        numbers: the numbers of the rows, `[num_rows]`.
+        row_numbers: the numbers of the rows, `[num_rows]`.
         encoded: the features, with counts of cells.
         labels: the labels; None if the rows lack a column of labels, which public rows may do.
         has_label: False if the rows are public and all cells of labels are missing. True otherwise, and also once an
@@ -108,7 +108,7 @@ class _ReadBatch:
         hashes: the hash of all cells of each row for the digest, `[num_rows]`; None if there is no digest.
     """
 
-    numbers: IntArray
+    row_numbers: IntArray
     encoded: Encoded
     labels: ReadLabels | None
     has_label: bool
@@ -128,7 +128,7 @@ class Rows:
         known: bool `[n, num_labels]`, which labels are known. None if all are, unless a setting says what uncertain
             labels mean.
         labeled: False if all labels of public rows are missing; all of `labels` are False then.
-        numbers: int64 `[n]`, the numbers of the rows in the table, from 0.
+        row_numbers: int64 `[n]`, the numbers of the rows in the table, from 0.
         groups: for each kind of owner, a chunked pyarrow array `[n]` that names the owner of each row: whole numbers
             where the column has such a type, and otherwise words.
         ids: the names of the records in the same form; None if no column names them.
@@ -141,11 +141,11 @@ class Rows:
         schema: encodes the features.
         label_form: reads the labels.
         roles: the columns that name records and owners.
-        name: the name of the setting that names the table, for messages.
+        setting_name: the name of the setting that names the table, for messages.
         split_name: the split that the rows belong to: private, public or test.
-        cell_digest: receives all cells of the batches; None if no digest of them is needed.
+        cell_hasher: receives all cells of the batches; None if no digest of them is needed.
         in_threads: whether several batches are encoded at a time, by the pool of threads that is open.
-        place_of_row: returns the words for a row in a message, from its number.
+        describe_row: returns the words for a row in a message, from its number.
 
     Raises:
         InvalidValue: a cell, label, group or id is wrong. The message has the column and a count, but no cell.
@@ -158,17 +158,17 @@ class Rows:
         label_form: Labels,
         roles: Roles,
         *,
-        name: str,
+        setting_name: str,
         split_name: str,
-        cell_digest: CellDigest | None = None,
+        cell_hasher: CellDigest | None = None,
         in_threads: bool = False,
-        place_of_row: Callable[[int], str] = row_in_words,
+        describe_row: Callable[[int], str] = row_in_words,
     ) -> None:
         self._schema = schema
         self._label_form = label_form
-        self._name = name
+        self._setting_name = setting_name
         self._split = split_name
-        self._place_of_row = place_of_row
+        self._describe_row = describe_row
         self._wrong_cells = _WrongCells(num_columns=len(schema.columns))
         self._wrong_labels = _WrongCells(num_columns=len(label_form.names))
         self.unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
@@ -177,38 +177,38 @@ class Rows:
         inputs = Spilled()
         labels_of_batches: list[BoolArray] = []
         known_of_batches: list[BoolArray | None] = []
-        numbers = [np.zeros(0, np.int64)]
+        row_numbers_of_batches = [np.zeros(0, np.int64)]
         chunks_of_column: dict[str, list[Any]] = {column_name: [] for column_name in roles.columns}
 
         def read(numbered_batch: NumberedBatch) -> _ReadBatch:
-            return self._read(numbered_batch, roles=roles, cell_digest=cell_digest)
+            return self._read(numbered_batch, roles=roles, cell_hasher=cell_hasher)
 
         read_batches = in_order(read, batches) if in_threads else map(read, batches)
         for read_batch in read_batches:
-            numbers.append(read_batch.numbers)
+            row_numbers_of_batches.append(read_batch.row_numbers)
             inputs.append(read_batch.encoded.features)
             labels_of_batches.append(self._add(read_batch))
             known_of_batches.append(_known_mask(read_batch))
             for column_name, chunks in chunks_of_column.items():
                 chunks.append(read_batch.cells_of_column[column_name])
-            if cell_digest is not None and read_batch.hashes is not None:
-                cell_digest.add(read_batch.hashes)
-        self.numbers = np.concatenate(numbers)
+            if cell_hasher is not None and read_batch.hashes is not None:
+                cell_hasher.add(read_batch.hashes)
+        self.row_numbers = np.concatenate(row_numbers_of_batches)
         schema.require_no_wrong_cell(
-            name,
-            num_wrong=self._wrong_cells.counts,
-            first_wrong=self._wrong_cells.first_rows,
+            setting_name,
+            num_wrong_per_column=self._wrong_cells.counts,
+            first_wrong_row_per_column=self._wrong_cells.first_rows,
             broken_rules=self._wrong_cells.broken_rules,
-            num_rows=len(self.numbers),
-            place_of_row=place_of_row,
+            num_rows=len(self.row_numbers),
+            describe_row=describe_row,
         )
         self._require_labels()
         names_of_column = {
             column_name: import_pyarrow().chunked_array(chunks)
             for column_name, chunks in chunks_of_column.items()
         }
-        for column_name, names in names_of_column.items():
-            self._require_values(column_name, cell_names=names)
+        for column_name, names_in_cells in names_of_column.items():
+            self._require_values(column_name, names_in_cells=names_in_cells)
         self.groups = [names_of_column[column_name] for column_name in roles.group]
         self.ids = None if roles.id is None else names_of_column[roles.id]
         self.budgets = None if roles.budget is None else as_texts(names_of_column[roles.budget])
@@ -224,16 +224,16 @@ class Rows:
         return [] if self.ids is None else list(as_texts(self.ids).to_pylist())
 
     def _read(
-        self, numbered_batch: NumberedBatch, roles: Roles, cell_digest: CellDigest | None
+        self, numbered_batch: NumberedBatch, roles: Roles, cell_hasher: CellDigest | None
     ) -> _ReadBatch:
         """Reads a batch: features, labels, names, texts and hashes. Several threads may read different batches at once.
 
         Args:
             numbered_batch: the batch, with the numbers of its rows.
             roles: the columns that name records and owners.
-            cell_digest: computes the hashes of the rows; None if no digest is needed.
+            cell_hasher: computes the hashes of the rows; None if no digest is needed.
         """
-        numbers, batch = numbered_batch
+        row_numbers, batch = numbered_batch
         form = self._label_form
         label_columns = [column for column in form.columns if column in batch.column_names]
         columns = list(dict.fromkeys((*label_columns, *roles.columns)))
@@ -245,7 +245,7 @@ class Rows:
         if len(label_columns) == len(form.columns):
             labels = form.read(batch, spelling=self._schema.spelling)
         return _ReadBatch(
-            numbers=numbers,
+            row_numbers=row_numbers,
             encoded=self._schema.encode(batch),
             labels=labels,
             has_label=has_label,
@@ -255,7 +255,7 @@ class Rows:
                 for column, texts in self.texts.items()
                 if len(texts) < NUM_COUNTED_TEXTS
             },
-            hashes=None if cell_digest is None else cell_digest.hashes(batch),
+            hashes=None if cell_hasher is None else cell_hasher.hashes(batch),
         )
 
     def _add(self, read_batch: _ReadBatch) -> BoolArray:
@@ -265,7 +265,7 @@ class Rows:
         """
         self._wrong_cells.add(
             read_batch.encoded.wrong,
-            row_numbers=read_batch.numbers,
+            row_numbers=read_batch.row_numbers,
             broken_rules=read_batch.encoded.broken_rules,
         )
         self.unknown_and_missing += read_batch.encoded.unknown_and_missing
@@ -275,8 +275,8 @@ class Rows:
             self.texts[column] += texts[:num_wanted]
         labels = read_batch.labels
         if labels is None:
-            return np.zeros((len(read_batch.numbers), len(self._label_form.names)), np.bool_)
-        self._wrong_labels.add(labels.wrong, row_numbers=read_batch.numbers)
+            return np.zeros((len(read_batch.row_numbers), len(self._label_form.names)), np.bool_)
+        self._wrong_labels.add(labels.wrong, row_numbers=read_batch.row_numbers)
         self._label_form.num_unknown += labels.num_unknown
         return labels.bits
 
@@ -299,7 +299,7 @@ class Rows:
             InvalidValue: no label of any row is known, unless the rows are public.
         """
         have_gaps = any(known is not None for known in known_of_batches)
-        may_have_gaps = have_gaps or self._label_form.uncertain_labels.reading is not None
+        may_have_gaps = have_gaps or self._label_form.reading_of_uncertain_cells.reading is not None
         if not self.labeled or not may_have_gaps:
             return None
         mask = np.concatenate(
@@ -311,7 +311,7 @@ class Rows:
         if mask.any():
             return mask
         if self._split != "public":
-            name = f"{self._name}.{self._label_form.columns[0]}"
+            name = f"{self._setting_name}.{self._label_form.columns[0]}"
             raise InvalidValue(name, rule="a label in some row, no cell tells one")
         self.labeled = False
         return None
@@ -330,33 +330,35 @@ class Rows:
             self._wrong_labels.first_rows.tolist(),
             strict=True,
         )
-        for label, count, row in rows:
-            if not count:
+        for label, num_wrong_cells, first_wrong_row in rows:
+            if not num_wrong_cells:
                 continue
             wrong_cells = wrong_cells_in_words(
-                num_wrong=count, num_rows=len(self.numbers), first_row=self._place_of_row(row)
+                num_wrong=num_wrong_cells,
+                num_rows=len(self.row_numbers),
+                first_row_in_words=self._describe_row(first_wrong_row),
             )
             if form.column_name is not None:
                 rule = f"{form.rule}, {wrong_cells}"
-                raise InvalidValue(f"{self._name}.{form.column_name}", rule=rule)
+                raise InvalidValue(f"{self._setting_name}.{form.column_name}", rule=rule)
             rule = f"0 or 1 in a label's column, {wrong_cells}{form.hint}"
-            raise InvalidValue(f"{self._name}.{label}", rule=rule)
+            raise InvalidValue(f"{self._setting_name}.{label}", rule=rule)
 
-    def _require_values(self, column_name: str, cell_names: Any) -> None:
+    def _require_values(self, column_name: str, names_in_cells: Any) -> None:
         """Raises `InvalidValue` if a name in a column of owners, records or budgets is missing or invisible.
 
         Args:
             column_name: the name of the column.
-            cell_names: the cells of the column, a pyarrow array of int64 or of words.
+            names_in_cells: the cells of the column, a pyarrow array of int64 or of words.
         """
         pa = import_pyarrow()
-        num_missing = cell_names.null_count
-        if cell_names.type == pa.string():
-            is_invisible = pa.compute.match_substring_regex(cell_names, pattern=_INVISIBLE_WORD)
+        num_missing = names_in_cells.null_count
+        if names_in_cells.type == pa.string():
+            is_invisible = pa.compute.match_substring_regex(names_in_cells, pattern=_INVISIBLE_WORD)
             num_missing += pa.compute.sum(is_invisible).as_py() or 0
         if num_missing:
-            rule = f"a value in each row, {num_missing} of {len(cell_names)} rows have none"
-            raise InvalidValue(f"{self._name}.{column_name}", rule=rule)
+            rule = f"a value in each row, {num_missing} of {len(names_in_cells)} rows have none"
+            raise InvalidValue(f"{self._setting_name}.{column_name}", rule=rule)
 
 
 def _known_mask(read_batch: _ReadBatch) -> BoolArray | None:
@@ -409,19 +411,25 @@ def gather_batches(
         file_size_kb: the size of the file, in kB.
         report_progress: is called with the number of kB that are done so far, at most `file_size_kb`.
     """
-    numbers: list[IntArray] = []
-    tables: list[Any] = []
+    row_numbers_of_batches: list[IntArray] = []
+    tables_of_batches: list[Any] = []
     num_kb_done = 0
     for batch_numbers, table in batches:
-        numbers.append(batch_numbers)
-        tables.append(table)
-        num_bytes = sum(table.nbytes for table in tables)
+        row_numbers_of_batches.append(batch_numbers)
+        tables_of_batches.append(table)
+        num_bytes = sum(table.nbytes for table in tables_of_batches)
         if num_bytes >= _GATHERED_BYTES:
-            yield np.concatenate(numbers), import_pyarrow().concat_tables(tables)
-            numbers = []
-            tables = []
+            yield (
+                np.concatenate(row_numbers_of_batches),
+                import_pyarrow().concat_tables(tables_of_batches),
+            )
+            row_numbers_of_batches = []
+            tables_of_batches = []
             num_kb_done += num_bytes // 1000
             report_progress(min(num_kb_done, file_size_kb))
-    if tables:
-        yield np.concatenate(numbers), import_pyarrow().concat_tables(tables)
+    if tables_of_batches:
+        yield (
+            np.concatenate(row_numbers_of_batches),
+            import_pyarrow().concat_tables(tables_of_batches),
+        )
         report_progress(file_size_kb)

@@ -134,21 +134,23 @@ class TableSchema(Preprocessing):
                 columns.append(column)
                 continue
             texts = as_strings(as_texts(table.column(column.name)))
-            vectors = fit_vectors(texts, stage)
-            variance = _total_variance(vectors.vectors(texts))
+            text_transform = fit_vectors(texts, stage)
+            variance = _total_variance(text_transform.vectors(texts))
             weight = 1.0
             if target_variance > 0 and variance > 0:
                 weight = float(np.float32(np.sqrt(target_variance / variance)))
-            columns.append(TextColumn(column.name, missing=False, vectors=vectors, weight=weight))
+            columns.append(
+                TextColumn(column.name, missing=False, text_transform=text_transform, weight=weight)
+            )
         return replace(self, columns=tuple(columns))
 
     @property
     def texts(self) -> dict[str, TextVectors]:
         """The transform from texts to vectors of each column of text that has one, by the column's name."""
         return {
-            column.name: column.vectors
+            column.name: column.text_transform
             for column in self.columns
-            if isinstance(column, TextColumn) and column.vectors is not None
+            if isinstance(column, TextColumn) and column.text_transform is not None
         }
 
     @property
@@ -157,18 +159,18 @@ class TableSchema(Preprocessing):
 
         If columns have different values for a key, the values are joined by blanks.
         """
-        all_vectors = self.texts.values()
-        if not all_vectors:
+        text_transforms = self.texts.values()
+        if not text_transforms:
             return {}
-        kinds = ", ".join(dict.fromkeys(vectors.kind for vectors in all_vectors))
+        kinds = ", ".join(dict.fromkeys(transform.kind for transform in text_transforms))
         origin: dict[str, str | int] = {
             "features": f"{kinds} of the texts {', '.join(self.texts)}",
-            "dimension": sum(vectors.dimension for vectors in all_vectors),
+            "dimension": sum(transform.dimension for transform in text_transforms),
         }
-        for key in dict.fromkeys(key for vectors in all_vectors for key in vectors.origin):
-            values = [str(vectors.origin.get(key, "")) for vectors in all_vectors]
+        for key in dict.fromkeys(key for transform in text_transforms for key in transform.origin):
+            values = [str(transform.origin.get(key, "")) for transform in text_transforms]
             origin[key] = " ".join(dict.fromkeys(values)).strip()
-        origin["extractor_sha256"] = " ".join(vectors.digest for vectors in all_vectors)
+        origin["extractor_sha256"] = " ".join(transform.digest for transform in text_transforms)
         return origin
 
     @property
@@ -197,7 +199,7 @@ class TableSchema(Preprocessing):
         remarks: Mapping[str, str] | None = None,
         text_columns: Collection[str] = (),
         *,
-        owner_columns: str | None = None,
+        owner_columns_in_words: str | None = None,
         source_of_new_schema: Path | None = None,
     ) -> None:
         """Raises `InvalidValue` if the schema has no column, or a column cannot become a feature (see `fit_column`).
@@ -206,8 +208,8 @@ class TableSchema(Preprocessing):
             setting_name: the name of the setting that names the public file, for messages.
             remarks: for some columns, a remark that is added to the message.
             text_columns: the columns that get text vectors later; they are not checked.
-            owner_columns: the columns that name the owner of a row; None if settings name none. The advice in the
-                message depends on them.
+            owner_columns_in_words: the columns that name the owner of a row; None if settings name none. The advice in
+                the message depends on them.
             source_of_new_schema: the public file, for a schema that was read from a file. A column of texts then needs
                 a new file of pate-schema. None for a schema that was learned in this run.
         """
@@ -219,7 +221,8 @@ class TableSchema(Preprocessing):
         if useless:
             column = useless[0]
             remedy = ways_out(
-                column_names=[column.name for column in useless], owner_columns=owner_columns
+                column_names=[column.name for column in useless],
+                owner_columns_in_words=owner_columns_in_words,
             )
             if isinstance(column, TextColumn):
                 remedy += f"; {text_remedy(column.name, source_of_new_schema=source_of_new_schema)}"
@@ -298,7 +301,9 @@ class TableSchema(Preprocessing):
         """
         encoded = self.read_table(as_table(samples), name=name)
         remarks = self.unknown_cell_remarks(
-            name=name, counts=encoded.unknown_and_missing, num_records=len(encoded.features)
+            name=name,
+            unknown_and_missing=encoded.unknown_and_missing,
+            num_records=len(encoded.features),
         )
         for remark in remarks:
             warnings.warn(printable(remark), UnlikePublic, stacklevel=users_stack_level())
@@ -320,8 +325,8 @@ class TableSchema(Preprocessing):
         if arrow_table.num_rows:
             self.require_no_wrong_cell(
                 name,
-                num_wrong=encoded.wrong.sum(axis=0),
-                first_wrong=encoded.wrong.argmax(axis=0) + first_row,
+                num_wrong_per_column=encoded.wrong.sum(axis=0),
+                first_wrong_row_per_column=encoded.wrong.argmax(axis=0) + first_row,
                 broken_rules=encoded.broken_rules,
                 num_rows=arrow_table.num_rows,
             )
@@ -330,30 +335,38 @@ class TableSchema(Preprocessing):
     def require_no_wrong_cell(
         self,
         name: str,
-        num_wrong: IntArray,
-        first_wrong: IntArray,
+        num_wrong_per_column: IntArray,
+        first_wrong_row_per_column: IntArray,
         *,
         broken_rules: Sequence[str | None],
         num_rows: int,
-        place_of_row: Callable[[int], str] = row_in_words,
+        describe_row: Callable[[int], str] = row_in_words,
     ) -> None:
         """Raises `InvalidValue` if a cell is wrong. The message does not show the cell.
 
         Args:
             name: the name of the setting that names the table, for messages.
-            num_wrong: the number of wrong cells, such as words among numbers, in each column, `[num_columns]`.
-            first_wrong: the number of the first row with a wrong cell in each column, from 0, `[num_columns]`.
+            num_wrong_per_column: the number of wrong cells, such as words among numbers, in each column,
+                `[num_columns]`.
+            first_wrong_row_per_column: the number of the first row with a wrong cell in each column, from 0,
+                `[num_columns]`.
             broken_rules: the rule that the first wrong cell of each column violates; None for `Column.expects`.
             num_rows: the number of rows of the table.
-            place_of_row: returns the words for a row in the message, from its number.
+            describe_row: returns the words for a row in the message, from its number.
         """
         rows = zip(
-            self.columns, num_wrong.tolist(), first_wrong.tolist(), broken_rules, strict=True
+            self.columns,
+            num_wrong_per_column.tolist(),
+            first_wrong_row_per_column.tolist(),
+            broken_rules,
+            strict=True,
         )
-        for column, count, row, broken_rule in rows:
-            if count:
+        for column, num_wrong_cells, first_wrong_row, broken_rule in rows:
+            if num_wrong_cells:
                 wrong_cells = wrong_cells_in_words(
-                    num_wrong=count, num_rows=num_rows, first_row=place_of_row(row)
+                    num_wrong=num_wrong_cells,
+                    num_rows=num_rows,
+                    first_row_in_words=describe_row(first_wrong_row),
                 )
                 rule = f"{broken_rule or column.expects}, {wrong_cells}"
                 prefix = "data." if "." in name else ""  # other commands have no such prefix
@@ -381,7 +394,9 @@ class TableSchema(Preprocessing):
             f"{prefix}missing=[WORD]"
         )
 
-    def unknown_cell_remarks(self, name: str, counts: IntArray, num_records: int) -> Iterator[str]:
+    def unknown_cell_remarks(
+        self, name: str, unknown_and_missing: IntArray, num_records: int
+    ) -> Iterator[str]:
         """Yields remarks on columns with cells that the public file does not know: on five, and then on how many more.
 
         Such cells are words without a feature, or numbers beyond the range of public cells. Columns with most of them
@@ -390,12 +405,14 @@ class TableSchema(Preprocessing):
 
         Args:
             name: the name of the setting that names the table.
-            counts: the numbers of unknown and of missing cells, `[num_columns, 2]`: sums of
+            unknown_and_missing: the numbers of unknown and of missing cells, `[num_columns, 2]`: sums of
                 `Encoded.unknown_and_missing`.
             num_records: the number of rows of the table.
         """
         num_losses: dict[str, int] = {}  # the number of such cells, by remark
-        for column, (num_unknown, num_missing) in zip(self.columns, counts.tolist(), strict=True):
+        for column, (num_unknown, num_missing) in zip(
+            self.columns, unknown_and_missing.tolist(), strict=True
+        ):
             is_usual = column.missing and num_missing < num_records
             num_lost = 0 if is_usual else num_missing
             losses = []
@@ -444,7 +461,7 @@ class TableSchema(Preprocessing):
                 column_name(str(key)),
                 schema_entry=entry,
                 setting=name,
-                folder=None if folder is None else Path(folder),
+                schema_folder=None if folder is None else Path(folder),
             )
             for key, entry in entries.items()
         )
@@ -461,8 +478,8 @@ class TableSchema(Preprocessing):
 
     def save(self, folder: Path | str) -> None:
         """Writes the vectors of each column of text into a file of its own in a folder, and nothing else."""
-        for vectors in self.texts.values():
-            vectors.save(path=Path(folder, vectors.file))
+        for text_transform in self.texts.values():
+            text_transform.save(path=Path(folder, text_transform.file))
 
     def write(self, path: Path | str, settings: TableSettings | None = None) -> None:
         """Writes the schema as YAML, and the vectors of texts into files in the same folder.

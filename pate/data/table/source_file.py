@@ -49,12 +49,12 @@ class SourceFile:
 
     Attributes:
         path: the path, whose ending determines the kind: .csv, .csv.gz, .tsv, .parquet, .feather, .arrow, .jsonl, ...
-        name: the name of the setting that names the file, for messages.
+        setting: the name of the setting that names the file, for messages.
         encoding: the encoding that a setting names for a file of text that is not UTF-8, see `read_in`.
     """
 
     path: Path
-    name: str
+    setting: str
     encoding: str = UTF_8
 
     @property
@@ -108,8 +108,10 @@ class SourceFile:
         if not self.is_text:
             return None
         if self.read_in == UTF_8:
-            return None if self.encoding == UTF_8 else f"{self.name}: read in UTF-8, which it is in"
-        remark = f"{self.name}: read in {self.read_in}, as it is not in UTF-8"
+            return (
+                None if self.encoding == UTF_8 else f"{self.setting}: read in UTF-8, which it is in"
+            )
+        remark = f"{self.setting}: read in {self.read_in}, as it is not in UTF-8"
         lines = mixed_lines(self.path, encoding=self.read_in)
         if lines.num_utf_8:
             remark += f"; {lines.num_utf_8} of its lines beyond ASCII could be UTF-8, too"
@@ -127,7 +129,7 @@ class SourceFile:
             rule: the description of a valid file.
             hint: the advice at the end of the message.
         """
-        return InvalidValue(self.name, self.path, rule=rule, hint=hint)
+        return InvalidValue(self.setting, self.path, rule=rule, hint=hint)
 
     def encoding_refusal(self) -> InvalidValue:
         """Returns the error for a text that is not in the expected encoding, with advice.
@@ -171,7 +173,7 @@ class SourceFile:
 
     def setting_name(self, name: str) -> str:
         """Returns the full name of a setting of this file: `data.NAME` in pate-train, `NAME` in other commands."""
-        return setting_beside(file_setting=self.name, name=name)
+        return setting_beside(file_setting=self.setting, name=name)
 
 
 def setting_beside(file_setting: str, name: str) -> str:

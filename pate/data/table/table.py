@@ -19,7 +19,7 @@ from pate.data.split import SPLITS, Split
 from pate.data.split_files import require_files_apart
 from pate.data.table.column_names import as_column_names, as_name, column_name
 from pate.data.table.encoding import UTF_8, require_encoding
-from pate.data.table.fingerprints import CellDigest, row_numbers
+from pate.data.table.fingerprints import CellDigest, row_fingerprints
 from pate.data.table.number_column import NumberColumn
 from pate.data.table.people import People
 from pate.data.table.rows import Roles
@@ -147,7 +147,7 @@ class Table(TextReader):
             normalize_field(self, name, as_column_names(f"data.{name}", values=getattr(self, name)))
         for name in ("missing", "uncertain_words"):
             normalize_field(self, name, as_words(getattr(self, name)))
-        self.uncertain_labels.require(self.label_separator)
+        self.reading_of_uncertain_cells.require(self.label_separator)
         self._normalize_group()
         for name in _SINGLE_NAMES:
             normalize_field(self, name, as_name(getattr(self, name)))
@@ -207,7 +207,7 @@ class Table(TextReader):
         return (columns,) if isinstance(columns, str) else columns
 
     @property
-    def uncertain_labels(self) -> UncertainLabels:
+    def reading_of_uncertain_cells(self) -> UncertainLabels:
         """The words in columns of labels that mean uncertain, and how the settings read them."""
         return UncertainLabels(reading=self.uncertain, words=self.uncertain_words)
 
@@ -303,14 +303,14 @@ class Table(TextReader):
                 split,
                 spelled_schema,
                 stage=stage,
-                cell_digest=digest if split == "private" else None,
+                cell_hasher=digest if split == "private" else None,
             )
             for split in SPLITS
         }
 
-        def fingerprints_of_split(split_name: str) -> NDArray[np.uint64]:
+        def compute_fingerprints(split_name: str) -> NDArray[np.uint64]:
             batches = source.files[split_name].rows(list(schema.names))
-            return row_numbers(batches, schema=spelled_schema)
+            return row_fingerprints(batches, schema=spelled_schema)
 
         return make_dataset(
             rows_of_splits=rows_of_splits,
@@ -323,7 +323,7 @@ class Table(TextReader):
             notes=self._notes(),
             preprocessing=schema,
             private_cell_digest=digest.hexdigest(),
-            fingerprints_of_split=fingerprints_of_split,
+            compute_fingerprints=compute_fingerprints,
         )
 
     def _private_records(self) -> PrivateRecords:
@@ -338,19 +338,19 @@ class Table(TextReader):
         spelling = file.spelling(schema.spelling)
         digest = CellDigest(cells_are_text=file.is_text)
         rows = source.read_rows(
-            "private", schema=replace(schema, spelling=spelling), cell_digest=digest
+            "private", schema=replace(schema, spelling=spelling), cell_hasher=digest
         )
-        record_ids = rows.numbers
+        record_ids = rows.row_numbers
         if self.id is not None:
             # Records are numbered by their names as people are.
-            records = People.from_names(columns=[rows.ids], spelling=spelling)
+            records = People.from_names(cells_of_splits=[rows.ids], spelling=spelling)
             record_ids = records.person_of_row[0]
         group_ids = record_ids
         remarks: list[str] = []
         if owners:
-            people = People.from_names(columns=rows.groups, spelling=spelling)
+            people = People.from_names(cells_of_splits=rows.groups, spelling=spelling)
             group_ids = people.groups()[0]
-            remarks += people.remarks(f"data.group={owners[0]}")
+            remarks += people.remarks(setting=f"data.group={owners[0]}")
         private = Split(
             inputs=rows.inputs,
             labels=rows.labels,
@@ -364,7 +364,7 @@ class Table(TextReader):
             name="data.private",
             columns=schema.columns,
             unknown_and_missing=rows.unknown_and_missing,
-            num_records=len(rows.numbers),
+            num_records=len(rows.row_numbers),
         )
         return PrivateRecords(
             name=self.name,
@@ -442,7 +442,7 @@ class Table(TextReader):
         form = self._source.label_form
         notes = [
             f"data.labels={label}: {truths.yes} is 1, {truths.no} is 0"
-            for label, truths in form.truths.items()
+            for label, truths in form.truths_of_labels.items()
         ]
         setting = f"data.labels={form.column_name}"
         names = ", ".join(form.names)

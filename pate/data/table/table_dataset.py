@@ -53,7 +53,7 @@ def make_dataset(
     notes: tuple[str, ...] = (),
     preprocessing: Preprocessing | None = None,
     private_cell_digest: str | None = None,
-    fingerprints_of_split: CellNumbers | None = None,
+    compute_fingerprints: CellNumbers | None = None,
 ) -> Dataset:
     """Returns the data set that consists of the rows of each split.
 
@@ -68,7 +68,7 @@ def make_dataset(
         notes: remarks for the owner, to which remarks on records are added.
         preprocessing: the function from raw samples to inputs, for a published model; None if there is none.
         private_cell_digest: the digest of the private rows; None if it is not computed.
-        fingerprints_of_split: a function from a split's name to a number for each record, see `remarks_on_copies`;
+        compute_fingerprints: a function from a split's name to a number for each record, see `remarks_on_copies`;
             None compares inputs alone in the search for copies.
 
     Raises:
@@ -83,13 +83,13 @@ def make_dataset(
         spelling=schema.spelling,
     )
     splits = {}
-    for number, split in enumerate(SPLITS):
+    for split_number, split in enumerate(SPLITS):
         rows = rows_of_splits[split]
         splits[split] = Split(
             inputs=rows.inputs,
             labels=rows.labels,
-            record_ids=identities.ids[number],
-            group_ids=identities.groups[number],
+            record_ids=identities.ids_of_splits[split_number],
+            group_ids=identities.groups_of_splits[split_number],
             known=rows.known,
         )
     remarks = _remarks_on_content(rows_of_splits, schema=schema, identities=identities)
@@ -98,7 +98,7 @@ def make_dataset(
         private_split=splits["private"],
         public_split=splits["public"],
         test_split=splits["test"],
-        fingerprints_of_split=fingerprints_of_split,
+        compute_fingerprints=compute_fingerprints,
     )
     for split in ("private", "test"):
         rows = rows_of_splits[split]
@@ -106,9 +106,9 @@ def make_dataset(
             name=f"data.{split}",
             columns=schema.columns,
             unknown_and_missing=rows.unknown_and_missing,
-            num_records=len(rows.numbers),
+            num_records=len(rows.row_numbers),
         )
-    public_names: NDArray[Any] = public.numbers
+    public_names: NDArray[Any] = public.row_numbers
     if public.ids is not None:
         public_names = np.array(public.record_names, np.str_)
     order = np.random.default_rng(seed).permutation(len(public.labels))
@@ -127,7 +127,7 @@ def make_dataset(
         notes=(*notes, *remarks),
         owners=_owner_names(private, spelling=schema.spelling),
         budgets=_budget_classes(private, spelling=schema.spelling),
-        shared=identities.shared,
+        shared=identities.records_of_several_owners,
         group_unit=roles.group_unit,
     )
 
@@ -142,10 +142,12 @@ def _remarks_on_content(
     """
     private_texts = rows_of_splits["private"].texts
     remarks: list[str] = []
-    for column_name, vectors in schema.texts.items():
-        remarks += remarks_on_texts(column_name, vectors=vectors, texts=private_texts[column_name])
-    if identities.shared is not None:
-        remarks.append(identities.shared.description())
+    for column_name, text_transform in schema.texts.items():
+        remarks += remarks_on_texts(
+            column_name, text_transform=text_transform, texts=private_texts[column_name]
+        )
+    if identities.records_of_several_owners is not None:
+        remarks.append(identities.records_of_several_owners.description())
     return remarks + identities.remarks
 
 
@@ -250,15 +252,15 @@ def remarks_on_lost_columns(
             yield f"{name}.{column.name}: {rule}"
 
 
-def require_apart(role: str, column_name: str | None, ids: Sequence[IntArray]) -> None:
+def require_apart(role: str, column_name: str | None, ids_of_splits: Sequence[IntArray]) -> None:
     """Raises `InvalidValue` if an owner or a record is in two splits.
 
     Args:
         role: the name of the setting that names the column, for the message.
         column_name: the value of that setting.
-        ids: for each split, the number of each row's owner or record, `[num_rows]`.
+        ids_of_splits: for each split, the number of each row's owner or record, `[num_rows]`.
     """
-    ids_of_split = dict(zip(SPLITS, ids, strict=True))
+    ids_of_split = dict(zip(SPLITS, ids_of_splits, strict=True))
     for first, second in combinations(SPLITS, 2):
         num_shared = count_shared(ids_of_split[first], other_ids=ids_of_split[second])
         if num_shared:
@@ -279,17 +281,17 @@ class _Identities(NamedTuple):
     """The whole numbers that identify the record and the group of each row, by split.
 
     Attributes:
-        ids: for each split, the number of each row's record, `[num_rows]`.
-        groups: for each split, the number of each row's group, `[num_rows]`. A group has all rows of an owner, or with
-            several kinds of owners all rows that shared owners link. It is one row if rows have no owners, or if
-            records have weights.
-        shared: the rule for records of several owners; None if each record has at most one owner.
+        ids_of_splits: for each split, the number of each row's record, `[num_rows]`.
+        groups_of_splits: for each split, the number of each row's group, `[num_rows]`. A group has all rows of an
+            owner, or with several kinds of owners all rows that shared owners link. It is one row if rows have no
+            owners, or if records have weights.
+        records_of_several_owners: the rule for records of several owners; None if each record has at most one owner.
         remarks: remarks for the owner of the data on similar names of records or of owners.
     """
 
-    ids: list[IntArray]
-    groups: list[IntArray]
-    shared: SharedRecords | None
+    ids_of_splits: list[IntArray]
+    groups_of_splits: list[IntArray]
+    records_of_several_owners: SharedRecords | None
     remarks: list[str]
 
 
@@ -305,40 +307,47 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
         InvalidValue: an owner or a record is in two splits, or rows that must differ have the same id.
     """
     remarks: list[str] = []
-    ids = split_numbers([rows.numbers for rows in rows_per_split])
+    ids_of_splits = split_numbers([rows.row_numbers for rows in rows_per_split])
     if roles.id is not None:
         records = People.from_names(
-            columns=[rows.ids for rows in rows_per_split], spelling=spelling
+            cells_of_splits=[rows.ids for rows in rows_per_split], spelling=spelling
         )
-        ids = list(records.person_of_row)
-        require_apart("id", column_name=roles.id, ids=ids)
+        ids_of_splits = list(records.person_of_row)
+        require_apart("id", column_name=roles.id, ids_of_splits=ids_of_splits)
         if roles.id not in roles.group:
-            remarks += records.remarks(f"data.id={roles.id}")
+            remarks += records.remarks(setting=f"data.id={roles.id}")
     # for each kind of owner, the owners of each split's rows
     owners_per_kind_and_split: list[list[IntArray]] = []
     for kind, column in enumerate(roles.group):
         people = People.from_names(
-            columns=[rows.groups[kind] for rows in rows_per_split], spelling=spelling
+            cells_of_splits=[rows.groups[kind] for rows in rows_per_split], spelling=spelling
         )
-        require_apart("group", column_name=column, ids=people.person_of_row)
+        require_apart("group", column_name=column, ids_of_splits=people.person_of_row)
         owners_per_kind_and_split.append(people.groups())
-        remarks += people.remarks(f"data.group={column}")
-    groups = None
+        remarks += people.remarks(setting=f"data.group={column}")
+    groups_of_splits = None
     shared = None
     if len(owners_per_kind_and_split) == 1:
-        groups = owners_per_kind_and_split[0]
+        groups_of_splits = owners_per_kind_and_split[0]
     elif len(owners_per_kind_and_split) > 1:
-        groups = _link_owners(owners_per_kind_and_split)
+        groups_of_splits = _link_owners(owners_per_kind_and_split)
         shared = SharedRecords.from_owners(
             owner_kinds=roles.group,
-            owner_numbers=[owners[0] for owners in owners_per_kind_and_split],
+            owner_numbers_of_kinds=[owners[0] for owners in owners_per_kind_and_split],
         )
     if roles.id is not None:
-        ids = _with_ids_of_repeats(column_name=roles.id, ids=ids, groups=groups)
+        ids_of_splits = _with_ids_of_repeats(
+            column_name=roles.id, ids_of_splits=ids_of_splits, groups_of_splits=groups_of_splits
+        )
     have_weights = shared is not None and shared.weights is not None
-    if groups is None or have_weights:
-        groups = ids
-    return _Identities(ids=ids, groups=groups, shared=shared, remarks=remarks)
+    if groups_of_splits is None or have_weights:
+        groups_of_splits = ids_of_splits
+    return _Identities(
+        ids_of_splits=ids_of_splits,
+        groups_of_splits=groups_of_splits,
+        records_of_several_owners=shared,
+        remarks=remarks,
+    )
 
 
 def _link_owners(owners_per_kind_and_split: Sequence[Sequence[IntArray]]) -> list[IntArray]:
@@ -355,29 +364,29 @@ def _link_owners(owners_per_kind_and_split: Sequence[Sequence[IntArray]]) -> lis
 
 
 def _with_ids_of_repeats(
-    column_name: str, ids: Sequence[IntArray], groups: Sequence[IntArray] | None
+    column_name: str, ids_of_splits: Sequence[IntArray], groups_of_splits: Sequence[IntArray] | None
 ) -> list[IntArray]:
     """Returns, for each split, ids that differ between rows: every further row with the same id gets a new number.
 
     Args:
         column_name: the column of ids, for messages.
-        ids: for each split, the number of each row's id, `[num_rows]`.
-        groups: for each split, the group of each row, `[num_rows]`; None if each row is a group of its own.
+        ids_of_splits: for each split, the number of each row's id, `[num_rows]`.
+        groups_of_splits: for each split, the group of each row, `[num_rows]`; None if each row is a group of its own.
 
     Raises:
         InvalidValue: rows with the same id are in different groups, or two public rows have the same id.
     """
-    first_free_id = 1 + max(int(ids_of_rows.max()) for ids_of_rows in ids)
+    first_free_id = 1 + max(int(ids_of_rows.max()) for ids_of_rows in ids_of_splits)
     different_ids = []
-    for number, (split, ids_of_rows) in enumerate(zip(SPLITS, ids, strict=True)):
+    for split_number, (split, ids_of_rows) in enumerate(zip(SPLITS, ids_of_splits, strict=True)):
         _, first_rows, id_of_row = np.unique(ids_of_rows, return_index=True, return_inverse=True)
         is_repeat = np.ones(len(ids_of_rows), np.bool_)
         is_repeat[first_rows] = False
         repeats = np.flatnonzero(is_repeat)
         have_one_group = False
-        if groups is not None:
-            group_of_first_row = groups[number][first_rows][id_of_row]
-            have_one_group = np.array_equal(group_of_first_row, groups[number])
+        if groups_of_splits is not None:
+            group_of_first_row = groups_of_splits[split_number][first_rows][id_of_row]
+            have_one_group = np.array_equal(group_of_first_row, groups_of_splits[split_number])
         if len(repeats) > 0 and (split == "public" or not have_one_group):
             rule = (
                 f"another id in each row, {len(repeats)} of {len(ids_of_rows)} rows of {split} have "
@@ -385,6 +394,6 @@ def _with_ids_of_repeats(
             )
             raise InvalidValue("data.id", column_name, rule=rule)
         new_ids = ids_of_rows.copy()
-        new_ids[repeats] = first_free_id + number * _SPLIT_STEP + np.arange(len(repeats))
+        new_ids[repeats] = first_free_id + split_number * _SPLIT_STEP + np.arange(len(repeats))
         different_ids.append(new_ids)
     return different_ids

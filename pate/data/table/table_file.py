@@ -80,7 +80,7 @@ class TableFile:
             InvalidValue: a folder or pattern names no file, or files of an unknown kind or of several kinds.
         """
         files = tuple(
-            SourceFile(path=path, name=self.setting, encoding=self.encoding)
+            SourceFile(path=path, setting=self.setting, encoding=self.encoding)
             for path in files_named(self.path)
         )
         if len(files) <= 0:
@@ -226,7 +226,12 @@ class TableFile:
         if self.split_column is None:
             batches = _numbered(self.batches(column_names))
         else:
-            require_column("data.split", self.split_column, self._all_names, self.setting)
+            require_column(
+                "data.split",
+                column_name=self.split_column,
+                column_names=self._all_names,
+                table_description=self.setting,
+            )
             batches = self._rows_of_part(self.split_column, column_names=column_names or self.names)
         num_rows = 0
         for numbers, batch in batches:
@@ -247,22 +252,22 @@ class TableFile:
         Only rows in which the column `split_column` has the name of this split are yielded. Any other word than
         private, public or test there is an `InvalidValue`.
         """
-        num_of_part = 0
+        num_rows_of_split = 0
         columns_read = list(dict.fromkeys([*column_names, split_column]))
-        for numbers, batch in _numbered(self.batches(columns_read)):
-            parts = as_texts(batch.column(split_column)).to_numpy(zero_copy_only=False)
-            is_no_split = ~np.isin(parts, SPLITS)
+        for row_numbers, batch in _numbered(self.batches(columns_read)):
+            split_words = as_texts(batch.column(split_column)).to_numpy(zero_copy_only=False)
+            is_no_split = ~np.isin(split_words, SPLITS)
             if is_no_split.any():
-                row = row_in_words(int(numbers[is_no_split][0]))
+                row = row_in_words(int(row_numbers[is_no_split][0]))
                 rule = f"private, public or test, {row} has something else"
                 raise InvalidValue("data.split", split_column, rule=rule)
-            is_of_part = parts == self.split_name
-            batch = batch.select(column_names).filter(import_pyarrow().array(is_of_part))
+            is_in_split = split_words == self.split_name
+            batch = batch.select(column_names).filter(import_pyarrow().array(is_in_split))
             if self.split_name == "public":
-                yield np.arange(num_of_part, num_of_part + batch.num_rows), batch
+                yield np.arange(num_rows_of_split, num_rows_of_split + batch.num_rows), batch
             else:
-                yield numbers[is_of_part], batch
-            num_of_part += batch.num_rows
+                yield row_numbers[is_in_split], batch
+            num_rows_of_split += batch.num_rows
 
     def read(self, column_names: list[str] | None = None) -> Any:
         """Returns the rows of this split as one pyarrow table.
@@ -343,18 +348,18 @@ def _of_equal_length(batches: Iterator[Any]) -> Iterator[Any]:
     one batch.
     """
     pa = import_pyarrow()
-    waiting = [next(batches)]
-    yield waiting[0].slice(0, 0)
-    num_waiting = waiting[0].num_rows
+    waiting_tables = [next(batches)]
+    yield waiting_tables[0].slice(0, 0)
+    num_waiting = waiting_tables[0].num_rows
     for batch in batches:
-        waiting.append(batch)
+        waiting_tables.append(batch)
         num_waiting += batch.num_rows
         while num_waiting >= BATCH_ROWS:
-            whole = pa.concat_tables(waiting)
-            yield whole.slice(0, BATCH_ROWS)
-            waiting = [whole.slice(BATCH_ROWS)]
+            joined_table = pa.concat_tables(waiting_tables)
+            yield joined_table.slice(0, BATCH_ROWS)
+            waiting_tables = [joined_table.slice(BATCH_ROWS)]
             num_waiting -= BATCH_ROWS
-    yield pa.concat_tables(waiting)
+    yield pa.concat_tables(waiting_tables)
 
 
 def _numbered(batches: Iterator[Any]) -> Iterator[NumberedBatch]:

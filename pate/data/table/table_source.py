@@ -60,7 +60,7 @@ class TableSource:
         settings = self._settings
         if settings.path is not None:
             common_file = self._file(
-                Path(settings.path), name="data.path", encoding=str(settings.encoding)
+                Path(settings.path), setting_name="data.path", encoding=str(settings.encoding)
             )
             return {
                 split: replace(common_file, split_column=settings.split, split_name=split)
@@ -74,7 +74,7 @@ class TableSource:
             encoding = settings.encoding
             if isinstance(encoding, Mapping):
                 encoding = encoding.get(split, UTF_8)
-            files[split] = self._file(Path(path), name=f"data.{split}", encoding=encoding)
+            files[split] = self._file(Path(path), setting_name=f"data.{split}", encoding=encoding)
         return files
 
     @property
@@ -96,10 +96,10 @@ class TableSource:
                 label_names=settings.labels,
                 table_files=self.files.values(),
                 word_for_yes=settings.true,
-                uncertain_labels=settings.uncertain_labels,
+                reading_of_uncertain_cells=settings.reading_of_uncertain_cells,
             )
         return labels_in_one_column(
-            setting=settings.labels,
+            label_setting=settings.labels,
             table_files=self.files.values(),
             public_file=self.files.get("public"),
             separator=settings.label_separator,
@@ -124,7 +124,7 @@ class TableSource:
         return columns
 
     @property
-    def owner_columns(self) -> str | None:
+    def owner_columns_in_words(self) -> str | None:
         """The columns that name the owner of a row, as text for messages; None if settings name none."""
         return ", ".join(self._settings.columns_of("group")) or None
 
@@ -146,7 +146,9 @@ class TableSource:
                     continue
                 lacking = [other for other in SPLITS if name not in names_of_split[other]]
                 if lacking:
-                    remedy = ways_out(column_names=[name], owner_columns=self.owner_columns)
+                    remedy = ways_out(
+                        column_names=[name], owner_columns_in_words=self.owner_columns_in_words
+                    )
                     rule = f"it in every file, data.{lacking[0]} lacks it; {remedy}"
                     raise InvalidValue(f"{file.setting}.{name}", rule=rule)
 
@@ -183,7 +185,7 @@ class TableSource:
             table=table.select([name for name in features if name not in settings.text]),
             schema=schema,
             code_columns=settings.category,
-            owner_columns=self.owner_columns,
+            owner_columns_in_words=self.owner_columns_in_words,
         )
         return PublicReading(schema=schema, remarks=tuple(remarks))
 
@@ -203,7 +205,7 @@ class TableSource:
                 # Of several remarks on a column the first one is shown.
                 remarks=dict(reversed(remarks)),
                 text_columns=settings.text,
-                owner_columns=self.owner_columns,
+                owner_columns_in_words=self.owner_columns_in_words,
             )
             return schema
         for role in ("category", "text"):
@@ -216,11 +218,13 @@ class TableSource:
         for name in public.names:
             if name not in schema.names and name not in self.columns_without_features:
                 rule = f"no other column in {public.setting} than it lists, and there is {name}"
-                remedy = ways_out(column_names=[name], owner_columns=self.owner_columns)
+                remedy = ways_out(
+                    column_names=[name], owner_columns_in_words=self.owner_columns_in_words
+                )
                 raise InvalidValue("data.schema", settings.schema, rule=f"{rule}; {remedy}")
         schema.require_usable(
             setting_name=public.setting,
-            owner_columns=self.owner_columns,
+            owner_columns_in_words=self.owner_columns_in_words,
             source_of_new_schema=public.path,
         )
         return schema
@@ -253,7 +257,7 @@ class TableSource:
         schema: TableSchema,
         *,
         stage: StageOpener = unwatched,
-        cell_digest: CellDigest | None = None,
+        cell_hasher: CellDigest | None = None,
     ) -> Rows:
         """Reads the rows of a split.
 
@@ -261,7 +265,7 @@ class TableSource:
             split_name: private, public or test.
             schema: encodes the features.
             stage: opens the stage that reports progress.
-            cell_digest: receives all cells of the split, with columns that become no features; None if no digest is
+            cell_hasher: receives all cells of the split, with columns that become no features; None if no digest is
                 needed.
         """
         file = self.files[split_name]
@@ -270,15 +274,15 @@ class TableSource:
         if self.label_form.column_name is not None and file.kind == "json":
             # Lists of labels are read as they are. In the digest the items of a list are one word, so the file is read
             # once more for the digest.
-            if cell_digest is not None:
-                cell_digest.add_all(file.rows())
-                cell_digest = None
+            if cell_hasher is not None:
+                cell_hasher.add_all(file.rows())
+                cell_hasher = None
             file = replace(file, whole_lists=(self.label_form.column_name,))
-        batches = file.rows(columns if cell_digest is None else None)
-        if schema.texts and cell_digest is not None:
+        batches = file.rows(columns if cell_hasher is None else None)
+        if schema.texts and cell_hasher is not None:
             # The digest depends on the batches of the file, which are joined below.
-            batches = cell_digest.pass_through(batches)
-            cell_digest = None
+            batches = cell_hasher.pass_through(batches)
+            cell_hasher = None
         budget = self._settings.budget if split_name == "private" else None
         with _with_progress(
             batches,
@@ -294,26 +298,28 @@ class TableSource:
                 roles=Roles(
                     group=self._settings.columns_of("group"), id=self._settings.id, budget=budget
                 ),
-                name=file.setting if self._settings.path is None else f"data.path, {split_name}",
+                setting_name=file.setting
+                if self._settings.path is None
+                else f"data.path, {split_name}",
                 split_name=split_name,
-                cell_digest=cell_digest,
+                cell_hasher=cell_hasher,
                 # Vectors of texts use all threads for one batch.
                 in_threads=not schema.texts,
-                place_of_row=file.row_in_words,
+                describe_row=file.row_in_words,
             )
 
-    def _file(self, path: Path, name: str, encoding: str) -> TableFile:
+    def _file(self, path: Path, setting_name: str, encoding: str) -> TableFile:
         """Returns a file of the table, to be read in the notation that the settings name.
 
         Args:
             path: the path of the file, a folder or a pattern.
-            name: the name of the setting that names the path.
+            setting_name: the name of the setting that names the path.
             encoding: the encoding that a setting names.
         """
         settings = self._settings
         return TableFile(
             path=path,
-            setting=name,
+            setting=setting_name,
             encoding=encoding,
             decimal=settings.decimal,
             thousands=settings.thousands,

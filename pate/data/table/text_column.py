@@ -21,15 +21,15 @@ from pate.validation import require
 class TextColumn(Column):
     """A column of words that nearly all differ, such as names or comments.
 
-    The column cannot become a feature until it has `vectors`. A text is then encoded as a vector of length `weight`, or
-    as 0 if all its words are unknown. A missing text is encoded like an empty text.
+    The column cannot become a feature until it has a `text_transform`. A text is then encoded as a vector of length
+    `weight`, or as 0 if all its words are unknown. A missing text is encoded like an empty text.
 
     Attributes:
-        vectors: the transform from texts to vectors of length 1; None if there is none yet.
+        text_transform: the transform from texts to vectors of length 1; None if there is none yet.
         weight: the length of the vector of a text, above 0.
     """
 
-    vectors: TextVectors | None = None
+    text_transform: TextVectors | None = None
     weight: float = 1.0
 
     kind: ClassVar[str] = "text"
@@ -41,20 +41,24 @@ class TextColumn(Column):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The name of each component of a text's vector; an empty tuple without `vectors`."""
-        if self.vectors is None:
+        """The name of each component of a text's vector; an empty tuple without `text_transform`."""
+        if self.text_transform is None:
             return ()
-        return tuple(f"{self.name}[{dimension}]" for dimension in range(self.vectors.dimension))
+        return tuple(
+            f"{self.name}[{dimension}]" for dimension in range(self.text_transform.dimension)
+        )
 
     def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
-        """Returns texts as vectors `[num_cells, dimension]` of length `weight`; `[num_cells, 0]` without `vectors`.
+        """Returns texts as vectors `[num_cells, dimension]` of length `weight`; `[num_cells, 0]` without a transform.
 
         A text without a known word has the vector 0. It counts as unknown, unless it is missing.
         """
         encoded = super().encode(cells, spelling=spelling)
-        if self.vectors is None:
+        if self.text_transform is None:
             return encoded
-        features = self.vectors.vectors(as_strings(as_texts(cells))) * np.float32(self.weight)
+        features = self.text_transform.vectors(as_strings(as_texts(cells))) * np.float32(
+            self.weight
+        )
         num_missing = int(encoded.unknown_and_missing[1])
         num_zero = int((~features.any(axis=1)).sum())  # missing texts are among them
         return Encoded(
@@ -68,34 +72,35 @@ class TextColumn(Column):
 
         The transform itself is in that file, in the same folder as the schema.
         """
-        vectors = self.vectors
-        if vectors is None:
+        text_transform = self.text_transform
+        if text_transform is None:
             return super().plain()
         return {
             "kind": self.kind,
             "weight": self.weight,
-            "vectors": vectors.kind,
-            "dimension": vectors.dimension,
-            **vectors.origin,
-            "file": vectors.file,
-            "sha256": vectors.digest,
+            "vectors": text_transform.kind,
+            "dimension": text_transform.dimension,
+            **text_transform.origin,
+            "file": text_transform.file,
+            "sha256": text_transform.digest,
         }
 
     @classmethod
-    def read(cls, name: str, schema_entry: Mapping[str, Any], folder: Path | None) -> Self:
+    def read(cls, name: str, schema_entry: Mapping[str, Any], schema_folder: Path | None) -> Self:
         """Builds the column from the entry that `plain` returned, with the file of vectors in the folder.
 
-        If the entry names no file, or `folder` is None, the column has no vectors. For the arguments see `Column.read`.
+        If the entry names no file, or `schema_folder` is None, the column has no vectors. For the arguments see
+        `Column.read`.
         """
-        if "file" not in schema_entry or folder is None:
+        if "file" not in schema_entry or schema_folder is None:
             return cls(name, missing=False)
         weight = float(schema_entry["weight"])
         require(0 < weight < np.inf, f"{name}.weight", weight, "a number > 0")
         # The file is one of this folder, whatever the entry says.
         file_name = Path(str(schema_entry["file"])).name
-        vectors = TextVectors.load(
-            folder / file_name,
+        text_transform = TextVectors.load(
+            schema_folder / file_name,
             sha256=str(schema_entry["sha256"]),
             remedy="copy it from where the schema comes from; it stands beside it",
         )
-        return cls(name, missing=False, vectors=vectors, weight=weight)
+        return cls(name, missing=False, text_transform=text_transform, weight=weight)

@@ -62,7 +62,7 @@ class EncoderVectors(TextVectors):
         texts: Sequence[str],
         stage: StageOpener = unwatched,
         *,
-        pretrained: Weights,
+        pretrained_files: Weights,
         dimension: int = 128,
     ) -> Self:
         """Returns the transform, with mean and directions computed from the encoder's vectors of public texts.
@@ -70,7 +70,7 @@ class EncoderVectors(TextVectors):
         Args:
             texts: the public texts; at most 2,000 of them, evenly spaced, are used.
             stage: opens the stage that reports progress.
-            pretrained: the files of the encoder.
+            pretrained_files: the files of the encoder.
             dimension: the largest number of directions.
 
         Raises:
@@ -79,8 +79,10 @@ class EncoderVectors(TextVectors):
         """
         sample = evenly_spaced(items=texts, max_items=_MAX_FITTED_TEXTS)
         try:
-            arrays, settings = _read_encoder(pretrained)
-            encoder = cls(arrays=arrays, settings=settings, origin={}, pretrained=pretrained)
+            arrays, settings = _read_encoder(pretrained_files)
+            encoder = cls(
+                arrays=arrays, settings=settings, origin={}, pretrained_files=pretrained_files
+            )
             encoder.encode(["a text"])  # a mistake is found before threads start
             with stage("encoding public texts", len(sample)) as advance:
                 blocks = list(
@@ -96,16 +98,18 @@ class EncoderVectors(TextVectors):
             raise
         except CONTENT_ERRORS as error:
             raise InvalidValue(
-                "features.weights", pretrained.path, rule=f"{WEIGHTS_RULES['encoder']} ({error})"
+                "features.weights",
+                pretrained_files.path,
+                rule=f"{WEIGHTS_RULES['encoder']} ({error})",
             ) from error
-        rows = np.concatenate(blocks or [np.zeros((0, 1))])
-        center, components = principal_directions(vectors=rows, max_directions=dimension)
+        text_vectors = np.concatenate(blocks or [np.zeros((0, 1))])
+        center, components = principal_directions(vectors=text_vectors, max_directions=dimension)
         arrays |= {"center": center, "components": components}
         return cls(
             arrays=arrays,
             settings=settings,
-            origin=origin_of_texts(texts=sample, pretrained=pretrained),
-            pretrained=pretrained,
+            origin=origin_of_texts(texts=sample, pretrained_files=pretrained_files),
+            pretrained_files=pretrained_files,
         )
 
     def is_usable(self) -> bool:
@@ -128,7 +132,7 @@ class EncoderVectors(TextVectors):
 
     def _require_encoder(self) -> None:
         """Raises `DamagedFile` if the encoder's own files are missing, or have another digest than at the fit."""
-        encoder = self._pretrained
+        encoder = self._pretrained_files
         if encoder.path.exists() and encoder.sha256 == self.settings["sha256"]:
             return
         rule = f"the encoder of SHA-256 {self.settings['sha256']}"
@@ -138,10 +142,10 @@ class EncoderVectors(TextVectors):
         )
 
     @cached_property
-    def _pretrained(self) -> Weights:
+    def _pretrained_files(self) -> Weights:
         """The files of the encoder; if no setting names them, they lie in the folder of the transform's file."""
-        if self.pretrained is not None:
-            return self.pretrained
+        if self.pretrained_files is not None:
+            return self.pretrained_files
         folder = (self.path or Path()).parent
         return Weights(folder / Path(str(self.settings["name"])).name)
 
@@ -182,18 +186,18 @@ class EncoderVectors(TextVectors):
     def _encode(self) -> Encode:
         """The function from one text to its vector `[d]`, which the encoder in the arrays or in its files computes."""
         if self.settings["format"] != "onnx":
-            return _sentence_transformer(folder=self._pretrained.path)
+            return _sentence_transformer(folder=self._pretrained_files.path)
         if "model" in self.arrays:
             tokenizer = self.arrays.get("tokenizer")
-            content = None if tokenizer is None else tokenizer.tobytes()
+            tokenizer_bytes = None if tokenizer is None else tokenizer.tobytes()
             return _onnx_encoder(
                 onnx_model=self.arrays["model"].tobytes(),
-                tokenizer_source=content,
+                tokenizer_source=tokenizer_bytes,
                 settings=self.settings,
             )
-        graph, tokenizer_path = _onnx_files(encoder_path=self._pretrained.path)
+        onnx_path, tokenizer_path = _onnx_files(encoder_path=self._pretrained_files.path)
         return _onnx_encoder(
-            onnx_model=graph, tokenizer_source=tokenizer_path, settings=self.settings
+            onnx_model=onnx_path, tokenizer_source=tokenizer_path, settings=self.settings
         )
 
 
@@ -217,7 +221,7 @@ def _sentence_transformer(folder: Path) -> Encode:
     return encode_text
 
 
-def _read_encoder(pretrained: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def _read_encoder(pretrained_files: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Returns the files of an encoder as arrays of bytes, by name, and the settings of their use.
 
     The arrays are stored in a published model. There are none if the encoder is too large, is spread over several
@@ -226,7 +230,7 @@ def _read_encoder(pretrained: Weights) -> tuple[dict[str, NDArray[Any]], dict[st
     Raises:
         InvalidValue: the path is neither an ONNX graph nor a folder of an encoder.
     """
-    encoder_path = pretrained.path
+    encoder_path = pretrained_files.path
     model, tokenizer = _onnx_files(encoder_path=encoder_path)
     modules = _read_settings(encoder_path / "modules.json")
     module_types = {str(module["type"]).rpartition(".")[2] for module in modules}
@@ -245,7 +249,7 @@ def _read_encoder(pretrained: Weights) -> tuple[dict[str, NDArray[Any]], dict[st
     transformer = _read_settings(encoder_path / "sentence_bert_config.json")
     settings = {
         "name": encoder_path.resolve().name,
-        "sha256": pretrained.sha256,
+        "sha256": pretrained_files.sha256,
         "first_token": takes_first_token,
         "most_tokens": int(transformer.get("max_seq_length") or _MAX_TOKENS),
         "format": "onnx" if is_onnx else "sentence_transformers",

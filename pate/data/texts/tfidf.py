@@ -45,13 +45,13 @@ class _Vocabulary(NamedTuple):
     Attributes:
         words: the words, sorted.
         buckets: the buckets of the parts, in ascending order, `[num_buckets]`.
-        num_texts_with: the number of public texts with each word, and then with a part in each bucket, `[num_words +
-            num_buckets]`.
+        num_texts_with_term: the number of public texts with each word, and then with a part in each bucket, `[num_words
+            + num_buckets]`.
     """
 
     words: list[str]
     buckets: NDArray[np.int32]
-    num_texts_with: FloatArray
+    num_texts_with_term: FloatArray
 
 
 class WeightedTexts(NamedTuple):
@@ -110,7 +110,7 @@ class TfidfVectors(TextVectors):
                 "data.text", rule="public texts that share words, features are fitted on them"
             )
         # This is the smooth idf of scikit-learn, which counts one more text that has every word.
-        idf = np.log((1 + len(sample)) / (1 + vocabulary.num_texts_with)) + 1
+        idf = np.log((1 + len(sample)) / (1 + vocabulary.num_texts_with_term)) + 1
         settings = {"words": vocabulary.words}
         origin = origin_of_texts(texts=sample)
         arrays: dict[str, NDArray[Any]] = {"buckets": vocabulary.buckets, "idf": idf}
@@ -260,7 +260,7 @@ def _frequent_in(texts: Sequence[str], report_progress: Callable[[int], object])
     by_frequency = np.argsort(-num_texts_with_part, kind="stable")[:_MAX_PARTS]
     is_frequent = num_texts_with_part[by_frequency] >= _MIN_TEXTS
     buckets = np.sort(by_frequency[is_frequent]).astype(_DTYPE_OF_BUCKETS)
-    num_texts_with = np.append(
+    num_texts_with_term = np.append(
         [float(num_texts_with_word[word]) for word in words], num_texts_with_part[buckets]
     )
-    return _Vocabulary(words=words, buckets=buckets, num_texts_with=num_texts_with)
+    return _Vocabulary(words=words, buckets=buckets, num_texts_with_term=num_texts_with_term)

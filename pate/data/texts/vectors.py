@@ -43,12 +43,12 @@ class TextVectors(FittedTransform):
 
     Attributes:
         cache: a folder for the vectors of blocks of texts, as private as the texts; None for no cache.
-        pretrained: the files of an encoder that is not stored in the arrays; None if the encoder is stored, lies in the
-            transform's folder, or is not needed.
+        pretrained_files: the files of an encoder that is not stored in the arrays; None if the encoder is stored, lies
+            in the transform's folder, or is not needed.
     """
 
     cache: Path | None = None
-    pretrained: Weights | None = None
+    pretrained_files: Weights | None = None
 
     metadata_key: ClassVar[str] = "texts"
     description: ClassVar[str] = FILE_RULE
@@ -105,9 +105,9 @@ class TextVectors(FittedTransform):
         workers = self.workers if is_long or self.workers == "threads" else None
         texts_at_once = _TASK_ROWS if workers == "processes" else BLOCK_ROWS
         # A copy has no cached properties, which would also be sent to other processes.
-        owner = replace(self) if workers == "processes" else self
+        transform = replace(self) if workers == "processes" else self
         blocks = map_blocks(
-            owner._blocks,
+            transform._blocks,
             texts,
             block_size=texts_at_once,
             report_progress=report_progress,
@@ -129,10 +129,10 @@ class TextVectors(FittedTransform):
             return self._scaled(texts)
         path = self.cache / f"{texts_digest(texts)[:32]}.f32"
         content = path.read_bytes() if path.is_file() else b""
-        digest, numbers = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-        has_all_rows = len(numbers) == 4 * len(texts) * self.dimension
-        if has_all_rows and hashlib.sha256(numbers).digest() == digest:
-            return np.frombuffer(numbers, np.float32).reshape(len(texts), self.dimension)
+        digest, vector_bytes = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        has_all_rows = len(vector_bytes) == 4 * len(texts) * self.dimension
+        if has_all_rows and hashlib.sha256(vector_bytes).digest() == digest:
+            return np.frombuffer(vector_bytes, np.float32).reshape(len(texts), self.dimension)
         rows = self._scaled(texts)
         with atomic_write(path) as file:
             file.write(hashlib.sha256(rows.data).digest() + rows.tobytes())
@@ -166,7 +166,7 @@ class TextVectors(FittedTransform):
         return index_of_folded | {word: index for index, word in numbered_words}
 
 
-def remarks_on_texts(name: str, vectors: TextVectors, texts: Sequence[str]) -> Iterator[str]:
+def remarks_on_texts(name: str, text_transform: TextVectors, texts: Sequence[str]) -> Iterator[str]:
     """Yields remarks for the owner on a column of texts. Remarks have counts, but no word of a text.
 
     A remark is made if there are fewer than 1,000 public texts. Another one states the share of the private texts'
@@ -174,16 +174,16 @@ def remarks_on_texts(name: str, vectors: TextVectors, texts: Sequence[str]) -> I
 
     Args:
         name: the name of the column.
-        vectors: the transform that was fitted to the public texts.
+        text_transform: the transform that was fitted to the public texts.
         texts: the first private texts; their words are counted.
     """
-    num_public = int(vectors.origin.get("num_texts", _FEW_TEXTS))
+    num_public = int(text_transform.origin.get("num_texts", _FEW_TEXTS))
     if num_public < _FEW_TEXTS:
         yield (
             f"data.public.{name}: expected {_FEW_TEXTS:,} texts or more, {num_public} say little of words: each "
-            f"becomes {vectors.dimension} numbers"
+            f"becomes {text_transform.dimension} numbers"
         )
-    num_known, num_words = vectors.count_known(texts)
+    num_known, num_words = text_transform.count_known(texts)
     num_empty = sum(re.search(r"\w", text) is None for text in texts)
     losses = []
     if num_words:
@@ -215,7 +215,7 @@ class TextReader:
 
 
 def origin_of_texts(
-    texts: Sequence[str], pretrained: Weights | None = None
+    texts: Sequence[str], pretrained_files: Weights | None = None
 ) -> dict[str, str | int]:
     """Returns the description of the texts to which vectors were fitted, for their file and the model card.
 
@@ -223,14 +223,14 @@ def origin_of_texts(
 
     Args:
         texts: the public texts.
-        pretrained: the files of an encoder or of word vectors; None if there are none.
+        pretrained_files: the files of an encoder or of word vectors; None if there are none.
     """
     origin: dict[str, str | int] = {
         "fitted_on": "the public pool",
         "num_texts": len(texts),
         "texts_sha256": texts_digest(texts),
     }
-    if pretrained is not None:
-        origin["model"] = pretrained.path.resolve().name
-        origin["weights_sha256"] = pretrained.sha256
+    if pretrained_files is not None:
+        origin["model"] = pretrained_files.path.resolve().name
+        origin["weights_sha256"] = pretrained_files.sha256
     return origin

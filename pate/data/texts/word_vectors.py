@@ -39,13 +39,13 @@ class WordVectors(NamedTuple):
     Attributes:
         words: the distinct words, or pieces of words (subword tokens).
         vectors: `[num_words, d]`.
-        marks: two prefixes: of the first piece of a word, and of its later pieces. The second is None if words are not
-            split into pieces.
+        piece_prefixes: two prefixes: of the first piece of a word, and of its later pieces. The second is None if words
+            are not split into pieces.
     """
 
     words: list[str]
     vectors: NDArray[Any]
-    marks: list[str | None]
+    piece_prefixes: list[str | None]
 
 
 class StaticVectors(TextVectors):
@@ -54,7 +54,7 @@ class StaticVectors(TextVectors):
     A word that occurs in a share p of the public texts has the weight .3 / (.3 + p), times 1 + the logarithm of its
     count in the text. So rare words have larger weights. Vectors are projected on the principal directions of the
     public texts, and stored as numbers of 16 bits. The array `components` has a row for each entry of `words` in
-    `settings`. For the two `marks` see `WordVectors`.
+    `settings`. The two `marks` in `settings` are the `piece_prefixes` of `WordVectors`.
 
     Source: S. Arora, Y. Liang and T. Ma, "A simple but tough-to-beat baseline for sentence embeddings", ICLR 2017, with
     another constant.
@@ -68,7 +68,7 @@ class StaticVectors(TextVectors):
         texts: Sequence[str],
         stage: StageOpener = unwatched,
         *,
-        pretrained: Weights,
+        pretrained_files: Weights,
         dimension: int = 128,
     ) -> Self:
         """Returns the transform whose word weights, center and directions are fitted to public texts.
@@ -76,16 +76,16 @@ class StaticVectors(TextVectors):
         Args:
             texts: the public texts; at most 10,000 of them, evenly spaced, are used.
             stage: opens the stage that reports progress.
-            pretrained: the file or folder of word vectors.
+            pretrained_files: the file or folder of word vectors.
             dimension: the largest number of directions.
 
         Raises:
             InvalidValue: the file holds no word vectors, or fewer than two of the used texts have a vector other than
                 0, or all of these vectors are equal.
         """
-        words, table, marks = read_vectors(vectors_path=pretrained.path)
+        words, table, piece_prefixes = read_vectors(vectors_path=pretrained_files.path)
         sample = evenly_spaced(texts)
-        settings = {"words": words, "marks": marks}
+        settings = {"words": words, "marks": piece_prefixes}
         unweighted = cls(
             arrays={"components": table, "weights": np.ones(len(words)), "center": np.zeros(1)},
             settings=settings,
@@ -113,7 +113,7 @@ class StaticVectors(TextVectors):
             "weights": word_weights,
             "center": center @ components / scale,
         }
-        origin = origin_of_texts(texts=sample, pretrained=pretrained)
+        origin = origin_of_texts(texts=sample, pretrained_files=pretrained_files)
         return cls(arrays=arrays, settings=settings, origin=origin)
 
     def is_usable(self) -> bool:
@@ -153,11 +153,13 @@ class StaticVectors(TextVectors):
         words, counts = count_words(texts)
         piece_indices_of_words = list(map(self.piece_indices_of, words))
         ends = np.cumsum([0, *map(len, piece_indices_of_words)])
-        indices = np.array(
-            [index for pieces in piece_indices_of_words for index in pieces], np.int64
+        piece_indices = np.array(
+            [index for indices in piece_indices_of_words for index in indices], np.int64
         )
         shape = (len(words), len(self.settings["words"]))
-        piece_counts = counts @ csr_matrix((np.ones(len(indices)), indices, ends), shape)
+        piece_counts = counts @ csr_matrix(
+            (np.ones(len(piece_indices)), piece_indices, ends), shape
+        )
         piece_counts.sort_indices()  # sums of a row are in one order
         return piece_counts, int(counts.sum())
 
@@ -264,13 +266,13 @@ def _vectors_of_model(folder: Path) -> WordVectors:
     from safetensors.numpy import load_file
 
     path = folder / "model.safetensors" if folder.is_dir() else folder
-    tokenizer = read_json(
+    tokenizer_json = read_json(
         path.with_name("tokenizer.json"),
         rule="the tokenizer of word vectors",
         remedy="copy it again",
     )["model"]
     arrays = load_file(path)
-    vocabulary = tokenizer["vocab"]
+    vocabulary = tokenizer_json["vocab"]
     if isinstance(vocabulary, dict):
         row_of = dict(vocabulary)
     else:  # Unigram lists words with their probabilities
@@ -283,10 +285,12 @@ def _vectors_of_model(folder: Path) -> WordVectors:
     words = [word for word, row in row_of.items() if row < len(table)]
     words = sorted(words, key=row_of.__getitem__)[:_MAX_VECTORS]
     vectors = table[[row_of[word] for word in words]]
-    return WordVectors(words=words, vectors=vectors, marks=_marks_of(tokenizer, words=words))
+    return WordVectors(
+        words=words, vectors=vectors, piece_prefixes=_prefixes_of(tokenizer_json, words=words)
+    )
 
 
-def _marks_of(tokenizer_json: dict[str, Any], words: Sequence[str]) -> list[str | None]:
+def _prefixes_of(tokenizer_json: dict[str, Any], words: Sequence[str]) -> list[str | None]:
     """Returns the prefixes by which a tokenizer marks the first piece of a word, and later pieces.
 
     The second is None if the tokenizer splits no words.
@@ -329,4 +333,4 @@ def _vectors_of_lines(path: Path) -> WordVectors:
     has_heading = read_lines(max_lines=1).shape[1] == 2
     frame = read_lines(max_lines=_MAX_VECTORS, num_skipped=int(has_heading), dtype={0: str})
     vectors = frame.iloc[:, 1:].to_numpy(np.float32)
-    return WordVectors(words=frame[0].tolist(), vectors=vectors, marks=["", None])
+    return WordVectors(words=frame[0].tolist(), vectors=vectors, piece_prefixes=["", None])

@@ -352,7 +352,7 @@ def test_wrong_settings_of_gaps_are_refused_before_a_file_is_opened(
 
 def test_codes_of_a_decimal_comma_are_read_as_numbers() -> None:
     """With a decimal comma, the cell -1,000 is the code -1 of an uncertain label."""
-    labels = Labels(("flu",), uncertain_labels=UncertainLabels("positive"))
+    labels = Labels(("flu",), reading_of_uncertain_cells=UncertainLabels("positive"))
     cells = pa.table({"flu": ["-1,000", "0,0", "1", None]})
     label_bits = labels.read(cells, CellSpelling(decimal="comma"))
     assert label_bits.bits[:, 0].tolist() == [True, False, True, False]

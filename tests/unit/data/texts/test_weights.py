@@ -42,7 +42,7 @@ def weights_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def fitted(weights_path: Path) -> TextVectors:
     """Returns vectors that are fitted to public texts, with each kind of weights in turn."""
     kind = EncoderVectors if weights_path.suffix == ".onnx" else StaticVectors
-    return kind.fit(PUBLIC, pretrained=Weights(weights_path), dimension=8)
+    return kind.fit(PUBLIC, pretrained_files=Weights(weights_path), dimension=8)
 
 
 def test_a_vector_does_not_depend_on_other_texts(fitted: TextVectors) -> None:
@@ -98,7 +98,9 @@ def test_static_vectors_match_hand_computed_weighted_means(tmp_path: Path) -> No
     """
     path = tmp_path / "vectors.txt"
     path.write_text("3 2\na 1 0\nb 0 1\nc -1 -1\n")
-    vectors = StaticVectors.fit(["a b", "a c", "a"] * 10, pretrained=Weights(path), dimension=2)
+    vectors = StaticVectors.fit(
+        ["a b", "a c", "a"] * 10, pretrained_files=Weights(path), dimension=2
+    )
     weight_of_a = 0.3 / 1.3
     weight_of_b_or_c = 0.3 / (0.3 + 1 / 3)
     word_vectors = np.array([[1, 0], [0, 1], [-1, -1]])  # of a, b and c
@@ -126,7 +128,7 @@ def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
     A word that cannot be cut into known pieces has no piece.
     """
     weights = Weights(write_model2vec(tmp_path / "model"))
-    vectors = StaticVectors.fit(PUBLIC, pretrained=weights, dimension=8)
+    vectors = StaticVectors.fit(PUBLIC, pretrained_files=weights, dimension=8)
     words = vectors.settings["words"]
     assert vectors.piece_indices_of(word="baban") == []
     assert [words[piece] for piece in vectors.piece_indices_of(word="babar")] == ["ba", "##bar"]
@@ -136,7 +138,7 @@ def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
 def test_words_with_capital_letters_are_found(tmp_path: Path) -> None:
     """A text with the word zug gets the vector of the word Zug in a file of weights."""
     weights = Weights(write_glove(tmp_path / "vectors.txt"))
-    assert StaticVectors.fit(PUBLIC, pretrained=weights).piece_indices_of(word="zug") != []
+    assert StaticVectors.fit(PUBLIC, pretrained_files=weights).piece_indices_of(word="zug") != []
 
 
 def test_large_encoder_is_published_by_digest_alone(
@@ -148,7 +150,7 @@ def test_large_encoder_is_published_by_digest_alone(
     """
     original = write_onnx_encoder(tmp_path / "small.onnx")
     monkeypatch.setattr(encoder, "_MAX_STORED_BYTES", 10)
-    vectors = EncoderVectors.fit(PUBLIC, pretrained=Weights(original))
+    vectors = EncoderVectors.fit(PUBLIC, pretrained_files=Weights(original))
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / vectors.file
     vectors.save(path)
@@ -177,7 +179,7 @@ def test_missing_sentence_transformers_are_reported(
     """A folder with a model of sentence_transformers is refused if this package is not installed."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with refused_parameter("features.kind", value="encoder", kind=MissingPackage):
-        EncoderVectors.fit(PUBLIC, pretrained=write_sentence_transformer(folder=tmp_path))
+        EncoderVectors.fit(PUBLIC, pretrained_files=write_sentence_transformer(folder=tmp_path))
 
 
 class LetterCounter:
@@ -213,7 +215,9 @@ def test_sentence_transformer_encodes_each_text_separately(
     monkeypatch.setattr(LetterCounter, "batch_sizes", batch_sizes)
     module = SimpleNamespace(SentenceTransformer=LetterCounter)
     monkeypatch.setitem(sys.modules, "sentence_transformers", module)
-    vectors = EncoderVectors.fit(PUBLIC, pretrained=write_sentence_transformer(folder=tmp_path))
+    vectors = EncoderVectors.fit(
+        PUBLIC, pretrained_files=write_sentence_transformer(folder=tmp_path)
+    )
     assert vectors.dimension == 3
     assert set(batch_sizes) == {1}
     assert "model" not in vectors.arrays
@@ -222,7 +226,7 @@ def test_sentence_transformer_encodes_each_text_separately(
 def test_token_encoder_averages_token_vectors(tmp_path: Path) -> None:
     """If an encoder gives a vector for each token, the vector of a text is their mean, divided by its length."""
     vector_of_token = write_token_encoder(folder=tmp_path)
-    vectors = EncoderVectors.fit(PUBLIC, pretrained=Weights(tmp_path))
+    vectors = EncoderVectors.fit(PUBLIC, pretrained_files=Weights(tmp_path))
     tokens = [1 + WORDS.index(word) for word in PUBLIC[0].split()]
     mean = vector_of_token[tokens].astype(np.float64).mean(axis=0)
     expected = mean / np.linalg.norm(mean)
