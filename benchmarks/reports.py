@@ -94,12 +94,12 @@ class _LargeRun:
             queries=queries,
             priced_release=priced_release,
             release=release,
-            curve=(),
+            values_of_epochs=(),
             membership=None,
             teacher=LinearTeacher(),
-            charge=charge,
-            votes=counted,
-            models=models,
+            run_charge=charge,
+            vote_source=counted,
+            model_by_name=models,
         )
 
     def _model(self, rng: np.random.Generator, test: Split) -> SimpleNamespace:
@@ -116,8 +116,8 @@ class _LargeRun:
 
     def sort(self) -> None:
         """Sorts the votes of each query and the scores of each label: the least work for a report."""
-        np.sort(self.results.votes.require_type(CountableVotes).counts(), axis=1)
-        for model in self.results.models.values():
+        np.sort(self.results.vote_source.require_type(CountableVotes).counts(), axis=1)
+        for model in self.results.model_by_name.values():
             np.sort(model.predict_proba(self.results.dataset.test.inputs), axis=0)
 
 

@@ -245,7 +245,7 @@ class PATEMethod(Method):
         return draw_partition(
             bench.dataset.private,
             num_teachers=self._shape(bench).num_teachers,
-            manifest=folder.partition,
+            manifest_file=folder.partition,
             rng=streams.generator("partition"),
         )
 

@@ -33,7 +33,7 @@ def other_ledger_lines(
     for other in other_ledgers:
         if other.num_charges or ledger_file.name != LEDGER_NAME:
             yield (
-                f"ledger={ledger_file} counts for {counted_terms.words}, and {other.path} "
+                f"ledger={ledger_file} counts for {counted_terms.words}, and {other.ledger_file} "
                 f"for {other.counted_terms.words}: the two cannot be added up"
             )
 
@@ -62,12 +62,14 @@ def shared_noise_lines(
     if not name_of_seed:
         return
     consequence = "no epsilon covers both; leave seed= out, or take another one"
-    paths = [other.path for other in other_ledgers if name_of_seed in other.seed_names]
+    ledger_files = [
+        other.ledger_file for other in other_ledgers if name_of_seed in other.seed_names
+    ]
     if account.is_seed_used(name_of_seed, except_release=run_key, own_price=event):
-        paths.append(ledger_file)
-    for path in paths:
-        yield f"seed={seed}: this release shares its noise with an earlier one in ledger={path}: {consequence}"
-    if not paths and account.is_seed_used(name_of_seed, except_release=run_key):
+        ledger_files.append(ledger_file)
+    for used_file in ledger_files:
+        yield f"seed={seed}: this release shares its noise with an earlier one in ledger={used_file}: {consequence}"
+    if not ledger_files and account.is_seed_used(name_of_seed, except_release=run_key):
         yield (
             f"seed={seed}: an earlier release in ledger={ledger_file} drew its noise from this seed: "
             f"unless this one is the same to the last byte, {consequence}"
@@ -97,23 +99,25 @@ def shared_owner_lines(
         owners: the people whose records these are, by the kind of owner.
         delta: the delta of the total.
     """
-    num_known = shared_ledger.store.num_shared_owners(owners, except_account=account.data)
-    if not num_known:
+    num_known_by_account = shared_ledger.store.num_shared_owners(
+        owners, except_account=account.data
+    )
+    if not num_known_by_account:
         return
-    entries = [*account.entries]
-    for data_digest in num_known:
-        entries += shared_ledger.account(data_digest).entries
-    events = [entry.event for entry in entries]
+    charge_entries = [*account.entries]
+    for data_digest in num_known_by_account:
+        charge_entries += shared_ledger.account(data_digest).entries
+    charged_events = [entry.event for entry in charge_entries]
     if not account.charges_of(run_key):
-        events.append(event)
+        charged_events.append(event)
     accountant = account.accountant()
-    for charged_event in events:
+    for charged_event in charged_events:
         accountant.compose(charged_event)
     epsilon = accountant.get_epsilon(delta)
-    account_names = ", ".join(data_digest[:12] for data_digest in num_known)
+    account_names = ", ".join(data_digest[:12] for data_digest in num_known_by_account)
     yield (
-        f"ledger={ledger_file}: {max(num_known.values())} or more ids and groups are in account {account_names} too; "
-        f"whoever is in all of them has paid epsilon {format_epsilon(epsilon)} with this release"
+        f"ledger={ledger_file}: {max(num_known_by_account.values())} or more ids and groups are in account "
+        f"{account_names} too; whoever is in all of them has paid epsilon {format_epsilon(epsilon)} with this release"
     )
 
 
@@ -145,11 +149,11 @@ def account_lines(
             releases.
         accountant_remark: the remark after the total, such as ", by accountant=rdp"; empty for no remark.
     """
-    statement = account.statement()
-    num_earlier = statement.num_charges - len(account.charges_of(run_key))
+    account_statement = account.statement()
+    num_earlier = account_statement.num_charges - len(account.charges_of(run_key))
     if num_earlier:
         releases = f"{num_earlier} earlier release{'s' if num_earlier > 1 else ''}"
-        total = total_in_words(account, account_statement=statement)
+        total = total_in_words(account, account_statement=account_statement)
         yield f"ledger={account.path}: {releases} of these records, together {total}{accountant_remark}"
     if account.max_epsilon is not None:
         num_fitting = account.affords(event)

@@ -36,15 +36,15 @@ class BaselineModels:
     """The trained models that a report compares the student with. No epsilon covers them: only the owner may have them.
 
     Attributes:
-        models: the trained models, by their names in report.json.
-        left_out: for each model that was not trained, the reason, by the model's name in report.json.
-        sampled: for each model that learned from a sample of the private records, the sample in words, by the model's
-            name in report.json.
+        model_by_name: the trained models, by their names in report.json.
+        reasons_left_out: for each model that was not trained, the reason, by the model's name in report.json.
+        samples_in_words: for each model that learned from a sample of the private records, the sample in words, by the
+            model's name in report.json.
     """
 
-    models: Mapping[str, StudentModel]
-    left_out: Mapping[str, str]
-    sampled: Mapping[str, str]
+    model_by_name: Mapping[str, StudentModel]
+    reasons_left_out: Mapping[str, str]
+    samples_in_words: Mapping[str, str]
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
@@ -54,16 +54,16 @@ class MajorityLabels:
     Attributes:
         training_set: the queries with these labels; None if nothing was computed.
         reason: the reason why nothing was computed; "" if it was.
-        sample: the sample of private records that the votes came from, in words; "" if all records voted.
+        sample_in_words: the sample of private records that the votes came from, in words; "" if all records voted.
     """
 
     training_set: TrainingSet | None
     reason: str = ""
-    sample: str = ""
+    sample_in_words: str = ""
 
 
 def train_baselines(
-    students: StudentTraining,
+    student_training: StudentTraining,
     *,
     dataset: Dataset,
     queries: Split,
@@ -81,7 +81,7 @@ def train_baselines(
     which has the seed of that run's student.
 
     Args:
-        students: the training of the student, which also trains these models with the same recipe.
+        student_training: the training of the student, which also trains these models with the same recipe.
         dataset: the data set, whose private records one of the models learns from.
         queries: the public samples that teachers voted on, with their true labels if these are known.
         majority_labels: the queries, labeled by the majority of the votes without noise.
@@ -93,45 +93,54 @@ def train_baselines(
         reference_models: the models that runs in the same folder of outputs share.
         seed: the seed of the run; None if it has none.
     """
-    models: dict[str, StudentModel] = {}
-    left_out: dict[str, str] = {}
-    sampled: dict[str, str] = {}
+    model_by_name: dict[str, StudentModel] = {}
+    reasons_left_out: dict[str, str] = {}
+    samples_in_words: dict[str, str] = {}
     if majority_labels.training_set is None:
-        left_out[_MAJORITY_VOTE_STUDENT] = majority_labels.reason
+        reasons_left_out[_MAJORITY_VOTE_STUDENT] = majority_labels.reason
     else:
-        trained_student = students.train(
-            _MAJORITY_VOTE_STUDENT, training_set=majority_labels.training_set
+        trained_student = student_training.train(
+            model_name=_MAJORITY_VOTE_STUDENT, training_set=majority_labels.training_set
         )
-        models[_MAJORITY_VOTE_STUDENT] = trained_student.model
-    if majority_labels.sample:
-        sampled[_MAJORITY_VOTE_STUDENT] = majority_labels.sample
+        model_by_name[_MAJORITY_VOTE_STUDENT] = trained_student.model
+    if majority_labels.sample_in_words:
+        samples_in_words[_MAJORITY_VOTE_STUDENT] = majority_labels.sample_in_words
     if start_training_set is not None:
-        models[_START_ALONE] = students.train(_START_ALONE, training_set=start_training_set).model
+        model_by_name[_START_ALONE] = student_training.train(
+            model_name=_START_ALONE, training_set=start_training_set
+        ).model
     if dataset.public_labeled:
         labeled_queries = TrainingSet(queries.inputs, labels=queries.labels, known=queries.known)
-        student_seed = _REFERENCE_SEED if seed is None else students.seed
-        models[_TRUE_LABEL_STUDENT] = _true_label_student(
-            students,
+        student_seed = _REFERENCE_SEED if seed is None else student_training.seed
+        model_by_name[_TRUE_LABEL_STUDENT] = _true_label_student(
+            student_training,
             labeled_queries=labeled_queries,
             reference_models=reference_models,
             seed=student_seed,
         )
     else:
-        left_out[_TRUE_LABEL_STUDENT] = "the public samples have no labels"
+        reasons_left_out[_TRUE_LABEL_STUDENT] = "the public samples have no labels"
     reason = reason_without_all_records(all_records, dataset=dataset)
     if reason is None:
-        private = dataset.private
-        if is_sampled(private, all_records=all_records):
-            private = private.take(baseline_rows(private))
-            sampled[_ALL_RECORDS_MODEL] = sample_in_words(
-                num_taken=len(private), num_records=len(dataset.private)
+        private_records = dataset.private
+        if is_sampled(private_records, all_records=all_records):
+            private_records = private_records.take(baseline_rows(private_records))
+            samples_in_words[_ALL_RECORDS_MODEL] = sample_in_words(
+                num_taken=len(private_records), num_records=len(dataset.private)
             )
-        models[_ALL_RECORDS_MODEL] = _all_records_model(
-            students, records=private, folder=all_records_folder, reference_models=reference_models
+        model_by_name[_ALL_RECORDS_MODEL] = _all_records_model(
+            student_training,
+            records=private_records,
+            model_folder=all_records_folder,
+            reference_models=reference_models,
         )
     else:
-        left_out[_ALL_RECORDS_MODEL] = reason
-    return BaselineModels(models=models, left_out=left_out, sampled=sampled)
+        reasons_left_out[_ALL_RECORDS_MODEL] = reason
+    return BaselineModels(
+        model_by_name=model_by_name,
+        reasons_left_out=reasons_left_out,
+        samples_in_words=samples_in_words,
+    )
 
 
 def reason_without_all_records(all_records: bool | None, *, dataset: Dataset) -> str | None:
@@ -150,13 +159,13 @@ def reason_without_all_records(all_records: bool | None, *, dataset: Dataset) ->
     return f"it takes long on {num_values:,} numbers of private inputs; all_records=true trains it"
 
 
-def has_all_records_model(folder: Path) -> bool:
-    """Returns True if `folder` holds the file of a model, such as that of all private records; it is not read."""
-    return (folder / "student.json").exists()
+def has_all_records_model(model_folder: Path) -> bool:
+    """Returns True if `model_folder` holds the file of a model, such as that of all private records; it is not read."""
+    return (model_folder / "student.json").exists()
 
 
 def _true_label_student(
-    students: StudentTraining,
+    student_training: StudentTraining,
     *,
     labeled_queries: TrainingSet,
     reference_models: ReferenceModels,
@@ -167,73 +176,81 @@ def _true_label_student(
     It is trained only if no run in the same folder of outputs has trained it on the same queries with the same seed.
 
     Args:
-        students: the training of the run's students, with their recipe.
+        student_training: the training of the run's students, with their recipe.
         labeled_queries: the queries with their true labels.
         reference_models: the models that runs in the same folder of outputs share.
         seed: the seed of the training.
     """
-    pool_digest = hashlib.sha256()
-    add_array(pool_digest, array=students.pool)
-    training_digest = digest_of_training(labeled_queries, seed=seed)
-    inputs_digest = reference_key(
-        _TRUE_LABEL_STUDENT,
-        recipes=[students.student],
+    pool_hasher = hashlib.sha256()
+    add_array(pool_hasher, array=student_training.pool)
+    digest_of_labeled_queries = digest_of_training(labeled_queries, seed=seed)
+    dependencies_digest = reference_key(
+        model_name=_TRUE_LABEL_STUDENT,
+        student_recipes=[student_training.student_recipe],
         seed=seed,
-        record_digests=(training_digest, pool_digest.hexdigest()),
+        record_digests=(digest_of_labeled_queries, pool_hasher.hexdigest()),
     )
-    if inputs_digest is None:
-        return students.train(_TRUE_LABEL_STUDENT, training_set=labeled_queries).model
+    if dependencies_digest is None:
+        return student_training.train(
+            model_name=_TRUE_LABEL_STUDENT, training_set=labeled_queries
+        ).model
 
-    def train() -> TrainedStudent:
-        return students.fit(_TRUE_LABEL_STUDENT, training_set=labeled_queries, seed=seed)
+    def train_student() -> TrainedStudent:
+        return student_training.fit(
+            model_name=_TRUE_LABEL_STUDENT, training_set=labeled_queries, seed=seed
+        )
 
     trained_student = reference_models.model(
-        _TRUE_LABEL_STUDENT,
+        model_name=_TRUE_LABEL_STUDENT,
         model_words="true label student",
-        inputs_digest=inputs_digest,
-        train=train,
+        dependencies_digest=dependencies_digest,
+        train_model=train_student,
     )
-    students.show_curve(_TRUE_LABEL_STUDENT, trained_student=trained_student)
+    student_training.show_curve(model_name=_TRUE_LABEL_STUDENT, trained_student=trained_student)
     return trained_student.model
 
 
 def _all_records_model(
-    students: StudentTraining, *, records: Split, folder: Path, reference_models: ReferenceModels
+    student_training: StudentTraining,
+    *,
+    records: Split,
+    model_folder: Path,
+    reference_models: ReferenceModels,
 ) -> StudentModel:
     """Returns the model that learned from private records without privacy, and keeps a copy in the run's own folder.
 
     It is read from that copy, or from the models that runs share, if it is there. Otherwise it is trained.
 
     Args:
-        students: the training of the run's students, from whose recipe the model's recipe derives.
+        student_training: the training of the run's students, from whose recipe the model's recipe derives.
         records: the private records that the model learns from: all of them, or a sample.
-        folder: the folder of the run's own copy.
+        model_folder: the folder of the run's own copy.
         reference_models: the models that runs in the same folder of outputs share.
     """
-    if has_all_records_model(folder):
-        return StudentModel.load(folder)
+    if has_all_records_model(model_folder):
+        return StudentModel.load(model_folder)
 
-    def train() -> TrainedStudent:
-        with students.monitor.stage("training the all-records model") as advance:
+    def train_model() -> TrainedStudent:
+        with student_training.monitor.stage("training the all-records model") as advance:
             model = train_on_all_records(
-                students.student,
+                student_training.student_recipe,
                 records=records,
                 seed=_REFERENCE_SEED,
                 on_epoch=lambda epoch, _values: advance(epoch),
             )
-        return TrainedStudent(model, curve=())
+        return TrainedStudent(model=model, values_of_epochs=())
 
-    inputs_digest = reference_key(
-        _ALL_RECORDS_MODEL,
-        recipes=ceiling_recipes(students.student),
+    dependencies_digest = reference_key(
+        model_name=_ALL_RECORDS_MODEL,
+        student_recipes=ceiling_recipes(student_training.student_recipe),
         seed=_REFERENCE_SEED,
         record_digests=(records.digest(),),
     )
     model = reference_models.model(
-        _ALL_RECORDS_MODEL,
+        model_name=_ALL_RECORDS_MODEL,
         model_words="all-records model",
-        inputs_digest=inputs_digest,
-        train=train,
+        dependencies_digest=dependencies_digest,
+        train_model=train_model,
     ).model
-    model.save(folder)
+    model.save(model_folder)
     return model

@@ -25,21 +25,23 @@ def record_weights(dataset: Dataset, *, priced_release: PricedRelease) -> FloatA
     """
     if dataset.budgets is None or priced_release.aggregator.budgets_by == "teachers":
         return dataset.weights
-    weights = {budget_class.name: budget_class.weight for budget_class in priced_release.classes}
-    return _for_each_record(dataset, value_of_class=weights)
+    weight_of_class = {
+        budget_class.name: budget_class.weight for budget_class in priced_release.classes
+    }
+    return _for_each_record(dataset, value_of_class=weight_of_class)
 
 
-def num_whole_groups(dataset: Dataset, *, weights: FloatArray) -> int:
+def num_whole_groups(dataset: Dataset, *, record_weights: FloatArray) -> int:
     """Returns the sum of the weights of all private groups, rounded down; at least 1.
 
     Groups whose weights sum to 100 hide a single group as well as 100 groups of weight 1 do.
 
     Args:
         dataset: the data set with the private records and their groups.
-        weights: the weight of each private record's group, `[num_private]`.
+        record_weights: the weight of each private record's group, `[num_private]`.
     """
     first_records = np.unique(dataset.private.group_ids, return_index=True)[1]
-    return max(1, math.floor(float(weights[first_records].sum())))
+    return max(1, math.floor(float(record_weights[first_records].sum())))
 
 
 def repeat_records(dataset: Dataset, *, priced_release: PricedRelease) -> Dataset:
@@ -49,8 +51,10 @@ def repeat_records(dataset: Dataset, *, priced_release: PricedRelease) -> Datase
     """
     if all(budget_class.teachers == 1 for budget_class in priced_release.classes):
         return dataset
-    counts = {budget_class.name: budget_class.teachers for budget_class in priced_release.classes}
-    return dataset.repeat_private(_for_each_record(dataset, value_of_class=counts))
+    teachers_of_class = {
+        budget_class.name: budget_class.teachers for budget_class in priced_release.classes
+    }
+    return dataset.repeat_private(_for_each_record(dataset, value_of_class=teachers_of_class))
 
 
 def budget_class_remarks(dataset: Dataset, *, priced_release: PricedRelease) -> Iterator[str]:
@@ -81,6 +85,6 @@ def _for_each_record(dataset: Dataset, *, value_of_class: Mapping[str, float]) -
 
     `value_of_class` maps the name of each class to its value, such as a weight.
     """
-    names, positions = np.unique(np.asarray(dataset.budgets), return_inverse=True)
-    values = np.array([value_of_class[name] for name in names.tolist()])
-    return np.asarray(values[positions])
+    class_names, class_indices = np.unique(np.asarray(dataset.budgets), return_inverse=True)
+    class_values = np.array([value_of_class[name] for name in class_names.tolist()])
+    return np.asarray(class_values[class_indices])

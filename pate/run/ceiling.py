@@ -22,18 +22,18 @@ _MAX_COMPARED = 12_000
 _HELD_OUT_STEP = 5
 
 
-def ceiling_recipes(student: Student) -> tuple[Student, ...]:
+def ceiling_recipes(student_recipe: Student) -> tuple[Student, ...]:
     """Returns the recipes of the models that compete to be the ceiling, the model of all private records.
 
     They are the recipe `student.ceiling` and, if this is a `LogisticStudent`, a network with one hidden layer. Any
     other recipe has no competitor.
     """
-    recipe = student.ceiling
+    recipe = student_recipe.ceiling
     return (recipe, _NETWORK) if isinstance(recipe, LogisticStudent) else (recipe,)
 
 
 def train_on_all_records(
-    student: Student, records: Split, *, seed: int, on_epoch: OnEpoch | None = None
+    student_recipe: Student, records: Split, *, seed: int, on_epoch: OnEpoch | None = None
 ) -> StudentModel:
     """Trains the best of the recipes that `ceiling_recipes` returns on private records and their true labels.
 
@@ -43,21 +43,21 @@ def train_on_all_records(
     those of the comparison included, without privacy.
 
     Args:
-        student: the recipe of the run's student, from which the competing recipes derive.
+        student_recipe: the recipe of the run's student, from which the competing recipes derive.
         records: the private records, or a sample of them where they are many.
         seed: the seed of the training and of the choice of records.
         on_epoch: is called with the losses of each epoch of the training; None reports nothing.
     """
-    recipes = ceiling_recipes(student)
+    candidate_recipes = ceiling_recipes(student_recipe)
     inputs = np.asarray(records.inputs)
-    recipe = recipes[0]
-    if len(recipes) > 1 and inputs.size <= _MAX_INPUT_SIZE:
-        recipe = _best_recipe(recipes, records=records, seed=seed)
+    best_recipe = candidate_recipes[0]
+    if len(candidate_recipes) > 1 and inputs.size <= _MAX_INPUT_SIZE:
+        best_recipe = _best_recipe(candidate_recipes, records=records, seed=seed)
     training_set = TrainingSet(inputs, labels=records.labels, known=records.known)
-    return recipe.learn(training_set, pool=inputs[:0], seed=seed, on_epoch=on_epoch)
+    return best_recipe.learn(training_set, pool=inputs[:0], seed=seed, on_epoch=on_epoch)
 
 
-def _best_recipe(recipes: tuple[Student, ...], *, records: Split, seed: int) -> Student:
+def _best_recipe(candidate_recipes: tuple[Student, ...], *, records: Split, seed: int) -> Student:
     """Returns the recipe with the greatest mean average precision on private groups that it did not learn from.
 
     At most 12,000 records take part, and every fifth of their groups is held out. If no held-out record has a label,
@@ -65,21 +65,25 @@ def _best_recipe(recipes: tuple[Student, ...], *, records: Split, seed: int) -> 
     """
     num_compared = min(len(records), _MAX_COMPARED)
     row_indices = np.linspace(0, len(records) - 1, num_compared).astype(np.int64)
-    sample = records.take(row_indices)
-    is_held_out = np.isin(sample.group_ids, np.unique(sample.group_ids)[::_HELD_OUT_STEP])
-    held_out = sample.take(np.flatnonzero(is_held_out))
-    others = sample.take(np.flatnonzero(~is_held_out))
-    training_set = TrainingSet(np.asarray(others.inputs), labels=others.labels, known=others.known)
+    sampled_records = records.take(row_indices)
+    is_held_out = np.isin(
+        sampled_records.group_ids, np.unique(sampled_records.group_ids)[::_HELD_OUT_STEP]
+    )
+    held_out_records = sampled_records.take(np.flatnonzero(is_held_out))
+    other_records = sampled_records.take(np.flatnonzero(~is_held_out))
+    training_set = TrainingSet(
+        np.asarray(other_records.inputs), labels=other_records.labels, known=other_records.known
+    )
 
     def held_out_precision(student_recipe: Student) -> float:
         """Trains a recipe on four fifths of all groups, and returns its mean average precision on the other fifth."""
-        model = student_recipe.learn(training_set, pool=others.inputs[:0], seed=seed)
-        probabilities = model.predict_proba(held_out.inputs)
-        precisions = average_precisions(
-            probabilities, true_labels=held_out.labels, known=held_out.known
+        model = student_recipe.learn(training_set, pool=other_records.inputs[:0], seed=seed)
+        probabilities = model.predict_proba(held_out_records.inputs)
+        label_precisions = average_precisions(
+            probabilities, true_labels=held_out_records.labels, known=held_out_records.known
         )
-        return float(np.nanmean(precisions))
+        return float(np.nanmean(label_precisions))
 
-    if not held_out.labels.any():
-        return recipes[0]
-    return max(recipes, key=held_out_precision)
+    if not held_out_records.labels.any():
+        return candidate_recipes[0]
+    return max(candidate_recipes, key=held_out_precision)

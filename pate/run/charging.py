@@ -91,7 +91,7 @@ class RunCharge:
     def __init__(
         self,
         *,
-        terms: ReleaseTerms,
+        release_terms: ReleaseTerms,
         priced_release: PricedRelease,
         run_folder: RunFolder,
         ledger_file: Path,
@@ -101,21 +101,21 @@ class RunCharge:
         owners: Owners,
     ) -> None:
         self.priced_release = priced_release
-        self.budget = terms.budget
+        self.budget = release_terms.budget
         self.run_folder = run_folder
         self.account = account
         self.unit = unit
-        self.seed = terms.seed
-        self._terms = terms
+        self.seed = release_terms.seed
+        self._release_terms = release_terms
         self._ledger_file = ledger_file
         self._ledger = shared_ledger
-        self._is_usual_ledger = terms.ledger is None and has_usual_name(ledger_file)
+        self._is_usual_ledger = release_terms.ledger is None and has_usual_name(ledger_file)
         self._owners = OwnersOfRun(
             owners=owners,
-            allow_shared=terms.new_account,
+            allow_shared=release_terms.new_account,
             # An owner that another account lists is then a warning, not a refusal. A run that starts from an earlier
             # release must have other people, whichever ledger lists them.
-            may_be_known=self._is_usual_ledger and terms.start is None,
+            may_be_known=self._is_usual_ledger and release_terms.start is None,
         )
         self._other_ledgers = (
             other_ledgers(ledger_file, data_digest=account.data) if self._is_usual_ledger else []
@@ -124,13 +124,13 @@ class RunCharge:
         self._release_file = run_folder.release_file
         # `DrawKeys.read` refuses a run that has begun and lost its keys: with new keys it would draw a second time.
         has_keys = run_folder.has_begun or os.path.lexists(run_folder.run_id)
-        self._keys = DrawKeys.read(run_folder) if has_keys else None
+        self._draw_keys = DrawKeys.read(run_folder) if has_keys else None
 
     @classmethod
     def open(
         cls,
         *,
-        terms: ReleaseTerms,
+        release_terms: ReleaseTerms,
         priced_release: PricedRelease,
         run_folder: RunFolder,
         data_digest: str,
@@ -140,8 +140,8 @@ class RunCharge:
         """Opens the account of a run and checks that the release fits. Nothing is spent, and no file is made.
 
         Args:
-            terms: the terms of the release: which ledger is charged, the cap on all releases of the records together,
-                the budget, and the seed.
+            release_terms: the terms of the release: which ledger is charged, the cap on all releases of the records
+                together, the budget, and the seed.
             priced_release: the release and its price.
             run_folder: the folder of the run; it may not exist yet.
             data_digest: the digest of the private records (`Dataset.private_digest`), the name of their account.
@@ -153,37 +153,45 @@ class RunCharge:
                 another adjacency, delta or unit of privacy. Another release drew its noise from the same seed. The
                 ledger that this run has charged is gone.
         """
-        path = ledger_path(terms.ledger, run_folder=run_folder, terms=terms)
-        is_there = os.path.lexists(path)
+        ledger_file = ledger_path(
+            release_terms.ledger, run_folder=run_folder, release_terms=release_terms
+        )
+        is_there = os.path.lexists(ledger_file)
         shared_ledger = _open_ledger(
-            path if is_there else None, terms=terms, priced_release=priced_release
+            ledger_file if is_there else None,
+            release_terms=release_terms,
+            priced_release=priced_release,
         )
         account = shared_ledger.account(data_digest, unit=unit)
-        charge = cls(
-            terms=terms,
+        run_charge = cls(
+            release_terms=release_terms,
             priced_release=priced_release,
             run_folder=run_folder,
-            ledger_file=path,
+            ledger_file=ledger_file,
             shared_ledger=shared_ledger,
             account=account,
             unit=unit,
             owners=owners or {},
         )
-        charge._require_ledger_of_run()
-        if not is_there and terms.ledger is None and not os.access(path.parent, os.W_OK):
+        run_charge._require_ledger_of_run()
+        if (
+            not is_there
+            and release_terms.ledger is None
+            and not os.access(ledger_file.parent, os.W_OK)
+        ):
             rule = "a folder that can be written, for the ledger of all runs in it; ledger=PATH names another file"
-            raise InvalidValue("ledger", path, rule=rule)
-        if not charge._is_charged():
-            charge._require_no_charges_elsewhere()
-            charge._require_fresh_noise()
+            raise InvalidValue("ledger", ledger_file, rule=rule)
+        if not run_charge._is_charged():
+            run_charge._require_no_charges_elsewhere()
+            run_charge._require_fresh_noise()
             require_room(account, priced_release=priced_release)
-        return charge
+        return run_charge
 
     @property
     def keys(self) -> DrawKeys:
         """The keys under which the ledger stores the run's draws. `begin` must have been called before."""
-        assert self._keys is not None
-        return self._keys
+        assert self._draw_keys is not None
+        return self._draw_keys
 
     @property
     def num_draws(self) -> int:
@@ -203,7 +211,7 @@ class RunCharge:
     @property
     def tuned(self) -> TunedRuns | None:
         """The public facts on the runs of a tuning whose best run is published; None without a tuning."""
-        return self._terms.tuned
+        return self._release_terms.tuned
 
     @property
     def published_event(self) -> Event:
@@ -268,18 +276,18 @@ class RunCharge:
             other_ledgers=self._other_ledgers,
             monitor=monitor,
         )
-        if self._keys is None:
+        if self._draw_keys is None:
             self._write_place()  # before the keys, as the docstring of this module explains
-            self._keys = DrawKeys.new()
-            self._keys.write(self.run_folder)
+            self._draw_keys = DrawKeys.new()
+            self._draw_keys.write(self.run_folder)
         else:
             if score_price is not None:
                 self._transfer_scores(score_price)
             self._transfer_charges()
             self._write_place()
-        parts = self.account.parts(release_key=self.keys.last_draw)
-        self._require_parts(parts)
-        is_lost = _FILE_DIGEST_PART in parts and not os.path.lexists(self._release_file)
+        part_digests = self.account.parts(release_key=self.keys.last_draw)
+        self._require_parts(part_digests)
+        is_lost = _FILE_DIGEST_PART in part_digests and not os.path.lexists(self._release_file)
         if redraw and is_lost and self.seed is None:
             self._add_draw()
         if self.num_draws > 1:
@@ -287,8 +295,8 @@ class RunCharge:
             monitor.say(
                 f"redraw=true: draw {self.num_draws} of this release; together they cost epsilon {epsilon}"
             )
-        for line in self._cost_lines():
-            monitor.say(line)
+        for cost_line in self._cost_lines():
+            monitor.say(cost_line)
 
     def publish(self, release: Release, *, public_names: PublicNames, monitor: Monitor) -> None:
         """Commits the digest of the release's file to the ledger, and writes the file if it is missing.
@@ -304,28 +312,28 @@ class RunCharge:
             InvalidValue: no part of the release was committed, so nothing was paid; or the price differs from the
                 charged price; or the existing file is not the file of this draw.
         """
-        parts = self.account.parts(release_key=self.keys.last_draw)
+        part_digests = self.account.parts(release_key=self.keys.last_draw)
         aggregator_name = type(self.priced_release.aggregator).__name__
-        if not parts:
+        if not part_digests:
             rule = "one that draws by its `ReleaseRecord`, which pays for it"
             raise InvalidValue("aggregator", aggregator_name, rule=rule)
         if release.event != self.priced_release.event:
             rule = "one whose release has the price that was charged for it"
             raise InvalidValue("aggregator", aggregator_name, rule=rule)
-        content = npz_bytes(release.arrays() | public_names.arrays())
-        if _FILE_DIGEST_PART not in parts:
-            digest = hashlib.sha256(content).hexdigest()
-            self.record().commit(_FILE_DIGEST_PART, content=digest.encode())
+        release_file_content = npz_bytes(release.arrays() | public_names.arrays())
+        if _FILE_DIGEST_PART not in part_digests:
+            release_file_digest = hashlib.sha256(release_file_content).hexdigest()
+            self.record().commit(_FILE_DIGEST_PART, content=release_file_digest.encode())
         if not os.path.lexists(self._release_file):
             make_folder(self._release_file.parent, existing_parent=self.run_folder.path)
             with atomic_write(self._release_file) as file:
-                file.write(content)
+                file.write(release_file_content)
         self._require_parts(self.account.parts(release_key=self.keys.last_draw))
-        statement = self.account.statement()
+        account_statement = self.account.statement()
         cost = "this first release costs"
-        if statement.num_charges > 1:
-            cost = f"all {statement.num_charges} releases of these records cost"
-        total = total_in_words(self.account, account_statement=statement)
+        if account_statement.num_charges > 1:
+            cost = f"all {account_statement.num_charges} releases of these records cost"
+        total = total_in_words(self.account, account_statement=account_statement)
         remark = accountant_remark(self.account, accountant=self.budget.accountant)
         monitor.say(f"ledger={self.account.path}: {cost} {total}{remark}")
 
@@ -335,14 +343,14 @@ class RunCharge:
         The method reads the ledger's file again, so it notices a change that was made after `begin`.
         """
         self._ledger = _open_ledger(
-            self._ledger_file, terms=self._terms, priced_release=self.priced_release
+            self._ledger_file, release_terms=self._release_terms, priced_release=self.priced_release
         )
         self.account = self._ledger.account(self.account.data, unit=self.unit)
-        parts = self.account.parts(release_key=self.keys.last_draw)
-        if not parts:
+        part_digests = self.account.parts(release_key=self.keys.last_draw)
+        if not part_digests:
             rule = f"the charge of this release at its price; {CHARGES_STAY}"
             raise InvalidValue("ledger", self.account.path, rule=rule)
-        self._require_parts(parts)
+        self._require_parts(part_digests)
 
     @property
     def _note(self) -> ChargeNote:
@@ -378,15 +386,23 @@ class RunCharge:
         """
         try:
             self._ledger = _open_ledger(
-                self._ledger_file, terms=self._terms, priced_release=self.priced_release
+                self._ledger_file,
+                release_terms=self._release_terms,
+                priced_release=self.priced_release,
             )
         except InvalidValue:
-            path = ledger_path(self._terms.ledger, run_folder=self.run_folder, terms=self._terms)
-            if path == self._ledger_file:
+            ledger_file = ledger_path(
+                self._release_terms.ledger,
+                run_folder=self.run_folder,
+                release_terms=self._release_terms,
+            )
+            if ledger_file == self._ledger_file:
                 raise
             # Another run has made the usual ledger for other terms, so this run has a ledger of its own terms.
-            self._ledger_file = path
-            self._ledger = _open_ledger(path, terms=self._terms, priced_release=self.priced_release)
+            self._ledger_file = ledger_file
+            self._ledger = _open_ledger(
+                ledger_file, release_terms=self._release_terms, priced_release=self.priced_release
+            )
         self.account = self._ledger.account(self.account.data, unit=self.unit)
         if self._is_usual_ledger:
             self._other_ledgers = other_ledgers(self._ledger_file, data_digest=self.account.data)
@@ -394,7 +410,7 @@ class RunCharge:
 
     def _write_place(self) -> None:
         """Writes the place of the ledger into the run's folder, unless that place is written there already."""
-        place = LedgerPlace(path=self._ledger_file, identity=self._ledger.identity)
+        place = LedgerPlace(ledger_file=self._ledger_file, ledger_identity=self._ledger.identity)
         if place != self._place:
             place.write(self.run_folder)
 
@@ -403,24 +419,32 @@ class RunCharge:
 
         Nothing is copied if the present ledger is that one.
         """
-        for path in earlier_ledgers(self.run_folder, identity=self._ledger.identity):
+        for earlier_ledger_file in earlier_ledgers(
+            self.run_folder, ledger_identity=self._ledger.identity
+        ):
             transfer = ChargeTransfer(
                 account=self.account,
                 priced_release=self.priced_release,
                 run_folder=self.run_folder,
-                terms=self._terms,
+                release_terms=self._release_terms,
                 charge_note=self._note,
             )
-            self._keys = transfer.transfer(ledger_path=path, draw_keys=self.keys)
+            self._draw_keys = transfer.transfer(
+                earlier_ledger_file=earlier_ledger_file, draw_keys=self.keys
+            )
 
     def _transfer_scores(self, score_price: ScorePrice) -> None:
         """Copies the noisy sums of this run's scores, and their charge, from an earlier ledger into the present one."""
         score_charge = self.score_charge(score_price=score_price)
-        for path in earlier_ledgers(self.run_folder, identity=self._ledger.identity):
-            earlier_account = SharedLedger.stored(path=path).account(score_price.account_name)
-            content = earlier_account.read(score_charge.release_key)
-            if content is not None:
-                score_charge.commit(content)
+        for earlier_ledger_file in earlier_ledgers(
+            self.run_folder, ledger_identity=self._ledger.identity
+        ):
+            earlier_account = SharedLedger.stored(path=earlier_ledger_file).account(
+                score_price.account_name
+            )
+            score_sums_content = earlier_account.read(score_charge.release_key)
+            if score_sums_content is not None:
+                score_charge.commit(score_sums_content)
 
     def _add_draw(self) -> None:
         """Adds a key for another draw of the release with fresh noise, and writes the keys into the run's folder.
@@ -435,8 +459,8 @@ class RunCharge:
             raise InvalidValue("redraw", "true", rule=rule)
         self._require_no_charges_elsewhere()
         require_room(self.account, priced_release=self.priced_release)
-        self._keys = self.keys.with_redraw()
-        self._keys.write(self.run_folder)
+        self._draw_keys = self.keys.with_redraw()
+        self._draw_keys.write(self.run_folder)
 
     def _cost_lines(self) -> Iterator[str]:
         """Yields lines for the user on what the records have cost so far.
@@ -444,9 +468,11 @@ class RunCharge:
         They are warnings of other ledgers and of shared noise, the total of people who are in several accounts, the
         cost of earlier releases, and the room under a cap.
         """
-        terms = CountedTerms.of_release(self._terms)
+        counted_terms = CountedTerms.of_release(self._release_terms)
         yield from other_ledger_lines(
-            ledger_file=self._ledger_file, counted_terms=terms, other_ledgers=self._other_ledgers
+            ledger_file=self._ledger_file,
+            counted_terms=counted_terms,
+            other_ledgers=self._other_ledgers,
         )
         yield from shared_noise_lines(
             ledger_file=self._ledger_file,
@@ -456,7 +482,7 @@ class RunCharge:
             seed=self.seed,
             other_ledgers=self._other_ledgers,
         )
-        if self._terms.new_account:
+        if self._release_terms.new_account:
             yield from shared_owner_lines(
                 ledger_file=self._ledger_file,
                 shared_ledger=self._ledger,
@@ -479,16 +505,16 @@ class RunCharge:
         The ledger is not gone if it is the one that the run began with, or if an earlier ledger of the run exists. It
         may also be a copy with another identity that holds charges of the run.
         """
-        if self._keys is None:
+        if self._draw_keys is None:
             return
-        identity = self._ledger.identity
-        is_same = self._place is not None and self._place.identity == identity
-        if is_same or earlier_ledgers(self.run_folder, identity=identity):
+        ledger_identity = self._ledger.identity
+        is_same = self._place is not None and self._place.ledger_identity == ledger_identity
+        if is_same or earlier_ledgers(self.run_folder, ledger_identity=ledger_identity):
             return
         if not self._is_charged():
-            path = self._ledger_file if self._place is None else self._place.path
+            ledger_file = self._ledger_file if self._place is None else self._place.ledger_file
             rule = f"the run's ledger, which is gone; {CHARGES_STAY}"
-            raise InvalidValue("ledger", path, rule=rule)
+            raise InvalidValue("ledger", ledger_file, rule=rule)
 
     def _require_no_charges_elsewhere(self) -> None:
         """Raises `InvalidValue` if there is a cap, and another ledger of the folder has charges for the records.
@@ -503,7 +529,7 @@ class RunCharge:
             charges = f"{other.num_charges} charge{'s' if other.num_charges > 1 else ''}"
             rule = (
                 f"no cap, which would not count {charges} for these records under {other.counted_terms.words}"
-                f" in {other.path}; ledger=PATH names another ledger"
+                f" in {other.ledger_file}; ledger=PATH names another ledger"
             )
             raise InvalidValue("max_epsilon", self.account.max_epsilon, rule=rule, owner="ledger")
 
@@ -534,7 +560,9 @@ class RunCharge:
 
     def _is_charged(self) -> bool:
         """Returns whether the ledger holds a charge of this run."""
-        return self._keys is not None and bool(self.account.charges_of(self._keys.run_key))
+        return self._draw_keys is not None and bool(
+            self.account.charges_of(self._draw_keys.run_key)
+        )
 
     def _require_fresh_noise(self) -> None:
         """Raises `InvalidValue` if another release in the ledger is known to have drawn its noise from the run's seed.
@@ -547,7 +575,7 @@ class RunCharge:
             return
         is_seed_used = self.account.is_seed_used(
             seed_name(self.seed),
-            except_release="" if self._keys is None else self._keys.run_key,
+            except_release="" if self._draw_keys is None else self._draw_keys.run_key,
             own_price=self.priced_release.event,
         )
         if is_seed_used:
@@ -570,50 +598,54 @@ def require_entered(ledger_setting: Path | str | None, *, run_folder: RunFolder)
         and run_folder.own_ledger.exists()
     ):
         return
-    path = ledger_path(ledger_setting, run_folder=run_folder)
+    ledger_file = ledger_path(ledger_setting, run_folder=run_folder)
     data_digest = read_text(
         run_folder.private_digest, rule="the digest of the private records", remedy=FROM_BACKUP
     ).strip()
-    if path.exists():
-        account = Ledger.stored(path=path, data=data_digest)
+    if ledger_file.exists():
+        account = Ledger.stored(path=ledger_file, data=data_digest)
         if account.charges_of(DrawKeys.read(run_folder).run_key):
             return
     place = LedgerPlace.read(run_folder)
-    other_place = f", {place.path}" if place is not None and place.path != path else ""
+    other_place = (
+        f", {place.ledger_file}" if place is not None and place.ledger_file != ledger_file else ""
+    )
     rule = (
         f"the ledger that this finished run is charged to{other_place}; or remove "
         "report.json and run again, to charge it there too"
     )
-    raise InvalidValue("ledger", path, rule=rule)
+    raise InvalidValue("ledger", ledger_file, rule=rule)
 
 
 def _open_ledger(
-    path: Path | None, *, terms: ReleaseTerms, priced_release: PricedRelease
+    ledger_file: Path | None, *, release_terms: ReleaseTerms, priced_release: PricedRelease
 ) -> SharedLedger:
-    """Returns the ledger at `path`, opened or made with a run's terms.
+    """Returns the ledger at `ledger_file`, opened or made with a run's terms.
 
     An existing ledger keeps its own accountant, even if the run is priced by another accountant. A new ledger that
     `ledger=` names gets the run's accountant. A new usual ledger of a folder gets `AutoAccountant`.
 
     Args:
-        path: the file of the ledger; None makes a ledger in memory, which is not written to a file.
-        terms: the terms of the run: the cap, the adjacency and the accountant.
+        ledger_file: the file of the ledger; None makes a ledger in memory, which is not written to a file.
+        release_terms: the terms of the run: the cap, the adjacency and the accountant.
         priced_release: the release and its price.
     """
     store_or_path: Store | Path | None
-    if path is not None and os.path.lexists(path):
-        store_or_path = Store(path, settings_if_new=None)
-        stored = store_or_path.settings.get("accountant")
-        name = stored.get("name") if isinstance(stored, dict) else None
+    if ledger_file is not None and os.path.lexists(ledger_file):
+        store_or_path = Store(ledger_file, settings_if_new=None)
+        stored_accountant = store_or_path.settings.get("accountant")
+        accountant_name = (
+            stored_accountant.get("name") if isinstance(stored_accountant, dict) else None
+        )
         # An accountant that the user has written cannot be made from its name, so the run has to bring it.
-        brings_accountant = name == terms.accountant().name
+        brings_accountant = accountant_name == release_terms.accountant().name
     else:
-        store_or_path = path
-        brings_accountant = terms.ledger is not None
+        store_or_path = ledger_file
+        brings_accountant = release_terms.ledger is not None
     return SharedLedger(
         store_or_path,
         adjacency=priced_release.aggregator.adjacency,
-        target_delta=terms.target_delta,
-        accountant=terms.accountant if brings_accountant else None,
-        max_epsilon=terms.max_total_epsilon,
+        target_delta=release_terms.target_delta,
+        accountant=release_terms.accountant if brings_accountant else None,
+        max_epsilon=release_terms.max_total_epsilon,
     )

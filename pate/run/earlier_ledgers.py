@@ -31,7 +31,7 @@ CHARGES_STAY = (
 """The remedy for a ledger that is gone, or lacks a charge of the run."""
 
 
-def earlier_ledgers(run_folder: RunFolder, *, identity: str) -> list[Path]:
+def earlier_ledgers(run_folder: RunFolder, *, ledger_identity: str) -> list[Path]:
     """Returns the file of the ledger that a run was charged to before its present one; an empty list if there is none.
 
     The list has at most one file: the one that the run's folder names as its ledger, or else the ledger in the folder
@@ -39,13 +39,13 @@ def earlier_ledgers(run_folder: RunFolder, *, identity: str) -> list[Path]:
 
     Args:
         run_folder: the folder of the run.
-        identity: the identity of the present ledger.
+        ledger_identity: the identity of the present ledger.
     """
     place = LedgerPlace.read(run_folder)
     if place is None:
         return [run_folder.own_ledger] if os.path.lexists(run_folder.own_ledger) else []
-    is_other = place.identity != identity
-    return [place.path] if is_other and place.is_there else []
+    is_other = place.ledger_identity != ledger_identity
+    return [place.ledger_file] if is_other and place.is_there else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,33 +56,33 @@ class ChargeTransfer:
         account: the account of the private records in the present ledger.
         priced_release: the release of the run; each charge is for one draw of this release.
         run_folder: the folder of the run.
-        terms: the adjacency, the delta and the accountant of the run.
+        release_terms: the adjacency, the delta and the accountant of the run.
         charge_note: the note that the present ledger stores with each charge.
     """
 
     account: Ledger
     priced_release: PricedRelease
     run_folder: RunFolder
-    terms: ReleaseTerms
+    release_terms: ReleaseTerms
     charge_note: ChargeNote
 
-    def transfer(self, *, ledger_path: Path, draw_keys: DrawKeys) -> DrawKeys:
-        """Copies the run's draws and charges from the ledger at `ledger_path`, and returns the keys of the draws.
+    def transfer(self, *, earlier_ledger_file: Path, draw_keys: DrawKeys) -> DrawKeys:
+        """Copies the run's draws and charges from an earlier ledger, and returns the keys of the draws.
 
         Two copies of a run's folder may have drawn in two ledgers. Their keys are equal but their draws differ, so the
         second copy that is transferred gets new keys.
 
         Args:
-            ledger_path: the file of the earlier ledger.
+            earlier_ledger_file: the file of the earlier ledger.
             draw_keys: the keys of the run's draws.
 
         Raises:
             InvalidValue: the earlier ledger is incomplete or has other prices; or two copies drew different releases
                 from one seed, which no price covers.
         """
-        earlier_account = self._open(ledger_path)
+        earlier_account = self._open(earlier_ledger_file)
         charges = earlier_account.charges_of(draw_keys.run_key)
-        if ledger_path == self.run_folder.own_ledger and not self.account.charges_of(
+        if earlier_ledger_file == self.run_folder.own_ledger and not self.account.charges_of(
             draw_keys.run_key
         ):
             # The last draw may not have been charged yet.
@@ -90,42 +90,44 @@ class ChargeTransfer:
             has_prices = all(entry.event == self.priced_release.event for entry in charges)
             if not (is_complete and has_prices):
                 rule = f"exactly the charges of this run, each at its price; {CHARGES_STAY}"
-                raise InvalidValue("ledger", ledger_path, rule=rule)
+                raise InvalidValue("ledger", earlier_ledger_file, rule=rule)
         if not charges:
             return draw_keys
-        parts_of_draws = [_parts_in(earlier_account, draw_key=key) for key in draw_keys.all]
-        if self._has_other_parts(draw_keys, parts_of_draws=parts_of_draws):
-            if self.terms.seed is not None:
+        contents_of_draws = [
+            _parts_in(earlier_account, draw_key=draw_key) for draw_key in draw_keys.all
+        ]
+        if self._has_other_parts(draw_keys, contents_of_draws=contents_of_draws):
+            if self.release_terms.seed is not None:
                 rule = "another seed: a copy of this run drew something else from this one, and no price covers both"
                 raise InvalidValue("ledger", self.account.path, rule=rule)
-            first_content = next(iter(parts_of_draws[0].values()))
+            first_content = next(iter(contents_of_draws[0].values()))
             draw_keys = draw_keys.of_copy(first_content)
-        for key, parts in zip(draw_keys.all, parts_of_draws, strict=True):
+        for draw_key, part_contents in zip(draw_keys.all, contents_of_draws, strict=True):
             self._enter(
-                parts,
-                draw_key=key,
+                part_contents,
+                draw_key=draw_key,
                 charge_note=replace(self.charge_note, run_key=draw_keys.run_key),
             )
         draw_keys.write(self.run_folder)
         return draw_keys
 
-    def _open(self, path: Path) -> Ledger:
-        """Opens the earlier ledger at `path` and returns the account of the run's private records in it.
+    def _open(self, earlier_ledger_file: Path) -> Ledger:
+        """Opens the earlier ledger at `earlier_ledger_file` and returns the account of the run's private records in it.
 
         A ledger in the run's own folder, as earlier versions of pate made one, is counted by the accountant of the run.
         Any other ledger names its accountant itself.
         """
-        is_own = path == self.run_folder.own_ledger
-        ledger = SharedLedger(
-            path,
+        is_own = earlier_ledger_file == self.run_folder.own_ledger
+        earlier_ledger = SharedLedger(
+            earlier_ledger_file,
             adjacency=self.priced_release.aggregator.adjacency,
-            target_delta=self.terms.target_delta,
-            accountant=self.terms.accountant if is_own else None,
+            target_delta=self.release_terms.target_delta,
+            accountant=self.release_terms.accountant if is_own else None,
         )
-        return ledger.account(self.account.data)
+        return earlier_ledger.account(self.account.data)
 
     def _has_other_parts(
-        self, draw_keys: DrawKeys, *, parts_of_draws: list[dict[str, bytes]]
+        self, draw_keys: DrawKeys, *, contents_of_draws: list[dict[str, bytes]]
     ) -> bool:
         """Returns True if the present ledger holds other content than the earlier one under the keys of the draws.
 
@@ -133,12 +135,15 @@ class ChargeTransfer:
 
         Args:
             draw_keys: the keys of the run's draws.
-            parts_of_draws: for each draw, the content of its parts in the earlier ledger, by name.
+            contents_of_draws: for each draw, the content of its parts in the earlier ledger, by name.
         """
-        for key, parts in zip(draw_keys.all, parts_of_draws, strict=True):
-            digests = self.account.parts(release_key=key)
-            for name, content in parts.items():
-                if digests.get(name) not in (None, hashlib.sha256(content).hexdigest()):
+        for draw_key, part_contents in zip(draw_keys.all, contents_of_draws, strict=True):
+            part_digests = self.account.parts(release_key=draw_key)
+            for part_name, part_content in part_contents.items():
+                if part_digests.get(part_name) not in (
+                    None,
+                    hashlib.sha256(part_content).hexdigest(),
+                ):
                     return True
         return False
 
@@ -158,15 +163,15 @@ class ChargeTransfer:
             release_key=draw_key,
             charge_note=charge_note,
         )
-        digests = self.account.parts(release_key=draw_key)
-        for part_name, content in part_contents.items():
-            if part_name not in digests:
-                record.commit(part_name, content=content)
+        part_digests = self.account.parts(release_key=draw_key)
+        for part_name, part_content in part_contents.items():
+            if part_name not in part_digests:
+                record.commit(part_name, content=part_content)
 
 
 def _parts_in(ledger: Ledger, *, draw_key: str) -> dict[str, bytes]:
     """Returns the contents of a draw's parts in a ledger, by name, in the order in which they were committed."""
     return {
-        name: ledger.read(f"{draw_key}:{name}") or b""
-        for name in ledger.parts(release_key=draw_key)
+        part_name: ledger.read(f"{draw_key}:{part_name}") or b""
+        for part_name in ledger.parts(release_key=draw_key)
     }

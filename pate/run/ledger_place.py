@@ -46,15 +46,18 @@ class CountedTerms:
     target_delta: float
 
     @classmethod
-    def read(cls, path: Path) -> Self:
+    def read(cls, ledger_file: Path) -> Self:
         """Reads the terms that a ledger was made with from its file."""
-        settings = Store(path, settings_if_new=None).settings
+        settings = Store(ledger_file, settings_if_new=None).settings
         return cls(adjacency=settings["adjacency"], target_delta=settings["target_delta"])
 
     @classmethod
-    def of_release(cls, terms: ReleaseTerms) -> Self:
+    def of_release(cls, release_terms: ReleaseTerms) -> Self:
         """Returns the adjacency and the delta that a run is priced for."""
-        return cls(adjacency=str(terms.aggregator.adjacency), target_delta=terms.target_delta)
+        return cls(
+            adjacency=str(release_terms.aggregator.adjacency),
+            target_delta=release_terms.target_delta,
+        )
 
     @property
     def ledger_name(self) -> str:
@@ -77,12 +80,12 @@ class LedgerPlace:
     A ledger keeps its identity when its file is moved or copied.
 
     Attributes:
-        path: the file of the ledger.
-        identity: the identity of the ledger, as `SharedLedger.identity` returns it.
+        ledger_file: the file of the ledger.
+        ledger_identity: the identity of the ledger, as `SharedLedger.identity` returns it.
     """
 
-    path: Path
-    identity: str
+    ledger_file: Path
+    ledger_identity: str
 
     @classmethod
     def read(cls, run_folder: RunFolder) -> Self | None:
@@ -90,30 +93,32 @@ class LedgerPlace:
 
         The result is None for a new run, and for a run of an earlier version of pate that wrote no place.
         """
-        path = run_folder.ledger_place
-        if not os.path.lexists(path):
+        place_file = run_folder.ledger_place
+        if not os.path.lexists(place_file):
             return None
-        content = read_json(path, rule=_PLACE_RULE, remedy=FROM_BACKUP)
+        place_values = read_json(place_file, rule=_PLACE_RULE, remedy=FROM_BACKUP)
         names = ("path", "identity")
-        if not isinstance(content, dict) or not all(
-            isinstance(content.get(name), str) for name in names
+        if not isinstance(place_values, dict) or not all(
+            isinstance(place_values.get(name), str) for name in names
         ):
-            raise damaged(path, rule=_PLACE_RULE, finding="something else", remedy=FROM_BACKUP)
-        return cls(path=Path(content["path"]), identity=content["identity"])
+            raise damaged(
+                place_file, rule=_PLACE_RULE, finding="something else", remedy=FROM_BACKUP
+            )
+        return cls(ledger_file=Path(place_values["path"]), ledger_identity=place_values["identity"])
 
     def write(self, run_folder: RunFolder) -> None:
         """Writes this place of a run's ledger into the run's folder."""
-        content = {"path": str(self.path), "identity": self.identity}
-        write_text(run_folder.ledger_place, text=json.dumps(content) + "\n")
+        place_values = {"path": str(self.ledger_file), "identity": self.ledger_identity}
+        write_text(run_folder.ledger_place, text=json.dumps(place_values) + "\n")
 
     @property
     def is_there(self) -> bool:
-        """Whether the file at `path` exists and is still the ledger with this identity."""
-        return self.is_of(self.path)
+        """Whether the file at `ledger_file` exists and is still the ledger with this identity."""
+        return self.is_of(self.ledger_file)
 
-    def is_of(self, path: Path) -> bool:
+    def is_of(self, file: Path) -> bool:
         """Returns True if the file at the given path is the ledger with this identity, for example after a move."""
-        return path.exists() and Store(path, settings_if_new=None).identity == self.identity
+        return file.exists() and Store(file, settings_if_new=None).identity == self.ledger_identity
 
 
 @dataclass(frozen=True)
@@ -123,34 +128,34 @@ class OtherLedger:
     Prices in the two ledgers cannot be added up.
 
     Attributes:
-        path: the file of the ledger.
+        ledger_file: the file of the ledger.
         counted_terms: the adjacency and delta of the ledger.
         num_charges: the number of charges for the records of the run; a charge that names no records counts for all.
         seed_names: the names of the seeds that releases in the ledger drew their noise from.
     """
 
-    path: Path
+    ledger_file: Path
     counted_terms: CountedTerms
     num_charges: int
     seed_names: frozenset[str]
 
     @classmethod
-    def read(cls, path: Path, *, data_digest: str) -> Self:
+    def read(cls, ledger_file: Path, *, data_digest: str) -> Self:
         """Reads a ledger from its file.
 
         Args:
-            path: the file of the ledger.
+            ledger_file: the file of the ledger.
             data_digest: the digest of the run's private records, which is the name of their account.
         """
-        store = Store(path, settings_if_new=None)
-        charges = [line for line in store.lines if not line.charge_key]
-        num_charges = sum(line.data in ("", data_digest) for line in charges)
-        notes = [json.loads(line.about) for line in charges]
+        store = Store(ledger_file, settings_if_new=None)
+        charge_lines = [line for line in store.lines if not line.charge_key]
+        num_charges = sum(line.data in ("", data_digest) for line in charge_lines)
+        charge_notes = [json.loads(line.about) for line in charge_lines]
         return cls(
-            path=path,
-            counted_terms=CountedTerms.read(path),
+            ledger_file=ledger_file,
+            counted_terms=CountedTerms.read(ledger_file),
             num_charges=num_charges,
-            seed_names=frozenset(note.get("noise", "") for note in notes),
+            seed_names=frozenset(note.get("noise", "") for note in charge_notes),
         )
 
     def num_shared_owners(
@@ -162,13 +167,16 @@ class OtherLedger:
             owners: the ids and groups of private records, by kind.
             except_account: the name of the account that is left out.
         """
-        return Store(self.path, settings_if_new=None).num_shared_owners(
+        return Store(self.ledger_file, settings_if_new=None).num_shared_owners(
             owners, except_account=except_account
         )
 
 
 def ledger_path(
-    ledger_setting: Path | str | None, *, run_folder: RunFolder, terms: ReleaseTerms | None = None
+    ledger_setting: Path | str | None,
+    *,
+    run_folder: RunFolder,
+    release_terms: ReleaseTerms | None = None,
 ) -> Path:
     """Returns the file of the ledger that a run is charged to; the file may not exist yet.
 
@@ -180,23 +188,24 @@ def ledger_path(
     Args:
         ledger_setting: the setting `ledger=`; None if it is not set.
         run_folder: the folder of the run.
-        terms: the adjacency and delta of the run. They are needed for a new run only; None for a run that has begun.
+        release_terms: the adjacency and delta of the run. They are needed for a new run only; None for a run that has
+            begun.
 
     Raises:
         InvalidValue: the file would be in the folder of a run.
     """
-    path = (
-        _usual_path(run_folder, terms=terms)
+    ledger_file = (
+        _usual_path(run_folder, release_terms=release_terms)
         if ledger_setting is None
         else _named_path(ledger_setting)
     )
-    parent = RunFolder(Path(os.path.realpath(path)).parent)
+    parent = RunFolder(Path(os.path.realpath(ledger_file)).parent)
     if parent.is_claimed:
         rule = (
             "a file outside of runs' folders, for all runs on these records; ledger=PATH names one"
         )
-        raise InvalidValue("ledger", path, rule=rule)
-    return path
+        raise InvalidValue("ledger", ledger_file, rule=rule)
+    return ledger_file
 
 
 def has_usual_name(ledger_file: Path) -> bool:
@@ -217,53 +226,64 @@ def other_ledgers(ledger_file: Path, *, data_digest: str) -> list[OtherLedger]:
         ledger_file: the file of the ledger, which is left out.
         data_digest: the digest of the run's private records, which is the name of their account.
     """
-    other_paths = [
-        other_path for other_path in _ledgers_in(ledger_file.parent) if other_path != ledger_file
+    other_ledger_files = [
+        other_ledger_file
+        for other_ledger_file in _ledgers_in(ledger_file.parent)
+        if other_ledger_file != ledger_file
     ]
-    return [OtherLedger.read(other_path, data_digest=data_digest) for other_path in other_paths]
+    return [
+        OtherLedger.read(other_ledger_file, data_digest=data_digest)
+        for other_ledger_file in other_ledger_files
+    ]
 
 
-def _named_path(ledger_file: Path | str) -> Path:
+def _named_path(ledger_setting: Path | str) -> Path:
     """Returns the absolute path of the file that `ledger=` names."""
-    return Path(os.path.abspath(Path(ledger_file).expanduser()))
+    return Path(os.path.abspath(Path(ledger_setting).expanduser()))
 
 
-def _usual_path(run_folder: RunFolder, *, terms: ReleaseTerms | None) -> Path:
+def _usual_path(run_folder: RunFolder, *, release_terms: ReleaseTerms | None) -> Path:
     """Returns the file of the ledger that a run is charged to if `ledger=` is not set, as `ledger_path` explains.
 
     Args:
         run_folder: the folder of the run.
-        terms: the adjacency and delta of a new run; None for a run that has begun.
+        release_terms: the adjacency and delta of a new run; None for a run that has begun.
     """
-    parent = run_folder.real_parent
+    outputs_folder = run_folder.real_parent
     place = LedgerPlace.read(run_folder)
     if place is not None:
         if place.is_there:
-            return place.path
-        for path in _ledgers_in(parent):
-            if place.is_of(path):
-                return path
-    usual = parent / LEDGER_NAME
-    if terms is None:
-        return usual
-    run_terms = CountedTerms.of_release(terms)
-    path_of_terms = parent / run_terms.ledger_name
-    if not os.path.lexists(usual):
-        return path_of_terms if os.path.lexists(path_of_terms) else usual
-    if CountedTerms.read(usual) == run_terms:
-        return usual
+            return place.ledger_file
+        for ledger_file in _ledgers_in(outputs_folder):
+            if place.is_of(ledger_file):
+                return ledger_file
+    usual_file = outputs_folder / LEDGER_NAME
+    if release_terms is None:
+        return usual_file
+    run_terms = CountedTerms.of_release(release_terms)
+    file_of_run_terms = outputs_folder / run_terms.ledger_name
+    if not os.path.lexists(usual_file):
+        return file_of_run_terms if os.path.lexists(file_of_run_terms) else usual_file
+    if CountedTerms.read(usual_file) == run_terms:
+        return usual_file
     # A cap is for all releases together, so no release may be counted elsewhere: `Ledger` refuses the other terms.
-    has_cap = Store(usual, settings_if_new=None).settings.get("max_epsilon") is not None
-    if has_cap or terms.max_total_epsilon is not None:
-        return usual
-    return path_of_terms
+    has_cap = Store(usual_file, settings_if_new=None).settings.get("max_epsilon") is not None
+    if has_cap or release_terms.max_total_epsilon is not None:
+        return usual_file
+    return file_of_run_terms
 
 
-def _ledgers_in(folder: Path) -> list[Path]:
+def _ledgers_in(outputs_folder: Path) -> list[Path]:
     """Returns the files in a folder that have a name which pate gives to a ledger.
 
     They are `ledger.db`, and files whose names state an adjacency and a delta, such as `ledger-add_remove-1e-05.db`.
     """
-    usual = [path for path in (folder / LEDGER_NAME,) if path.is_file()]
-    of_terms = [path for path in folder.glob("ledger-*.db") if _NAME_OF_TERMS.fullmatch(path.name)]
-    return usual + sorted(of_terms)
+    usual = [
+        ledger_file for ledger_file in (outputs_folder / LEDGER_NAME,) if ledger_file.is_file()
+    ]
+    files_of_terms = [
+        ledger_file
+        for ledger_file in outputs_folder.glob("ledger-*.db")
+        if _NAME_OF_TERMS.fullmatch(ledger_file.name)
+    ]
+    return usual + sorted(files_of_terms)

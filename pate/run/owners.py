@@ -65,18 +65,27 @@ class OwnersOfRun:
             return
         if not (shared_ledger.store.has_owners_of(account.data) or self.allow_shared):
             for other in other_ledgers:
-                num_known = other.num_shared_owners(self.owners, except_account=account.data)
-                self._report(num_known, path=other.path, account=account, monitor=monitor)
-        num_known = account.register_owners(self.owners, allow_shared=self.allow_shared)
-        if num_known:
-            self._report(num_known, path=account.path, account=account, monitor=monitor)
+                num_known_by_account = other.num_shared_owners(
+                    self.owners, except_account=account.data
+                )
+                self._report(
+                    num_known_by_account,
+                    ledger_file=other.ledger_file,
+                    account=account,
+                    monitor=monitor,
+                )
+        num_known_by_account = account.register_owners(self.owners, allow_shared=self.allow_shared)
+        if num_known_by_account:
+            self._report(
+                num_known_by_account, ledger_file=account.path, account=account, monitor=monitor
+            )
             account.register_owners(self.owners, allow_shared=True)
 
     def _report(
         self,
-        num_known: Mapping[str, int],
+        num_known_by_account: Mapping[str, int],
         *,
-        path: Path | None,
+        ledger_file: Path | None,
         account: Ledger,
         monitor: Monitor,
     ) -> None:
@@ -85,17 +94,18 @@ class OwnersOfRun:
         It warns if `may_be_known` is true and the run's account has no cap, and raises otherwise.
 
         Args:
-            num_known: the number of the run's owners that an account lists, by the digest that names the account.
-            path: the file of the ledger; None for a ledger in memory.
+            num_known_by_account: the number of the run's owners that an account lists, by the digest that names the
+                account.
+            ledger_file: the file of the ledger; None for a ledger in memory.
             account: the account of the run's own records.
             monitor: receives the warnings.
         """
-        total = sum(map(len, self.owners.values()))
-        for data_digest, count in num_known.items():
-            knows = f"which knows {count} of these {total} ids and groups"
+        num_owners = sum(map(len, self.owners.values()))
+        for data_digest, count in num_known_by_account.items():
+            knows = f"which knows {count} of these {num_owners} ids and groups"
             if self.may_be_known and account.max_epsilon is None:
                 monitor.say(
-                    f"ledger={path}: these are not the data of account {data_digest[:12]}, {knows}: if they are "
+                    f"ledger={ledger_file}: these are not the data of account {data_digest[:12]}, {knows}: if they are "
                     "the same people, no total counts what both have cost them; ledger=PATH refuses such records"
                 )
                 continue
@@ -103,4 +113,4 @@ class OwnersOfRun:
                 f"the data of account {data_digest[:12]}, {knows}; or new_account=true, whose epsilons do not count "
                 "what these people have spent there"
             )
-            raise InvalidValue("ledger", path, rule=rule)
+            raise InvalidValue("ledger", ledger_file, rule=rule)

@@ -306,7 +306,7 @@ def price_release(
     num_protected = plan.teacher.num_protected(num_teachers, num_groups=num_groups)
     weights = record_weights(dataset, priced_release=priced_release)
     if weights is not None:
-        num_protected = num_whole_groups(dataset, weights=weights)
+        num_protected = num_whole_groups(dataset, record_weights=weights)
     doubts = require_useful(
         plan.aggregator,
         priced_release=replace(priced_release, shape=replace(shape, num_teachers=num_protected)),

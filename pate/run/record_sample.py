@@ -17,12 +17,12 @@ MAX_ROWS = 200_000
 _SEED = 0
 
 
-def baseline_rows(private: Split) -> IntArray:
+def baseline_rows(private_records: Split) -> IntArray:
     """Returns the row numbers, ascending, of the private records that baselines learn from if there are many.
 
     They are those of `sampled_rows`; with few records, those of all records.
     """
-    return sampled_rows(private.group_ids, most_rows=MAX_ROWS)
+    return sampled_rows(private_records.group_ids, most_rows=MAX_ROWS)
 
 
 def sampled_rows(group_ids: IntArray, *, most_rows: int) -> IntArray:
@@ -38,23 +38,25 @@ def sampled_rows(group_ids: IntArray, *, most_rows: int) -> IntArray:
     if len(group_ids) <= most_rows:
         return np.arange(len(group_ids))
     _, group_of, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
-    order = np.random.default_rng(_SEED).permutation(len(sizes))
-    num_groups = max(1, int(np.searchsorted(np.cumsum(sizes[order]), most_rows, side="right")))
+    group_order = np.random.default_rng(_SEED).permutation(len(sizes))
+    num_groups = max(
+        1, int(np.searchsorted(np.cumsum(sizes[group_order]), most_rows, side="right"))
+    )
     is_taken = np.zeros(len(sizes), dtype=np.bool_)
-    is_taken[order[:num_groups]] = True
+    is_taken[group_order[:num_groups]] = True
     return np.flatnonzero(is_taken[group_of])
 
 
-def is_sampled(private: Split, *, all_records: bool | None) -> bool:
+def is_sampled(private_records: Split, *, all_records: bool | None) -> bool:
     """Returns True if baselines read only a sample of the private records.
 
     That is so if there are too many of them, and `all_records` is not true.
 
     Args:
-        private: the private records.
+        private_records: the private records.
         all_records: the setting `all_records`.
     """
-    return not all_records and len(private) > MAX_ROWS
+    return not all_records and len(private_records) > MAX_ROWS
 
 
 def sample_in_words(*, num_taken: int, num_records: int) -> str:

@@ -56,38 +56,42 @@ class ReferenceModels:
 
     def model(
         self,
-        name: str,
+        model_name: str,
         *,
         model_words: str,
-        inputs_digest: str | None,
-        train: Callable[[], TrainedStudent],
+        dependencies_digest: str | None,
+        train_model: Callable[[], TrainedStudent],
     ) -> TrainedStudent:
         """Returns a reference model: reads it if a run has trained it, and otherwise trains and keeps it.
 
-        The model is trained and not kept if `inputs_digest` is None, if the folder cannot be written, or if other users
-        may list it.
+        The model is trained and not kept if `dependencies_digest` is None, if the folder cannot be written, or if other
+        users may list it.
 
         Args:
-            name: the name of the model in report.json.
+            model_name: the name of the model in report.json.
             model_words: the name of the model in the lines for the monitor.
-            inputs_digest: the digest of everything that the model depends on, as `reference_key` returns it.
-            train: trains the model.
+            dependencies_digest: the digest of everything that the model depends on, as `reference_key` returns it.
+            train_model: trains the model.
         """
-        if inputs_digest is None or not self._is_closed_to_others():
-            return train()
-        folder_name = f"{name}-{inputs_digest[:_NAME_DIGITS]}"
-        models = KeptModels(self.folder)
-        trained_student = models.read(folder_name, inputs_digest=inputs_digest)
+        if dependencies_digest is None or not self._is_closed_to_others():
+            return train_model()
+        folder_name = f"{model_name}-{dependencies_digest[:_NAME_DIGITS]}"
+        kept_models = KeptModels(self.folder)
+        trained_student = kept_models.read(folder_name, dependencies_digest=dependencies_digest)
         if trained_student is None:
             with ExitStack() as stack:
                 if not self._lock(folder_name, model_words=model_words, stack=stack):
-                    return train()
+                    return train_model()
                 # Another run may have trained the model while this run waited for the lock.
-                trained_student = models.read(folder_name, inputs_digest=inputs_digest)
+                trained_student = kept_models.read(
+                    folder_name, dependencies_digest=dependencies_digest
+                )
                 if trained_student is None:
                     _remove(self.folder / folder_name)
-                    trained_student = train()
-                    models.write(folder_name, trained_student, inputs_digest=inputs_digest)
+                    trained_student = train_model()
+                    kept_models.write(
+                        folder_name, trained_student, dependencies_digest=dependencies_digest
+                    )
                     return trained_student
         # The line does not show `folder_name`, which would confirm a guess of the records.
         self.monitor.say(
@@ -144,25 +148,25 @@ class ReferenceModels:
 
 
 def reference_key(
-    name: str, *, recipes: Iterable[Student], seed: int, record_digests: Iterable[str]
+    model_name: str, *, student_recipes: Iterable[Student], seed: int, record_digests: Iterable[str]
 ) -> str | None:
     """Returns the digest of everything that a reference model depends on; None if the model must not be shared.
 
     A recipe of a class that is not of this package is not shared, as its code may change between two runs.
 
     Args:
-        name: the name of the model in report.json.
-        recipes: the recipe of the model, or the recipes that compete for it.
+        model_name: the name of the model in report.json.
+        student_recipes: the recipe of the model, or the recipes that compete for it.
         seed: the seed of its training.
         record_digests: digests of the records that the model learns from.
     """
-    texts = [VERSION, name, str(seed), *record_digests]
-    for recipe in recipes:
-        if type(recipe).__module__.partition(".")[0] != _PACKAGE:
+    dependency_texts = [VERSION, model_name, str(seed), *record_digests]
+    for student_recipe in student_recipes:
+        if type(student_recipe).__module__.partition(".")[0] != _PACKAGE:
             return None
-        texts.append(full_text(recipe))
-        texts += _digests_of_files(recipe)
-    return hashlib.sha256(repr(texts).encode()).hexdigest()
+        dependency_texts.append(full_text(student_recipe))
+        dependency_texts += _digests_of_files(student_recipe)
+    return hashlib.sha256(repr(dependency_texts).encode()).hexdigest()
 
 
 def _digests_of_files(student_recipe: Student) -> list[str]:

@@ -18,9 +18,9 @@ from pate.run.run_parts import PricedRun, ReleasedRun
 
 
 def write_report(
-    run: PricedRun,
+    priced_run: PricedRun,
     *,
-    released: ReleasedRun,
+    released_run: ReleasedRun,
     baseline_models: BaselineModels,
     membership: Membership | None,
     run_writer: RunWriter,
@@ -30,8 +30,8 @@ def write_report(
     `report.json` is written last, so its presence proves that the run is complete.
 
     Args:
-        run: the plan, the data set and the price of the run; the report has figures of the private records.
-        released: the votes, the release and the student.
+        priced_run: the plan, the data set and the price of the run; the report has figures of the private records.
+        released_run: the votes, the release and the student.
         baseline_models: the models that the student is compared with.
         membership: the result of the membership inference attack on the student; None if it could not be measured.
         run_writer: writes the curves of the report, and is closed at the end.
@@ -39,80 +39,89 @@ def write_report(
     from pate.report.page import render_html
 
     results = _results_of(
-        run, released=released, baseline_models=baseline_models, membership=membership
+        priced_run,
+        released_run=released_run,
+        baseline_models=baseline_models,
+        membership=membership,
     )
-    report = results.report(duration_s=time.monotonic() - run.start_time)
+    report = results.report(duration_s=time.monotonic() - priced_run.start_time)
     picture_arrays = results.picture_arrays(report)
-    privacy = report.privacy
-    if run.charge.tuned is not None:
+    published_privacy = report.privacy
+    if priced_run.run_charge.tuned is not None:
         # the score by which runs were compared is no fair estimate for the best of them
-        privacy = replace(privacy, scores=None)
-    _write_published_files(run, released=released, report=report, privacy=privacy)
-    page = render_html(replace(report, privacy=privacy), picture_arrays)
-    write_text(run.folder.page, text=page)
+        published_privacy = replace(published_privacy, scores=None)
+    _write_published_files(
+        priced_run, released_run=released_run, report=report, published_privacy=published_privacy
+    )
+    page_html = render_html(replace(report, privacy=published_privacy), picture_arrays)
+    write_text(priced_run.run_folder.page, text=page_html)
     _write_curves(run_writer, report=report, picture_arrays=picture_arrays, results=results)
-    run.folder.write_manifests(report.to_json() + "\n")
-    report.write(run.folder.report)
+    priced_run.run_folder.write_manifests(report.to_json() + "\n")
+    report.write(priced_run.run_folder.report)
     return report
 
 
 def _results_of(
-    run: PricedRun,
+    priced_run: PricedRun,
     *,
-    released: ReleasedRun,
+    released_run: ReleasedRun,
     baseline_models: BaselineModels,
     membership: Membership | None,
 ) -> Results:
     """Returns the results of a run, from which its report and the arrays of its pictures are computed."""
     return Results(
-        dataset=run.dataset,
-        queries=released.ensemble.queries,
-        charge=run.charge,
-        priced_release=run.priced_release,
-        votes=released.votes,
-        release=released.release,
-        curve=released.trained_student.curve,
-        released_scores=released.released_scores,
-        models={"student": released.trained_student.model, **baseline_models.models},
+        dataset=priced_run.dataset,
+        queries=released_run.ensemble.queries,
+        run_charge=priced_run.run_charge,
+        priced_release=priced_run.priced_release,
+        vote_source=released_run.vote_source,
+        release=released_run.release,
+        values_of_epochs=released_run.trained_student.values_of_epochs,
+        released_scores=released_run.released_scores,
+        model_by_name={
+            "student": released_run.trained_student.model,
+            **baseline_models.model_by_name,
+        },
         membership=membership,
-        teacher=run.plan.teacher,
-        heading=run.plan.heading,
-        epsilon_on_votes=run.plan.epsilon_on_votes,
-        left_out=baseline_models.left_out,
-        sampled=baseline_models.sampled,
+        teacher=priced_run.plan.teacher,
+        heading=priced_run.plan.heading,
+        epsilon_on_votes=priced_run.plan.epsilon_on_votes,
+        reasons_left_out=baseline_models.reasons_left_out,
+        samples_in_words=baseline_models.samples_in_words,
     )
 
 
 def _write_published_files(
-    run: PricedRun, *, released: ReleasedRun, report: Report, privacy: Privacy
+    priced_run: PricedRun, *, released_run: ReleasedRun, report: Report, published_privacy: Privacy
 ) -> None:
     """Writes the published files that state the settings and the price, and that describe the student.
 
     Args:
-        run: the plan, the data set and the charge.
-        released: the release and the student.
+        priced_run: the plan, the data set and the charge.
+        released_run: the release and the student.
         report: the report, of which the release, the features and a public name are read.
-        privacy: the price as it is published.
+        published_privacy: the price as it is published.
     """
-    dataset = run.dataset
-    charge = run.charge
-    release_folder = run.folder.release
+    dataset = priced_run.dataset
+    run_charge = priced_run.run_charge
+    release_folder = priced_run.run_folder.release
     write_text(
-        release_folder / "config.yaml", text=run.plan.public_settings(run.priced_release.aggregator)
+        release_folder / "config.yaml",
+        text=priced_run.plan.public_settings(priced_run.priced_release.aggregator),
     )
     labels_have_gaps = dataset.private.known is not None
-    places = run.plan.places(run.priced_release.shape.num_teachers)
-    promises: Sequence[str] = ()
-    if places is not None:
-        promises = places.promises(
-            released.release, budget=charge.budget, num_draws=charge.num_draws
+    holder_places = priced_run.plan.places(priced_run.priced_release.shape.num_teachers)
+    holder_promises: Sequence[str] = ()
+    if holder_places is not None:
+        holder_promises = holder_places.promises(
+            released_run.release, budget=run_charge.budget, num_draws=run_charge.num_draws
         )
     write_price(
-        drawn_release=released.release,
-        release_charge=charge,
-        privacy=privacy,
+        drawn_release=released_run.release,
+        release_charge=run_charge,
+        privacy=published_privacy,
         folder=release_folder,
-        places=promises,
+        places=holder_promises,
         aggregator_name=report.heading.aggregator if report.heading.is_public else None,
         data_name=dataset.name,
         is_real=dataset.real,
@@ -120,18 +129,18 @@ def _write_published_files(
         labels_have_gaps=labels_have_gaps,
         label_names=dataset.label_names,
     )
-    form = ModelForm.from_student(
-        released.trained_student.model,
+    model_form = ModelForm.from_student(
+        released_run.trained_student.model,
         name=dataset.name,
         kind=dataset.kind,
         labels=dataset.label_names,
         preprocessing=dataset.preprocessing,
     )
-    form.write(release_folder)
+    model_form.write(release_folder)
     write_model_card(
         release_folder,
-        form,
-        privacy=privacy,
+        model_form,
+        privacy=published_privacy,
         release_summary=report.release,
         labels_have_gaps=labels_have_gaps,
     )

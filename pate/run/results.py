@@ -72,139 +72,151 @@ class Results:
     Attributes:
         dataset: the private, public and test records.
         queries: the public samples that teachers voted on.
-        charge: the charge of the release in its ledger.
+        run_charge: the charge of the release in its ledger.
         priced_release: the release with its price and its aggregator, whose noise was solved for.
-        votes: the votes of the teachers.
+        vote_source: the votes of the teachers.
         release: the labels that were released from the votes.
-        curve: for each epoch of the student's training, its values, such as the loss, by name.
-        models: the student and its baselines, by their names in report.json.
+        values_of_epochs: for each epoch of the student's training, its values, such as the loss, by name.
+        model_by_name: the student and its baselines, by their names in report.json.
         membership: the result of the membership inference attack on the student; None if it could not be measured.
         teacher: the recipe of the teachers.
         heading: the name of the run.
         epsilon_on_votes: computes the cost of the release on its own votes; None leaves it out of the report.
-        left_out: for each baseline that was not trained, the reason, by the baseline's name.
+        reasons_left_out: for each baseline that was not trained, the reason, by the baseline's name.
         released_scores: the student's scores on the test records that were released; None where none were.
-        sampled: for each baseline that learned from a sample of the private records, the sample in words.
+        samples_in_words: for each baseline that learned from a sample of the private records, the sample in words.
     """
 
     dataset: Dataset
     queries: Split
-    charge: RunCharge
+    run_charge: RunCharge
     priced_release: PricedRelease
-    votes: VoteSource
+    vote_source: VoteSource
     release: Release
-    curve: Sequence[Mapping[str, float]]
-    models: Mapping[str, StudentModel]
+    values_of_epochs: Sequence[Mapping[str, float]]
+    model_by_name: Mapping[str, StudentModel]
     membership: Membership | None
     teacher: Voter
     heading: Heading = field(default_factory=Heading)
     epsilon_on_votes: EpsilonOnVotes | None = None
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    reasons_left_out: Mapping[str, str] = field(default_factory=dict)
     released_scores: ReleasedScores | None = None
-    sampled: Mapping[str, str] = field(default_factory=dict)
+    samples_in_words: Mapping[str, str] = field(default_factory=dict)
 
     def report(self, *, duration_s: float) -> Report:
         """Returns the report of the run; `duration_s` is the time that the run took, in seconds."""
-        data = self.dataset
-        test = data.test
-        scores = {}
-        intervals = {}
-        for name, prediction in self._predictions.items():
-            f1 = micro_f1(prediction.labels, true_labels=test.labels, known=test.known)
-            scores[name] = summarize_labels(self._metrics_by_label[name], micro_f1=f1)
-            intervals[name] = metric_intervals(
+        dataset = self.dataset
+        test_split = dataset.test
+        scores_of_model = {}
+        intervals_of_model = {}
+        for model_name, prediction in self._predictions.items():
+            micro_f1_of_model = micro_f1(
+                prediction.labels, true_labels=test_split.labels, known=test_split.known
+            )
+            scores_of_model[model_name] = summarize_labels(
+                self._metrics_by_label[model_name], micro_f1=micro_f1_of_model
+            )
+            intervals_of_model[model_name] = metric_intervals(
                 prediction.labels,
                 scores=prediction.probabilities,
-                true_labels=test.labels,
-                known=test.known,
+                true_labels=test_split.labels,
+                known=test_split.known,
             )
         baselines = Baselines(
-            prior=scores.get("prior"),
-            best_constant=scores.get("best_constant"),
-            majority_vote_student=scores.get("majority_vote_student"),
-            true_label_student=scores.get("true_label_student"),
-            all_records_model=scores.get("all_records_model"),
-            start_alone=scores.get("start_alone"),
+            prior=scores_of_model.get("prior"),
+            best_constant=scores_of_model.get("best_constant"),
+            majority_vote_student=scores_of_model.get("majority_vote_student"),
+            true_label_student=scores_of_model.get("true_label_student"),
+            all_records_model=scores_of_model.get("all_records_model"),
+            start_alone=scores_of_model.get("start_alone"),
         )
         data_dependent_epsilon = None
-        left_out = dict(self.left_out)
+        reasons_left_out = dict(self.reasons_left_out)
         if self.epsilon_on_votes is not None:
             try:
                 data_dependent_epsilon = self._data_dependent_epsilon(self.epsilon_on_votes)
             except UnknownCost as error:
-                left_out["data_dependent"] = str(error)
-        privacy = privacy_of(drawn_release=self.release, release_charge=self.charge)
-        average_precisions = {
-            name: metrics["average_precision"] for name, metrics in self._metrics_by_label.items()
+                reasons_left_out["data_dependent"] = str(error)
+        privacy = privacy_of(drawn_release=self.release, release_charge=self.run_charge)
+        average_precisions_of_model = {
+            model_name: metrics["average_precision"]
+            for model_name, metrics in self._metrics_by_label.items()
         }
         return Report(
             privacy=replace(privacy, scores=self.released_scores),
             release=summary_of(
-                drawn_release=self.release, queries=self.queries if data.public_labeled else None
+                drawn_release=self.release, queries=self.queries if dataset.public_labeled else None
             ),
             teachers=self._teacher_summary(),
-            student=scores["student"],
+            student=scores_of_model["student"],
             baselines=baselines,
             not_covered=not_covered_in(baselines),
             verdict=StudentVerdict.from_scores(
-                scores["student"],
+                scores_of_model["student"],
                 baseline_scores=baselines,
                 num_answered=self.release.num_answered,
                 remedies=remedies_of(
-                    self.priced_release.aggregator, teacher=self.teacher, dataset=data
+                    self.priced_release.aggregator, teacher=self.teacher, dataset=dataset
                 ),
                 better_model_remark=self._centered_votes_remark(),
-                ceiling_records=self.sampled.get("all_records_model", "all private records"),
+                ceiling_records=self.samples_in_words.get(
+                    "all_records_model", "all private records"
+                ),
             ),
-            intervals=intervals,
-            data=_data_summary(data),
-            seed=self.charge.seed,
+            intervals=intervals_of_model,
+            data=_data_summary(dataset),
+            seed=self.run_charge.seed,
             versions={"pate": VERSION} | {package: version(package) for package in _PACKAGES},
             duration_s=duration_s,
             heading=self.heading,
             membership=self.membership,
             data_dependent=data_dependent_epsilon,
-            left_out=left_out,
-            sampled=self.sampled,
-            bands=prevalence_bands(data.private.label_shares, average_precisions),
+            left_out=reasons_left_out,
+            sampled=self.samples_in_words,
+            bands=prevalence_bands(dataset.private.label_shares, average_precisions_of_model),
             macro_auroc={
-                name: mean_of_defined(metrics["auroc"])
-                for name, metrics in self._metrics_by_label.items()
+                model_name: mean_of_defined(metrics["auroc"])
+                for model_name, metrics in self._metrics_by_label.items()
             },
         )
 
     def picture_arrays(self, report: Report) -> PictureArrays:
         """Returns the numbers that are drawn on the page of `report`."""
         num_teachers = self.priced_release.shape.num_teachers
-        student = self._predictions["student"]
-        data = self.dataset
-        histogram = self.votes.counts() if isinstance(self.votes, CountableVotes) else None
-        value_names = self.curve[0] if self.curve else ()
-        test = self.priced_release.aggregator.stability_test(num_teachers=num_teachers)
-        possible_gaps = np.arange(0 if test is None else test.num_teachers + 1)
-        shown_models = [name for name in _MODELS_BY_LABEL if name in self.models]
+        student_prediction = self._predictions["student"]
+        dataset = self.dataset
+        vote_counts = (
+            self.vote_source.counts() if isinstance(self.vote_source, CountableVotes) else None
+        )
+        value_names = self.values_of_epochs[0] if self.values_of_epochs else ()
+        stability_test = self.priced_release.aggregator.stability_test(num_teachers=num_teachers)
+        possible_gaps = np.arange(0 if stability_test is None else stability_test.num_teachers + 1)
+        shown_model_names = [name for name in _MODELS_BY_LABEL if name in self.model_by_name]
         return PictureArrays(
-            label_names=data.label_names,
+            label_names=dataset.label_names,
             answered=self.release.answered,
             labels=self.release.labels,
-            epsilon_after_query=self._epsilon_after_query(total=report.privacy.epsilon),
-            gaps=None if histogram is None else _largest_gaps(histogram, num_teachers),
+            epsilon_after_query=self._epsilon_after_query(total_epsilon=report.privacy.epsilon),
+            gaps=None if vote_counts is None else _largest_gaps(vote_counts, num_teachers),
             gap_name="largest gap",
-            histogram=histogram,
+            histogram=vote_counts,
             num_teachers=num_teachers,
-            pass_gaps=None if test is None else possible_gaps,
-            pass_probability=None if test is None else test.pass_probabilities(possible_gaps),
-            per_label={name: self._metrics_by_label[name] for name in shown_models},
+            pass_gaps=None if stability_test is None else possible_gaps,
+            pass_probability=None
+            if stability_test is None
+            else stability_test.pass_probabilities(possible_gaps),
+            per_label={name: self._metrics_by_label[name] for name in shown_model_names},
             precision_recall=PrecisionRecall.from_scores(
-                student.probabilities,
-                predicted_labels=student.labels,
-                true_labels=data.test.labels,
-                constant_labels=Constant.best(data.private.label_shares).labels,
-                threshold=student.threshold,
-                known=data.test.known,
+                student_prediction.probabilities,
+                predicted_labels=student_prediction.labels,
+                true_labels=dataset.test.labels,
+                constant_labels=Constant.best(dataset.private.label_shares).labels,
+                threshold=student_prediction.threshold,
+                known=dataset.test.known,
             ),
             student_curve={
-                name: np.array([values[name] for values in self.curve]) for name in value_names
+                name: np.array([values[name] for values in self.values_of_epochs])
+                for name in value_names
             },
         )
 
@@ -216,7 +228,7 @@ class Results:
         """
         if not self.dataset.public_labeled:
             return np.empty(0)
-        return self.votes.accuracies(self.queries.labels, self.queries.known)
+        return self.vote_source.accuracies(self.queries.labels, self.queries.known)
 
     def _teacher_summary(self) -> TeacherSummary:
         """Returns the number of teachers, their mean number of records, and their mean accuracy on the queries.
@@ -238,19 +250,19 @@ class Results:
 
         Raises `UnknownCost` if the votes are no bits, or if no theorem bounds the cost.
         """
-        if not isinstance(self.votes, CountableVotes):
+        if not isinstance(self.vote_source, CountableVotes):
             raise UnknownCost(
                 "votes",
                 rule="a bit for each label, which the theorems are about; these are numbers",
             )
-        counts = self.votes.counts()
+        vote_counts = self.vote_source.counts()
         if self.priced_release.aggregator.counts_abstention_as_half:
-            counts = counts + self.votes.num_abstaining() // 2
+            vote_counts = vote_counts + self.vote_source.num_abstaining() // 2
         return epsilon_on_votes(
             aggregator=self.priced_release.aggregator,
-            counts=counts,
+            counts=vote_counts,
             shape=self.priced_release.shape,
-            target_delta=self.charge.budget.delta,
+            target_delta=self.run_charge.budget.delta,
             answered=self.release.answered,
         )
 
@@ -260,16 +272,16 @@ class Results:
 
         The constants are the prior and the best constant, which predict the same for all records.
         """
-        frequencies = self.dataset.private.label_shares
-        inputs = self.dataset.test.inputs
+        label_shares = self.dataset.private.label_shares
+        test_inputs = self.dataset.test.inputs
         predictions = {}
         for name, make_constant in CONSTANTS.items():
-            labels, probabilities = make_constant(frequencies).for_samples(len(inputs))
+            labels, probabilities = make_constant(label_shares).for_samples(len(test_inputs))
             predictions[name] = Prediction(labels=labels, probabilities=probabilities)
-        for name, model in self.models.items():
+        for name, model in self.model_by_name.items():
             predictions[name] = Prediction(
-                labels=model.predict(inputs),
-                probabilities=model.predict_proba(inputs),
+                labels=model.predict(test_inputs),
+                probabilities=model.predict_proba(test_inputs),
                 threshold=model.threshold,
             )
         return predictions
@@ -280,13 +292,13 @@ class Results:
 
         The keys are the model's name and then the metric's name (`per_label_metrics`); values are `[num_labels]`.
         """
-        test = self.dataset.test
+        test_split = self.dataset.test
         return {
             name: per_label_metrics(
                 prediction.labels,
                 scores=prediction.probabilities,
-                true_labels=test.labels,
-                known=test.known,
+                true_labels=test_split.labels,
+                known=test_split.known,
             )
             for name, prediction in self._predictions.items()
         }
@@ -298,19 +310,22 @@ class Results:
         (`group_votes_tell_more`). Nothing is recommended for images, or for an aggregator whose answers name exactly
         one label.
         """
-        groups = self.dataset.private.num_groups
+        num_groups = self.dataset.private.num_groups
         if self.dataset.kind != "features" or self.priced_release.aggregator.single_label:
             return ""
-        centered = CenteredVotes(noise_multiplier=1.0)
-        priced_release = replace(self.priced_release, epsilon=self.charge.epsilon)
+        centered_votes = CenteredVotes(noise_multiplier=1.0)
+        priced_release = replace(self.priced_release, epsilon=self.run_charge.epsilon)
         if not group_votes_tell_more(
-            priced_release, budget=self.charge.budget, centered=centered, num_groups=groups
+            priced_release,
+            budget=self.run_charge.budget,
+            centered=centered_votes,
+            num_groups=num_groups,
         ):
             return ""
-        reason = f"it learns from all {groups:,} private groups"
+        reason = f"it learns from all {num_groups:,} private groups"
         return f"experiment=centered_votes would do far better at this price: {reason}."
 
-    def _epsilon_after_query(self, total: float) -> FloatArray:
+    def _epsilon_after_query(self, total_epsilon: float) -> FloatArray:
         """Returns upper bounds on the price of the first q queries for each q, `[num_queries]`.
 
         An aggregator that pays in advance has the total price for each q. Otherwise the price is computed after at most
@@ -319,45 +334,45 @@ class Results:
         still an upper bound, and is computed faster.
 
         Args:
-            total: the price of all queries.
+            total_epsilon: the price of all queries.
         """
         aggregator = self.priced_release.aggregator
         num_queries = self.release.num_queries
         if aggregator.pays_in_advance:
-            return np.full(num_queries, total)
+            return np.full(num_queries, total_epsilon)
         num_points = min(_MAX_PRICED_POINTS, num_queries)
         query_counts = np.unique(np.linspace(1, num_queries, num_points).round().astype(int))
         accountant = _ACCOUNTANTS.get(
-            self.priced_release.won_by or "", self.charge.budget.accountant
+            self.priced_release.won_by or "", self.run_charge.budget.accountant
         )
-        budget = replace(self.charge.budget, accountant=accountant)
-        shapes = [
+        budget = replace(self.run_charge.budget, accountant=accountant)
+        vote_shapes = [
             replace(self.priced_release.shape, num_queries=num_priced)
             for num_priced in query_counts.tolist()
         ]
-        values = [budget.epsilon_of(aggregator.event(shape)) for shape in shapes]
+        epsilon_after_count = [budget.epsilon_of(aggregator.event(shape)) for shape in vote_shapes]
         # The curve ends no lower than the price of the report, which may be larger, as that of a whole tuning is.
-        values[-1] = max(values[-1], total)
-        next_points = np.searchsorted(query_counts, np.arange(1, num_queries + 1))
-        return np.array(values)[next_points]
+        epsilon_after_count[-1] = max(epsilon_after_count[-1], total_epsilon)
+        index_of_next_count = np.searchsorted(query_counts, np.arange(1, num_queries + 1))
+        return np.array(epsilon_after_count)[index_of_next_count]
 
 
-def _data_summary(data: Dataset) -> DataSummary:
+def _data_summary(dataset: Dataset) -> DataSummary:
     """Returns the sizes and the name of a data set, and the settings of its features."""
     features = None
-    if data.preprocessing is not None:
-        features = dict(data.preprocessing.origin) or None
+    if dataset.preprocessing is not None:
+        features = dict(dataset.preprocessing.origin) or None
     return DataSummary(
-        name=data.name,
-        real=data.real,
-        num_private=len(data.private),
-        num_groups=data.private.num_groups,
-        num_public=len(data.public),
-        num_test=len(data.test),
-        num_labels=data.num_labels,
-        label_cardinality=data.private.labels_per_record,
+        name=dataset.name,
+        real=dataset.real,
+        num_private=len(dataset.private),
+        num_groups=dataset.private.num_groups,
+        num_public=len(dataset.public),
+        num_test=len(dataset.test),
+        num_labels=dataset.num_labels,
+        label_cardinality=dataset.private.labels_per_record,
         features=features,
-        known_labels=_known_labels(data),
+        known_labels=_known_labels(dataset),
     )
 
 
@@ -375,18 +390,20 @@ def _known_labels(dataset: Dataset) -> dict[str, float]:
     }
 
 
-def _largest_gaps(histogram: NDArray[np.integer], num_teachers: int) -> IntArray:
+def _largest_gaps(vote_counts: NDArray[np.integer], num_teachers: int) -> IntArray:
     """Returns, for each query, the largest difference between two neighbors in the sorted vote counts, `[num_queries]`.
 
     The numbers 0 and `num_teachers` are added to the counts before they are sorted. So the gap below the least count
     and the gap above the greatest count are included: "all labels" and "no label" are possible answers.
 
     Args:
-        histogram: the number of votes for each label of each query, `[num_queries, num_labels]`.
+        vote_counts: the number of votes for each label of each query, `[num_queries, num_labels]`.
         num_teachers: the number of teachers.
     """
     # Sorting is several times as fast in the smallest type that holds the counts.
-    counts = np.sort(histogram.astype(np.min_scalar_type(num_teachers)), axis=1).astype(np.int32)
-    zeros = np.zeros((len(counts), 1), np.int32)
-    gaps = np.diff(counts, axis=1, prepend=zeros, append=zeros + num_teachers)
+    sorted_counts = np.sort(vote_counts.astype(np.min_scalar_type(num_teachers)), axis=1).astype(
+        np.int32
+    )
+    zeros_column = np.zeros((len(sorted_counts), 1), np.int32)
+    gaps = np.diff(sorted_counts, axis=1, prepend=zeros_column, append=zeros_column + num_teachers)
     return np.asarray(gaps.max(axis=1).astype(np.int64))

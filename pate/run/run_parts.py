@@ -29,9 +29,9 @@ class PricedRun:
         plan: the plan, as `Plan.for_dataset` has completed it for the data set.
         dataset: the data set. Private: it has the private records and the test records, which are private, too.
         priced_release: the aggregator with its noise, and the price.
-        charge: the charge of the release in the ledger. Private: it has the ids of the owners of the records.
+        run_charge: the charge of the release in the ledger. Private: it has the ids of the owners of the records.
         score_charge: the charge of the student's scores on the test records; None where no scores are released.
-        folder: the folder of the run. Private, except for `release/`.
+        run_folder: the folder of the run. Private, except for `release/`.
         streams: the random numbers of the run.
         kept_models: the folder of trained students, which a continued run reads. Private: baselines are among them.
         monitor: shows the progress.
@@ -41,9 +41,9 @@ class PricedRun:
     plan: Plan
     dataset: Dataset
     priced_release: PricedRelease
-    charge: RunCharge
+    run_charge: RunCharge
     score_charge: ScoreCharge | None
-    folder: RunFolder
+    run_folder: RunFolder
     streams: RandomStreams
     kept_models: KeptModels
     monitor: Monitor
@@ -61,16 +61,16 @@ class ReleasedRun:
 
     Attributes:
         ensemble: the teachers and the queries that they voted on. Private.
-        votes: the votes of the teachers. Private.
-        record: the record of the release, which holds its committed parts.
+        vote_source: the votes of the teachers. Private.
+        release_record: the record of the release, which holds its committed parts.
         release: the released labels. They have the stated epsilon.
         trained_student: the student that learned from the release.
         released_scores: the released scores of the student on the test records; None where none are released.
     """
 
     ensemble: Ensemble
-    votes: VoteSource
-    record: ReleaseRecord
+    vote_source: VoteSource
+    release_record: ReleaseRecord
     release: Release
     trained_student: TrainedStudent
     released_scores: ReleasedScores | None

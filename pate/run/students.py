@@ -41,11 +41,11 @@ class TrainedStudent:
 
     Attributes:
         model: the student.
-        curve: the values of each epoch, such as the loss; empty for a training without epochs.
+        values_of_epochs: the values of each epoch, such as the loss; empty for a training without epochs.
     """
 
     model: StudentModel
-    curve: Curve
+    values_of_epochs: Curve
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
@@ -55,42 +55,45 @@ class StudentTraining:
     Each trained student is kept in a file until the run is finished. So a continued run trains no student twice.
 
     Attributes:
-        student: the recipe of the students.
+        student_recipe: the recipe of the students.
         pool: the inputs of the public samples that are not queries, float32, one entry for each sample.
         seed: the seed of the training.
-        models: the folder in which trained students are kept.
+        kept_models: the folder in which trained students are kept.
         run_writer: writes the values of each epoch.
         monitor: receives the progress of the training.
     """
 
-    student: Student
+    student_recipe: Student
     pool: Float32Array
     seed: int
-    models: "KeptModels"
+    kept_models: "KeptModels"
     run_writer: RunWriter
     monitor: Monitor
 
-    def train(self, name: str, *, training_set: TrainingSet) -> TrainedStudent:
+    def train(self, model_name: str, *, training_set: TrainingSet) -> TrainedStudent:
         """Returns the student for a training set: reads it from its file, or trains it and keeps it.
 
         Args:
-            name: the name of the student in report.json.
+            model_name: the name of the student in report.json.
             training_set: the inputs and labels that the student learns from.
         """
-        inputs_digest = digest_of_training(training_set, seed=self.seed)
-        trained_student = self.models.read(name, inputs_digest=inputs_digest)
+        dependencies_digest = digest_of_training(training_set, seed=self.seed)
+        trained_student = self.kept_models.read(model_name, dependencies_digest=dependencies_digest)
         if trained_student is not None:
-            self.show_curve(name, trained_student=trained_student)
+            self.show_curve(model_name, trained_student=trained_student)
             return trained_student
         trained_student = self.fit(
-            name, training_set=training_set, seed=self.seed, on_values=self.run_writer.write_epoch
+            model_name,
+            training_set=training_set,
+            seed=self.seed,
+            on_values=self.run_writer.write_epoch,
         )
-        self.models.write(name, trained_student, inputs_digest=inputs_digest)
+        self.kept_models.write(model_name, trained_student, dependencies_digest=dependencies_digest)
         return trained_student
 
     def fit(
         self,
-        name: str,
+        model_name: str,
         *,
         training_set: TrainingSet,
         seed: int,
@@ -99,32 +102,34 @@ class StudentTraining:
         """Trains a student and returns it with the values of all epochs; no file is read or written.
 
         Args:
-            name: the name of the student in report.json.
+            model_name: the name of the student in report.json.
             training_set: the inputs and labels that the student learns from.
             seed: the seed of the training.
             on_values: is called after each epoch with its number, its values and `model_name=name`; None calls nothing.
         """
-        curve: list[Mapping[str, float]] = []
-        with self.monitor.stage(f"training the {name.replace('_', ' ')}") as advance:
+        values_of_epochs: list[Mapping[str, float]] = []
+        with self.monitor.stage(f"training the {model_name.replace('_', ' ')}") as advance:
 
             def on_epoch(epoch: int, values: dict[str, float]) -> None:
                 advance(epoch)
-                curve.append(values)
+                values_of_epochs.append(values)
                 if on_values is not None:
-                    on_values(epoch, values, model_name=name)
+                    on_values(epoch, values, model_name=model_name)
 
-            model = self.student.learn(training_set, pool=self.pool, seed=seed, on_epoch=on_epoch)
-        return TrainedStudent(model, curve=curve)
+            model = self.student_recipe.learn(
+                training_set, pool=self.pool, seed=seed, on_epoch=on_epoch
+            )
+        return TrainedStudent(model=model, values_of_epochs=values_of_epochs)
 
-    def show_curve(self, name: str, *, trained_student: TrainedStudent) -> None:
+    def show_curve(self, model_name: str, *, trained_student: TrainedStudent) -> None:
         """Writes the values of all epochs of a student that was trained before.
 
         Args:
-            name: the name of the student in report.json.
+            model_name: the name of the student in report.json.
             trained_student: the student.
         """
-        for epoch, values in enumerate(trained_student.curve):
-            self.run_writer.write_epoch(epoch, values, model_name=name)
+        for epoch, values in enumerate(trained_student.values_of_epochs):
+            self.run_writer.write_epoch(epoch, values, model_name=model_name)
 
 
 @dataclass(frozen=True)
@@ -150,45 +155,55 @@ class KeptModels:
         """Removes the folder with all kept models; the caller does so when the run is finished."""
         rmtree(self.folder, ignore_errors=True)
 
-    def read(self, name: str, *, inputs_digest: str) -> TrainedStudent | None:
-        """Returns the kept student `name`; None if there is none with this digest, or if a file of it is damaged."""
-        folder = self.folder / name
+    def read(self, model_name: str, *, dependencies_digest: str) -> TrainedStudent | None:
+        """Returns the kept student `model_name`; None if none has this digest, or if a file of it is damaged."""
+        folder = self.folder / model_name
         if not os.path.lexists(folder / _DIGESTS_FILE):
             return None
         try:
             digests_and_curve = read_json(folder / _DIGESTS_FILE, rule=_RULE, remedy=_AGAIN)
             if not isinstance(digests_and_curve, dict):
                 return None
-            if digests_and_curve.get("of") != inputs_digest or digests_and_curve.get(
+            if digests_and_curve.get("of") != dependencies_digest or digests_and_curve.get(
                 "sha256"
             ) != _file_digests(folder):
                 return None
-            curve = [
+            values_of_epochs = [
                 {str(key): float(value) for key, value in values.items()}
                 for values in digests_and_curve["curve"]
             ]
-            return TrainedStudent(StudentModel.load(folder), curve=curve)
+            return TrainedStudent(
+                model=StudentModel.load(folder), values_of_epochs=values_of_epochs
+            )
         except (InvalidValue, OSError, LookupError, TypeError, ValueError, AttributeError):
             return None
 
-    def write(self, name: str, trained_student: TrainedStudent, *, inputs_digest: str) -> None:
+    def write(
+        self, model_name: str, trained_student: TrainedStudent, *, dependencies_digest: str
+    ) -> None:
         """Writes a trained student, the values of its training and the digest into the student's own folder.
 
         Nothing is written if a value of the training is not finite, as JSON has no such numbers.
 
         Args:
-            name: the name of the student.
+            model_name: the name of the student.
             trained_student: the student and its values of each epoch.
-            inputs_digest: the digest of everything that the student depends on.
+            dependencies_digest: the digest of everything that the student depends on.
         """
-        curve = trained_student.curve
-        if not all(math.isfinite(value) for values in curve for value in values.values()):
+        values_of_epochs = trained_student.values_of_epochs
+        if not all(
+            math.isfinite(value) for values in values_of_epochs for value in values.values()
+        ):
             return
-        folder = make_folder(self.folder / name, existing_parent=self.folder.parent)
+        folder = make_folder(self.folder / model_name, existing_parent=self.folder.parent)
         if os.path.lexists(folder / _DIGESTS_FILE):
             (folder / _DIGESTS_FILE).unlink()
         trained_student.model.save(folder)
-        digests_and_curve = {"of": inputs_digest, "sha256": _file_digests(folder), "curve": curve}
+        digests_and_curve = {
+            "of": dependencies_digest,
+            "sha256": _file_digests(folder),
+            "curve": values_of_epochs,
+        }
         write_text(folder / _DIGESTS_FILE, text=to_json(digests_and_curve) + "\n")
 
 

@@ -115,7 +115,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
     """
     run_folder = RunFolder(folder)
     place = LedgerPlace.read(run_folder)
-    path = run_folder.own_ledger if place is None else place.path
+    path = run_folder.own_ledger if place is None else place.ledger_file
     if not path.is_file() or not run_folder.private_digest.is_file():
         return []
     data_digest = read_text(

@@ -79,43 +79,54 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
         if run_folder.report.exists():
             return _finished_report(plan, run_folder=run_folder, monitor=monitor)
 
-        # 1. The price. Nothing is trained or spent. Private: `run`, for its fields `dataset` and `charge`.
-        run = _price_run(plan, run_folder=run_folder, monitor=monitor, start_time=start_time)
+        # 1. The price. Nothing is trained or spent. Private: `priced_run`, for its `dataset` and `run_charge`.
+        priced_run = _price_run(plan, run_folder=run_folder, monitor=monitor, start_time=start_time)
 
         with (
             RunWriter(folder=run_folder.tensorboard if plan.tensorboard else None) as run_writer,
             ExitStack() as at_end,
         ):
-            # 2. The teachers learn from disjoint records, and vote on public samples. Private: `ensemble`, `votes`, and
-            #    `run_writer`, which TensorBoard shows to the owner.
-            ensemble = _train_teachers(run, run_writer=run_writer)
-            votes = at_end.enter_context(closing(ensemble.vote()))
+            # 2. The teachers learn from disjoint records, and vote on public samples. Private: `ensemble`,
+            #    `vote_source` and `run_writer`, which TensorBoard shows to the owner.
+            ensemble = _train_teachers(priced_run, run_writer=run_writer)
+            vote_source = at_end.enter_context(closing(ensemble.vote()))
             run_writer.write_teacher_curves()
 
-            # 3. The only way out. `release` has the stated epsilon, and may be published; `record` holds its content.
-            record = run.charge.record()
+            # 3. The only way out. `release` has the stated epsilon, and may be published; `release_record` holds it.
+            release_record = priced_run.run_charge.record()
             release = _release_labels(
-                run, ensemble=ensemble, votes=votes, record=record, run_writer=run_writer
-            )
-
-            # 4. Post-processing of the release, which costs nothing more. `student` may be published, too.
-            students = _student_training(run, run_writer=run_writer)
-            training_set = release.training_set(ensemble.queries.inputs)
-            student = _train_student(run, students=students, training_set=training_set)
-            scores = _release_scores(run, trained_student=student)
-
-            # 5. The report, for the owner alone. Private: `released`, for its fields `ensemble` and `votes`; `report`,
-            #    and the baselines that `students` trains.
-            released = ReleasedRun(
+                priced_run,
                 ensemble=ensemble,
-                votes=votes,
-                record=record,
-                release=release,
-                trained_student=student,
-                released_scores=scores,
+                vote_source=vote_source,
+                release_record=release_record,
+                run_writer=run_writer,
             )
-            report = _measure(run, released=released, students=students, run_writer=run_writer)
-        run.kept_models.remove()
+
+            # 4. Post-processing of the release, which costs nothing more. `trained_student` may be published, too.
+            student_training = _student_training(priced_run, run_writer=run_writer)
+            training_set = release.training_set(ensemble.queries.inputs)
+            trained_student = _train_student(
+                priced_run, student_training=student_training, training_set=training_set
+            )
+            released_scores = _release_scores(priced_run, trained_student=trained_student)
+
+            # 5. The report, for the owner alone. Private: `released_run`, for its `ensemble` and `vote_source`;
+            #    `report`, and the baselines that `student_training` trains.
+            released_run = ReleasedRun(
+                ensemble=ensemble,
+                vote_source=vote_source,
+                release_record=release_record,
+                release=release,
+                trained_student=trained_student,
+                released_scores=released_scores,
+            )
+            report = _measure(
+                priced_run,
+                released_run=released_run,
+                student_training=student_training,
+                run_writer=run_writer,
+            )
+        priced_run.kept_models.remove()
         return report
 
 
@@ -136,7 +147,7 @@ def _price_run(
     priced_release = price_release(plan, dataset=dataset, monitor=monitor)
     score_price = ScorePrice.of_plan(plan, dataset=dataset)
     charge = RunCharge.open(
-        terms=plan,
+        release_terms=plan,
         priced_release=priced_release,
         run_folder=run_folder,
         data_digest=dataset.private_digest(),
@@ -173,9 +184,9 @@ def _price_run(
         plan=plan,
         dataset=dataset,
         priced_release=priced_release,
-        charge=charge,
+        run_charge=charge,
         score_charge=score_charge,
-        folder=run_folder,
+        run_folder=run_folder,
         streams=RandomStreams.of_run(run_folder.training_secret, seed=plan.seed),
         kept_models=KeptModels(run_folder.models),
         monitor=monitor,
@@ -183,103 +194,113 @@ def _price_run(
     )
 
 
-def _train_teachers(run: PricedRun, *, run_writer: RunWriter) -> Ensemble:
+def _train_teachers(priced_run: PricedRun, *, run_writer: RunWriter) -> Ensemble:
     """Assigns the private records to teachers, and trains the teachers that have no checkpoint yet.
 
     Private: all objects of this function.
     """
-    training_data = repeat_records(run.dataset, priced_release=run.priced_release)
-    num_teachers = run.priced_release.shape.num_teachers
+    training_data = repeat_records(priced_run.dataset, priced_release=priced_run.priced_release)
+    num_teachers = priced_run.priced_release.shape.num_teachers
     partition = draw_partition(
         training_data.private,
         num_teachers=num_teachers,
-        manifest=run.folder.partition,
-        rng=run.streams.generator("partition"),
+        manifest_file=priced_run.run_folder.partition,
+        rng=priced_run.streams.generator("partition"),
     )
-    progress = training_progress(run.plan.teacher, partition=partition, folder=run.folder)
-    _say_what_is_there(run, training_words=progress)
+    training_words = training_progress(
+        priced_run.plan.teacher, partition=partition, folder=priced_run.run_folder
+    )
+    _say_what_is_there(priced_run, training_words=training_words)
     return Ensemble.train(
-        teacher=run.plan.teacher,
+        teacher=priced_run.plan.teacher,
         dataset=training_data,
         partition=partition,
-        num_queries=run.priced_release.shape.num_queries,
-        seeds=run.streams.seeds("teachers", num_seeds=num_teachers),
-        engine=run.plan.engine,
-        folder=run.folder,
-        monitor=run.monitor,
+        num_queries=priced_run.priced_release.shape.num_queries,
+        seeds=priced_run.streams.seeds("teachers", num_seeds=num_teachers),
+        engine=priced_run.plan.engine,
+        folder=priced_run.run_folder,
+        monitor=priced_run.monitor,
         on_losses=run_writer.add_teacher_losses,
-        weights=record_weights(run.dataset, priced_release=run.priced_release),
-        scratch=run.plan.scratch,
+        weights=record_weights(priced_run.dataset, priced_release=priced_run.priced_release),
+        scratch=priced_run.plan.scratch,
     )
 
 
-def _say_what_is_there(run: PricedRun, *, training_words: str) -> None:
+def _say_what_is_there(priced_run: PricedRun, *, training_words: str) -> None:
     """Shows which steps of a run that was stopped earlier are done and will not be repeated.
 
     Nothing is shown if no step is done.
 
     Args:
-        run: the run, which is continued.
+        priced_run: the run, which is continued.
         training_words: a phrase on the teachers that are trained, or "" if none is.
     """
     finished_parts = [training_words] if training_words else []
-    if os.path.lexists(run.folder.release_file):
+    if os.path.lexists(priced_run.run_folder.release_file):
         finished_parts.append("the release is drawn and paid for")
-    names = run.kept_models.names
-    if has_all_records_model(run.folder.all_records_model):
-        names.append("all_records_model")
-    if names:
-        finished_parts.append(f"trained: {', '.join(name.replace('_', ' ') for name in names)}")
+    model_names = priced_run.kept_models.names
+    if has_all_records_model(priced_run.run_folder.all_records_model):
+        model_names.append("all_records_model")
+    if model_names:
+        finished_parts.append(
+            f"trained: {', '.join(name.replace('_', ' ') for name in model_names)}"
+        )
     if finished_parts:
-        run.monitor.say(
-            f"output_dir={run.folder.path}: continues a run that was stopped; {'; '.join(finished_parts)}"
+        priced_run.monitor.say(
+            f"output_dir={priced_run.run_folder.path}: continues a run that was stopped; {'; '.join(finished_parts)}"
         )
 
 
 def _release_labels(
-    run: PricedRun,
+    priced_run: PricedRun,
     *,
     ensemble: Ensemble,
-    votes: VoteSource,
-    record: ReleaseRecord,
+    vote_source: VoteSource,
+    release_record: ReleaseRecord,
     run_writer: RunWriter,
 ) -> Release:
     """Releases labels from the votes with noise, writes them into `release/`, and returns the release.
 
-    `record` commits what is drawn in one step with its charge. If the process is killed before that step, nothing was
-    shown or charged. If it is killed after that step, the same call reads back what was drawn.
+    `release_record` commits what is drawn in one step with its charge. If the process is killed before that step,
+    nothing was shown or charged. If it is killed after that step, the same call reads back what was drawn.
     """
     prior = StudentPrior(
-        student_recipe=run.plan.student,
+        student_recipe=priced_run.plan.student,
         inputs=ensemble.queries.inputs,
-        seed=run.student_seed,
-        never_empty=run.priced_release.aggregator.never_empty,
+        seed=priced_run.student_seed,
+        never_empty=priced_run.priced_release.aggregator.never_empty,
     )
-    aggregator = run.priced_release.aggregator.with_prior(prior)
-    rounds = Rounds.of_release(aggregator, votes=votes)
+    aggregator = priced_run.priced_release.aggregator.with_prior(prior)
+    rounds = Rounds.of_release(aggregator, votes=vote_source)
     if rounds is None:
         release = _release_at_once(
-            run, aggregator=aggregator, votes=votes, record=record, run_writer=run_writer
+            priced_run,
+            aggregator=aggregator,
+            vote_source=vote_source,
+            release_record=release_record,
+            run_writer=run_writer,
         )
     else:
         release = _release_in_rounds(
-            run,
+            priced_run,
             aggregator=aggregator,
-            votes=votes,
+            vote_source=vote_source,
             rounds=rounds,
-            record=record,
+            release_record=release_record,
             num_records=len(ensemble.dataset.private),
         )
-    run.charge.publish(release, public_names=ensemble.public_names, monitor=run.monitor)
+    priced_run.run_charge.publish(
+        release, public_names=ensemble.public_names, monitor=priced_run.monitor
+    )
     return release
 
 
 def _release_at_once(
-    run: PricedRun,
+    priced_run: PricedRun,
     *,
     aggregator: Aggregator,
-    votes: VoteSource,
-    record: ReleaseRecord,
+    vote_source: VoteSource,
+    release_record: ReleaseRecord,
     run_writer: RunWriter,
 ) -> Release:
     """Releases labels from votes in one call, without rounds in which teachers vote anew.
@@ -287,184 +308,206 @@ def _release_at_once(
     If the aggregator releases in a session, each round of the session is reported to the screen and to `run_writer`.
 
     Args:
-        run: the run.
+        priced_run: the run.
         aggregator: the aggregator with its noise.
-        votes: the votes of all teachers.
-        record: commits what is drawn.
+        vote_source: the votes of all teachers.
+        release_record: commits what is drawn.
         run_writer: writes the curve of the number of hits, the queries that are paid for.
     """
-    with run.monitor.stage("releasing labels", run.priced_release.shape.num_queries) as advance:
+    with priced_run.monitor.stage(
+        "releasing labels", priced_run.priced_release.shape.num_queries
+    ) as advance:
         progress_record = with_progress(
-            record, priced_release=run.priced_release, advance=advance, run_writer=run_writer
+            release_record,
+            priced_release=priced_run.priced_release,
+            advance=advance,
+            run_writer=run_writer,
         )
-        return aggregator.release(votes, rng=run.streams.generator("noise"), record=progress_record)
+        return aggregator.release(
+            vote_source, rng=priced_run.streams.generator("noise"), record=progress_record
+        )
 
 
 def _release_in_rounds(
-    run: PricedRun,
+    priced_run: PricedRun,
     *,
     aggregator: Aggregator,
-    votes: VoteSource,
+    vote_source: VoteSource,
     rounds: Rounds,
-    record: ReleaseRecord,
+    release_record: ReleaseRecord,
     num_records: int,
 ) -> Release:
     """Releases labels in rounds, and reports each round and its speed to the screen.
 
     Args:
-        run: the run.
+        priced_run: the run.
         aggregator: the aggregator with its noise.
-        votes: the votes, which each round sums anew.
+        vote_source: the votes, which each round sums anew.
         rounds: the rounds of these votes.
-        record: commits each round.
+        release_record: commits each round.
         num_records: the number of private records that a round reads.
     """
     forecast = RoundForecast.of_rounds(rounds)
     if forecast is not None:
-        run.monitor.say(forecast.line)
-    with run.monitor.stage("releasing labels in rounds", rounds.num_rounds) as advance:
-        progress_record = RoundProgressRecord(record, num_rows=num_records, advance=advance)
+        priced_run.monitor.say(forecast.line)
+    with priced_run.monitor.stage("releasing labels in rounds", rounds.num_rounds) as advance:
+        progress_record = RoundProgressRecord(release_record, num_rows=num_records, advance=advance)
         with rounds.reporting_rows(progress_record.report_rows):
             return aggregator.release(
-                votes, rng=run.streams.generator("noise"), record=progress_record
+                vote_source, rng=priced_run.streams.generator("noise"), record=progress_record
             )
 
 
-def _student_training(run: PricedRun, *, run_writer: RunWriter) -> StudentTraining:
+def _student_training(priced_run: PricedRun, *, run_writer: RunWriter) -> StudentTraining:
     """Returns the object that trains the run's students, with their recipe, seed and unlabeled public samples.
 
     Unlabeled are the public samples that are no queries.
     """
     return StudentTraining(
-        student=run.plan.student,
-        pool=run.dataset.public.inputs[run.priced_release.shape.num_queries :],
-        seed=run.student_seed,
-        models=run.kept_models,
+        student_recipe=priced_run.plan.student,
+        pool=priced_run.dataset.public.inputs[priced_run.priced_release.shape.num_queries :],
+        seed=priced_run.student_seed,
+        kept_models=priced_run.kept_models,
         run_writer=run_writer,
-        monitor=run.monitor,
+        monitor=priced_run.monitor,
     )
 
 
 def _train_student(
-    run: PricedRun, *, students: StudentTraining, training_set: TrainingSet
+    priced_run: PricedRun, *, student_training: StudentTraining, training_set: TrainingSet
 ) -> TrainedStudent:
     """Trains the student on the released labels and the public samples, and saves its model in `release/student`.
 
     Args:
-        run: the run.
-        students: trains the student, or reads it if it was trained before.
+        priced_run: the run.
+        student_training: trains the student, or reads it if it was trained before.
         training_set: the queries with the released labels.
     """
-    student = students.train("student", training_set=training_set)
-    student.model.save(run.folder.release / "student")
-    for line in constant_student_warnings(
-        student.model,
-        public_inputs=run.dataset.public.inputs,
-        remedy=run.priced_release.aggregator.remedies["noise"],
+    trained_student = student_training.train("student", training_set=training_set)
+    trained_student.model.save(priced_run.run_folder.release / "student")
+    for warning_line in constant_student_warnings(
+        trained_student.model,
+        public_inputs=priced_run.dataset.public.inputs,
+        remedy=priced_run.priced_release.aggregator.remedies["noise"],
     ):
-        run.monitor.say(line)
-    return student
+        priced_run.monitor.say(warning_line)
+    return trained_student
 
 
-def _release_scores(run: PricedRun, *, trained_student: TrainedStudent) -> ReleasedScores | None:
+def _release_scores(
+    priced_run: PricedRun, *, trained_student: TrainedStudent
+) -> ReleasedScores | None:
     """Releases the student's scores on the test records at their own price; None where the plan has no such price.
 
     The people in the test records pay this price; none of them is in the private records. The noisy sums from which the
     scores come are committed with their charge.
     """
-    if run.score_charge is None:
+    if priced_run.score_charge is None:
         return None
-    with run.monitor.stage("releasing scores"):
-        scores = run.score_charge.release(
+    with priced_run.monitor.stage("releasing scores"):
+        released_scores = priced_run.score_charge.release(
             trained_student.model,
-            dataset=run.dataset,
-            num_queries=run.priced_release.shape.num_queries,
-            rng=run.streams.generator("scores"),
+            dataset=priced_run.dataset,
+            num_queries=priced_run.priced_release.shape.num_queries,
+            rng=priced_run.streams.generator("scores"),
         )
-    run.monitor.say(f"scores of the student on the test records: {scores.guarantee}")
-    return scores
+    priced_run.monitor.say(
+        f"scores of the student on the test records: {released_scores.guarantee}"
+    )
+    return released_scores
 
 
 def _measure(
-    run: PricedRun, *, released: ReleasedRun, students: StudentTraining, run_writer: RunWriter
+    priced_run: PricedRun,
+    *,
+    released_run: ReleasedRun,
+    student_training: StudentTraining,
+    run_writer: RunWriter,
 ) -> Report:
     """Compares the student with baselines, attacks it by membership inference, and writes and returns the report.
 
-    Private: `majority_labels`, `baselines`, `membership` and the report; no epsilon covers them.
+    Private: `majority_labels`, `baseline_models`, `membership` and the report; no epsilon covers them.
     """
-    queries = released.ensemble.queries
-    majority_labels = _majority_labels(run, released=released)
-    baselines = train_baselines(
-        students,
-        dataset=run.dataset,
+    queries = released_run.ensemble.queries
+    majority_labels = _majority_labels(priced_run, released_run=released_run)
+    baseline_models = train_baselines(
+        student_training,
+        dataset=priced_run.dataset,
         queries=queries,
         majority_labels=majority_labels,
-        start_training_set=_public_start(run, released=released),
-        all_records=run.plan.all_records,
-        all_records_folder=run.folder.all_records_model,
-        reference_models=ReferenceModels(run.folder.real_parent, monitor=run.monitor),
-        seed=run.plan.seed,
+        start_training_set=_public_start(priced_run, released_run=released_run),
+        all_records=priced_run.plan.all_records,
+        all_records_folder=priced_run.run_folder.all_records_model,
+        reference_models=ReferenceModels(
+            priced_run.run_folder.real_parent, monitor=priced_run.monitor
+        ),
+        seed=priced_run.plan.seed,
     )
     # Training of the baselines may take hours, in which another process may have changed the ledger.
-    run.charge.require_paid()
-    with run.monitor.stage("measuring what the student tells of its members"):
+    priced_run.run_charge.require_paid()
+    with priced_run.monitor.stage("measuring what the student tells of its members"):
         membership = attack_membership(
-            released.trained_student.model,
-            training_set=released.release.training_set(queries.inputs),
-            dataset=run.dataset,
-            seed=run.student_seed,
+            released_run.trained_student.model,
+            training_set=released_run.release.training_set(queries.inputs),
+            dataset=priced_run.dataset,
+            seed=priced_run.student_seed,
         )
-    with run.monitor.stage("writing the report"):
+    with priced_run.monitor.stage("writing the report"):
         return write_report(
-            run,
-            released=released,
-            baseline_models=baselines,
+            priced_run,
+            released_run=released_run,
+            baseline_models=baseline_models,
             membership=membership,
             run_writer=run_writer,
         )
 
 
-def _majority_labels(run: PricedRun, *, released: ReleasedRun) -> MajorityLabels:
+def _majority_labels(priced_run: PricedRun, *, released_run: ReleasedRun) -> MajorityLabels:
     """Returns the queries with the labels that the aggregator would release without noise; no epsilon covers them.
 
     Teachers that need no training compute their votes from the private records once more, which takes as long as the
     release did. So, if the private records are many, such teachers have only a sample of them. With the setting
     `all_records=false` they do not vote then, and there are no labels.
     """
-    ensemble = released.ensemble
-    private = ensemble.dataset.private
-    all_records = run.plan.all_records
-    votes = released.votes
-    sample = ""
-    if ensemble.reads_records_to_vote and is_sampled(private, all_records=all_records):
+    ensemble = released_run.ensemble
+    private_records = ensemble.dataset.private
+    all_records = priced_run.plan.all_records
+    vote_source = released_run.vote_source
+    sample_words = ""
+    if ensemble.reads_records_to_vote and is_sampled(private_records, all_records=all_records):
         if all_records is False:
-            reason = f"all_records=false, and a release without noise of {len(private):,} private records takes long"
+            num_records = len(private_records)
+            reason = f"all_records=false, and a release without noise of {num_records:,} private records takes long"
             return MajorityLabels(training_set=None, reason=reason)
-        row_indices = baseline_rows(private)
-        sample = sample_in_words(num_taken=len(row_indices), num_records=len(private))
-        votes = ensemble.of_rows(row_indices).vote()
+        row_indices = baseline_rows(private_records)
+        sample_words = sample_in_words(num_taken=len(row_indices), num_records=len(private_records))
+        vote_source = ensemble.of_rows(row_indices).vote()
     # A closed source computes its votes anew, so `_public_start` can read `released.votes` later.
-    with closing(votes), run.monitor.stage("releasing without noise, to compare with"):
-        majority = run.priced_release.aggregator.noiseless_from(votes, record=released.record)
-    training_set = majority.training_set(ensemble.queries.inputs)
-    return MajorityLabels(training_set, sample=sample)
+    with closing(vote_source), priced_run.monitor.stage("releasing without noise, to compare with"):
+        majority_release = priced_run.priced_release.aggregator.noiseless_from(
+            vote_source, record=released_run.release_record
+        )
+    training_set = majority_release.training_set(ensemble.queries.inputs)
+    return MajorityLabels(training_set, sample_in_words=sample_words)
 
 
-def _public_start(run: PricedRun, *, released: ReleasedRun) -> TrainingSet | None:
+def _public_start(priced_run: PricedRun, *, released_run: ReleasedRun) -> TrainingSet | None:
     """Returns a training set of the queries that has the weights of the public start in place of the released ones.
 
     The student of a release in rounds may start from a model that public data or an earlier release gave; its weights
     are public. The result is None if the student had no such start. A baseline learns from this training set alone. It
     shows what the start tells without any vote.
     """
-    aggregator = run.priced_release.aggregator
+    aggregator = priced_run.priced_release.aggregator
     if not isinstance(aggregator, CenteredVotes):
         return None
-    weights = aggregator.start_weights(released.votes, record=released.record)
-    if weights is None:
+    start_weights = aggregator.start_weights(
+        released_run.vote_source, record=released_run.release_record
+    )
+    if start_weights is None:
         return None
-    training_set = released.release.training_set(released.ensemble.queries.inputs)
-    return replace(training_set, weights=weights)
+    training_set = released_run.release.training_set(released_run.ensemble.queries.inputs)
+    return replace(training_set, weights=start_weights)
 
 
 def _finished_report(plan: Plan, *, run_folder: RunFolder, monitor: Monitor) -> Report:

@@ -351,7 +351,7 @@ def _open_charge(
     """
     dataset = tuning.datasets[0]
     charge = RunCharge.open(
-        terms=tuning.terms_plan,
+        release_terms=tuning.terms_plan,
         priced_release=tuning.priced_release,
         run_folder=tuning_folder,
         data_digest=dataset.private_digest(),

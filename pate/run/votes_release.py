@@ -161,7 +161,7 @@ def release_votes(
             )
         _require_ledger(plan, cohort_facts=cohort_facts)
         charge = RunCharge.open(
-            terms=plan,
+            release_terms=plan,
             priced_release=priced_release,
             run_folder=run_folder,
             data_digest=cohort_facts.account,

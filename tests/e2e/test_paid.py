@@ -104,7 +104,9 @@ def copy_with_ledger(folder: Path, copy_folder: Path) -> Path:
     shutil.copy(ledger_beside(folder), ledger_beside(run_folder=copy_folder))
     place = LedgerPlace.read(RunFolder(path=copy_folder))
     assert place is not None
-    replace(place, path=ledger_beside(run_folder=copy_folder)).write(RunFolder(path=copy_folder))
+    replace(place, ledger_file=ledger_beside(run_folder=copy_folder)).write(
+        RunFolder(path=copy_folder)
+    )
     return copy_folder
 
 

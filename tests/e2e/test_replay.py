@@ -482,7 +482,7 @@ def publish_number_of_rows(patch: pytest.MonkeyPatch) -> None:
 
     def write_report_and_number(run: PricedRun, **report_parts: Any) -> Report:
         report = write_report(run, **report_parts)
-        with (run.folder.release / "config.yaml").open("a") as file:
+        with (run.run_folder.release / "config.yaml").open("a") as file:
             file.write(f"num_rows: {len(run.dataset.private)}\n")
         return report
 

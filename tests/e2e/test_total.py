@@ -398,7 +398,7 @@ def test_a_run_under_other_terms_than_a_ledger_made_meanwhile_has_its_own(
     assert len(SharedLedger.stored(other).entries) == 1
     assert not SharedLedger.stored(usual).entries
     place = LedgerPlace.read(RunFolder(path=tmp_path / "run"))
-    assert place is not None and place.path == other
+    assert place is not None and place.ledger_file == other
 
 
 def test_parallel_runs_under_two_terms_have_a_ledger_each(tmp_path: Path) -> None:
@@ -425,7 +425,7 @@ def test_a_run_that_is_moved_before_its_release_keeps_its_ledger(tmp_path: Path)
     moved.rename(tmp_path / "c" / "run")
     train(plan_of(ledger=None), output_dir=tmp_path / "c" / "run")
     place = LedgerPlace.read(RunFolder(path=tmp_path / "c" / "run"))
-    assert place is not None and place.path == tmp_path / "c" / "ledger.db"
+    assert place is not None and place.ledger_file == tmp_path / "c" / "ledger.db"
 
 
 def test_a_moved_finished_run_is_shown_as_long_as_its_ledger_stays(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class CountedTraining:
 
     def __call__(self) -> TrainedStudent:
         self.num_calls += 1
-        return TrainedStudent(small_model(), curve=[{"loss": 0.5}])
+        return TrainedStudent(small_model(), values_of_epochs=[{"loss": 0.5}])
 
 
 def trained_model(
@@ -49,7 +49,10 @@ def trained_model(
     """Returns the all-records model of a folder of outputs: it is read if the folder has it, and trained if not."""
     references = ReferenceModels(outputs_folder=outputs_folder, monitor=monitor or SilentMonitor())
     return references.model(
-        "all_records_model", model_words="all-records model", inputs_digest=KEY, train=training
+        "all_records_model",
+        model_words="all-records model",
+        dependencies_digest=KEY,
+        train_model=training,
     )
 
 
@@ -61,7 +64,7 @@ def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) 
     assert monitor.lines == []
     second = trained_model(outputs_folder=tmp_path, training=training, monitor=monitor)
     assert training.num_calls == 1
-    assert second.curve == first.curve == [{"loss": 0.5}]
+    assert second.values_of_epochs == first.values_of_epochs == [{"loss": 0.5}]
     inputs = small_dataset().test.inputs
     np.testing.assert_array_equal(
         first.model.predict_proba(inputs), second.model.predict_proba(inputs)
@@ -141,7 +144,7 @@ def test_a_second_run_waits_for_the_first_and_reads_its_model(tmp_path: Path) ->
     def slow_training() -> TrainedStudent:
         started.set()
         assert may_end.wait(timeout=60)
-        return TrainedStudent(small_model(), curve=())
+        return TrainedStudent(small_model(), values_of_epochs=())
 
     first = threading.Thread(target=trained_model, args=(tmp_path, slow_training))
     first.start()
@@ -205,7 +208,7 @@ def key_of(
 ) -> str | None:
     """Returns the key of a model of `students` on some records."""
     return reference_key(
-        "all_records_model", recipes=students, seed=seed, record_digests=[record_digest]
+        "all_records_model", student_recipes=students, seed=seed, record_digests=[record_digest]
     )
 
 
@@ -230,7 +233,10 @@ def test_models_of_own_classes_are_not_shared(tmp_path: Path) -> None:
     references = ReferenceModels(outputs_folder=tmp_path, monitor=SilentMonitor())
     for _ in range(2):
         references.model(
-            "all_records_model", model_words="all-records model", inputs_digest=None, train=training
+            "all_records_model",
+            model_words="all-records model",
+            dependencies_digest=None,
+            train_model=training,
         )
     assert training.num_calls == 2
     assert list(tmp_path.iterdir()) == []
