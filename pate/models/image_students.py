@@ -43,20 +43,23 @@ class ImageModel(StudentModel):
             return np.tile(self.arrays["constant"], (len(inputs), 1))
         network = self.network()
         images = inputs.reshape(-1, *self.input_shape)
-        released = self.arrays["released"]
-        names = [name for name in self.arrays if name != "released"]
-        total = np.zeros((len(images), len(released)), np.float32)
-        num_members = len(self.arrays[names[0]])
+        released_mask = self.arrays["released"]
+        array_names = [name for name in self.arrays if name != "released"]
+        total = np.zeros((len(images), len(released_mask)), np.float32)
+        num_members = len(self.arrays[array_names[0]])
         with one_thread():
-            for member in range(num_members):
-                tensors = {
-                    name: torch.from_numpy(np.ascontiguousarray(self.arrays[name][member]))
-                    for name in names
+            for member_index in range(num_members):
+                state_dict = {
+                    name: torch.from_numpy(np.ascontiguousarray(self.arrays[name][member_index]))
+                    for name in array_names
                 }
                 total += _probabilities(
-                    network=network, tensors=tensors, images=images, device=torch.device("cpu")
+                    network=network,
+                    state_dict=state_dict,
+                    images=images,
+                    device=torch.device("cpu"),
                 )
-        return total / np.float32(num_members) * released
+        return total / np.float32(num_members) * released_mask
 
     @abstractmethod
     def network(self) -> Network:
@@ -94,9 +97,11 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
         """Raises `InvalidValue` if inputs of this shape are no images, or have a size that the network cannot take."""
         super().check(input_shape, num_labels=num_labels)
-        size = math.prod(input_shape)
+        numbers_per_picture = math.prod(input_shape)
         rule = f"at most {LARGEST_INPUT:,}, or the model could not be read back"
-        require(size <= LARGEST_INPUT, "numbers in a picture", size, rule)
+        require(
+            numbers_per_picture <= LARGEST_INPUT, "numbers in a picture", numbers_per_picture, rule
+        )
         require_images(np.zeros((1, *input_shape), np.float32))
         # Made only for its checks: a network refuses sizes that it cannot take.
         self._network(input_shape, num_labels=num_labels)
@@ -109,8 +114,8 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         When all are trained, `on_epoch` gets the mean loss of the members in each epoch.
         """
         empty_pool = np.asarray(inputs)[:0]
-        training = TrainingSet(inputs, labels)
-        return self.learn(training, pool=empty_pool, seed=seed, on_epoch=on_epoch)
+        training_set = TrainingSet(inputs, labels)
+        return self.learn(training_set, pool=empty_pool, seed=seed, on_epoch=on_epoch)
 
     def learn(
         self,
@@ -131,17 +136,17 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         targets = labels.astype(np.float32)
         if known is not None:
             targets[~known] = np.nan
-        shape = tuple(images.shape[1:])
-        released = np.asarray(labels.any(axis=0), np.float32)
-        network = self._network(input_shape=shape, num_labels=labels.shape[1])
+        input_shape = tuple(images.shape[1:])
+        released_mask = np.asarray(labels.any(axis=0), np.float32)
+        network = self._network(input_shape=input_shape, num_labels=labels.shape[1])
         device = require_device(self.device)
         if len(images) < 2:
-            return LinearModel.constant(predicted=released, inputs=images)
+            return LinearModel.constant(predicted_labels=released_mask, inputs=images)
         pool = np.asarray(pool[: self.max_unlabeled])
         rng = np.random.default_rng(seed)
-        fold_of = rng.permutation(len(images)) % min(self.folds, len(images))
+        fold_of_image = rng.permutation(len(images)) % min(self.folds, len(images))
         held_out_probabilities = np.zeros(labels.shape, np.float32)
-        members: list[dict[str, Float32Array]] = []
+        arrays_of_members: list[dict[str, Float32Array]] = []
         loss_curves: list[Float32Array] = []
         with (
             one_thread(),
@@ -149,9 +154,9 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
                 advice="CUDA_VISIBLE_DEVICES= before the command trains it on the processor"
             ),
         ):
-            for fold in range(fold_of.max() + 1):
-                in_training = fold_of != fold
-                tensors, loss_curve = self._train_member(
+            for fold in range(fold_of_image.max() + 1):
+                in_training = fold_of_image != fold
+                state_dict, loss_curve = self._train_member(
                     network,
                     images=images[in_training],
                     targets=targets[in_training],
@@ -160,22 +165,28 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
                     device=device,
                 )
                 held_out_probabilities[~in_training] = _probabilities(
-                    network=network, tensors=tensors, images=images[~in_training], device=device
+                    network=network,
+                    state_dict=state_dict,
+                    images=images[~in_training],
+                    device=device,
                 )
-                members.append(
-                    {name: tensor.cpu().float().numpy() for name, tensor in tensors.items()}
+                arrays_of_members.append(
+                    {name: tensor.cpu().float().numpy() for name, tensor in state_dict.items()}
                 )
                 loss_curves.append(loss_curve)
         if on_epoch is not None:
             self._report(loss_curves, on_epoch=on_epoch)
-        arrays = {name: np.stack([member[name] for member in members]) for name in members[0]}
-        arrays["released"] = released
+        stacked_arrays = {
+            name: np.stack([arrays_of_member[name] for arrays_of_member in arrays_of_members])
+            for name in arrays_of_members[0]
+        }
+        stacked_arrays["released"] = released_mask
         if known is not None:  # A label that is unknown counts as not predicted.
             held_out_probabilities *= known
         return self.model(
-            arrays=arrays,
-            threshold=self._choose_threshold(held_out_probabilities * released, labels=labels),
-            input_shape=shape,
+            arrays=stacked_arrays,
+            threshold=self._choose_threshold(held_out_probabilities * released_mask, labels=labels),
+            input_shape=input_shape,
             num_rows=len(images),
             choices={"unlabeled": float(len(pool)), **self._choices_of_network()},
         )
@@ -207,13 +218,13 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
             rng: the generator of the initial weights and of the order of the images.
             device: the device on which the member is trained.
         """
-        tensors, loss_curve = fit_network(
+        state_dict, loss_curve = fit_network(
             network, images=images, targets=targets, recipe=self, rng=rng, device=device
         )
         if len(pool) == 0:
-            return tensors, loss_curve
+            return state_dict, loss_curve
         pool_probabilities = _probabilities(
-            network=network, tensors=tensors, images=pool, device=device
+            network=network, state_dict=state_dict, images=pool, device=device
         )
         # The second training begins with new weights.
         return fit_network(
@@ -240,8 +251,8 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
             np.mean([loss_curve[:num_steps] for loss_curve in loss_curves], axis=0), np.float32
         )
         num_epochs = min(self.epochs, num_steps)
-        for epoch, losses in enumerate(np.array_split(mean_losses, num_epochs)):
-            on_epoch(epoch, {"loss": float(losses.mean())})
+        for epoch, epoch_losses in enumerate(np.array_split(mean_losses, num_epochs)):
+            on_epoch(epoch, {"loss": float(epoch_losses.mean())})
 
     @abstractmethod
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> Network:
@@ -259,17 +270,19 @@ class CNNModel(ImageModel):
     def network(self) -> ConvNet:
         """Returns the architecture of the networks, with the sizes that the model's arrays have."""
         # All arrays have a first axis of members. Weights are [members, channels out, inputs].
-        layer0 = self.arrays["layer0.weight"]
-        head = self.arrays["head.weight"]
-        blocks = sum(name.endswith(".scale") for name in self.arrays) - 1
-        last_channels = self.arrays[f"layer{blocks}.weight"].shape[1]
-        num_taps = self.arrays["layer1.weight"].shape[2] // layer0.shape[1] if blocks else 1
-        patch = math.isqrt(layer0.shape[2] // self.input_shape[0])
-        grid = math.isqrt(head.shape[2] // last_channels)
+        layer0_weight = self.arrays["layer0.weight"]
+        head_weight = self.arrays["head.weight"]
+        num_blocks = sum(name.endswith(".scale") for name in self.arrays) - 1
+        last_channels = self.arrays[f"layer{num_blocks}.weight"].shape[1]
+        num_taps = (
+            self.arrays["layer1.weight"].shape[2] // layer0_weight.shape[1] if num_blocks else 1
+        )
+        patch = math.isqrt(layer0_weight.shape[2] // self.input_shape[0])
+        grid = math.isqrt(head_weight.shape[2] // last_channels)
         norm = "batch" if "layer0.mean" in self.arrays else "group"
         architecture = Architecture(
-            width=layer0.shape[1],
-            blocks=blocks,
+            width=layer0_weight.shape[1],
+            blocks=num_blocks,
             patch=patch,
             grid=grid,
             norm=norm,
@@ -277,7 +290,7 @@ class CNNModel(ImageModel):
         )
         return _require_moderate(
             ConvNet.from_architecture(
-                architecture, shape=self.input_shape, num_labels=head.shape[1]
+                architecture, shape=self.input_shape, num_labels=head_weight.shape[1]
             )
         )
 
@@ -313,10 +326,12 @@ def _require_moderate(network: ConvNet) -> ConvNet:
     So a small file of a model cannot demand much memory. The limit holds for training too, so that every trained model
     can be read back.
     """
-    channels = max(channels for channels, _ in network.kernels)
-    size = channels * math.prod(length // network.patch for length in network.shape[1:])
+    most_channels = max(num_channels for num_channels, _ in network.kernels)
+    numbers_per_layer = most_channels * math.prod(
+        length // network.patch for length in network.shape[1:]
+    )
     rule = f"at most {_LARGEST_LAYER:,}: a larger patch or smaller pictures"
-    require(size <= _LARGEST_LAYER, "numbers in a layer", size, rule)
+    require(numbers_per_layer <= _LARGEST_LAYER, "numbers in a layer", numbers_per_layer, rule)
     return network
 
 
@@ -329,11 +344,11 @@ class ResNet50Model(ImageModel):
         """Returns the architecture of the networks, which resize images to the size that `choices` names, if any."""
         image_size = int(self.choices.get(_IMAGE_SIZE, 0))
         # A small file must not demand much memory.
-        limit = _LARGEST_PICTURE + sum(array.size for array in self.arrays.values())
-        rule = f"a square root of at most {limit / 3:.0f}"
-        require(3 * image_size**2 <= limit, _IMAGE_SIZE, image_size, rule)
+        most_numbers = _LARGEST_PICTURE + sum(array.size for array in self.arrays.values())
+        rule = f"a square root of at most {most_numbers / 3:.0f}"
+        require(3 * image_size**2 <= most_numbers, _IMAGE_SIZE, image_size, rule)
         num_labels = self.arrays["fc.bias"].shape[1]
-        return ResNet50(num_labels=num_labels, weights=None, image_size=image_size or None)
+        return ResNet50(num_labels=num_labels, weights_file=None, image_size=image_size or None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,27 +380,29 @@ class ResNet50Student(ImageStudent):
     def _validate_weights(self) -> None:
         """Raises `InvalidValue` unless `weights` is None or names a file of the weights of a ResNet-50."""
         # Made only for its checks.
-        ResNet50(num_labels=1, weights=self.weights, image_size=self.image_size)
+        ResNet50(num_labels=1, weights_file=self.weights, image_size=self.image_size)
 
     def _choices_of_network(self) -> dict[str, float]:
         return {_IMAGE_SIZE: float(self.image_size or 0)}
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:
-        return ResNet50(num_labels=num_labels, weights=self.weights, image_size=self.image_size)
+        return ResNet50(
+            num_labels=num_labels, weights_file=self.weights, image_size=self.image_size
+        )
 
 
 def _probabilities(
-    network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device
+    network: Network, state_dict: Tensors, images: NDArray[Any], device: torch.device
 ) -> Float32Array:
     """Returns the probabilities that one network predicts for images, float32 `[num_images, num_labels]`.
 
     Args:
         network: the architecture.
-        tensors: the weights of the network.
+        state_dict: the weights of the network.
         images: the images, `[num_images, channels, height, width]`.
         device: the device on which the probabilities are computed.
     """
     logits = torch.from_numpy(
-        predict_logits(network, tensors=tensors, images=images, device=device)
+        predict_logits(network, state_dict=state_dict, images=images, device=device)
     )
     return np.asarray(logits.sigmoid_().numpy())

@@ -26,7 +26,7 @@ from pate.models.shards import Shard, require_shards, targets_of
 from pate.models.teacher import State, Teacher
 from pate.validation import require_probability
 
-_CURVE = "loss_curve"
+_LOSS_CURVE = "loss_curve"
 _STACKED_BATCH_SIZE = 64  # queries of a forward pass of a stack of networks
 
 
@@ -93,7 +93,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
         device = require_device(self.device)
         states: list[State] = []
         for shard_images, shard_targets, rng in zip(images, targets, rngs, strict=True):
-            tensors, losses = fit_network(
+            state_dict, loss_curve = fit_network(
                 network,
                 images=shard_images,
                 targets=shard_targets,
@@ -101,8 +101,8 @@ class ImageTeacher(AdamWRecipe, Teacher):
                 rng=rng,
                 device=device,
             )
-            state: State = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-            state[_CURVE] = losses
+            state: State = {name: tensor.cpu().numpy() for name, tensor in state_dict.items()}
+            state[_LOSS_CURVE] = loss_curve
             states.append(state)
         return states
 
@@ -128,25 +128,27 @@ class ImageTeacher(AdamWRecipe, Teacher):
         network = self._network(input_shape=images.shape[1:], num_labels=len(states[0][self.bias]))
         logits = np.empty((len(states), len(images), network.num_labels), np.float32)
         for row, state in enumerate(states):
-            tensors = {
+            state_dict = {
                 name: torch.from_numpy(array).to(device)
                 for name, array in state.items()
-                if name != _CURVE
+                if name != _LOSS_CURVE
             }
-            logits[row] = predict_logits(network, tensors=tensors, images=images, device=device)
+            logits[row] = predict_logits(
+                network, state_dict=state_dict, images=images, device=device
+            )
         return logits
 
 
-def _state_of_row(arrays: State, teacher_position: int, losses: Float32Array) -> State:
+def _state_of_row(stacked_arrays: State, teacher_position: int, loss_curve: Float32Array) -> State:
     """Returns the state of one teacher out of the stacked arrays of several teachers.
 
     Args:
-        arrays: the arrays of all teachers, by name, stacked along the first axis.
+        stacked_arrays: the arrays of all teachers, by name, stacked along the first axis.
         teacher_position: the position of the teacher along that axis.
-        losses: the losses of the teacher's training steps, `[num_steps]`; NaN after its last step.
+        loss_curve: the losses of the teacher's training steps, `[num_steps]`; NaN after its last step.
     """
-    state = {name: array[teacher_position].copy() for name, array in arrays.items()}
-    state[_CURVE] = losses[np.isfinite(losses)]
+    state = {name: array[teacher_position].copy() for name, array in stacked_arrays.items()}
+    state[_LOSS_CURVE] = loss_curve[np.isfinite(loss_curve)]
     return state
 
 
@@ -163,17 +165,21 @@ def _predict_stacked(
         images: the images, `[num_images, channels, height, width]`.
         device: the device on which the log-odds are computed.
     """
-    stacks = {
+    stacked_state_dict = {
         name: torch.from_numpy(np.stack([state[name] for state in states])).to(device)
         for name in states[0]
-        if name != _CURVE
+        if name != _LOSS_CURVE
     }
     logits = np.empty((len(states), len(images), network.num_labels), np.float32)
-    for rows, batch in iterate_batches(images, batch_size=_STACKED_BATCH_SIZE, device=device):
-        valid = torch.ones(len(states), len(batch), dtype=torch.bool, device=device)
-        stacked_batch = batch.contiguous().expand(len(states), *batch.shape)
+    for rows, image_batch in iterate_batches(images, batch_size=_STACKED_BATCH_SIZE, device=device):
+        is_valid_image = torch.ones(len(states), len(image_batch), dtype=torch.bool, device=device)
+        stacked_batch = image_batch.contiguous().expand(len(states), *image_batch.shape)
         batch_logits = stacked_logits(
-            network, tensors=stacks, images=stacked_batch, valid=valid, is_training=False
+            network,
+            stacked_state_dict=stacked_state_dict,
+            images=stacked_batch,
+            is_valid_image=is_valid_image,
+            is_training=False,
         )
         logits[:, rows] = batch_logits.float().cpu().numpy()
     return logits
@@ -240,13 +246,13 @@ class CNNTeacher(Architecture, ImageTeacher):
             return super()._fit_networks(images=images, targets=targets, rngs=rngs)
         network = self._network(input_shape=images[0].shape[1:], num_labels=targets[0].shape[1])
         device = require_device(self.device)
-        tensors, curves = fit_stacked(
+        stacked_state_dict, loss_curves = fit_stacked(
             network, images=images, targets=targets, recipe=self, rngs=rngs, device=device
         )
-        arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+        stacked_arrays = {name: tensor.cpu().numpy() for name, tensor in stacked_state_dict.items()}
         return [
-            _state_of_row(arrays, teacher_position=row, losses=losses)
-            for row, losses in enumerate(curves)
+            _state_of_row(stacked_arrays, teacher_position=row, loss_curve=loss_curve)
+            for row, loss_curve in enumerate(loss_curves)
         ]
 
     def _logits(self, states: Sequence[State], images: NDArray[Any]) -> Float32Array:
@@ -349,12 +355,14 @@ class ResNet50Teacher(ImageTeacher):
         return self._head.predict_many(states, inputs=features)
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:
-        return ResNet50(num_labels=num_labels, weights=self.weights, image_size=self.image_size)
+        return ResNet50(
+            num_labels=num_labels, weights_file=self.weights, image_size=self.image_size
+        )
 
     def _validate_weights(self) -> None:
         """Raises `InvalidValue` unless `weights` is None or names a file of the weights of a ResNet-50."""
         # Made only for its checks.
-        ResNet50(num_labels=1, weights=self.weights, image_size=self.image_size)
+        ResNet50(num_labels=1, weights_file=self.weights, image_size=self.image_size)
 
     @property
     def _head(self) -> LinearTeacher:

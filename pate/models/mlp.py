@@ -68,12 +68,12 @@ class MLPTeacher(Teacher):
         require_shards(shards, seeds=seeds)
         device = require_device(self.device)
         padded_batch = PaddedBatch(shards, device=device, dtype=torch.float32)
-        center = padded_batch.mean(padded_batch.inputs)
+        center = padded_batch.mean_over_records(padded_batch.inputs)
         inputs = (padded_batch.inputs - center).mul_(padded_batch.mask)
         # The mean square of each shard, [num_shards, 1, 1].
-        mean_square = padded_batch.mean(inputs * inputs).mean(dim=2, keepdim=True)
+        mean_squares = padded_batch.mean_over_records(inputs * inputs).mean(dim=2, keepdim=True)
         # The spread is 1 if all records are equal.
-        spread = torch.where(mean_square > 0, mean_square.sqrt(), torch.ones_like(mean_square))
+        spread = torch.where(mean_squares > 0, mean_squares.sqrt(), torch.ones_like(mean_squares))
         rngs = [np.random.default_rng(seed) for seed in seeds]
         parameters: list[torch.Tensor] = []
         for fan_in, fan_out in pairwise(
@@ -81,13 +81,13 @@ class MLPTeacher(Teacher):
         ):
             # Weights are normal with the scale of He et al. (2015), from each teacher's generator.
             initial_std = math.sqrt(2 / fan_in)
-            layers = [
+            layer_weights_of_teachers = [
                 initial_std * rng.standard_normal((fan_in, fan_out), np.float32) for rng in rngs
             ]
-            weights = torch.from_numpy(np.stack(layers)).to(device)
+            weights = torch.from_numpy(np.stack(layer_weights_of_teachers)).to(device)
             bias = weights.new_zeros((len(rngs), 1, fan_out))
             parameters += [weights.requires_grad_(), bias.requires_grad_()]
-        batches = Minibatches(
+        minibatches = Minibatches(
             part_sizes=[len(shard) for shard in shards],
             batch_size=self.batch_size,
             epochs=self.epochs,
@@ -97,8 +97,8 @@ class MLPTeacher(Teacher):
             parameters,
             inputs=inputs.div_(spread),
             labels=padded_batch.labels,
-            known=padded_batch.known,
-            batches=batches,
+            known_label_mask=padded_batch.known,
+            minibatches=minibatches,
         )
         hidden_weights, hidden_bias, weights, bias = (
             parameter.detach() for parameter in parameters
@@ -110,8 +110,8 @@ class MLPTeacher(Teacher):
         arrays = {name: tensor.cpu().numpy() for name, tensor in tensors}
         return [
             {name: array[row].copy() for name, array in arrays.items()}
-            | {"loss_curve": losses[np.isfinite(losses)]}
-            for row, losses in enumerate(losses_of_steps)
+            | {"loss_curve": step_losses[np.isfinite(step_losses)]}
+            for row, step_losses in enumerate(losses_of_steps)
         ]
 
     def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
@@ -127,8 +127,8 @@ class MLPTeacher(Teacher):
         )
         hidden_weights, hidden_bias, weights, bias = stacked
         queries = torch.from_numpy(as_rows(inputs)).to(device)
-        units = (queries @ hidden_weights).add_(hidden_bias).relu_()
-        return np.asarray((units @ weights).add_(bias).sigmoid_().cpu().numpy())
+        hidden_units = (queries @ hidden_weights).add_(hidden_bias).relu_()
+        return np.asarray((hidden_units @ weights).add_(bias).sigmoid_().cpu().numpy())
 
     def _train(
         self,
@@ -136,8 +136,8 @@ class MLPTeacher(Teacher):
         *,
         inputs: torch.Tensor,
         labels: torch.Tensor,
-        known: torch.Tensor | None,
-        batches: Minibatches,
+        known_label_mask: torch.Tensor | None,
+        minibatches: Minibatches,
     ) -> Float32Array:
         """Trains the parameters of all teachers in place, and returns their losses, `[num_shards, num_steps]`.
 
@@ -145,9 +145,9 @@ class MLPTeacher(Teacher):
             network_parameters: the weights and biases of both layers, stacked over teachers.
             inputs: the standardized inputs of each teacher, padded to n records, `[num_shards, n, num_features]`.
             labels: the label bits of each teacher, `[num_shards, n, num_labels]`.
-            known: 1 for each known label, `[num_shards, n, num_labels]`; None if all are known.
-            batches: the records of each step. A teacher with fewer steps than others has the loss NaN in the remaining
-                steps.
+            known_label_mask: 1 for each known label, `[num_shards, n, num_labels]`; None if all are known.
+            minibatches: the records of each step. A teacher with fewer steps than others has the loss NaN in the
+                remaining steps.
         """
         optimizer = StackedAdamW(
             parameters=[parameter.detach() for parameter in network_parameters],
@@ -158,34 +158,43 @@ class MLPTeacher(Teacher):
         # The records of all shards are numbered along one axis, as an index into one axis is twice as fast.
         all_inputs = inputs.flatten(start_dim=0, end_dim=1)
         all_labels = labels.flatten(start_dim=0, end_dim=1)
-        all_known = None if known is None else known.flatten(start_dim=0, end_dim=1)
-        starts = torch.arange(len(inputs), device=device)[:, None] * inputs.shape[1]
-        curves = inputs.new_full((len(inputs), batches.num_steps), math.nan)
-        for step, batch in enumerate(batches):
-            is_active = torch.from_numpy(batch.counts > 0).to(device)
+        all_known_masks = (
+            None if known_label_mask is None else known_label_mask.flatten(start_dim=0, end_dim=1)
+        )
+        first_rows = torch.arange(len(inputs), device=device)[:, None] * inputs.shape[1]
+        losses_of_steps = inputs.new_full((len(inputs), minibatches.num_steps), math.nan)
+        for step, minibatch in enumerate(minibatches):
+            is_active_teacher = torch.from_numpy(minibatch.num_records > 0).to(device)
             # The share of a record in its teacher's mean loss, 0 for padding.
-            is_record = np.arange(batch.rows.shape[1]) < batch.counts[:, None]
-            share = is_record / np.maximum(batch.counts, 1)[:, None]
-            shares = torch.from_numpy(share.astype(np.float32)).to(device)
-            indices = torch.from_numpy(batch.rows).to(device) + starts  # [num_shards, batch_size]
-            logits = _logits(network_parameters, inputs=_select(all_inputs, indices=indices))
+            is_record = np.arange(minibatch.record_rows.shape[1]) < minibatch.num_records[:, None]
+            record_share_array = is_record / np.maximum(minibatch.num_records, 1)[:, None]
+            record_shares = torch.from_numpy(record_share_array.astype(np.float32)).to(device)
+            # [num_shards, batch_size]
+            record_indices = torch.from_numpy(minibatch.record_rows).to(device) + first_rows
+            logits = _logits(
+                network_parameters, inputs=_select(all_inputs, row_indices=record_indices)
+            )
             record_losses = _losses(
                 logits,
-                labels=_select(all_labels, indices=indices),
-                known=None if all_known is None else _select(all_known, indices=indices),
+                labels=_select(all_labels, row_indices=record_indices),
+                known_label_mask=None
+                if all_known_masks is None
+                else _select(all_known_masks, row_indices=record_indices),
             )
-            loss = (record_losses * shares).sum(dim=1)
+            teacher_losses = (record_losses * record_shares).sum(dim=1)
             # The losses are summed over teachers, never averaged, so each teacher moves as it would alone.
-            gradients = torch.autograd.grad(loss.sum(), network_parameters)
-            optimizer.step(gradients, is_active=is_active[:, None, None])
-            curves[:, step] = torch.where(is_active, loss.detach(), math.nan)
-        return curves.cpu().numpy()
+            gradients = torch.autograd.grad(teacher_losses.sum(), network_parameters)
+            optimizer.step(gradients, is_active=is_active_teacher[:, None, None])
+            losses_of_steps[:, step] = torch.where(
+                is_active_teacher, teacher_losses.detach(), math.nan
+            )
+        return losses_of_steps.cpu().numpy()
 
 
-def _select(values: torch.Tensor, *, indices: torch.Tensor) -> torch.Tensor:
+def _select(values: torch.Tensor, *, row_indices: torch.Tensor) -> torch.Tensor:
     """Returns the rows of `values`, `[num_rows, num_columns]`, at indices, as `[*indices.shape, num_columns]`."""
-    rows = values.index_select(dim=0, index=indices.flatten())
-    return rows.view((*indices.shape, -1))
+    rows = values.index_select(dim=0, index=row_indices.flatten())
+    return rows.view((*row_indices.shape, -1))
 
 
 def _logits(network_parameters: Sequence[torch.Tensor], *, inputs: torch.Tensor) -> torch.Tensor:
@@ -195,23 +204,23 @@ def _logits(network_parameters: Sequence[torch.Tensor], *, inputs: torch.Tensor)
         network_parameters: the weights and biases of both layers, stacked over networks.
         inputs: n inputs for each network, `[num_models, n, num_features]`.
     """
-    hidden_weights, hidden_bias, weights, bias = network_parameters
-    units = torch.baddbmm(hidden_bias, inputs, hidden_weights).relu()
-    return torch.baddbmm(bias, units, weights)
+    hidden_weights, hidden_bias, output_weights, output_bias = network_parameters
+    hidden_units = torch.baddbmm(hidden_bias, inputs, hidden_weights).relu()
+    return torch.baddbmm(output_bias, hidden_units, output_weights)
 
 
 def _losses(
-    logits: torch.Tensor, *, labels: torch.Tensor, known: torch.Tensor | None = None
+    logits: torch.Tensor, *, labels: torch.Tensor, known_label_mask: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Returns the cross-entropy of each record, summed over its known labels, `[num_models, num_records]`.
 
     Args:
         logits: `[num_models, num_records, num_labels]`.
         labels: the labels, 0 or 1, in the same shape.
-        known: 1 for each label that is known, in the same shape; None if all are known.
+        known_label_mask: 1 for each label that is known, in the same shape; None if all are known.
     """
     losses = torch.nn.functional.softplus(logits) - logits * labels
-    return (losses if known is None else losses * known).sum(dim=2)
+    return (losses if known_label_mask is None else losses * known_label_mask).sum(dim=2)
 
 
 class MLPModel(FlatModel):
@@ -232,12 +241,12 @@ class MLPModel(FlatModel):
     @staticmethod
     def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
         """Returns the probabilities `[num_rows, num_labels]` of flat inputs, as `FlatModel.formula` describes."""
-        members = list(zip(*(arrays[name] for name in _NAMES), strict=True))
+        parameters_of_members = list(zip(*(arrays[name] for name in _NAMES), strict=True))
         total = 0.0
-        for hidden_weights, hidden_bias, weights, bias in members:
-            units = (inputs @ hidden_weights + hidden_bias).clip(0, None)
-            total = total + (0.5 + 0.5 * xp.tanh((units @ weights + bias) / 2))
-        return total / len(members) * arrays["released"]
+        for hidden_weights, hidden_bias, weights, bias in parameters_of_members:
+            hidden_units = (inputs @ hidden_weights + hidden_bias).clip(0, None)
+            total = total + (0.5 + 0.5 * xp.tanh((hidden_units @ weights + bias) / 2))
+        return total / len(parameters_of_members) * arrays["released"]
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -294,99 +303,107 @@ class MLPStudent(ThresholdedStudent):
     ) -> StudentModel:
         """Trains the members as `fit` does, by the loss on known labels alone."""
         inputs = training.inputs
-        rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
-        known = training.known
-        if len(rows) < 2:  # The model predicts the labels of the only row, or none.
-            return LinearModel.constant(predicted=labels.any(axis=0), inputs=inputs)
-        released = np.asarray(labels.any(axis=0), np.float32)
+        input_rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
+        known_label_mask = training.known
+        if len(input_rows) < 2:  # The model predicts the labels of the only row, or none.
+            return LinearModel.constant(predicted_labels=labels.any(axis=0), inputs=inputs)
+        released_mask = np.asarray(labels.any(axis=0), np.float32)
         rng = np.random.default_rng(seed)
-        fold_of = rng.permutation(len(rows)) % min(self.folds, len(rows))
-        center = rows.mean(axis=0)
-        spread = np.sqrt(np.square(rows - center).mean()) or np.float32(1)
+        fold_of_row = rng.permutation(len(input_rows)) % min(self.folds, len(input_rows))
+        center = input_rows.mean(axis=0)
+        spread = np.sqrt(np.square(input_rows - center).mean()) or np.float32(1)
         with one_thread():
-            best = self._train(
-                rows=(rows - center) / spread,
+            best_epoch = self._train(
+                input_rows=(input_rows - center) / spread,
                 labels=labels,
-                known=known,
-                fold_of=fold_of,
+                known_label_mask=known_label_mask,
+                fold_of_row=fold_of_row,
                 rng=rng,
                 on_epoch=on_epoch,
             )
-        arrays = dict(zip(_NAMES, best.parameters, strict=True))
+        arrays = dict(zip(_NAMES, best_epoch.parameters, strict=True))
         # The model predicts for inputs that are not standardized.
         arrays["hidden_weights"] = arrays["hidden_weights"] / spread
         offset = center @ arrays["hidden_weights"][:, None]
         arrays["hidden_bias"] = arrays["hidden_bias"] - offset
-        arrays["released"] = released
-        can_be_predicted = released if known is None else released * known
+        arrays["released"] = released_mask
+        predictable_mask = (
+            released_mask if known_label_mask is None else released_mask * known_label_mask
+        )
         return MLPModel(
             arrays=arrays,
             threshold=self._choose_threshold(
-                best.held_out_probabilities * can_be_predicted, labels=labels
+                best_epoch.held_out_probabilities * predictable_mask, labels=labels
             ),
             input_shape=np.shape(inputs)[1:],
-            num_rows=len(rows),
-            choices={"epochs": float(best.epoch)},
+            num_rows=len(input_rows),
+            choices={"epochs": float(best_epoch.epoch)},
         )
 
     def _train(
         self,
         *,
-        rows: Float32Array,
+        input_rows: Float32Array,
         labels: BoolArray,
-        known: BoolArray | None,
-        fold_of: IntArray,
+        known_label_mask: BoolArray | None,
+        fold_of_row: IntArray,
         rng: np.random.Generator,
         on_epoch: OnEpoch | None,
     ) -> _Epoch:
         """Trains all members, and returns the epoch with the least held-out loss.
 
         Args:
-            rows: the inputs, standardized, `[num_rows, num_features]`.
+            input_rows: the inputs, standardized, `[num_rows, num_features]`.
             labels: the released labels, bool `[num_rows, num_labels]`.
-            known: which labels are known, bool `[num_rows, num_labels]`; None where all are.
-            fold_of: the fold of each row, `[num_rows]`.
+            known_label_mask: which labels are known, bool `[num_rows, num_labels]`; None where all are.
+            fold_of_row: the fold of each row, `[num_rows]`.
             rng: the generator of the initial parameters.
             on_epoch: is called with the losses of each epoch; None reports nothing.
         """
-        num_members = int(fold_of.max()) + 1
+        num_members = int(fold_of_row.max()) + 1
         # Whether a member is trained without a row, [num_members, n].
-        is_held_out = torch.from_numpy(fold_of == np.arange(num_members)[:, None])
+        is_held_out = torch.from_numpy(fold_of_row == np.arange(num_members)[:, None])
         # The share of a row in the mean over members and rows: in the loss, and in the held-out loss.
         train_share = ~is_held_out / (~is_held_out).sum(dim=1, keepdim=True) / num_members
         held_share = is_held_out / is_held_out.sum(dim=1, keepdim=True) / num_members
-        targets = torch.from_numpy(labels.astype(np.float32))
-        is_known = None if known is None else torch.from_numpy(known.astype(np.float32))
-        inputs = torch.from_numpy(rows).expand((num_members, -1, -1))
-        initial = self._draw_initial(inputs, targets=targets, rng=rng)
-        parameters = [tensor.requires_grad_() for tensor in initial]
+        label_bits = torch.from_numpy(labels.astype(np.float32))
+        known_label_tensor = (
+            None
+            if known_label_mask is None
+            else torch.from_numpy(known_label_mask.astype(np.float32))
+        )
+        inputs = torch.from_numpy(input_rows).expand((num_members, -1, -1))
+        initial_parameters = self._draw_initial(inputs, label_bits=label_bits, rng=rng)
+        parameters = [tensor.requires_grad_() for tensor in initial_parameters]
         optimizer = torch.optim.AdamW(
             parameters, lr=self.learning_rate, weight_decay=self.weight_decay
         )
         least_loss = math.inf
         for epoch in range(self.epochs + 1):  # Epoch 0 comes before the first step.
             logits = _logits(parameters, inputs=inputs)
-            losses = _losses(logits, labels=targets, known=is_known)
-            loss = (losses * train_share).sum()
+            losses = _losses(logits, labels=label_bits, known_label_mask=known_label_tensor)
+            training_loss = (losses * train_share).sum()
             held_out_loss = (losses * held_share).sum()
             if on_epoch is not None:
-                on_epoch(epoch, {"loss": loss.item(), "held_out_loss": held_out_loss.item()})
+                on_epoch(
+                    epoch, {"loss": training_loss.item(), "held_out_loss": held_out_loss.item()}
+                )
             if epoch == 0 or held_out_loss.item() < least_loss:
                 least_loss = held_out_loss.item()
                 held_out_probabilities = (logits.sigmoid() * is_held_out[..., None]).sum(dim=0)
-                best = _Epoch(
+                best_epoch = _Epoch(
                     epoch=epoch,
                     parameters=[parameter.detach().numpy().copy() for parameter in parameters],
                     held_out_probabilities=held_out_probabilities.detach().numpy(),
                 )
             optimizer.zero_grad()
             # The losses are summed over members, so each member moves as it would alone.
-            torch.autograd.backward(loss * num_members)
+            torch.autograd.backward(training_loss * num_members)
             optimizer.step()
-        return best
+        return best_epoch
 
     def _draw_initial(
-        self, inputs: torch.Tensor, *, targets: torch.Tensor, rng: np.random.Generator
+        self, inputs: torch.Tensor, *, label_bits: torch.Tensor, rng: np.random.Generator
     ) -> list[torch.Tensor]:
         """Draws the initial parameters of all members, in the order of `_Epoch.parameters`.
 
@@ -394,19 +411,19 @@ class MLPStudent(ThresholdedStudent):
 
         Args:
             inputs: the inputs of each member, `[num_members, num_rows, num_features]`.
-            targets: the released labels, 0 or 1, `[num_rows, num_labels]`.
+            label_bits: the released labels, 0 or 1, `[num_rows, num_labels]`.
             rng: the generator that draws.
         """
-        num_members, _, width = inputs.shape
-        num_labels = targets.shape[1]
-        hidden_spread = math.sqrt(2 / width)  # He et al., 2015
+        num_members, _, num_features = inputs.shape
+        num_labels = label_bits.shape[1]
+        hidden_spread = math.sqrt(2 / num_features)  # He et al., 2015
         output_spread = 0.1 / math.sqrt(self.hidden)
-        hidden = rng.standard_normal((num_members, width, self.hidden), np.float32)
-        output = rng.standard_normal((num_members, self.hidden, num_labels), np.float32)
-        log_odds = ((targets.sum(dim=0) + 0.5) / (len(targets) + 1)).logit()  # of each label
+        hidden_draws = rng.standard_normal((num_members, num_features, self.hidden), np.float32)
+        output_draws = rng.standard_normal((num_members, self.hidden, num_labels), np.float32)
+        label_log_odds = ((label_bits.sum(dim=0) + 0.5) / (len(label_bits) + 1)).logit()
         return [
-            torch.from_numpy(hidden * hidden_spread),
+            torch.from_numpy(hidden_draws * hidden_spread),
             torch.zeros((num_members, 1, self.hidden)),
-            torch.from_numpy(output * output_spread),
-            log_odds.repeat((num_members, 1, 1)),
+            torch.from_numpy(output_draws * output_spread),
+            label_log_odds.repeat((num_members, 1, 1)),
         ]

@@ -129,19 +129,21 @@ class ConvNet(Architecture, Network):
 
     def initial(self, rng: np.random.Generator) -> Tensors:
         """Draws normally distributed weights, scaled by the rule of He et al. (2015); the head is zero."""
-        tensors: Tensors = {}
-        for layer_index, (channels, inputs) in enumerate(self.kernels):
-            spread = np.float32(math.sqrt(2 / inputs))
-            weights = rng.standard_normal((channels, inputs), np.float32) * spread
-            tensors[f"layer{layer_index}.weight"] = torch.from_numpy(weights)
-            tensors[f"layer{layer_index}.scale"] = torch.ones(channels)
-            tensors[f"layer{layer_index}.shift"] = torch.zeros(channels)
+        state_dict: Tensors = {}
+        for layer_index, (num_channels, num_inputs) in enumerate(self.kernels):
+            spread = np.float32(math.sqrt(2 / num_inputs))
+            weights = rng.standard_normal((num_channels, num_inputs), np.float32) * spread
+            state_dict[f"layer{layer_index}.weight"] = torch.from_numpy(weights)
+            state_dict[f"layer{layer_index}.scale"] = torch.ones(num_channels)
+            state_dict[f"layer{layer_index}.shift"] = torch.zeros(num_channels)
             if self.norm == "batch":
-                tensors[f"layer{layer_index}.mean"] = torch.zeros(channels)
-                tensors[f"layer{layer_index}.var"] = torch.ones(channels)
-        tensors["head.weight"] = torch.zeros(self.num_labels, self.cells**2 * self.kernels[-1][0])
-        tensors["head.bias"] = torch.zeros(self.num_labels)
-        return tensors
+                state_dict[f"layer{layer_index}.mean"] = torch.zeros(num_channels)
+                state_dict[f"layer{layer_index}.var"] = torch.ones(num_channels)
+        state_dict["head.weight"] = torch.zeros(
+            self.num_labels, self.cells**2 * self.kernels[-1][0]
+        )
+        state_dict["head.bias"] = torch.zeros(self.num_labels)
+        return state_dict
 
     def is_buffer(self, name: str) -> bool:
         """Returns True if the tensor `name` is a running mean or variance, which has no gradient."""
@@ -163,32 +165,34 @@ class ConvNet(Architecture, Network):
             stride, padding = (self.patch, 0) if layer_index == 0 else (1, side // 2)
             outputs = functional.conv2d(activations, kernel, stride=stride, padding=padding)
             activations = self._normalize(
-                outputs, tensors=tensors, layer_index=layer_index, is_training=training
+                outputs, state_dict=tensors, layer_index=layer_index, is_training=training
             ).relu_()
         if activations.shape[2:] != (self.cells, self.cells):  # Otherwise each pixel is a cell.
             activations = functional.adaptive_avg_pool2d(activations, self.cells)
-        means = activations.permute(0, 2, 3, 1).flatten(1)
-        return functional.linear(means, weight=tensors["head.weight"], bias=tensors["head.bias"])
+        cell_means = activations.permute(0, 2, 3, 1).flatten(1)
+        return functional.linear(
+            cell_means, weight=tensors["head.weight"], bias=tensors["head.bias"]
+        )
 
     def _normalize(
-        self, outputs: torch.Tensor, *, tensors: Tensors, layer_index: int, is_training: bool
+        self, outputs: torch.Tensor, *, state_dict: Tensors, layer_index: int, is_training: bool
     ) -> torch.Tensor:
         """Returns the normalized outputs of a layer, `[num_images, channels, rows, columns]`.
 
         Args:
             outputs: the outputs of the layer, of the same shape as the result.
-            tensors: the parameters and buffers, by name.
+            state_dict: the parameters and buffers, by name.
             layer_index: the index of the layer, from 0.
             is_training: true normalizes by the statistics of this batch, and updates the running statistics.
         """
-        scale = tensors[f"layer{layer_index}.scale"]
-        shift = tensors[f"layer{layer_index}.shift"]
+        scale = state_dict[f"layer{layer_index}.scale"]
+        shift = state_dict[f"layer{layer_index}.shift"]
         if self.norm == "group":
             return functional.group_norm(
                 outputs, num_groups=len(scale) // GROUP, weight=scale, bias=shift, eps=EPSILON
             )
-        mean = tensors[f"layer{layer_index}.mean"]
-        var = tensors[f"layer{layer_index}.var"]
+        mean = state_dict[f"layer{layer_index}.mean"]
+        var = state_dict[f"layer{layer_index}.var"]
         # One value has no unbiased variance, and torch would divide by 0: the running statistics are updated here.
         has_no_variance = is_training and outputs[:, 0].numel() == 1
         if has_no_variance:
@@ -210,9 +214,9 @@ class ConvNet(Architecture, Network):
 def stacked_logits(
     network: ConvNet,
     *,
-    tensors: Tensors,
+    stacked_state_dict: Tensors,
     images: torch.Tensor,
-    valid: torch.Tensor,
+    is_valid_image: torch.Tensor,
     is_training: bool,
 ) -> torch.Tensor:
     """Returns the log-odds of T networks, `[T, n, num_labels]`, equal to those of `ConvNet.logits` up to rounding.
@@ -222,10 +226,10 @@ def stacked_logits(
 
     Args:
         network: the architecture of all networks.
-        tensors: the parameters and buffers, stacked along a new first axis of length T.
+        stacked_state_dict: the parameters and buffers, stacked along a new first axis of length T.
         images: n images for each network, with values in [-1, 1], `[T, n, channels, height, width]`.
-        valid: true for images that count in the means and variances of a batch, `[T, n]`. A network without such an
-            image keeps its buffers.
+        is_valid_image: true for images that count in the means and variances of a batch, `[T, n]`. A network without
+            such an image keeps its buffers.
         is_training: true normalizes by the statistics of this batch, and updates the running statistics.
     """
     num_networks, num_images, channels, height, width = images.shape
@@ -239,24 +243,26 @@ def stacked_logits(
         gathered = activations  # The neighborhood of the first layer is a patch.
         if layer_index > 0:
             gathered = Neighborhoods.apply(activations, network.kernel_size)  # type: ignore[no-untyped-call]
-        weight = tensors[f"layer{layer_index}.weight"]  # [T, channels, inputs]
+        weight = stacked_state_dict[f"layer{layer_index}.weight"]  # [T, channels, inputs]
         flat = gathered.flatten(start_dim=1, end_dim=3)
         products = flat @ weight.mT.to(flat.dtype)
         outputs = products.view((*gathered.shape[:4], -1))  # [T, n, rows, columns, channels]
         activations = _normalize_stacked(
             outputs,
             network=network,
-            tensors=tensors,
+            stacked_state_dict=stacked_state_dict,
             layer_index=layer_index,
-            valid=valid,
+            is_valid_image=is_valid_image,
             is_training=is_training,
         ).relu_()
     cells = network.cells
     by_cell = activations.view(
         num_networks, num_images, cells, rows // cells, cells, columns // cells, -1
     )
-    means = by_cell.mean(dim=(3, 5)).flatten(start_dim=2)
-    return torch.baddbmm(tensors["head.bias"][:, None], means, tensors["head.weight"].mT)
+    cell_means = by_cell.mean(dim=(3, 5)).flatten(start_dim=2)
+    return torch.baddbmm(
+        stacked_state_dict["head.bias"][:, None], cell_means, stacked_state_dict["head.weight"].mT
+    )
 
 
 class Neighborhoods(torch.autograd.Function):
@@ -310,9 +316,9 @@ def _normalize_stacked(
     outputs: torch.Tensor,
     *,
     network: ConvNet,
-    tensors: Tensors,
+    stacked_state_dict: Tensors,
     layer_index: int,
-    valid: torch.Tensor,
+    is_valid_image: torch.Tensor,
     is_training: bool,
 ) -> torch.Tensor:
     """Returns the normalized outputs of a layer of T networks, `[T, n, rows, columns, channels]`, computed in float32.
@@ -320,35 +326,36 @@ def _normalize_stacked(
     Args:
         outputs: the outputs of the layer, of the same shape as the result.
         network: the architecture of all networks.
-        tensors: the parameters and buffers, stacked along a new first axis of length T.
+        stacked_state_dict: the parameters and buffers, stacked along a new first axis of length T.
         layer_index: the index of the layer, from 0.
-        valid: true for images that count in the means and variances of a batch, `[T, n]`.
+        is_valid_image: true for images that count in the means and variances of a batch, `[T, n]`.
         is_training: true normalizes by the statistics of this batch, and updates the running statistics.
     """
     outputs = outputs.float()
-    scale = tensors[f"layer{layer_index}.scale"][:, None, None, None]
-    shift = tensors[f"layer{layer_index}.shift"][:, None, None, None]
+    scale = stacked_state_dict[f"layer{layer_index}.scale"][:, None, None, None]
+    shift = stacked_state_dict[f"layer{layer_index}.shift"][:, None, None, None]
     if network.norm == "group":
-        grouped = outputs.view((*outputs.shape[:4], -1, GROUP))
-        var, mean = torch.var_mean(grouped, dim=(2, 3, 5), correction=0, keepdim=True)
-        normalized = ((grouped - mean) * (var + EPSILON).rsqrt()).flatten(start_dim=4)
+        grouped_outputs = outputs.view((*outputs.shape[:4], -1, GROUP))
+        var, mean = torch.var_mean(grouped_outputs, dim=(2, 3, 5), correction=0, keepdim=True)
+        normalized = ((grouped_outputs - mean) * (var + EPSILON).rsqrt()).flatten(start_dim=4)
         return torch.addcmul(shift, normalized, scale)
-    mean = tensors[f"layer{layer_index}.mean"]  # [T, channels]
-    var = tensors[f"layer{layer_index}.var"]
+    mean = stacked_state_dict[f"layer{layer_index}.mean"]  # [T, channels]
+    var = stacked_state_dict[f"layer{layer_index}.var"]
     if is_training:
         running_mean = mean
         running_var = var
-        mask = valid[:, :, None, None, None]
+        image_mask = is_valid_image[:, :, None, None, None]
         num_pixels = outputs.shape[2] * outputs.shape[3]
-        num_valid_pixels = (valid.sum(dim=1, keepdim=True) * num_pixels).clamp(min=1)  # [T, 1]
-        mean = (outputs * mask).sum(dim=(1, 2, 3)) / num_valid_pixels
-        squares = (outputs - mean[:, None, None, None]).square() * mask
+        num_valid_images = is_valid_image.sum(dim=1, keepdim=True)
+        num_valid_pixels = (num_valid_images * num_pixels).clamp(min=1)  # [T, 1]
+        mean = (outputs * image_mask).sum(dim=(1, 2, 3)) / num_valid_pixels
+        squares = (outputs - mean[:, None, None, None]).square() * image_mask
         var = squares.sum(dim=(1, 2, 3)) / num_valid_pixels
         # In torch, too, the variance of a batch is the biased one, and the running variance the unbiased one.
         unbiased_var = var.detach() * num_valid_pixels / (num_valid_pixels - 1).clamp(min=1)
-        share = MOMENTUM * valid.any(dim=1, keepdim=True)
-        running_mean.add_(share * (mean.detach() - running_mean))
-        running_var.add_(share * (unbiased_var - running_var))
+        update_share = MOMENTUM * is_valid_image.any(dim=1, keepdim=True)
+        running_mean.add_(update_share * (mean.detach() - running_mean))
+        running_var.add_(update_share * (unbiased_var - running_var))
     center = mean[:, None, None, None]
     spread = (var[:, None, None, None] + EPSILON).rsqrt()
     return torch.addcmul(shift, (outputs - center) * spread, scale)
@@ -380,82 +387,92 @@ def fit_stacked(
         The trained tensors, stacked along a new first axis of length T, and the losses `[T, num_steps]`. After the last
         step of a network its losses are NaN.
     """
-    initial = [network.initial(rng) for rng in rngs]
-    tensors = {
-        name: torch.stack([tensors[name] for tensors in initial]).to(device) for name in initial[0]
+    initial_state_dicts = [network.initial(rng) for rng in rngs]
+    stacked_state_dict = {
+        name: torch.stack([state_dict[name] for state_dict in initial_state_dicts]).to(device)
+        for name in initial_state_dicts[0]
     }
-    names = [name for name in tensors if not network.is_buffer(name)]
-    parameters = [tensors[name].requires_grad_() for name in names]
-    sizes = [len(part) for part in images]
-    # All records are in one array; those of network t begin at starts[t].
-    records = torch.from_numpy(np.concatenate(images)).to(device)
+    parameter_names = [name for name in stacked_state_dict if not network.is_buffer(name)]
+    parameters = [stacked_state_dict[name].requires_grad_() for name in parameter_names]
+    part_sizes = [len(images_of_part) for images_of_part in images]
+    # All records are in one array; those of network t begin at first_rows[t].
+    all_images = torch.from_numpy(np.concatenate(images)).to(device)
     known_targets = KnownTargets.from_array(torch.from_numpy(np.concatenate(targets)).to(device))
-    starts = torch.from_numpy(np.cumsum([0, *sizes[:-1]])).to(device)
-    batches = Minibatches(
-        part_sizes=sizes, batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=rngs
+    first_rows = torch.from_numpy(np.cumsum([0, *part_sizes[:-1]])).to(device)
+    minibatches = Minibatches(
+        part_sizes=part_sizes, batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=rngs
     )
-    num_steps = torch.tensor(batches.steps_by_part, device=device)  # [T]
+    num_steps = torch.tensor(minibatches.steps_by_part, device=device)  # [T]
     loss_scale = recipe.loss_scale(device)
     can_overflow = loss_scale != 1
     # With one rate for all the optimizer takes a faster step, which rounds in another way. A network whose gradients
     # overflow leaves a step out, which must not change the rounding of the others: then all take the slower step.
-    one_rate = not can_overflow and bool((num_steps == batches.num_steps).all())
+    has_one_rate = not can_overflow and bool((num_steps == minibatches.num_steps).all())
     optimizer = StackedAdamW(
         parameters=[parameter.detach().flatten(start_dim=1) for parameter in parameters],
         learning_rate=recipe.learning_rate,
         weight_decay=recipe.weight_decay,
     )
-    curves = torch.full((len(sizes), batches.num_steps), math.nan, device=device)
-    for step, batch in enumerate(batches):
-        width = batch.rows.shape[1]
-        valid = torch.from_numpy(np.arange(width) < batch.counts[:, None]).to(device)
-        index = starts[:, None] + torch.from_numpy(batch.rows).to(device)
-        pictures = scale_pixels(records[index.flatten()])
+    loss_curves = torch.full((len(part_sizes), minibatches.num_steps), math.nan, device=device)
+    for step, minibatch in enumerate(minibatches):
+        most_records = minibatch.record_rows.shape[1]
+        is_valid_image = torch.from_numpy(
+            np.arange(most_records) < minibatch.num_records[:, None]
+        ).to(device)
+        image_rows = first_rows[:, None] + torch.from_numpy(minibatch.record_rows).to(device)
+        batch_images = scale_pixels(all_images[image_rows.flatten()])
         if recipe.flip:
-            is_flipped = torch.from_numpy(_draw_flips(batch, rngs=rngs).ravel()).to(device)
-            pictures = flip_horizontally(pictures, is_flipped=is_flipped)
-        pictures = pictures.contiguous().view((*index.shape, *records.shape[1:]))
+            is_flipped = torch.from_numpy(_draw_flips(minibatch, rngs=rngs).ravel()).to(device)
+            batch_images = flip_horizontally(batch_images, is_flipped=is_flipped)
+        batch_images = batch_images.contiguous().view((*image_rows.shape, *all_images.shape[1:]))
         with recipe.autocast(device):
             logits = stacked_logits(
-                network, tensors=tensors, images=pictures, valid=valid, is_training=True
+                network,
+                stacked_state_dict=stacked_state_dict,
+                images=batch_images,
+                is_valid_image=is_valid_image,
+                is_training=True,
             )
         record_losses = functional.binary_cross_entropy_with_logits(
             logits.float(),
-            target=known_targets.values[index],
-            weight=known_targets.weights_of(rows=index),
+            target=known_targets.values[image_rows],
+            weight=known_targets.weights_of(rows=image_rows),
             reduction="none",
         ).sum(dim=2)
-        num_valid = valid.sum(dim=1).clamp(min=1)
-        losses = (record_losses * valid).sum(dim=1) / num_valid  # [T]
-        scaled_gradients = torch.autograd.grad(losses.sum() * loss_scale, parameters)
+        num_valid = is_valid_image.sum(dim=1).clamp(min=1)
+        network_losses = (record_losses * is_valid_image).sum(dim=1) / num_valid  # [T]
+        scaled_gradients = torch.autograd.grad(network_losses.sum() * loss_scale, parameters)
         gradients = [gradient.flatten(start_dim=1) / loss_scale for gradient in scaled_gradients]
-        is_active = valid[:, :1]
+        is_active_network = is_valid_image[:, :1]
         if can_overflow:
-            finite = [gradient.isfinite().all(dim=1) for gradient in gradients]
-            is_active = is_active & torch.stack(finite).all(dim=0)[:, None]
+            has_finite_gradient = [gradient.isfinite().all(dim=1) for gradient in gradients]
+            is_active_network = (
+                is_active_network & torch.stack(has_finite_gradient).all(dim=0)[:, None]
+            )
             gradients = [
                 gradient.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0) for gradient in gradients
             ]
-        if one_rate:
-            rate_factor: torch.Tensor | float = 1 - step / batches.num_steps
+        if has_one_rate:
+            rate_factor: torch.Tensor | float = 1 - step / minibatches.num_steps
         else:
             rate_factor = (1 - step / num_steps).clamp(min=0)[:, None]
-        optimizer.step(gradients, is_active=is_active, rate_factor=rate_factor)
-        curves[:, step] = torch.where(valid[:, 0], losses.detach(), math.nan)
-    return {name: tensor.detach() for name, tensor in tensors.items()}, curves.cpu().numpy()
+        optimizer.step(gradients, is_active=is_active_network, rate_factor=rate_factor)
+        loss_curves[:, step] = torch.where(is_valid_image[:, 0], network_losses.detach(), math.nan)
+    trained_state_dict = {name: tensor.detach() for name, tensor in stacked_state_dict.items()}
+    return trained_state_dict, loss_curves.cpu().numpy()
 
 
-def _draw_flips(batch: Minibatch, *, rngs: Sequence[np.random.Generator]) -> BoolArray:
+def _draw_flips(minibatch: Minibatch, *, rngs: Sequence[np.random.Generator]) -> BoolArray:
     """Draws which images of a minibatch are mirrored, bool `[T, batch_size]` for T networks.
 
     The generator of each network draws as many numbers as `fit_network` draws for one network.
 
     Args:
-        batch: the records of the step, of which the number for each network is used.
+        minibatch: the records of the step, of which the number for each network is used.
         rngs: the generator of each network.
     """
-    flips = np.zeros(batch.rows.shape, np.bool_)
-    for part, rng in enumerate(rngs):
-        size = batch.counts[part]
-        flips[part, :size] = rng.random(size) < 0.5
-    return flips
+    is_flipped = np.zeros(minibatch.record_rows.shape, np.bool_)
+    for part_index, rng in enumerate(rngs):
+        num_images = minibatch.num_records[part_index]
+        is_flipped[part_index, :num_images] = rng.random(num_images) < 0.5
+    return is_flipped

@@ -16,13 +16,13 @@ class Minibatch:
     """The records of one training step, for several models.
 
     Attributes:
-        rows: the indices of the step's records within each part, `[num_parts, batch_size]`. Of part i, the first
+        record_rows: the indices of the step's records within each part, `[num_parts, batch_size]`. Of part i, the first
             `counts[i]` entries count, and the others are 0.
-        counts: the number of records of each part in this step, `[num_parts]`.
+        num_records: the number of records of each part in this step, `[num_parts]`.
     """
 
-    rows: IntArray
-    counts: IntArray
+    record_rows: IntArray
+    num_records: IntArray
 
 
 class Minibatches:
@@ -52,7 +52,7 @@ class Minibatches:
             epochs: the number of passes over each part.
             rngs: the generator of each part, `[num_parts]`.
         """
-        self._sizes = part_sizes
+        self._part_sizes = part_sizes
         self._batch_size = batch_size
         self._rngs = rngs
         self._steps_per_epoch = [-(-size // batch_size) for size in part_sizes]
@@ -61,22 +61,24 @@ class Minibatches:
 
     def __iter__(self) -> Iterator[Minibatch]:
         """Yields the minibatch of each step."""
-        orders = [np.empty(0, np.int64)] * len(self._sizes)
-        width = min(self._batch_size, max(self._sizes))
+        orders_of_parts = [np.empty(0, np.int64)] * len(self._part_sizes)
+        most_records = min(self._batch_size, max(self._part_sizes))
         for step in range(self.num_steps):
-            rows = np.zeros((len(self._sizes), width), np.int64)
-            counts = np.zeros(len(self._sizes), np.int64)
-            for part, steps_per_epoch in enumerate(self._steps_per_epoch):
-                if step >= self.steps_by_part[part]:
+            record_rows = np.zeros((len(self._part_sizes), most_records), np.int64)
+            num_records = np.zeros(len(self._part_sizes), np.int64)
+            for part_index, steps_per_epoch in enumerate(self._steps_per_epoch):
+                if step >= self.steps_by_part[part_index]:
                     continue
                 step_of_epoch = step % steps_per_epoch
                 if step_of_epoch == 0:
-                    orders[part] = self._rngs[part].permutation(self._sizes[part])
+                    orders_of_parts[part_index] = self._rngs[part_index].permutation(
+                        self._part_sizes[part_index]
+                    )
                 start = step_of_epoch * self._batch_size
-                batch_rows = orders[part][start : start + self._batch_size]
-                rows[part, : len(batch_rows)] = batch_rows
-                counts[part] = len(batch_rows)
-            yield Minibatch(rows=rows, counts=counts)
+                batch_rows = orders_of_parts[part_index][start : start + self._batch_size]
+                record_rows[part_index, : len(batch_rows)] = batch_rows
+                num_records[part_index] = len(batch_rows)
+            yield Minibatch(record_rows=record_rows, num_records=num_records)
 
 
 class StackedAdamW:
@@ -95,7 +97,7 @@ class StackedAdamW:
         self._parameters = list(parameters)
         self._first_moments = [torch.zeros_like(parameter) for parameter in parameters]
         self._second_moments = [torch.zeros_like(parameter) for parameter in parameters]
-        self._counts = [torch.zeros((), device=parameter.device) for parameter in parameters]
+        self._step_counts = [torch.zeros((), device=parameter.device) for parameter in parameters]
 
     def step(
         self,
@@ -114,7 +116,9 @@ class StackedAdamW:
 
         all_active = is_active is None or bool(is_active.all())
         has_one_rate = isinstance(rate_factor, float) and all_active
-        previous = [] if has_one_rate else [parameter.clone() for parameter in self._parameters]
+        previous_parameters = (
+            [] if has_one_rate else [parameter.clone() for parameter in self._parameters]
+        )
         max_second_moments: list[torch.Tensor] = []  # only AMSGrad has them
         # This function is called, as the class `torch.optim.AdamW` around it takes twice as long here.
         adamw(
@@ -123,7 +127,7 @@ class StackedAdamW:
             self._first_moments,
             self._second_moments,
             max_second_moments,
-            self._counts,
+            self._step_counts,
             lr=self.learning_rate * rate_factor if has_one_rate else self.learning_rate,
             weight_decay=self.weight_decay,
             fused=True,
@@ -134,7 +138,9 @@ class StackedAdamW:
             maximize=False,
         )
         # A step is linear in its rate, weight decay included. So a part with a smaller rate goes a share of the way.
-        share = rate_factor if is_active is None else rate_factor * is_active
-        # `strict=False`: `previous` is empty where one rate holds for all, as nothing is then to be corrected.
-        for parameter, start in zip(self._parameters, previous, strict=False):
-            parameter.copy_(start.lerp(parameter, share))
+        step_share = rate_factor if is_active is None else rate_factor * is_active
+        # `strict=False`: `previous_parameters` is empty where one rate holds for all: nothing is to be corrected.
+        for parameter, previous_parameter in zip(
+            self._parameters, previous_parameters, strict=False
+        ):
+            parameter.copy_(previous_parameter.lerp(parameter, step_share))

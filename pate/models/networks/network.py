@@ -87,25 +87,25 @@ def iterate_batches(
     """Yields batches of up to `batch_size` images: the range of their rows, and the images on `device`, in [-1, 1]."""
     for start in range(0, len(images), batch_size):
         rows = slice(start, start + batch_size)
-        batch = torch.from_numpy(np.ascontiguousarray(images[rows])).to(device)
-        yield rows, scale_pixels(batch)
+        image_batch = torch.from_numpy(np.ascontiguousarray(images[rows])).to(device)
+        yield rows, scale_pixels(image_batch)
 
 
 def predict_logits(
-    network: Network, *, tensors: Tensors, images: NDArray[Any], device: torch.device
+    network: Network, *, state_dict: Tensors, images: NDArray[Any], device: torch.device
 ) -> Float32Array:
     """Returns the log-odds of any number of images, `[num_images, num_labels]`, computed in float32 and in batches.
 
     Args:
         network: the architecture.
-        tensors: the parameters and buffers of the network, by name, on `device`.
+        state_dict: the parameters and buffers of the network, by name, on `device`.
         images: the images, float32 in [0, 1] or uint8, `[num_images, channels, height, width]`.
         device: the device on which the log-odds are computed.
     """
     logits = np.empty((len(images), network.num_labels), np.float32)
-    batches = iterate_batches(images, batch_size=_INFERENCE_BATCH_SIZE, device=device)
+    image_batches = iterate_batches(images, batch_size=_INFERENCE_BATCH_SIZE, device=device)
     with torch.no_grad():
-        for rows, batch in batches:
-            batch_logits = network.logits(tensors, images=batch, training=False)
+        for rows, image_batch in image_batches:
+            batch_logits = network.logits(state_dict, images=image_batch, training=False)
             logits[rows] = batch_logits.float().cpu().numpy()
     return logits

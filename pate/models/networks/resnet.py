@@ -50,7 +50,7 @@ def torchvision_models(setting: str = "teacher=resnet50") -> Any:
     Raises:
         MissingPackage: torchvision is not installed.
     """
-    require_extra(setting, "vision")
+    require_extra(setting, extra="vision")
     if not _declared and torch.version.cuda is None and _torchvision_is_for_cuda():
         library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch's
         library.define(_NMS_SCHEMA.format(prefix=""))  # type: ignore[no-untyped-call]  # torch's
@@ -66,9 +66,12 @@ def _torchvision_is_for_cuda() -> bool:
     spec = importlib.util.find_spec("torchvision")
     if spec is None or not spec.origin:
         return False
-    path = Path(spec.origin).with_name("version.py")
-    version = r"__version__\s*=\s*['\"][^'\"]*\+cu"
-    return path.is_file() and re.search(version, path.read_text()) is not None
+    version_file = Path(spec.origin).with_name("version.py")
+    cuda_version_pattern = r"__version__\s*=\s*['\"][^'\"]*\+cu"
+    return (
+        version_file.is_file()
+        and re.search(cuda_version_pattern, version_file.read_text()) is not None
+    )
 
 
 @dataclass(frozen=True)
@@ -77,19 +80,19 @@ class ResNet50(Network):
 
     Attributes:
         num_labels: the number of labels; 0 leaves the head out, so that `logits` are the 2,048 features.
-        weights: a file of weights with which training begins (`read_weights`); None begins with random weights.
+        weights_file: a file of weights with which training begins (`read_weights`); None begins with random weights.
         image_size: the height and width to which images are resized; None leaves them.
     """
 
     num_labels: int
-    weights: str | None = None
+    weights_file: str | None = None
     image_size: int | None = None
 
     def __post_init__(self) -> None:
         torchvision_models()  # raises `MissingPackage` without torchvision
         require_settings(self)
-        if self.weights is not None:
-            _require_weights(self.weights)
+        if self.weights_file is not None:
+            _require_weights(weights_file=self.weights_file)
 
     @cached_property
     def _module(self) -> torch.nn.Module:
@@ -101,19 +104,19 @@ class ResNet50(Network):
         return module
 
     def initial(self, rng: np.random.Generator) -> Tensors:
-        """Draws the weights with which training begins, or reads them from the file `weights`; the head is zero."""
+        """Draws the weights with which training begins, or reads them from `weights_file`; the head is zero."""
         seed = int(rng.integers(2**32))
-        if self.weights is None:
+        if self.weights_file is None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                tensors: Tensors = dict(torchvision_models().resnet50(weights=None).state_dict())
+                state_dict: Tensors = dict(torchvision_models().resnet50(weights=None).state_dict())
         else:
-            tensors = read_weights(self.weights)
-        tensors = {name: tensor for name, tensor in tensors.items() if name not in _HEAD}
+            state_dict = read_weights(self.weights_file)
+        state_dict = {name: tensor for name, tensor in state_dict.items() if name not in _HEAD}
         if self.num_labels:
-            tensors["fc.weight"] = torch.zeros(self.num_labels, FEATURES)
-            tensors["fc.bias"] = torch.zeros(self.num_labels)
-        return tensors
+            state_dict["fc.weight"] = torch.zeros(self.num_labels, FEATURES)
+            state_dict["fc.bias"] = torch.zeros(self.num_labels)
+        return state_dict
 
     def is_buffer(self, name: str) -> bool:
         """Returns True if the tensor `name` is a running mean, variance or count, which has no gradient."""
@@ -160,8 +163,10 @@ class ResNet50(Network):
         The means and spreads of the three channels are those of ImageNet. One channel becomes three.
         """
         if self.image_size is not None:
-            size = (self.image_size, self.image_size)
-            images = functional.interpolate(images, size=size, mode="bilinear", antialias=True)
+            side_lengths = (self.image_size, self.image_size)
+            images = functional.interpolate(
+                images, size=side_lengths, mode="bilinear", antialias=True
+            )
         mean = torch.tensor(_IMAGENET_MEAN, device=images.device)[:, None, None]
         spread = torch.tensor(_IMAGENET_SPREAD, device=images.device)[:, None, None]
         return (images - (2 * mean - 1)) / (2 * spread)
@@ -178,20 +183,20 @@ def read_weights(weights_file: str | Path) -> Tensors:
             it.
     """
     is_safetensors = str(weights_file).endswith(".safetensors")
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    if not is_safetensors and version < _SAFE_TORCH:
+    torch_version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if not is_safetensors and torch_version < _SAFE_TORCH:
         safe_version = ".".join(map(str, _SAFE_TORCH))
         rule = f"a .safetensors file, or torch >= {safe_version}: an older one can run code from others"
         raise InvalidValue("weights", weights_file, rule=rule)
     try:
-        state: Tensors = (
+        stored_state_dict: Tensors = (
             load_file(weights_file)
             if is_safetensors
             else torch.load(weights_file, map_location="cpu", weights_only=True)
         )
-        tensors = {
+        state_dict = {
             name.removeprefix("module."): tensor.float()
-            for name, tensor in state.items()
+            for name, tensor in stored_state_dict.items()
             if "num_batches" not in name
         }
     except Exception as error:  # a damaged pickle raises errors of any type
@@ -201,16 +206,16 @@ def read_weights(weights_file: str | Path) -> Tensors:
         raise InvalidValue("weights", weights_file, rule=rule) from error
     structure = ResNet50(num_labels=0)._module.state_dict()
     shapes = {name: tensor.shape for name, tensor in structure.items() if "num_batches" not in name}
-    wrong = [
+    wrong_names = [
         name
         for name, shape in shapes.items()
-        if name not in tensors or tensors[name].shape != shape
+        if name not in state_dict or state_dict[name].shape != shape
     ]
-    if wrong:
-        rule = f"a file of ResNet-50 weights, found no good {wrong[0]} in it"
+    if wrong_names:
+        rule = f"a file of ResNet-50 weights, found no good {wrong_names[0]} in it"
         raise InvalidValue("weights", weights_file, rule=rule)
     counts = {name: torch.tensor(0) for name in structure if "num_batches" in name}
-    return {name: tensors[name] for name in shapes} | counts
+    return {name: state_dict[name] for name in shapes} | counts
 
 
 @cache
@@ -228,9 +233,9 @@ class FrozenBackbone:
     _memory_size = 2
 
     def __init__(self, weights_file: str, image_size: int | None, device: torch.device) -> None:
-        self._network = ResNet50(num_labels=0, weights=weights_file, image_size=image_size)
+        self._network = ResNet50(num_labels=0, weights_file=weights_file, image_size=image_size)
         self._device = device
-        self._tensors = {
+        self._state_dict = {
             name: tensor.to(device) for name, tensor in read_weights(weights_file).items()
         }
         self._memory: dict[str, Float32Array] = {}
@@ -248,13 +253,17 @@ class FrozenBackbone:
             image_digest = hashlib.sha256(np.ascontiguousarray(images).data).hexdigest()
         if image_digest in self._memory:
             return self._memory[image_digest]
-        vectors = np.empty((len(images), FEATURES), np.float32)
-        batches = iterate_batches(images, batch_size=_BACKBONE_BATCH_SIZE, device=self._device)
-        for rows, batch in batches:
-            batch_features = self._network.logits(self._tensors, images=batch, training=False)
-            vectors[rows] = batch_features.cpu().numpy()
+        all_features = np.empty((len(images), FEATURES), np.float32)
+        image_batches = iterate_batches(
+            images, batch_size=_BACKBONE_BATCH_SIZE, device=self._device
+        )
+        for rows, image_batch in image_batches:
+            batch_features = self._network.logits(
+                self._state_dict, images=image_batch, training=False
+            )
+            all_features[rows] = batch_features.cpu().numpy()
         if keep_in_memory:
             while len(self._memory) >= self._memory_size:
                 del self._memory[next(iter(self._memory))]
-            self._memory[image_digest] = vectors
-        return vectors
+            self._memory[image_digest] = all_features
+        return all_features

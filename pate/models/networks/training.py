@@ -74,8 +74,10 @@ class AdamWRecipe:
         Args:
             device: the device on which the network is computed.
         """
-        dtype = self.dtype(device)
-        with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
+        network_dtype = self.dtype(device)
+        with torch.autocast(
+            device.type, dtype=network_dtype, enabled=network_dtype != torch.float32
+        ):
             yield
 
 
@@ -104,50 +106,59 @@ def fit_network(
         The trained tensors, on the device, and the loss of each step: the mean over the records of the minibatch of the
         sum over labels.
     """
-    tensors = {name: tensor.to(device) for name, tensor in network.initial(rng).items()}
-    vector, gradient = _store_in_one_vector(tensors, network=network)
+    state_dict = {name: tensor.to(device) for name, tensor in network.initial(rng).items()}
+    parameter_vector, gradient_vector = _store_in_one_vector(state_dict, network=network)
     optimizer = StackedAdamW(
-        parameters=[vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay
+        parameters=[parameter_vector],
+        learning_rate=recipe.learning_rate,
+        weight_decay=recipe.weight_decay,
     )
-    stored = torch.from_numpy(images).to(device)
+    stored_images = torch.from_numpy(images).to(device)
     known_targets = KnownTargets.from_array(torch.from_numpy(targets).to(device))
     # Few images are scaled once. Many images are scaled batch by batch: as bytes they take a quarter of the memory.
-    scaled_once = stored.numel() <= _MAX_SCALED_PIXELS
+    scaled_once = stored_images.numel() <= _MAX_SCALED_PIXELS
     if scaled_once:
-        stored = scale_pixels(stored).permute(0, 2, 3, 1)  # [num_images, height, width, channels]
-    batches = Minibatches(
+        # [num_images, height, width, channels]
+        stored_images = scale_pixels(stored_images).permute(0, 2, 3, 1)
+    minibatches = Minibatches(
         part_sizes=[len(images)], batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=[rng]
     )
-    curve = torch.zeros(batches.num_steps)
+    loss_curve = torch.zeros(minibatches.num_steps)
     loss_scale = recipe.loss_scale(device)
-    is_finite = None
-    for step, batch in enumerate(batches):
-        rows = torch.from_numpy(batch.rows[0, : batch.counts[0]]).to(device)
-        stored_batch = stored.index_select(dim=0, index=rows)
+    has_finite_gradient = None
+    for step, minibatch in enumerate(minibatches):
+        image_rows = torch.from_numpy(minibatch.record_rows[0, : minibatch.num_records[0]]).to(
+            device
+        )
+        stored_batch = stored_images.index_select(dim=0, index=image_rows)
         batch_images = (
             stored_batch.permute(0, 3, 1, 2) if scaled_once else scale_pixels(stored_batch)
         )
         if recipe.flip:
-            is_flipped = torch.from_numpy(rng.random(len(rows)) < 0.5).to(device)
+            is_flipped = torch.from_numpy(rng.random(len(image_rows)) < 0.5).to(device)
             batch_images = flip_horizontally(batch_images, is_flipped=is_flipped)
-        gradient.zero_()
+        gradient_vector.zero_()
         with recipe.autocast(device):
-            logits = network.logits(tensors, images=batch_images, training=True)
+            logits = network.logits(state_dict, images=batch_images, training=True)
         total_loss = torch.nn.functional.binary_cross_entropy_with_logits(
             logits.float(),
-            target=known_targets.values.index_select(dim=0, index=rows),
-            weight=known_targets.weights_of(rows=rows),
+            target=known_targets.values.index_select(dim=0, index=image_rows),
+            weight=known_targets.weights_of(rows=image_rows),
             reduction="sum",
         )
-        loss = total_loss / len(rows)
-        torch.autograd.backward(loss * loss_scale)
+        mean_loss = total_loss / len(image_rows)
+        torch.autograd.backward(mean_loss * loss_scale)
         if loss_scale != 1:  # Gradients may overflow in float16. Such a step is left out.
-            gradient.div_(loss_scale)
-            is_finite = gradient.isfinite().all()[None]
-            gradient.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
-        optimizer.step([gradient], is_active=is_finite, rate_factor=1 - step / batches.num_steps)
-        curve[step] = loss.detach()
-    return {name: tensor.detach() for name, tensor in tensors.items()}, curve.numpy()
+            gradient_vector.div_(loss_scale)
+            has_finite_gradient = gradient_vector.isfinite().all()[None]
+            gradient_vector.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+        optimizer.step(
+            [gradient_vector],
+            is_active=has_finite_gradient,
+            rate_factor=1 - step / minibatches.num_steps,
+        )
+        loss_curve[step] = mean_loss.detach()
+    return {name: tensor.detach() for name, tensor in state_dict.items()}, loss_curve.numpy()
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -176,7 +187,7 @@ class KnownTargets:
 
 
 def _store_in_one_vector(
-    tensors: Tensors, *, network: Network
+    state_dict: Tensors, *, network: Network
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Stores all parameters in one vector and all gradients in another; the parameters become views of the vectors.
 
@@ -185,14 +196,14 @@ def _store_in_one_vector(
     Returns:
         The vector of parameters, and the vector of gradients.
     """
-    trained = [name for name in tensors if not network.is_buffer(name)]
-    vector = torch.cat([tensors[name].reshape(-1) for name in trained])
-    gradient = torch.zeros_like(vector)
+    parameter_names = [name for name in state_dict if not network.is_buffer(name)]
+    parameter_vector = torch.cat([state_dict[name].reshape(-1) for name in parameter_names])
+    gradient_vector = torch.zeros_like(parameter_vector)
     start = 0
-    for name in trained:
-        shape = tensors[name].shape
-        end = start + tensors[name].numel()
-        tensors[name] = vector[start:end].view(shape).detach().requires_grad_()
-        tensors[name].grad = gradient[start:end].view(shape)
+    for name in parameter_names:
+        tensor_shape = state_dict[name].shape
+        end = start + state_dict[name].numel()
+        state_dict[name] = parameter_vector[start:end].view(tensor_shape).detach().requires_grad_()
+        state_dict[name].grad = gradient_vector[start:end].view(tensor_shape)
         start = end
-    return vector, gradient
+    return parameter_vector, gradient_vector

@@ -102,7 +102,11 @@ def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
     counts = [6, 4, 1]
     valid = torch.arange(6) < torch.tensor(counts)[:, None]
     stacked = stacked_logits(
-        network=network, tensors=stack, images=images, valid=valid, is_training=training
+        network=network,
+        stacked_state_dict=stack,
+        images=images,
+        is_valid_image=valid,
+        is_training=training,
     )
     for row, (tensors, count) in enumerate(zip(singles, counts, strict=True)):
         expected = network.logits(tensors, images=images[row, :count], training=training)
@@ -123,9 +127,9 @@ def test_a_single_value_per_channel_has_no_variance():
     logits = network.logits(single, images=image, training=True)
     expected = stacked_logits(
         network=network,
-        tensors=stacked,
+        stacked_state_dict=stacked,
         images=image[None],
-        valid=torch.ones(1, 1, dtype=torch.bool),
+        is_valid_image=torch.ones(1, 1, dtype=torch.bool),
         is_training=True,
     )
     np.testing.assert_allclose(logits, expected[0], atol=1e-6)
@@ -134,7 +138,11 @@ def test_a_single_value_per_channel_has_no_variance():
     before = {name: tensor.clone() for name, tensor in stacked.items()}
     no_image = torch.zeros(1, 1, dtype=torch.bool)
     logits_without_images = stacked_logits(
-        network=network, tensors=stacked, images=image[None], valid=no_image, is_training=True
+        network=network,
+        stacked_state_dict=stacked,
+        images=image[None],
+        is_valid_image=no_image,
+        is_training=True,
     )
     assert logits_without_images.isfinite().all()
     assert all((stacked[name] == before[name]).all() for name in stacked)

@@ -46,12 +46,14 @@ def test_a_missing_torchvision_is_refused_in_one_line(monkeypatch):
 @pytest.mark.slow
 def test_backbone_weights_are_read_without_the_head_of_the_file(backbone_path):
     """A network for 7 labels has the layers of a file of weights, except the head, which is new."""
-    tensors = ResNet50(num_labels=7, weights=str(backbone_path)).initial(np.random.default_rng(0))
+    tensors = ResNet50(num_labels=7, weights_file=str(backbone_path)).initial(
+        np.random.default_rng(0)
+    )
     stored = torch.load(backbone_path, weights_only=True)
     assert (tensors["layer4.2.conv3.weight"] == stored["layer4.2.conv3.weight"]).all()
     assert tensors["fc.weight"].shape == (7, 2048)
     images = torch.rand(2, 3, 32, 32) * 2 - 1
-    assert ResNet50(num_labels=7, weights=str(backbone_path)).logits(
+    assert ResNet50(num_labels=7, weights_file=str(backbone_path)).logits(
         tensors, images=images, training=False
     ).shape == (2, 7)
 
@@ -112,4 +114,4 @@ def test_files_without_resnet_weights_are_refused_before_training(tmp_path, back
         ):
             read_weights(tmp_path / file_name)
     with refused_parameter("image_size", value=0, rule_words="a whole number >= 1"):
-        ResNet50(num_labels=1, weights=None, image_size=0)
+        ResNet50(num_labels=1, weights_file=None, image_size=0)
