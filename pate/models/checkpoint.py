@@ -25,12 +25,12 @@ from pate.models.teacher import State, Teacher
 from pate.threads import one_thread
 from pate.validation import InvalidValue, require, require_array, require_count
 
-CHECKPOINTS = r"teachers-(\d{6,})-(\d{6,})\.safetensors"
+CHECKPOINT_PATTERN = r"teachers-(\d{6,})-(\d{6,})\.safetensors"
 """The pattern of the name of a file of teachers, with the indices of its first and its last teacher."""
 
-_KEY = re.compile(r"[0-9a-f]{64}\n")  # the content of the file of the key
-_LENGTHS = "/lengths"  # the end of the name of an array of lengths
-_SIGNATURE = "signature"  # the name of the signature in the metadata of a file
+_KEY_PATTERN = re.compile(r"[0-9a-f]{64}\n")  # the content of the file of the key
+_LENGTHS_SUFFIX = "/lengths"  # the end of the name of an array of lengths
+_SIGNATURE_FIELD = "signature"  # the name of the signature in the metadata of a file
 _REMEDY = "remove it, and the same command trains these teachers again from the same records"
 _ASK_AGAIN = "remove it, and the same command asks these teachers again"
 _ROUNDING = 1e-6  # the largest distance of a confidence from [0, 1]
@@ -78,7 +78,7 @@ class CheckpointStore:
         is_missing = np.ones(num_teachers, np.bool_)
         for teacher_indices in self._files():
             is_missing[teacher_indices.start : teacher_indices.stop] = False
-        return [int(teacher) for teacher in np.flatnonzero(is_missing)]
+        return np.flatnonzero(is_missing).tolist()
 
     def save(self, states: Mapping[int, State]) -> None:
         """Writes teachers to files. Consecutive teachers whose arrays are of the same kinds share a file.
@@ -86,8 +86,8 @@ class CheckpointStore:
         Args:
             states: the arrays of each teacher, by the teacher's index.
         """
-        for teacher in states:
-            require_count("teacher", teacher, minimum=0)
+        for teacher_index in states:
+            require_count("teacher", teacher_index, minimum=0)
 
         def key_of_file(position_and_teacher: tuple[int, int]) -> object:
             """Returns a key that is equal for two teachers if they belong to the same file.
@@ -98,40 +98,50 @@ class CheckpointStore:
             Args:
                 position_and_teacher: the position of a teacher in `states`, in ascending order, and its index.
             """
-            position, teacher = position_and_teacher
-            arrays = sorted(states[teacher].items())
-            kinds = [(name, array.dtype, array.ndim, array.shape[1:]) for name, array in arrays]
-            return teacher - position, kinds
+            position, teacher_index = position_and_teacher
+            arrays_by_name = sorted(states[teacher_index].items())
+            kinds = [
+                (name, array.dtype, array.ndim, array.shape[1:]) for name, array in arrays_by_name
+            ]
+            return teacher_index - position, kinds
 
         for _, file_members in groupby(enumerate(sorted(states)), key=key_of_file):
-            self._write_file({teacher: states[teacher] for _, teacher in file_members})
+            self._write_file(
+                {teacher_index: states[teacher_index] for _, teacher_index in file_members}
+            )
 
     def _write_file(self, states: Mapping[int, State]) -> None:
         """Writes consecutive teachers, by their indices, to one signed file."""
         teacher_indices = list(states)
-        first, last = teacher_indices[0], teacher_indices[-1]
-        path = Path(self.folder) / f"teachers-{first:06d}-{last:06d}.safetensors"
-        arrays: State = {}
+        first_teacher, last_teacher = teacher_indices[0], teacher_indices[-1]
+        checkpoint_file = (
+            Path(self.folder) / f"teachers-{first_teacher:06d}-{last_teacher:06d}.safetensors"
+        )
+        stacked_arrays: State = {}
         for name in states[teacher_indices[0]]:
-            parts = [state[name] for state in states.values()]
-            if len({part.shape for part in parts}) == 1:
-                arrays[name] = np.stack(parts)
+            arrays_of_teachers = [state[name] for state in states.values()]
+            if len({teacher_array.shape for teacher_array in arrays_of_teachers}) == 1:
+                stacked_arrays[name] = np.stack(arrays_of_teachers)
             else:
-                arrays[name] = np.concatenate(parts)
-                arrays[name + _LENGTHS] = np.array([len(part) for part in parts])
-        make_folder(path.parent, existing_parent=path.parent.parent)
+                stacked_arrays[name] = np.concatenate(arrays_of_teachers)
+                stacked_arrays[name + _LENGTHS_SUFFIX] = np.array(
+                    [len(teacher_array) for teacher_array in arrays_of_teachers]
+                )
+        make_folder(checkpoint_file.parent, existing_parent=checkpoint_file.parent.parent)
         if not os.path.lexists(self.key):
-            write_text(self.key, text=f"{secrets.token_hex(nbytes=32)}\n")
-        signature = self._signature(path, arrays=arrays)
-        with atomic_write(path) as file:
-            file.write(save(dict(sorted(arrays.items())), metadata={_SIGNATURE: signature}))
+            write_text(path=self.key, text=f"{secrets.token_hex(nbytes=32)}\n")
+        signature = self._signature(checkpoint_file, stacked_arrays=stacked_arrays)
+        with atomic_write(checkpoint_file) as file:
+            file.write(
+                save(dict(sorted(stacked_arrays.items())), metadata={_SIGNATURE_FIELD: signature})
+            )
 
     def recover(self) -> None:
         """Removes the half-written and incomplete files that a killed run has left.
 
         No other process may write to the folder at the same time.
         """
-        remove_partials(Path(self.folder), name_patterns=(CHECKPOINTS,))
+        remove_partials(Path(self.folder), name_patterns=(CHECKPOINT_PATTERN,))
         # Called only to remove the incomplete files; the whole ones are not needed here.
         self._files(on_incomplete=Path.unlink)
 
@@ -152,9 +162,9 @@ class CheckpointStore:
         for teacher_indices in sorted(files, key=lambda teacher_indices: teacher_indices.start):
             if next_teacher in teacher_indices and next_teacher < num_teachers:
                 states_in_file = self._read(files[teacher_indices], teacher_indices=teacher_indices)
-                first = next_teacher - teacher_indices.start
-                last = num_teachers - teacher_indices.start
-                yield from states_in_file[first:last]
+                first_row = next_teacher - teacher_indices.start
+                end_row = num_teachers - teacher_indices.start
+                yield from states_in_file[first_row:end_row]
                 next_teacher = teacher_indices.stop
         if next_teacher < num_teachers:
             raise damaged(
@@ -182,71 +192,81 @@ class CheckpointStore:
             InvalidValue: a folder, or something else that is no plain file, has the name of a checkpoint.
         """
         whole_files = {}
-        for path in Path(self.folder).glob("teachers-*.safetensors"):
-            name = re.fullmatch(CHECKPOINTS, path.name)
-            if name is None:
+        for checkpoint_file in Path(self.folder).glob("teachers-*.safetensors"):
+            name_match = re.fullmatch(CHECKPOINT_PATTERN, checkpoint_file.name)
+            if name_match is None:
                 continue
-            if not is_regular(path):
-                raise damaged(path, rule="a file of teachers", finding="it is none", remedy=_REMEDY)
+            if not is_regular(checkpoint_file):
+                raise damaged(
+                    checkpoint_file, rule="a file of teachers", finding="it is none", remedy=_REMEDY
+                )
             try:
-                with safe_open(path, framework="numpy"):  # compares the length with the header
-                    whole_files[range(int(name[1]), int(name[2]) + 1)] = path
+                # Opening compares the length with the header.
+                with safe_open(checkpoint_file, framework="numpy"):
+                    first_teacher, last_teacher = map(int, name_match.groups())
+                    whole_files[range(first_teacher, last_teacher + 1)] = checkpoint_file
             except SafetensorError:
                 if on_incomplete is not None:
-                    on_incomplete(path)
+                    on_incomplete(checkpoint_file)
         return whole_files
 
-    def _read(self, path: Path, *, teacher_indices: range) -> list[State]:
+    def _read(self, checkpoint_file: Path, *, teacher_indices: range) -> list[State]:
         """Reads the states of the teachers in a file; raises `InvalidValue` unless this run signed the file.
 
         Args:
-            path: the file.
+            checkpoint_file: the file.
             teacher_indices: the indices of the teachers in the file, which its name tells.
         """
         try:
-            arrays: State = load_file(path)
-            with safe_open(path, framework="numpy") as file:
-                signature = (file.metadata() or {}).get(_SIGNATURE)
+            stacked_arrays: State = load_file(checkpoint_file)
+            with safe_open(checkpoint_file, framework="numpy") as file:
+                stored_signature = (file.metadata() or {}).get(_SIGNATURE_FIELD)
         except SafetensorError as error:
             raise damaged(
-                path, rule="a file of teachers", finding=str(error), remedy=_REMEDY
+                checkpoint_file, rule="a file of teachers", finding=str(error), remedy=_REMEDY
             ) from None
-        own_signature = ""
+        computed_signature = ""
         if os.path.lexists(self.key):
-            own_signature = self._signature(path, arrays=arrays)
-        is_own = hmac.compare_digest(own_signature.encode(), (signature or "").encode())
-        if not own_signature or not is_own:
+            computed_signature = self._signature(checkpoint_file, stacked_arrays=stacked_arrays)
+        is_own = hmac.compare_digest(computed_signature.encode(), (stored_signature or "").encode())
+        if not computed_signature or not is_own:
             raise damaged(
-                path,
+                checkpoint_file,
                 rule="teachers that this run signed",
                 finding="they are altered, or another's",
                 remedy=_REMEDY,
             )
         states: list[State] = [{} for _ in teacher_indices]
-        for name, array in arrays.items():
-            if name.endswith(_LENGTHS):
+        for name, stacked_array in stacked_arrays.items():
+            if name.endswith(_LENGTHS_SUFFIX):
                 continue
-            lengths = arrays.get(name + _LENGTHS)
-            parts = array if lengths is None else np.split(array, lengths.cumsum()[:-1])
-            for state, part in zip(states, parts, strict=True):
-                state[name] = np.asarray(part)
+            lengths = stacked_arrays.get(name + _LENGTHS_SUFFIX)
+            arrays_of_teachers = (
+                stacked_array if lengths is None else np.split(stacked_array, lengths.cumsum()[:-1])
+            )
+            for state, teacher_array in zip(states, arrays_of_teachers, strict=True):
+                state[name] = np.asarray(teacher_array)
         return states
 
-    def _signature(self, path: Path, *, arrays: State) -> str:
+    def _signature(self, checkpoint_file: Path, *, stacked_arrays: State) -> str:
         """Returns the signature of the arrays in a file, in hexadecimal; its name and `records_digest` are signed, too.
 
         Raises:
             InvalidValue: the key is missing, damaged, or not only this user's.
         """
         remedy = f"remove it and {self.folder} to train again"
-        text = read_secret(self.key, remedy=remedy)
-        if _KEY.fullmatch(text) is None:
+        key_text = read_secret(path=self.key, remedy=remedy)
+        if _KEY_PATTERN.fullmatch(key_text) is None:
             raise InvalidValue("secret", self.key, rule=f"64 hexadecimal digits; {remedy}")
-        name = f"{path.stem} of {self.records_digest}" if self.records_digest else path.stem
-        signature = hmac.new(
-            key=bytes.fromhex(text.strip()), msg=repr(name).encode(), digestmod=sha256
+        signed_name = (
+            f"{checkpoint_file.stem} of {self.records_digest}"
+            if self.records_digest
+            else checkpoint_file.stem
         )
-        for array_name, array in sorted(arrays.items()):
+        signature = hmac.new(
+            key=bytes.fromhex(key_text.strip()), msg=repr(signed_name).encode(), digestmod=sha256
+        )
+        for array_name, array in sorted(stacked_arrays.items()):
             signature.update(repr((array_name, array.dtype.str, array.shape)).encode())
             signature.update(np.ascontiguousarray(array).data)
         return signature.hexdigest()
@@ -287,16 +307,22 @@ def cast_votes(
     require_count("chunk_size", chunk_size)
     trained_states = store.states(num_teachers)
     advice = "CUDA_VISIBLE_DEVICES= before the command asks them on the processor"
-    for first in range(0, num_teachers, chunk_size):
-        end = min(first + chunk_size, num_teachers)
-        states = list(islice(trained_states, end - first))
-        path = None
+    for first_teacher in range(0, num_teachers, chunk_size):
+        end_teacher = min(first_teacher + chunk_size, num_teachers)
+        states = list(islice(trained_states, end_teacher - first_teacher))
+        confidences_file = None
         if scratch is not None:
-            path = Path(scratch) / f"confidences-{first:06d}-{end:06d}.npz"
-        if path is not None and os.path.lexists(path):
-            form = ArrayForm(dtype_kinds="f", shape=(end - first, len(inputs), None))
-            stored = read_arrays(path, forms={"confidences": form}, remedy=_ASK_AGAIN)
-            yield first, stored["confidences"]
+            confidences_file = (
+                Path(scratch) / f"confidences-{first_teacher:06d}-{end_teacher:06d}.npz"
+            )
+        if confidences_file is not None and os.path.lexists(confidences_file):
+            confidences_form = ArrayForm(
+                dtype_kinds="f", shape=(end_teacher - first_teacher, len(inputs), None)
+            )
+            stored_arrays = read_arrays(
+                confidences_file, forms={"confidences": confidences_form}, remedy=_ASK_AGAIN
+            )
+            yield first_teacher, stored_arrays["confidences"]
             continue
         with one_thread(), device_memory(advice=advice):
             confidences = teacher.predict_many(states, inputs=inputs)
@@ -306,10 +332,10 @@ def cast_votes(
             num_queries=len(inputs),
             name=f"{type(teacher).__name__}.predict_many",
         )
-        if path is not None:
-            make_folder(path.parent, existing_parent=path.parent.parent)
-            write_arrays(path, confidences=confidences)
-        yield first, confidences
+        if confidences_file is not None:
+            make_folder(confidences_file.parent, existing_parent=confidences_file.parent.parent)
+            write_arrays(confidences_file, confidences=confidences)
+        yield first_teacher, confidences
 
 
 def _require_confidences(
@@ -325,8 +351,8 @@ def _require_confidences(
         num_queries: the number of queries.
         name: the name of the confidences in the error.
     """
-    values = require_array(name, confidences)
-    fits = values.ndim == 3 and values.shape[:2] == (num_teachers, num_queries)
-    require(fits, f"{name}.shape", values.shape, f"({num_teachers}, {num_queries}, L)")
-    in_range = bool(((values >= -_ROUNDING) & (values <= 1 + _ROUNDING)).all())
+    confidence_array = require_array(name, confidences)
+    fits = confidence_array.ndim == 3 and confidence_array.shape[:2] == (num_teachers, num_queries)
+    require(fits, f"{name}.shape", confidence_array.shape, f"({num_teachers}, {num_queries}, L)")
+    in_range = bool(((confidence_array >= -_ROUNDING) & (confidence_array <= 1 + _ROUNDING)).all())
     require(in_range, name, "other numbers or nan", "confidences in [0, 1]")

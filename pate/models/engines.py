@@ -87,7 +87,7 @@ class StackedEngine(ThreadsEngine):
             return ThreadSums(records)
         from pate.models.gpu_sums import GpuSums
 
-        return GpuSums(records, torch.device("cuda"))
+        return GpuSums(round_records=records, device=torch.device("cuda"))
 
 
 @dataclass(frozen=True)

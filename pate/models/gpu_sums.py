@@ -42,12 +42,12 @@ class GpuSums(RoundSums):
     sum may differ by some steps from that of a processor.
 
     Args:
-        records: the private records of all teachers.
+        round_records: the private records of all teachers.
         device: the GPU.
     """
 
-    def __init__(self, records: RoundRecords, device: torch.device) -> None:
-        self._records = records
+    def __init__(self, round_records: RoundRecords, device: torch.device) -> None:
+        self._records = round_records
         self._device = device
 
     def total(self, question: RoundQuestion) -> IntArray:
@@ -73,8 +73,8 @@ class GpuSums(RoundSums):
 
     def close(self) -> None:
         """Releases the memory of the GPU."""
-        for name in ("_features", "_labels", "_weights"):
-            self.__dict__.pop(name, None)
+        for property_name in ("_features", "_labels", "_weights"):
+            self.__dict__.pop(property_name, None)
 
     def _sum_of_block(
         self, teacher_block: EqualSizes, *, question: RoundQuestion, half_weights: Tensor
@@ -88,60 +88,65 @@ class GpuSums(RoundSums):
             question: the student's weights, the factor of each label, and the clip of the round.
             half_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
         """
-        scale = question.label_scale
-        expected = self._records.records_per_teacher
-        if expected is not None:
-            scale = scale * vote_factor(
-                num_records=teacher_block.size, records_per_teacher=expected
+        label_scale = question.label_scale
+        records_per_teacher = self._records.records_per_teacher
+        if records_per_teacher is not None:
+            label_scale = label_scale * vote_factor(
+                num_records=teacher_block.size, records_per_teacher=records_per_teacher
             )
-        moments = question.clipped_moments
-        weights = self._weights[teacher_block.teachers]
+        clipped_moments = question.clipped_moments
+        teacher_weights = self._weights[teacher_block.teachers]
         if teacher_block.size == 1:
             features = self._features[teacher_block.rows].to(torch.float64)
             residuals = self._residuals(
                 features, row_range=teacher_block.rows, half_weights=half_weights
             )
-            residuals = residuals * self._tensor(scale)
-            factors = _clip_factors(residuals, clip=moments.clip) * weights
-            factors = factors / (FEATURE_STEPS * moments.step)
-            return features.T @ torch.trunc(residuals * factors[:, None])
-        means = self._means(teacher_block, scale=scale, half_weights=half_weights)
-        factors = _clip_factors(means.flatten(start_dim=1), clip=moments.clip) * weights
-        factors = factors / moments.step
-        return torch.trunc(means * factors[:, None, None]).sum(dim=0)
+            residuals = residuals * self._tensor(label_scale)
+            vote_factors = _clip_factors(residuals, clip=clipped_moments.clip) * teacher_weights
+            vote_factors = vote_factors / (FEATURE_STEPS * clipped_moments.step)
+            return features.T @ torch.trunc(residuals * vote_factors[:, None])
+        teacher_means = self._means(
+            teacher_block, label_scale=label_scale, half_weights=half_weights
+        )
+        vote_factors = (
+            _clip_factors(teacher_means.flatten(start_dim=1), clip=clipped_moments.clip)
+            * teacher_weights
+        )
+        vote_factors = vote_factors / clipped_moments.step
+        return torch.trunc(teacher_means * vote_factors[:, None, None]).sum(dim=0)
 
     def _means(
-        self, teacher_block: EqualSizes, *, scale: FloatArray, half_weights: Tensor
+        self, teacher_block: EqualSizes, *, label_scale: FloatArray, half_weights: Tensor
     ) -> Tensor:
         """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
 
         A vote is the mean over a teacher's records of features times residuals. A residual is a label minus the
-        student's probability, times `scale`. Residuals are cut to whole numbers, so small that doubles
+        student's probability, times `label_scale`. Residuals are cut to whole numbers, so small that doubles
         hold the sums over a teacher's records exactly.
 
         Args:
             teacher_block: teachers with equal numbers of records.
-            scale: `[num_labels]`, the factor of each label's residuals.
+            label_scale: `[num_labels]`, the factor of each label's residuals.
             half_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
         """
         bits = min(_RESIDUAL_BITS, _PRODUCT_BITS - (teacher_block.size - 1).bit_length())
-        unit = math.ldexp(1.0, math.frexp(scale.max())[1] - bits)
-        steps = self._tensor(scale / unit)
+        residual_unit = math.ldexp(1.0, math.frexp(label_scale.max())[1] - bits)
+        steps_per_residual = self._tensor(label_scale / residual_unit)
         sums = torch.zeros(
             (teacher_block.num_teachers, *half_weights.shape),
             dtype=torch.float64,
             device=self._device,
         )
-        for rows in teacher_block.row_ranges(max_rows=_MAX_ROWS):
-            features = self._features[rows].to(torch.float64)
-            residuals = self._residuals(features, row_range=rows, half_weights=half_weights)
-            whole_residuals = torch.trunc(residuals * steps)
+        for row_range in teacher_block.row_ranges(max_rows=_MAX_ROWS):
+            features = self._features[row_range].to(torch.float64)
+            residuals = self._residuals(features, row_range=row_range, half_weights=half_weights)
+            whole_residuals = torch.trunc(residuals * steps_per_residual)
             features_by_teacher = features.view((teacher_block.num_teachers, -1, features.shape[1]))
             residuals_by_teacher = whole_residuals.view(
-                (teacher_block.num_teachers, -1, len(scale))
+                (teacher_block.num_teachers, -1, len(label_scale))
             )
             sums += features_by_teacher.mT @ residuals_by_teacher
-        return sums * (unit / (FEATURE_STEPS * teacher_block.size))
+        return sums * (residual_unit / (FEATURE_STEPS * teacher_block.size))
 
     def _residuals(self, features: Tensor, *, row_range: slice, half_weights: Tensor) -> Tensor:
         """Returns labels minus the student's probabilities, float64 `[n, num_labels]`; 0 where a label is unknown.
@@ -181,8 +186,8 @@ class GpuSums(RoundSums):
     @cached_property
     def _features(self) -> Tensor:
         """The features of all records, int16 `[num_rows, num_features]`, in the order of `_shard`."""
-        shape = (len(self._shard.rows), self._records.width)
-        features = torch.empty(shape, dtype=torch.int16, device=self._device)
+        features_shape = (len(self._shard.rows), self._records.width)
+        features = torch.empty(features_shape, dtype=torch.int16, device=self._device)
         first = 0
         for block in self._shard.blocks():
             last = first + len(block.labels)
@@ -199,9 +204,11 @@ class GpuSums(RoundSums):
     @cached_property
     def _weights(self) -> Tensor:
         """The weight of each teacher in the sum, float64 `[num_teachers]`, in the order of `_shard`; 1 by default."""
-        teachers = self._shard.teachers
+        teacher_indices = self._shard.teachers
         weights = self._records.weights
-        return self._tensor(np.ones(len(teachers)) if weights is None else weights[teachers])
+        return self._tensor(
+            np.ones(len(teacher_indices)) if weights is None else weights[teacher_indices]
+        )
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         """Returns an array as a tensor on the GPU."""

@@ -30,8 +30,8 @@ class ProcessSums(WorkerSums):
     name. It ignores Ctrl-C, and ends with the run, however the run ends.
     """
 
-    def _start(self, shard: RoundShard, *, is_replacement: bool) -> Worker:
-        return _WorkerProcess(shard)
+    def _start(self, empty_shard: RoundShard, *, is_replacement: bool) -> Worker:
+        return _WorkerProcess(empty_shard)
 
     def _reason(self, death: WorkerDied, *, num_deaths: int) -> str:
         cause = "killed, or out of memory: engine=threads takes less"
@@ -52,17 +52,17 @@ class _WorkerProcess:
         shard: the shard without records, which `append` adds.
     """
 
-    def __init__(self, shard: RoundShard) -> None:
+    def __init__(self, empty_shard: RoundShard) -> None:
         self._connection, end_of_worker = Pipe()
         python_path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
         connection_number = end_of_worker.fileno()
-        code = (
+        worker_code = (
             f"from {__name__} import answer_requests; "
             f"answer_requests({connection_number}, run_process_id={os.getpid()})"
         )
         with end_of_worker:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", code],
+                [sys.executable, "-P", "-c", worker_code],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, **WORKER_ENVIRONMENT, "PYTHONPATH": python_path},
@@ -70,7 +70,7 @@ class _WorkerProcess:
                 start_new_session=True,  # the terminal sends Ctrl-C to the run alone
             )
         weakref.finalize(self, _kill, self._process)
-        self._ask(shard)  # the first request is the shard, which the worker only keeps
+        self._ask(empty_shard)  # the first request is the shard, which the worker only keeps
 
     def append(self, record_block: RecordBlock) -> None:
         """Adds the next records of the shard's teachers, in the order of the shard."""
@@ -116,14 +116,14 @@ def answer_requests(connection_number: int, *, run_process_id: int) -> None:
     end_with(run_process_id)
     connection = Connection(connection_number)
     with suppress(EOFError, ConnectionError):
-        shard = HeldShard(shard=connection.recv())
+        held_shard = HeldShard(empty_shard=connection.recv())
         connection.send(_NO_NUMBERS)
         while True:
-            connection.send(_answer(shard, request=connection.recv()))
+            connection.send(_answer(held_shard, request=connection.recv()))
 
 
 def _answer(
-    shard: HeldShard, *, request: RecordBlock | RoundQuestion
+    held_shard: HeldShard, *, request: RecordBlock | RoundQuestion
 ) -> IntArray | _Failure | None:
     """Returns the answer of a worker to a request.
 
@@ -132,8 +132,8 @@ def _answer(
     """
     try:
         if isinstance(request, RoundQuestion):
-            return shard.total(request)
-        shard.append(request)
+            return held_shard.total(request)
+        held_shard.append(request)
     except Exception as error:  # the process of the run raises it
         return _Failure(error)
     return _NO_NUMBERS

@@ -63,7 +63,9 @@ class ProcessesEngine(Engine):
         from pate.models.process_sums import ProcessSums
 
         num_workers = self.num_workers or cpu_count()
-        return ProcessSums(records, num_workers=num_workers, max_deaths=self.max_deaths)
+        return ProcessSums(
+            round_records=records, num_workers=num_workers, max_deaths=self.max_deaths
+        )
 
     def train(self, job: TrainingJob) -> None:
         """Trains the missing teachers of a job; starts new workers if some have died.
@@ -71,25 +73,25 @@ class ProcessesEngine(Engine):
         Raises:
             WorkersLost: workers have died more than `max_deaths` times.
         """
-        for deaths in range(self.max_deaths + 1):
+        for num_deaths in range(self.max_deaths + 1):
             try:
                 self._train_once(job)
                 return
             except BrokenProcessPool as error:
-                if deaths == self.max_deaths:
+                if num_deaths == self.max_deaths:
                     cause = "killed, or out of memory: a smaller engine.num_workers or engine.chunk_size takes less"
                     raise WorkersLost(
-                        f"worker processes died {deaths + 1} times ({cause}); {job.summary}"
+                        f"worker processes died {num_deaths + 1} times ({cause}); {job.summary}"
                     ) from error
 
     def _train_once(self, job: TrainingJob) -> None:
         """Trains the missing teachers in a new pool of processes; raises `BrokenProcessPool` if a process dies."""
         from joblib import cpu_count  # loads slowly
 
-        chunks = job.chunks(self.chunk_size)
-        num_workers = min(self.num_workers or cpu_count(), max(len(chunks), 1))
-        with _worker_pool(num_workers) as workers:
-            job.run(chunks, workers=workers)
+        teacher_chunks = job.chunks(self.chunk_size)
+        num_workers = min(self.num_workers or cpu_count(), max(len(teacher_chunks), 1))
+        with _worker_pool(num_workers) as worker_pool:
+            job.run(teacher_chunks, workers=worker_pool)
 
 
 class _WorkerProcesses:
@@ -114,9 +116,11 @@ class _WorkerProcesses:
 
         Failed tasks come last, since reading their teachers raises the error.
         """
-        finished, unfinished = wait(handles, timeout=timeout, return_when=FIRST_COMPLETED)
-        failed_last = sorted(finished, key=lambda future: future.exception() is not None)
-        return (future.result() for future in failed_last), unfinished
+        finished_futures, unfinished_futures = wait(
+            handles, timeout=timeout, return_when=FIRST_COMPLETED
+        )
+        failed_last = sorted(finished_futures, key=lambda future: future.exception() is not None)
+        return (future.result() for future in failed_last), unfinished_futures
 
 
 @contextmanager
@@ -189,11 +193,11 @@ def end_with(parent_process_id: int, node_process_id: int | None = None) -> None
     _thread.start_new_thread(watch, ())
 
 
-def _is_running(process: int) -> bool:
+def _is_running(process_id: int) -> bool:
     """Returns True if a process with this id runs, of any user."""
     with suppress(PermissionError):  # another user's process is running
         try:
-            os.kill(process, 0)
+            os.kill(process_id, 0)
         except ProcessLookupError:
             return False
     return True

@@ -62,21 +62,21 @@ class RayEngine(Engine):
         Raises:
             WorkersLost: the cluster does not answer, or has lost too many workers.
         """
-        chunks = job.chunks(self.chunk_size)
-        if not chunks:
+        teacher_chunks = job.chunks(self.chunk_size)
+        if not teacher_chunks:
             return
         require_extra(name="engine", extra="ray", value="ray")
         import ray  # loads slowly, and is optional
 
-        with connected(ray, address=self.address, saved=job.summary):
+        with connected(ray, address=self.address, saved_work_text=job.summary):
             remote_function = ray.remote(_train_on_node).options(
                 num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries
             )
-            workers = _RayTasks(
+            ray_tasks = _RayTasks(
                 ray=ray, train_remotely=remote_function.remote, max_running=self.max_in_flight
             )
             try:
-                job.run(chunks, workers=workers)
+                job.run(teacher_chunks, workers=ray_tasks)
             except ray.exceptions.RayTaskError as error:
                 if not isinstance(error.cause, ray.exceptions.RayError):
                     # This is the teacher's own error, without a worker's traceback in the message.
@@ -97,7 +97,7 @@ class RayEngine(Engine):
         require_extra(name="engine", extra="ray", value="ray")
         from pate.models.ray_sums import RaySums
 
-        return RaySums(records, engine=self)
+        return RaySums(round_records=records, engine=self)
 
     def _workers_lost(self, *, cause: Exception, training_job: TrainingJob) -> WorkersLost:
         """Returns the error for a lost worker or node of Ray; its message has the number of saved teachers."""
@@ -129,7 +129,7 @@ class _RayTasks:
 
 
 @contextmanager
-def connected(ray: Any, *, address: str | None, saved: str) -> Iterator[None]:
+def connected(ray: Any, *, address: str | None, saved_work_text: str) -> Iterator[None]:
     """Connects to a cluster for the duration of a `with` block.
 
     If the program is connected to a cluster already, that cluster is used. Of several blocks that overlap, the last to
@@ -138,7 +138,7 @@ def connected(ray: Any, *, address: str | None, saved: str) -> Iterator[None]:
     Args:
         ray: the package `ray`.
         address: as `RayEngine.address`.
-        saved: a phrase on the work that is saved so far, for an error.
+        saved_work_text: a phrase on the work that is saved so far, for an error.
 
     Raises:
         WorkersLost: the cluster does not answer, or does not start.
@@ -149,7 +149,7 @@ def connected(ray: Any, *, address: str | None, saved: str) -> Iterator[None]:
         yield
         return
     if not is_connected:
-        _connect(ray, address=address, saved=saved)
+        _connect(ray, address=address, saved_work_text=saved_work_text)
     _num_blocks += 1
     try:
         yield
@@ -159,7 +159,7 @@ def connected(ray: Any, *, address: str | None, saved: str) -> Iterator[None]:
             ray.shutdown()
 
 
-def _connect(ray: Any, *, address: str | None, saved: str) -> None:
+def _connect(ray: Any, *, address: str | None, saved_work_text: str) -> None:
     """Connects this program to the cluster at an address, or starts one on this machine if the address is None.
 
     Arguments and errors are those of `connected`.
@@ -178,7 +178,7 @@ def _connect(ray: Any, *, address: str | None, saved: str) -> None:
     except Exception as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise WorkersLost(
-            f"Ray did not start or answer (engine.address={address}: {reason}); {saved}"
+            f"Ray did not start or answer (engine.address={address}: {reason}); {saved_work_text}"
         ) from error
 
 
@@ -198,6 +198,8 @@ def _train_on_node(task: ChunkTask) -> dict[int, State]:
 
     Ray itself takes seconds to end the workers of a node that is gone.
     """
-    parent = os.getppid()
-    end_with(parent, node_process_id=int(os.environ.get("RAY_RAYLET_PID", parent)))
+    parent_process_id = os.getppid()
+    end_with(
+        parent_process_id, node_process_id=int(os.environ.get("RAY_RAYLET_PID", parent_process_id))
+    )
     return task()

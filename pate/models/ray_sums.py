@@ -27,19 +27,21 @@ class RaySums(WorkerSums):
     as each remaining processor may have an actor already.
 
     Args:
-        records: the private records of all teachers.
+        round_records: the private records of all teachers.
         engine: the settings of the cluster.
     """
 
-    def __init__(self, records: RoundRecords, engine: RayEngine) -> None:
+    def __init__(self, round_records: RoundRecords, engine: RayEngine) -> None:
         import ray  # loads slowly, and is optional
 
         self._ray: Any = ray
         self._engine = engine
         self._connection = ExitStack()
-        self._connection.enter_context(connected(ray, address=engine.address, saved=SAVED_ROUNDS))
+        self._connection.enter_context(
+            connected(ray, address=engine.address, saved_work_text=SAVED_ROUNDS)
+        )
         num_workers = engine.num_workers or self._num_free
-        super().__init__(records, num_workers=num_workers, max_deaths=engine.max_retries)
+        super().__init__(round_records, num_workers=num_workers, max_deaths=engine.max_retries)
 
     def close(self) -> None:
         """Ends all actors, and disconnects from the cluster, which ends if it was started here (`connected`).
@@ -58,14 +60,14 @@ class RaySums(WorkerSums):
         num_free = self._ray.available_resources().get("CPU", 1.0)
         return max(1, int(num_free / max(self._engine.num_cpus, 1.0)))
 
-    def _start(self, shard: RoundShard, *, is_replacement: bool) -> Worker:
+    def _start(self, empty_shard: RoundShard, *, is_replacement: bool) -> Worker:
         # The folder of the run is on another machine.
-        shard.storage = replace(shard.storage, folder=None)
+        empty_shard.storage = replace(empty_shard.storage, folder=None)
         actor_class = self._ray.remote(_Actor).options(
             num_cpus=0 if is_replacement else self._engine.num_cpus,
             scheduling_strategy="SPREAD",
         )
-        return _ActorWorker(ray=self._ray, actor=actor_class.remote(shard))
+        return _ActorWorker(ray=self._ray, actor=actor_class.remote(empty_shard))
 
     def _reason(self, death: WorkerDied, *, num_deaths: int) -> str:
         return f"Ray lost a worker or node {num_deaths} times ({death})"
@@ -80,10 +82,13 @@ class _Actor(HeldShard):
         shard: the shard without records, which `append` adds.
     """
 
-    def __init__(self, shard: RoundShard) -> None:
-        parent = os.getppid()
-        end_with(parent, node_process_id=int(os.environ.get("RAY_RAYLET_PID", parent)))
-        super().__init__(shard)
+    def __init__(self, empty_shard: RoundShard) -> None:
+        parent_process_id = os.getppid()
+        end_with(
+            parent_process_id,
+            node_process_id=int(os.environ.get("RAY_RAYLET_PID", parent_process_id)),
+        )
+        super().__init__(empty_shard)
 
 
 class _ActorWorker:
@@ -111,14 +116,14 @@ class _ActorWorker:
         """Kills the actor. In a thread that waits for its answer, `WorkerDied` is raised."""
         self._ray.kill(self._actor)
 
-    def _result(self, reference: Any) -> Any:
+    def _result(self, result_reference: Any) -> Any:
         """Waits for the result of a method of the actor, and returns it.
 
         The error of the computation is raised as it is; if the actor or its node is lost, `WorkerDied` is raised.
         """
         exceptions = self._ray.exceptions
         try:
-            return self._ray.get(reference)
+            return self._ray.get(result_reference)
         except exceptions.RayTaskError as error:
             if not isinstance(error.cause, exceptions.RayError):
                 raise error.cause from None

@@ -140,11 +140,22 @@ class TrainingJob:
 
         Chunk c has the teachers c * chunk_size, …, (c + 1) * chunk_size - 1. Isolated teachers are chunks of one.
         """
-        size = 1 if self.teacher.is_isolated else chunk_size
+        teachers_per_chunk = 1 if self.teacher.is_isolated else chunk_size
         num_teachers = len(self.seeds)
         self.store.recover()
-        incomplete = sorted({index // size for index in self.store.missing(num_teachers)})
-        return [range(size * chunk, min(size * (chunk + 1), num_teachers)) for chunk in incomplete]
+        incomplete_chunks = sorted(
+            {
+                teacher_index // teachers_per_chunk
+                for teacher_index in self.store.missing(num_teachers)
+            }
+        )
+        return [
+            range(
+                teachers_per_chunk * chunk_index,
+                min(teachers_per_chunk * (chunk_index + 1), num_teachers),
+            )
+            for chunk_index in incomplete_chunks
+        ]
 
     def run(self, chunks: Sequence[range], workers: Workers | None = None) -> None:
         """Trains chunks in workers; saves the teachers that were missing, and reports them to `on_progress`.
@@ -157,8 +168,8 @@ class TrainingJob:
 
     def task(self, teacher_indices: range) -> ChunkTask:
         """Returns the task that trains the teachers `teacher_indices`, with their private records."""
-        shards = [self.shards[index] for index in teacher_indices]
-        seeds = [self.seeds[index] for index in teacher_indices]
+        shards = [self.shards[teacher_index] for teacher_index in teacher_indices]
+        seeds = [self.seeds[teacher_index] for teacher_index in teacher_indices]
         return ChunkTask(
             teacher=self.teacher, teacher_indices=teacher_indices, shards=shards, seeds=seeds
         )
@@ -170,29 +181,29 @@ class ChunkedTraining:
     def __init__(self, job: TrainingJob, workers: Workers) -> None:
         self._job = job
         self._workers = workers
-        self._missing = set(job.store.missing(len(job.seeds)))
-        self._handles: list[Any] = []  # the handles of tasks that run
+        self._missing_indices = set(job.store.missing(len(job.seeds)))
+        self._task_handles: list[Any] = []  # the handles of tasks that run
         self._unsaved_states: dict[int, State] = {}
         self._unsaved_bytes = 0
-        self._started = time.monotonic()
-        self._last_save = self._started
+        self._start_time = time.monotonic()
+        self._last_save = self._start_time
 
     def run(self, chunks: Sequence[range]) -> None:
         """Trains all chunks. Teachers that were collected are written to files however the method ends."""
         try:
             for teacher_indices in chunks:
                 self._make_room()
-                self._handles.append(self._workers.submit(self._job.task(teacher_indices)))
-            while self._handles:
+                self._task_handles.append(self._workers.submit(self._job.task(teacher_indices)))
+            while self._task_handles:
                 self._gather(timeout=SAVE_SECONDS)
         finally:
             self._save()
 
     def _make_room(self) -> None:
         """Waits until the workers can take another task, and collects the teachers of ended tasks."""
-        if self._handles:  # Trained teachers come back while other chunks are still sent out.
+        if self._task_handles:  # Trained teachers come back while other chunks are still sent out.
             self._gather(timeout=0)
-        while len(self._handles) >= self._workers.max_running:
+        while len(self._task_handles) >= self._workers.max_running:
             self._gather(timeout=SAVE_SECONDS)
 
     def _gather(self, timeout: float) -> None:
@@ -200,14 +211,16 @@ class ChunkedTraining:
 
         `timeout` is the greatest time to wait for a task to end, in seconds.
         """
-        finished, unfinished = self._workers.gather(self._handles, timeout=timeout)
-        for states in finished:
-            for index, state in states.items():
+        finished_states, unfinished_handles = self._workers.gather(
+            self._task_handles, timeout=timeout
+        )
+        for states in finished_states:
+            for teacher_index, state in states.items():
                 # Other teachers of the chunk are on the disk and stay unchanged.
-                if index in self._missing:
-                    self._unsaved_states[index] = state
+                if teacher_index in self._missing_indices:
+                    self._unsaved_states[teacher_index] = state
                     self._unsaved_bytes += sum(array.nbytes for array in state.values())
-        self._handles = list(unfinished)
+        self._task_handles = list(unfinished_handles)
         if self._unsaved_states and self._is_time_to_save():
             self._save()
 
@@ -217,24 +230,27 @@ class ChunkedTraining:
         Long is a second or, if that is longer, a fiftieth of the time since the training began.
         """
         now = time.monotonic()
-        patience = max(SAVE_SECONDS, SAVE_SHARE * (now - self._started))
+        patience = max(SAVE_SECONDS, SAVE_SHARE * (now - self._start_time))
         return self._unsaved_bytes >= FILE_BYTES or now - self._last_save >= patience
 
     def _save(self) -> None:
         """Writes the unsaved teachers to files, and then reports them to the job's `on_progress`."""
-        curves = {index: _loss_curve(state) for index, state in self._unsaved_states.items()}
+        loss_curves = {
+            teacher_index: _loss_curve(state)
+            for teacher_index, state in self._unsaved_states.items()
+        }
         self._job.store.save(self._unsaved_states)
         self._unsaved_states.clear()
         self._unsaved_bytes = 0
         self._last_save = time.monotonic()
         if self._job.on_progress is not None:
-            for teacher_index, losses in curves.items():
-                self._job.on_progress(teacher_index, losses)
+            for teacher_index, step_losses in loss_curves.items():
+                self._job.on_progress(teacher_index, step_losses)
 
 
-def _loss_curve(state: State) -> NDArray[Any]:
+def _loss_curve(teacher_state: State) -> NDArray[Any]:
     """Returns the loss of each training step of a teacher; raises `InvalidValue` if its state lacks losses."""
-    has_losses = np.size(state.get("loss_curve", ())) > 0
+    has_losses = np.size(teacher_state.get("loss_curve", ())) > 0
     rule = "a state with the array loss_curve, the losses of its steps"
-    require(has_losses, "state", ", ".join(state), rule)
-    return state["loss_curve"]
+    require(has_losses, "state", ", ".join(teacher_state), rule)
+    return teacher_state["loss_curve"]

@@ -55,8 +55,8 @@ class HeldShard:
         shard: the shard without records, which `append` adds.
     """
 
-    def __init__(self, shard: RoundShard) -> None:
-        self._shard = shard
+    def __init__(self, empty_shard: RoundShard) -> None:
+        self._shard = empty_shard
 
     def append(self, record_block: RecordBlock) -> None:
         """Adds the next records, in the order of the shard, and computes their features."""
@@ -77,14 +77,18 @@ class WorkerSums(RoundSums):
     complete, so no round is drawn twice.
 
     Args:
-        records: the private records of all teachers.
+        round_records: the private records of all teachers.
         num_workers: the largest number of workers.
         max_deaths: the number of times that workers may die; the next death raises `WorkersLost`.
     """
 
-    def __init__(self, records: RoundRecords, *, num_workers: int, max_deaths: int) -> None:
-        shards = records.shards(num_workers)
-        self._worker_slots = [_WorkerSlot(shard) for shard in shards if len(shard.rows) > 0]
+    def __init__(self, round_records: RoundRecords, *, num_workers: int, max_deaths: int) -> None:
+        shards_of_workers = round_records.shards(num_shards=num_workers)
+        self._worker_slots = [
+            _WorkerSlot(shard_records)
+            for shard_records in shards_of_workers
+            if len(shard_records.rows) > 0
+        ]
         self._max_deaths = max_deaths
         self._num_deaths = 0
         self._is_closed = False
@@ -120,11 +124,11 @@ class WorkerSums(RoundSums):
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     @abstractmethod
-    def _start(self, shard: RoundShard, *, is_replacement: bool) -> Worker:
+    def _start(self, empty_shard: RoundShard, *, is_replacement: bool) -> Worker:
         """Returns a new worker, which holds a shard without records.
 
         Args:
-            shard: the shard, whose records the caller adds.
+            empty_shard: the shard, whose records the caller adds.
             is_replacement: whether the worker takes the place of a worker that died.
         """
 
@@ -151,13 +155,15 @@ class WorkerSums(RoundSums):
             return worker_slot.worker
         if worker_slot.worker is not None:
             worker_slot.worker.end()  # An error interrupted the sending of its records.
-        worker = self._start(worker_slot.shard.empty_shard(), is_replacement=worker_slot.has_died)
+        worker = self._start(
+            worker_slot.shard_records.empty_shard(), is_replacement=worker_slot.has_died
+        )
         with self._lock:
             worker_slot.worker = worker
             is_closed = self._is_closed
         if is_closed:
             worker.end()
-        for record_block in worker_slot.shard.blocks():
+        for record_block in worker_slot.shard_records.blocks():
             worker.append(record_block)
         worker_slot.is_filled = True
         return worker
@@ -190,8 +196,8 @@ class _WorkerSlot:
         shard: the records of some whole teachers.
     """
 
-    def __init__(self, shard: ShardRecords) -> None:
-        self.shard = shard
+    def __init__(self, shard_records: ShardRecords) -> None:
+        self.shard_records = shard_records
         self.worker: Worker | None = None  # None before the first round, and after a death
         self.is_filled = False  # whether the worker has all records
         self.has_died = False  # whether a worker of this shard has died
