@@ -35,24 +35,24 @@ _COUNTS = (
 )
 
 
-def _require_count_or_zero(name: str, value: Any) -> None:
-    require_count(name, value, minimum=0)
+def _require_count_or_zero(setting_name: str, setting_value: Any) -> None:
+    require_count(setting_name, setting_value, minimum=0)
 
 
-def _require_folds(name: str, value: Any) -> None:
-    require_count(name, value, minimum=2)
+def _require_folds(setting_name: str, setting_value: Any) -> None:
+    require_count(setting_name, setting_value, minimum=2)
 
 
-def _require_precision(name: str, value: Any) -> None:
-    require_choice(name, value, choices=PRECISIONS)
+def _require_precision(setting_name: str, setting_value: Any) -> None:
+    require_choice(setting_name, setting_value, choices=PRECISIONS)
 
 
-def _require_norm(name: str, value: Any) -> None:
-    require_choice(name, value, choices=NORMS)
+def _require_norm(setting_name: str, setting_value: Any) -> None:
+    require_choice(setting_name, setting_value, choices=NORMS)
 
 
-def _require_device(name: str, value: Any) -> None:
-    require_device(value)
+def _require_device(setting_name: str, setting_value: Any) -> None:
+    require_device(setting_value)
 
 
 # The check of each hyper-parameter, by its name.
@@ -70,17 +70,17 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
 }
 
 
-def require_settings(settings: Any) -> None:
+def require_settings(settings_object: Any) -> None:
     """Raises `InvalidValue` if a field of a dataclass object is outside of its range.
 
     The range depends on the field's name alone: `epochs` is a whole number >= 1 in every class, for example. Fields
     whose names have no range are not checked. None is allowed for a field whose default is None.
     """
-    for field in fields(settings):
-        value = getattr(settings, field.name)
-        is_default_none = value is None and field.default is None
+    for field in fields(settings_object):
+        setting_value = getattr(settings_object, field.name)
+        is_default_none = setting_value is None and field.default is None
         if field.name in _CHECKS and not is_default_none:
-            _CHECKS[field.name](field.name, value)
+            _CHECKS[field.name](field.name, setting_value)
 
 
 def require_penalties(penalties: Any) -> None:

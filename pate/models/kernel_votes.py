@@ -49,10 +49,10 @@ def weights_of_rows(group_ids: IntArray, recipe: Recipe = DEFAULT_RECIPE) -> Flo
         group_ids: `[num_public]`, the group of each public row.
         recipe: the constants of the method.
     """
-    _, group_of, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
-    if sizes.max() == 1 or len(sizes) < recipe.fewest_public_groups:
+    _, group_of_row, group_sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
+    if group_sizes.max() == 1 or len(group_sizes) < recipe.fewest_public_groups:
         return None
-    return np.asarray(1 / sizes[group_of])
+    return np.asarray(1 / group_sizes[group_of_row])
 
 
 @dataclass(eq=False, kw_only=True)  # a generated __eq__ fails on arrays
@@ -104,11 +104,11 @@ class KernelVotes(FunctionVotes):
 
         None means that labels have no gaps.
         """
-        known = self.private.known
-        if known is None:
+        known_label_mask = self.private.known
+        if known_label_mask is None:
             return None
         return shares_of_teachers(
-            bits=known, teacher_of=self.teacher_of, num_teachers=self.num_teachers
+            bits=known_label_mask, teacher_of=self.teacher_of, num_teachers=self.num_teachers
         )
 
     def share_sums(self) -> RecordShares:
@@ -131,9 +131,9 @@ class KernelVotes(FunctionVotes):
             noise_multiplier: the noise of the release, which determines the number of directions.
             recipe: the constants of the method.
         """
-        directions = self._directions_at_once(noise_multiplier, recipe=recipe)
+        public_pca = self._directions_at_once(noise_multiplier, recipe=recipe)
         cache_key = ("span", noise_multiplier, recipe)
-        compute_span = partial(directions.span, self.queries)
+        compute_span = partial(public_pca.span, self.queries)
         return np.asarray(self.cached(cache_key, compute=compute_span))
 
     def votes_around(
@@ -156,39 +156,43 @@ class KernelVotes(FunctionVotes):
         labels = self.private.labels
         known = self.private.known
         num_teachers = self.num_teachers
-        directions = self._directions_at_once(noise_multiplier, recipe=recipe)
-        span = directions.span(self.queries)
-        order = np.argsort(self.teacher_of, kind="stable")
-        sizes = np.bincount(self.teacher_of, minlength=num_teachers)
-        rule = f"{len(sizes)}, the teachers of the partition"
-        require(len(sizes) == num_teachers, "num_teachers", num_teachers, rule)
-        require_each("teacher", np.arange(num_teachers), sizes > 0, rule="at least one record")
-        # The records of teacher t are order[bounds[t] : bounds[t + 1]].
-        bounds = np.append(0, np.cumsum(sizes))
+        public_pca = self._directions_at_once(noise_multiplier, recipe=recipe)
+        span = public_pca.span(self.queries)
+        rows_by_teacher = np.argsort(self.teacher_of, kind="stable")
+        teacher_sizes = np.bincount(self.teacher_of, minlength=num_teachers)
+        rule = f"{len(teacher_sizes)}, the teachers of the partition"
+        require(len(teacher_sizes) == num_teachers, "num_teachers", num_teachers, rule)
+        require_each(
+            "teacher", np.arange(num_teachers), teacher_sizes > 0, rule="at least one record"
+        )
+        # The records of teacher t are rows_by_teacher[teacher_bounds[t] : teacher_bounds[t + 1]].
+        teacher_bounds = np.append(0, np.cumsum(teacher_sizes))
         teachers_at_once = max(1, _BLOCK_ENTRIES // (span.shape[1] * self.num_labels))
 
         def features_of_rows(row_indices: NDArray[np.intp]) -> FloatArray:
-            return directions.features(inputs[row_indices])
+            return public_pca.features(inputs[row_indices])
 
-        for first in range(0, num_teachers, teachers_at_once):
-            block_bounds = bounds[first : first + teachers_at_once + 1]
-            rows = order[block_bounds[0] : block_bounds[-1]]
-            blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
+        for first_teacher in range(0, num_teachers, teachers_at_once):
+            block_bounds = teacher_bounds[first_teacher : first_teacher + teachers_at_once + 1]
+            block_rows = rows_by_teacher[block_bounds[0] : block_bounds[-1]]
+            row_blocks = np.split(
+                block_rows, range(_BLOCK_RECORDS, len(block_rows), _BLOCK_RECORDS)
+            )
             # The features of all records of the block, [num_block_records, num_directions].
-            features = np.concatenate(list(in_order(features_of_rows, items=blocks)))
-            residuals: FloatArray = labels[rows] - np.broadcast_to(center, labels.shape[1:])
+            features = np.concatenate(list(in_order(features_of_rows, items=row_blocks)))
+            residuals: FloatArray = labels[block_rows] - np.broadcast_to(center, labels.shape[1:])
             if known is not None:
-                residuals *= known[rows]
+                residuals *= known[block_rows]
             # The weights of each teacher in the directions, [num_block_teachers, num_directions, num_labels].
-            if len(rows) == len(block_bounds) - 1:  # Each teacher has one record.
-                weights = np.asarray(features[:, :, None] * residuals[:, None, :])
+            if len(block_rows) == len(block_bounds) - 1:  # Each teacher has one record.
+                weights_of_teachers = np.asarray(features[:, :, None] * residuals[:, None, :])
             else:
-                ranges = pairwise((block_bounds - block_bounds[0]).tolist())
-                weights = np.stack(
-                    [features[start:end].T @ residuals[start:end] for start, end in ranges]
+                record_ranges = pairwise((block_bounds - block_bounds[0]).tolist())
+                weights_of_teachers = np.stack(
+                    [features[start:end].T @ residuals[start:end] for start, end in record_ranges]
                 )
-            weights *= np.sqrt(self.num_queries / np.diff(block_bounds))[:, None, None]
-            yield LowRankVotes(span=span, weights=weights)
+            weights_of_teachers *= np.sqrt(self.num_queries / np.diff(block_bounds))[:, None, None]
+            yield LowRankVotes(span=span, weights=weights_of_teachers)
 
     def in_rounds(
         self,
@@ -208,20 +212,20 @@ class KernelVotes(FunctionVotes):
                 many and `num_directions` is None.
             recipe: the constants of the method.
         """
-        directions = self._directions_in_rounds(
+        public_pca = self._directions_in_rounds(
             noise_multiplier, least_directions=least_directions, recipe=recipe
         )
         private = self.private
-        public_rows = max(recipe.public_rows, self.num_queries)
+        num_public_rows = max(recipe.public_rows, self.num_queries)
         # The prevalence of a label is a mean over teachers. If each teacher has one group, it is a mean over groups, so
         # that public groups count alike, too.
         public_weights = None
         if self.num_groups == self.num_teachers:
-            public_weights = weights_of_rows(self.public.group_ids[:public_rows], recipe=recipe)
+            public_weights = weights_of_rows(self.public.group_ids[:num_public_rows], recipe=recipe)
         make_votes = partial(
             self.make_moment_votes,
-            directions=directions,
-            public_inputs=self.public.inputs[:public_rows],
+            directions=public_pca,
+            public_inputs=self.public.inputs[:num_public_rows],
             public_weights=public_weights,
             inputs=private.inputs,
             labels=labels_with_gaps(private.labels, known=private.known),
@@ -234,7 +238,7 @@ class KernelVotes(FunctionVotes):
             storage=self.storage,
         )
         # Directions of one pool and one recipe are alike if they are equally many.
-        cache_key = ("moments", directions.width, recipe)
+        cache_key = ("moments", public_pca.width, recipe)
         moments: MomentVotes = self.cached(cache_key, compute=make_votes)
         return moments
 
@@ -244,15 +248,15 @@ class KernelVotes(FunctionVotes):
             noise_multiplier, noise_share=recipe.noise_share_at_once
         )
         num_directions = min(num_directions, self.num_queries)
-        fit = partial(
+        fit_directions = partial(
             PublicPCA.fit,
             np.asarray(self.public.inputs),
             max_directions=num_directions,
             recipe=recipe,
         )
         cache_key = ("directions", num_directions, recipe)
-        directions: PublicPCA = self.cached(cache_key, compute=fit)
-        return directions
+        public_pca: PublicPCA = self.cached(cache_key, compute=fit_directions)
+        return public_pca
 
     def _directions_in_rounds(
         self, noise_multiplier: float, *, least_directions: int, recipe: Recipe
@@ -264,21 +268,21 @@ class KernelVotes(FunctionVotes):
         num_directions = self._num_affordable(
             noise_multiplier, noise_share=recipe.noise_share_in_rounds
         )
-        least = 0 if self.num_directions else least_directions
+        least_to_keep = 0 if self.num_directions else least_directions
         # None leaves the kernel to the recipe. True adds it wherever there is room for a component.
         kernel_from = {None: recipe.kernel_from, True: 1.0, False: None}[self.nonlinear]
-        fit = partial(
+        fit_directions = partial(
             PublicPCA.fit,
             np.asarray(self.public.inputs),
             max_directions=num_directions,
-            least_directions=least,
+            least_directions=least_to_keep,
             ridge=recipe.ridge_in_rounds,
             kernel_from=kernel_from,
             recipe=recipe,
         )
-        cache_key = ("directions in rounds", num_directions, least, recipe)
-        directions: PublicPCA = self.cached(cache_key, compute=fit)
-        return directions
+        cache_key = ("directions in rounds", num_directions, least_to_keep, recipe)
+        public_pca: PublicPCA = self.cached(cache_key, compute=fit_directions)
+        return public_pca
 
     def _num_affordable(self, noise_multiplier: float, *, noise_share: float) -> int:
         """Returns the field `num_directions`; if it is None, the number of directions that the noise makes worthwhile.
@@ -291,13 +295,13 @@ class KernelVotes(FunctionVotes):
         """
         if self.num_directions:
             return self.num_directions
-        records = self.num_groups * self.total_weight / self.num_teachers
+        num_records = self.num_groups * self.total_weight / self.num_teachers
         return affordable_directions(
             noise_multiplier=noise_multiplier,
             noise_share=noise_share,
             num_labels=self.num_labels,
             num_teachers=max(1, round(self.total_weight)),
-            num_records=max(1, round(records)),
+            num_records=max(1, round(num_records)),
         )
 
 

@@ -20,15 +20,15 @@ class LinearModel(FlatModel):
     array_axes: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
     @classmethod
-    def constant(cls, predicted: ArrayLike, *, inputs: Float32Array) -> LinearModel:
+    def constant(cls, predicted_labels: ArrayLike, *, inputs: Float32Array) -> LinearModel:
         """Returns a model that predicts the same labels for every input.
 
         Args:
-            predicted: which labels are predicted, bool `[num_labels]`.
+            predicted_labels: which labels are predicted, bool `[num_labels]`.
             inputs: the inputs of the training. The model takes the shape of one input and the number of rows from them.
         """
         input_shape = np.shape(inputs)[1:]
-        bias = np.asarray(predicted, np.float32)
+        bias = np.asarray(predicted_labels, np.float32)
         weights = np.zeros((math.prod(input_shape), len(bias)), np.float32)
         return cls(
             arrays={"weights": weights, "bias": bias},

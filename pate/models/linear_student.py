@@ -69,35 +69,41 @@ class LinearStudent(ThresholdedStudent):
     ) -> LinearModel:
         """Fits the model as `fit` does, each label to the rows for which it is known."""
         inputs = training.inputs
-        known = training.known
+        known_label_mask = training.known
         # The fit uses no seed. It is checked all the same, so that all students refuse the same arguments.
-        rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
-        if len(rows) < 2:  # predicts the labels of the only row, or none
-            return LinearModel.constant(predicted=labels.any(axis=0), inputs=inputs)
-        ridge = fit_ridge_path(rows, labels=labels, known=known)
-        errors = [ridge.squared_error(penalty) for penalty in self.penalties]
-        penalty = self.penalties[int(np.argmin(errors))]
-        left_out_scores = ridge.left_out_scores(penalty)
-        weights = ridge.weights(penalty)
-        intercept = ridge.intercept(weights)
+        input_rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
+        if len(input_rows) < 2:  # predicts the labels of the only row, or none
+            return LinearModel.constant(predicted_labels=labels.any(axis=0), inputs=inputs)
+        ridge_path = fit_ridge_path(input_rows, labels=labels, known_label_mask=known_label_mask)
+        squared_errors = [ridge_path.squared_error(penalty) for penalty in self.penalties]
+        penalty = self.penalties[int(np.argmin(squared_errors))]
+        left_out_scores = ridge_path.left_out_scores(penalty)
+        weights = ridge_path.weights(penalty)
+        intercept = ridge_path.intercept(weights)
         if self.rank is not None:
-            projection = ridge.leading_label_directions(weights, rank=self.rank)
+            projection = ridge_path.leading_label_directions(weights, rank=self.rank)
             weights = weights @ projection
             left_out_scores = left_out_scores @ projection
-        probabilities = (left_out_scores + intercept).clip(0, 1)
+        left_out_probabilities = (left_out_scores + intercept).clip(0, 1)
         if self.labels_per_sample is None:
             # A label that is unknown counts as not predicted.
-            known_probabilities = probabilities if known is None else probabilities * known
+            known_probabilities = (
+                left_out_probabilities
+                if known_label_mask is None
+                else left_out_probabilities * known_label_mask
+            )
             threshold = self._choose_threshold(known_probabilities, labels=labels)
         else:
-            threshold = matched_threshold(probabilities, labels_per_sample=self.labels_per_sample)
+            threshold = matched_threshold(
+                left_out_probabilities, labels_per_sample=self.labels_per_sample
+            )
         if on_epoch is not None:
-            on_epoch(0, {"loss": min(errors)})
-        bias = intercept - ridge.center @ weights
+            on_epoch(0, {"loss": min(squared_errors)})
+        bias = intercept - ridge_path.center @ weights
         return LinearModel(
             arrays={"weights": weights.astype(np.float32), "bias": bias.astype(np.float32)},
             threshold=threshold,
             input_shape=np.shape(inputs)[1:],
-            num_rows=len(rows),
+            num_rows=len(input_rows),
             choices={"penalty": float(penalty)},
         )

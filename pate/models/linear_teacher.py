@@ -81,12 +81,12 @@ class LinearTeacher(Teacher):
             )
         else:
             fits = _RidgeFits.of_labels_with_gaps(
-                padded_batch, known=padded_batch.known, penalty=self.penalty
+                padded_batch, known_label_mask=padded_batch.known, penalty=self.penalty
             )
         left_out_residuals = fits.left_out_residuals
         if self.threshold is None:
             thresholds = _best_thresholds(
-                scores=padded_batch.labels - left_out_residuals, padded_batch=padded_batch
+                left_out_scores=padded_batch.labels - left_out_residuals, padded_batch=padded_batch
             )
         else:
             thresholds = torch.full(
@@ -96,7 +96,9 @@ class LinearTeacher(Teacher):
                 device=left_out_residuals.device,
             )
         bias = fits.intercept + (0.5 - thresholds)[:, None, None]
-        losses = padded_batch.mean(left_out_residuals * left_out_residuals).mean(dim=(1, 2))
+        losses = padded_batch.mean_over_records(left_out_residuals * left_out_residuals).mean(
+            dim=(1, 2)
+        )
         tensors = {
             "weights": fits.weights,
             "bias": bias[:, 0],
@@ -147,13 +149,13 @@ class _RidgeFits:
             is_used: 1 for the records that are used, `[num_shards, n, 1]`.
             penalty: the penalty, relative to the mean squared distance of a shard's used inputs to their mean.
         """
-        sizes = is_used.sum(dim=1, keepdim=True).clamp_min(1)
-        center = (inputs * is_used).sum(dim=1, keepdim=True) / sizes
-        prevalence = (labels * is_used).sum(dim=1, keepdim=True) / sizes
+        num_used_records = is_used.sum(dim=1, keepdim=True).clamp_min(1)
+        center = (inputs * is_used).sum(dim=1, keepdim=True) / num_used_records
+        prevalence = (labels * is_used).sum(dim=1, keepdim=True) / num_used_records
         weights, left_out_residuals = _solve(
-            centered=(inputs - center).mul_(is_used),
-            residuals=(labels - prevalence).mul_(is_used),
-            num_records=sizes,
+            centered_inputs=(inputs - center).mul_(is_used),
+            label_residuals=(labels - prevalence).mul_(is_used),
+            num_records=num_used_records,
             penalty=penalty,
         )
         return cls(
@@ -164,7 +166,7 @@ class _RidgeFits:
 
     @classmethod
     def of_labels_with_gaps(
-        cls, padded_batch: PaddedBatch, *, known: torch.Tensor, penalty: float
+        cls, padded_batch: PaddedBatch, *, known_label_mask: torch.Tensor, penalty: float
     ) -> _RidgeFits:
         """Returns the regressions of labels with gaps, each on the records of a shard that know the label.
 
@@ -174,7 +176,7 @@ class _RidgeFits:
 
         Args:
             padded_batch: the records of the shards, padded to n records each.
-            known: 1 for each known label, `[num_shards, n, num_labels]`.
+            known_label_mask: 1 for each known label, `[num_shards, n, num_labels]`.
             penalty: the penalty, relative to the mean squared distance of a regression's inputs to their mean.
         """
         num_shards, _, num_labels = padded_batch.labels.shape
@@ -184,117 +186,144 @@ class _RidgeFits:
             intercept=padded_batch.labels.new_zeros((num_shards, 1, num_labels)),
             left_out_residuals=torch.zeros_like(padded_batch.labels),
         )
-        groups_of_shards = [label_groups(mask) for mask in known.bool().cpu().numpy()]
+        groups_of_shards = [
+            label_groups(mask_of_shard) for mask_of_shard in known_label_mask.bool().cpu().numpy()
+        ]
         most_groups = max(map(len, groups_of_shards))
-        for number in range(most_groups):
-            # One batch holds group `number` of each shard that has so many groups.
-            shards = [row for row, groups in enumerate(groups_of_shards) if len(groups) > number]
-            groups = [groups_of_shards[row][number] for row in shards]
-            rows = torch.tensor(shards, device=known.device)[:, None]  # [batch, 1]
-            columns = torch.from_numpy(_pad_groups(groups)).to(known.device)  # [batch, group_size]
-            # Indexing by [rows, :, columns] returns [batch, group_size, n], so the last two axes are swapped.
-            part = cls.of_complete_labels(
-                inputs=padded_batch.inputs[shards],
-                labels=padded_batch.labels[rows, :, columns].mT,
-                is_used=known[rows, :, columns[:, :1]].mT,
+        for group_number in range(most_groups):
+            # One batch holds group `group_number` of each shard that has so many groups.
+            shard_indices = [
+                shard_index
+                for shard_index, groups_of_shard in enumerate(groups_of_shards)
+                if len(groups_of_shard) > group_number
+            ]
+            label_groups_of_batch = [
+                groups_of_shards[shard_index][group_number] for shard_index in shard_indices
+            ]
+            # [batch, 1]
+            shard_column = torch.tensor(shard_indices, device=known_label_mask.device)[:, None]
+            padded_groups = torch.from_numpy(_pad_groups(label_groups_of_batch))
+            label_indices = padded_groups.to(known_label_mask.device)  # [batch, group_size]
+            # Indexing by [shard_column, :, label_indices] returns [batch, group_size, n]: the last axes are swapped.
+            group_fits = cls.of_complete_labels(
+                inputs=padded_batch.inputs[shard_indices],
+                labels=padded_batch.labels[shard_column, :, label_indices].mT,
+                is_used=known_label_mask[shard_column, :, label_indices[:, :1]].mT,
                 penalty=penalty,
             )
-            fits.weights[rows, :, columns] = part.weights.mT
-            fits.intercept[rows, :, columns] = part.intercept.mT
-            fits.left_out_residuals[rows, :, columns] = part.left_out_residuals.mT
+            fits.weights[shard_column, :, label_indices] = group_fits.weights.mT
+            fits.intercept[shard_column, :, label_indices] = group_fits.intercept.mT
+            fits.left_out_residuals[shard_column, :, label_indices] = (
+                group_fits.left_out_residuals.mT
+            )
         return fits
 
 
-def _pad_groups(groups: Sequence[LabelGroup]) -> NDArray[np.intp]:
+def _pad_groups(groups_of_labels: Sequence[LabelGroup]) -> NDArray[np.intp]:
     """Returns the indices of the labels of groups as one matrix, `[num_groups, size of the largest group]`.
 
     A smaller group repeats its last label, which then is solved several times with the same result.
     """
-    largest = max(len(group.labels) for group in groups)
+    largest_size = max(len(group.label_indices) for group in groups_of_labels)
     return np.stack(
-        [np.pad(group.labels, (0, largest - len(group.labels)), mode="edge") for group in groups]
+        [
+            np.pad(group.label_indices, (0, largest_size - len(group.label_indices)), mode="edge")
+            for group in groups_of_labels
+        ]
     )
 
 
 def _solve(
-    *, centered: torch.Tensor, residuals: torch.Tensor, num_records: torch.Tensor, penalty: float
+    *,
+    centered_inputs: torch.Tensor,
+    label_residuals: torch.Tensor,
+    num_records: torch.Tensor,
+    penalty: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Solves the ridge regressions of several shards at once, by the smaller Gram matrix: of records or of features.
 
     Shards have different numbers of records. All are padded to n, the largest number. d is the number of features.
 
     Args:
-        centered: the inputs minus their mean, 0 for padding, `[num_shards, n, d]`.
-        residuals: the labels minus their prevalence, 0 for padding, `[num_shards, n, num_labels]`.
+        centered_inputs: the inputs minus their mean, 0 for padding, `[num_shards, n, d]`.
+        label_residuals: the labels minus their prevalence, 0 for padding, `[num_shards, n, num_labels]`.
         num_records: the number of records of each shard, `[num_shards, 1, 1]`.
         penalty: the penalty, relative to the mean squared length of a shard's centered inputs.
 
     Returns:
         The weights `[num_shards, d, num_labels]`, and the leave-one-out residuals `[num_shards, n, num_labels]`.
     """
-    by_record = centered.shape[1] <= centered.shape[2]
-    transposed = centered.mT
-    gram = centered @ transposed if by_record else transposed @ centered
-    diagonal = gram.diagonal(dim1=1, dim2=2)
-    mean_square = diagonal.sum(dim=1)[:, None, None] / num_records
-    penalties = penalty * torch.where(mean_square > 0, mean_square, torch.ones_like(mean_square))
-    diagonal.add_(penalties[:, 0])  # `diagonal` is a view, so this adds to `gram`
+    by_record = centered_inputs.shape[1] <= centered_inputs.shape[2]
+    transposed = centered_inputs.mT
+    gram = centered_inputs @ transposed if by_record else transposed @ centered_inputs
+    gram_diagonal = gram.diagonal(dim1=1, dim2=2)
+    mean_squares = gram_diagonal.sum(dim=1)[:, None, None] / num_records
+    ridge_penalties = penalty * torch.where(
+        mean_squares > 0, mean_squares, torch.ones_like(mean_squares)
+    )
+    gram_diagonal.add_(ridge_penalties[:, 0])  # `gram_diagonal` is a view, so this adds to `gram`
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
     # The leverage of a record has a part 1/n, which is the intercept's.
     if by_record:
-        dual = inverse @ residuals
+        dual = inverse @ label_residuals
         weights = transposed @ dual
-        fit_residuals = penalties * dual
+        fit_residuals = ridge_penalties * dual
         inverse_diagonal = inverse.diagonal(dim1=1, dim2=2)[..., None]
-        one_minus_leverage = penalties * inverse_diagonal - 1 / num_records
+        one_minus_leverage = ridge_penalties * inverse_diagonal - 1 / num_records
     else:
-        weights = inverse @ (transposed @ residuals)
-        fit_residuals = torch.baddbmm(residuals, centered, weights, alpha=-1)
-        leverage = (centered @ inverse).mul_(centered).sum(dim=2, keepdim=True)
+        weights = inverse @ (transposed @ label_residuals)
+        fit_residuals = torch.baddbmm(label_residuals, centered_inputs, weights, alpha=-1)
+        leverage = (centered_inputs @ inverse).mul_(centered_inputs).sum(dim=2, keepdim=True)
         one_minus_leverage = 1 - leverage - 1 / num_records
     one_minus_leverage.clamp_min_(MIN_ONE_MINUS_LEVERAGE)
     return weights, fit_residuals.div_(one_minus_leverage)  # Allen, 1974
 
 
-def _best_thresholds(scores: torch.Tensor, padded_batch: PaddedBatch) -> torch.Tensor:
+def _best_thresholds(left_out_scores: torch.Tensor, padded_batch: PaddedBatch) -> torch.Tensor:
     """Returns the threshold of each shard, out of 0.02, 0.03, …, 0.98, with the best leave-one-out micro-F1.
 
     If several thresholds are equally good, the one nearest to 0.5 is returned.
 
     Args:
-        scores: the leave-one-out scores, `[num_shards, n, num_labels]`.
+        left_out_scores: the leave-one-out scores, `[num_shards, n, num_labels]`.
         padded_batch: the records of the shards, padded to n records each.
     """
-    num_shards = len(scores)
-    device = scores.device
+    num_shards = len(left_out_scores)
+    device = left_out_scores.device
     shard_numbers = torch.arange(num_shards, device=device)[:, None, None]
-    steps_of_scores = (scores * _THRESHOLD_STEPS).clamp_(min=0, max=_THRESHOLD_STEPS - 1).long()
-    step_bins = steps_of_scores + _THRESHOLD_STEPS * shard_numbers
-    is_counted = padded_batch.mask if padded_batch.known is None else padded_batch.known
-    num_predicted = _sums_from_step(
-        step_bins, weights=is_counted.expand_as(scores), num_shards=num_shards
+    steps_of_scores = (
+        (left_out_scores * _THRESHOLD_STEPS).clamp_(min=0, max=_THRESHOLD_STEPS - 1).long()
     )
-    num_right = _sums_from_step(step_bins, weights=padded_batch.labels, num_shards=num_shards)
+    score_bins = steps_of_scores + _THRESHOLD_STEPS * shard_numbers
+    counted_label_mask = padded_batch.mask if padded_batch.known is None else padded_batch.known
+    num_predicted = _sums_from_step(
+        score_bins,
+        score_weights=counted_label_mask.expand_as(left_out_scores),
+        num_shards=num_shards,
+    )
+    num_right = _sums_from_step(
+        score_bins, score_weights=padded_batch.labels, num_shards=num_shards
+    )
     num_held = num_right[:, :1]  # every score reaches the step 0
     micro_f1 = 2 * num_right / (num_predicted + num_held).clamp_min(1)
     steps = torch.arange(_LOWEST_STEP, _HIGHEST_STEP + 1, device=device)
     f1_with_tie_break = micro_f1[:, steps] - _TIE_BREAK * (steps - _THRESHOLD_STEPS // 2).abs()
-    return steps[f1_with_tie_break.argmax(dim=1)].to(scores.dtype) / _THRESHOLD_STEPS
+    return steps[f1_with_tie_break.argmax(dim=1)].to(left_out_scores.dtype) / _THRESHOLD_STEPS
 
 
 def _sums_from_step(
-    step_bins: torch.Tensor, *, weights: torch.Tensor, num_shards: int
+    score_bins: torch.Tensor, *, score_weights: torch.Tensor, num_shards: int
 ) -> torch.Tensor:
     """Returns, for each shard, the sum of the weights of the scores that reach each step in 0..99, `[num_shards, 100]`.
 
     A score reaches all steps up to its own, which is 100 times the score, rounded down and clipped to 0..99.
 
     Args:
-        step_bins: the step of each score plus 100 times the number of its shard, int64 `[num_shards, n, num_labels]`.
-        weights: the weight of each score, of the same shape.
+        score_bins: the step of each score plus 100 times the number of its shard, int64 `[num_shards, n, num_labels]`.
+        score_weights: the weight of each score, of the same shape.
         num_shards: the number of shards.
     """
     num_bins = _THRESHOLD_STEPS * num_shards
-    sums = torch.bincount(step_bins.flatten(), weights.flatten(), minlength=num_bins)
-    sums_by_step = sums.view(num_shards, _THRESHOLD_STEPS)
+    sums_by_bin = torch.bincount(score_bins.flatten(), score_weights.flatten(), minlength=num_bins)
+    sums_by_step = sums_by_bin.view(num_shards, _THRESHOLD_STEPS)
     return sums_by_step.flip(dims=[1]).cumsum(dim=1).flip(dims=[1])

@@ -72,8 +72,8 @@ class LogisticStudent(ThresholdedStudent):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_penalties(self.penalties)
-        share = require_positive("held_out", self.held_out)
-        require(share < 1, "held_out", self.held_out, "a number in (0, 1)")
+        held_out_share = require_positive("held_out", self.held_out)
+        require(held_out_share < 1, "held_out", self.held_out, "a number in (0, 1)")
 
     def fit(
         self, inputs: Float32Array, labels: BoolArray, *, seed: int, on_epoch: OnEpoch | None = None
@@ -86,46 +86,46 @@ class LogisticStudent(ThresholdedStudent):
     ) -> FlatModel:
         """Fits the model as `fit` does, by the loss on known labels alone."""
         inputs = training.inputs
-        rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
-        known = training.known
-        if len(rows) < _MIN_ROWS:
+        input_rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
+        known_label_mask = training.known
+        if len(input_rows) < _MIN_ROWS:
             # The model predicts the labels that more than half of the rows have.
-            has_majority = 2 * labels.sum(axis=0) > len(rows)
-            return LinearModel.constant(predicted=has_majority, inputs=inputs)
-        order = np.random.default_rng(seed).permutation(len(rows))
-        white_coordinates = WhiteCoordinates(rows)
-        features = white_coordinates.features(rows, row_order=order)
-        labels = labels[order]
-        known = None if known is None else known[order]
+            has_majority = 2 * labels.sum(axis=0) > len(input_rows)
+            return LinearModel.constant(predicted_labels=has_majority, inputs=inputs)
+        row_order = np.random.default_rng(seed).permutation(len(input_rows))
+        white_coordinates = WhiteCoordinates(input_rows)
+        features = white_coordinates.features(input_rows, row_order=row_order)
+        labels = labels[row_order]
+        known_label_mask = None if known_label_mask is None else known_label_mask[row_order]
         choice = self._choose(
             white_coordinates=white_coordinates,
             features=features[:_MAX_ROWS],
             labels=labels[:_MAX_ROWS],
-            known=None if known is None else known[:_MAX_ROWS],
+            known_label_mask=None if known_label_mask is None else known_label_mask[:_MAX_ROWS],
         )
-        num_held_out = len(choice.probabilities)
-        probabilities = choice.probabilities
-        if known is not None:  # A label that is unknown counts as not predicted.
-            probabilities = probabilities * known[:num_held_out]
-        threshold = self._choose_threshold(probabilities, labels=labels[:num_held_out])
-        weights = white_coordinates.fit(
+        num_held_out = len(choice.held_out_probabilities)
+        held_out_probabilities = choice.held_out_probabilities
+        if known_label_mask is not None:  # A label that is unknown counts as not predicted.
+            held_out_probabilities = held_out_probabilities * known_label_mask[:num_held_out]
+        threshold = self._choose_threshold(held_out_probabilities, labels=labels[:num_held_out])
+        white_weights = white_coordinates.fit(
             features,
             labels=labels,
             penalty=choice.penalty,
-            initial_weights=choice.weights,
-            known=known,
+            initial_weights=choice.white_weights,
+            known_label_mask=known_label_mask,
         )
         if on_epoch is not None:
-            on_epoch(0, {"loss": choice.loss})
-        input_weights = white_coordinates.directions @ weights[:-1]
+            on_epoch(0, {"loss": choice.held_out_loss})
+        input_weights = white_coordinates.directions @ white_weights[:-1]
         # The log-odds of a label that no row has are minus infinity.
         never_predicted = np.where(labels.any(axis=0), 0.0, -np.inf)
-        bias = weights[-1] - white_coordinates.center @ input_weights + never_predicted
+        bias = white_weights[-1] - white_coordinates.center @ input_weights + never_predicted
         return LogisticModel(
             arrays={"weights": input_weights.astype(np.float32), "bias": bias.astype(np.float32)},
             threshold=threshold,
             input_shape=np.shape(inputs)[1:],
-            num_rows=len(rows),
+            num_rows=len(input_rows),
             choices={"penalty": float(choice.penalty)},
         )
 
@@ -135,7 +135,7 @@ class LogisticStudent(ThresholdedStudent):
         white_coordinates: WhiteCoordinates,
         features: Float32Array,
         labels: BoolArray,
-        known: BoolArray | None,
+        known_label_mask: BoolArray | None,
     ) -> _Choice:
         """Returns the chosen penalty, and the model that was fitted with it to the rows that are not held out.
 
@@ -145,48 +145,53 @@ class LogisticStudent(ThresholdedStudent):
             white_coordinates: the white coordinates of all rows.
             features: the rows in white coordinates, with a constant, `[num_rows, r + 1]`; the held-out rows come first.
             labels: the labels of these rows, bool `[num_rows, num_labels]`.
-            known: which of these labels are known, bool `[num_rows, num_labels]`; None where all are.
+            known_label_mask: which of these labels are known, bool `[num_rows, num_labels]`; None where all are.
         """
         num_held_out = max(1, round(self.held_out * len(features)))
-        held_features = features[:num_held_out]
-        held_labels = labels[:num_held_out]
-        frequency = _frequencies(labels, known=known)
-        held_known = None if known is None else known[:num_held_out]
-        other_known = None if known is None else known[num_held_out:]
-        weights = np.zeros((features.shape[1], labels.shape[1]))
-        weights[-1] = np.log(frequency / (1 - frequency))
+        held_out_features = features[:num_held_out]
+        held_out_labels = labels[:num_held_out]
+        label_frequencies = _frequencies(labels, known_label_mask=known_label_mask)
+        held_out_known_mask = None if known_label_mask is None else known_label_mask[:num_held_out]
+        fitted_known_mask = None if known_label_mask is None else known_label_mask[num_held_out:]
+        white_weights = np.zeros((features.shape[1], labels.shape[1]))
+        white_weights[-1] = np.log(label_frequencies / (1 - label_frequencies))
         least_loss = math.inf
         for penalty in sorted(self.penalties, reverse=True):
-            weights = white_coordinates.fit(
+            white_weights = white_coordinates.fit(
                 features[num_held_out:],
                 labels=labels[num_held_out:],
                 penalty=penalty,
-                initial_weights=weights,
-                known=other_known,
+                initial_weights=white_weights,
+                known_label_mask=fitted_known_mask,
             )
-            scores = held_features @ weights.astype(np.float32)
-            losses = np.logaddexp(0, scores) - scores * held_labels
-            known_losses = losses if held_known is None else losses * held_known
-            loss = float(known_losses.mean())
-            if loss >= least_loss and math.isfinite(least_loss):
+            held_out_scores = held_out_features @ white_weights.astype(np.float32)
+            losses = np.logaddexp(0, held_out_scores) - held_out_scores * held_out_labels
+            known_losses = losses if held_out_known_mask is None else losses * held_out_known_mask
+            held_out_loss = float(known_losses.mean())
+            if held_out_loss >= least_loss and math.isfinite(least_loss):
                 break
-            least_loss = loss
-            probabilities = FlatModel.logistic(scores)
+            least_loss = held_out_loss
+            held_out_probabilities = FlatModel.logistic(held_out_scores)
             choice = _Choice(
-                penalty=penalty, weights=weights, probabilities=probabilities, loss=loss
+                penalty=penalty,
+                white_weights=white_weights,
+                held_out_probabilities=held_out_probabilities,
+                held_out_loss=held_out_loss,
             )
         return choice
 
 
-def _frequencies(labels: BoolArray, *, known: BoolArray | None) -> FloatArray:
+def _frequencies(labels: BoolArray, *, known_label_mask: BoolArray | None) -> FloatArray:
     """Returns the share of rows with each label among those for which it is known, `[num_labels]`.
 
     Shares of 0 and 1 are moved a little into (0, 1), so that their log-odds are finite.
     """
-    shares = labels.mean(axis=0)
-    if known is not None:
-        shares = shares / np.maximum(known.mean(axis=0), 1 / len(known))
-    return np.asarray(shares.clip(_MIN_FREQUENCY, 1 - _MIN_FREQUENCY))
+    label_shares = labels.mean(axis=0)
+    if known_label_mask is not None:
+        label_shares = label_shares / np.maximum(
+            known_label_mask.mean(axis=0), 1 / len(known_label_mask)
+        )
+    return np.asarray(label_shares.clip(_MIN_FREQUENCY, 1 - _MIN_FREQUENCY))
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -195,15 +200,15 @@ class _Choice:
 
     Attributes:
         penalty: the penalty.
-        weights: the weights of the model in white coordinates, `[r + 1, num_labels]`.
-        probabilities: the predictions for the held-out rows, `[num_held_out, num_labels]`.
-        loss: the mean loss on the held-out rows.
+        white_weights: the weights of the model in white coordinates, `[r + 1, num_labels]`.
+        held_out_probabilities: the predictions for the held-out rows, `[num_held_out, num_labels]`.
+        held_out_loss: the mean loss on the held-out rows.
     """
 
     penalty: float
-    weights: FloatArray
-    probabilities: Float32Array
-    loss: float
+    white_weights: FloatArray
+    held_out_probabilities: Float32Array
+    held_out_loss: float
 
 
 class WhiteCoordinates:
@@ -217,56 +222,60 @@ class WhiteCoordinates:
         penalized: the factor of each squared weight in the penalty; 0 for the constant; `[r + 1, 1]`.
     """
 
-    def __init__(self, rows: Float32Array) -> None:
-        self.center = rows.mean(axis=0, dtype=np.float64)
+    def __init__(self, input_rows: Float32Array) -> None:
+        self.center = input_rows.mean(axis=0, dtype=np.float64)
         # X X^T and X^T X have the same eigenvalues > 0, so the smaller matrix is decomposed.
-        is_wide = rows.shape[1] > len(rows)
-        squares = self._row_products(rows) if is_wide else self._column_products(rows)
-        variances, directions = np.linalg.eigh(squares / len(rows))
-        tiny = np.finfo(np.float64).tiny
-        has_variance = variances > _MIN_RELATIVE_VARIANCE * max(variances[-1], tiny)
-        spread = variances[has_variance]
+        is_wide = input_rows.shape[1] > len(input_rows)
+        gram_matrix = (
+            self._row_products(input_rows) if is_wide else self._column_products(input_rows)
+        )
+        variances, directions = np.linalg.eigh(gram_matrix / len(input_rows))
+        smallest_positive = np.finfo(np.float64).tiny
+        has_variance = variances > _MIN_RELATIVE_VARIANCE * max(variances[-1], smallest_positive)
+        kept_variances = variances[has_variance]
         directions = directions[:, has_variance]
         if is_wide:
             # If u is an eigenvector of X X^T, then X^T u / |X^T u| is one of X^T X.
-            centered = rows - self.center
-            directions = centered.T @ directions / np.sqrt(len(rows) * spread)
-        self.directions = np.asarray(directions / np.sqrt(spread))
-        self.penalized = np.append(spread.sum() / spread, 0.0)[:, None]
+            centered_rows = input_rows - self.center
+            directions = centered_rows.T @ directions / np.sqrt(len(input_rows) * kept_variances)
+        self.directions = np.asarray(directions / np.sqrt(kept_variances))
+        self.penalized = np.append(kept_variances.sum() / kept_variances, 0.0)[:, None]
 
-    def _row_products(self, rows: Float32Array) -> FloatArray:
+    def _row_products(self, input_rows: Float32Array) -> FloatArray:
         """Returns X X^T, `[n, n]`, where X has the rows minus `center`, `[n, d]`."""
-        centered = rows - self.center
-        return np.asarray(centered @ centered.T)
+        centered_rows = input_rows - self.center
+        return np.asarray(centered_rows @ centered_rows.T)
 
-    def _column_products(self, rows: Float32Array) -> FloatArray:
+    def _column_products(self, input_rows: Float32Array) -> FloatArray:
         """Returns X^T X, `[d, d]`, where X has the rows minus `center`, `[n, d]`, which are processed in blocks."""
 
-        def block_products(block: Float32Array) -> FloatArray:
-            centered = block - self.center
-            return np.asarray(centered.T @ centered)
+        def block_products(row_block: Float32Array) -> FloatArray:
+            centered_rows = row_block - self.center
+            return np.asarray(centered_rows.T @ centered_rows)
 
-        blocks = np.split(rows, range(_BLOCK_ROWS, len(rows), _BLOCK_ROWS))
-        return np.asarray(sum(in_order(block_products, items=blocks)))
+        row_blocks = np.split(input_rows, range(_BLOCK_ROWS, len(input_rows), _BLOCK_ROWS))
+        return np.asarray(sum(in_order(block_products, items=row_blocks)))
 
-    def features(self, rows: Float32Array, *, row_order: NDArray[np.intp]) -> Float32Array:
+    def features(self, input_rows: Float32Array, *, row_order: NDArray[np.intp]) -> Float32Array:
         """Returns the white coordinates of rows and the constant 1, `[n, r + 1]`.
 
         There is never a second copy of all rows in memory.
 
         Args:
-            rows: the rows, `[n, d]`.
+            input_rows: the rows, `[n, d]`.
             row_order: the order of the rows in the result, as indices `[n]`.
         """
-        features = np.ones((len(rows), len(self.penalized)), np.float32)
+        features = np.ones((len(input_rows), len(self.penalized)), np.float32)
         center = self.center.astype(np.float32)
         directions = self.directions.astype(np.float32)
 
-        def fill(block: slice) -> None:
-            features[block, :-1] = (rows[row_order[block]] - center) @ directions
+        def fill_features(row_slice: slice) -> None:
+            features[row_slice, :-1] = (input_rows[row_order[row_slice]] - center) @ directions
 
-        blocks = (slice(start, start + _BLOCK_ROWS) for start in range(0, len(rows), _BLOCK_ROWS))
-        for _ in in_order(fill, items=blocks):
+        row_slices = (
+            slice(start, start + _BLOCK_ROWS) for start in range(0, len(input_rows), _BLOCK_ROWS)
+        )
+        for _ in in_order(fill_features, items=row_slices):
             pass
         return features
 
@@ -277,7 +286,7 @@ class WhiteCoordinates:
         labels: BoolArray,
         penalty: float,
         initial_weights: FloatArray,
-        known: BoolArray | None = None,
+        known_label_mask: BoolArray | None = None,
     ) -> FloatArray:
         """Returns the weights with the least penalized logistic loss, `[r + 1, num_labels]`.
 
@@ -287,55 +296,63 @@ class WhiteCoordinates:
             penalty: the factor of the penalty: penalty / 2 times `penalized` times the squared weights is added to the
                 loss.
             initial_weights: the weights at which the search begins, `[r + 1, num_labels]`.
-            known: which labels are known, bool `[n, num_labels]`; the mean loss of a label is over these rows. None
-                where all are.
+            known_label_mask: which labels are known, bool `[n, num_labels]`; the mean loss of a label is over these
+                rows. None where all are.
         """
         from scipy.optimize import minimize  # loads slowly
 
         penalties = penalty * self.penalized
-        frequency = _frequencies(labels, known=known)
+        label_frequencies = _frequencies(labels, known_label_mask=known_label_mask)
         # The weight of each row in the mean loss of each label; None for 1.
         row_weights = None
-        if known is not None:
-            shares = np.maximum(known.mean(axis=0), 1 / len(known))
-            row_weights = np.where(known, 1 / shares, 0.0).astype(np.float32)
+        if known_label_mask is not None:
+            known_shares = np.maximum(known_label_mask.mean(axis=0), 1 / len(known_label_mask))
+            row_weights = np.where(known_label_mask, 1 / known_shares, 0.0).astype(np.float32)
         # White inputs have the second moment 1, so the loss has about the curvature f (1 - f) + penalty in a label's
         # weights. In units of one over the root of the curvature all weights are alike, and the search takes a fifth of
         # the steps.
-        units = 1 / np.sqrt(frequency * (1 - frequency) + penalties)
-        bits = labels.astype(np.float32)
+        weight_units = 1 / np.sqrt(label_frequencies * (1 - label_frequencies) + penalties)
+        label_bits = labels.astype(np.float32)
 
         def penalized_loss(flat_weights: FloatArray) -> tuple[float, FloatArray]:
-            """Returns the penalized mean loss and its gradient, for flattened weights that are divided by `units`."""
-            weights = flat_weights.reshape(units.shape) * units
+            """Returns the penalized mean loss and its gradient, for flat weights that are divided by `weight_units`."""
+            weights = flat_weights.reshape(weight_units.shape) * weight_units
             float32_weights = weights.astype(np.float32)
 
             def block_loss(first_row: int) -> tuple[float, Float32Array]:
                 """Returns the loss and its gradient, summed over the block of rows that begins at index `first_row`."""
-                block = slice(first_row, first_row + _MAX_ROWS)
-                true_bits = bits[block]
-                scores = features[block] @ float32_weights
-                exponential = np.exp(-np.abs(scores))
+                row_slice = slice(first_row, first_row + _MAX_ROWS)
+                block_label_bits = label_bits[row_slice]
+                scores = features[row_slice] @ float32_weights
+                exp_of_minus_abs = np.exp(-np.abs(scores))
                 # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|) does not overflow; its derivative is expit(z).
-                losses = np.maximum(scores, 0) + np.log1p(exponential) - scores * true_bits
-                slopes = np.where(scores >= 0, 1, exponential) / (1 + exponential) - true_bits
+                losses = (
+                    np.maximum(scores, 0) + np.log1p(exp_of_minus_abs) - scores * block_label_bits
+                )
+                loss_slopes = (
+                    np.where(scores >= 0, 1, exp_of_minus_abs) / (1 + exp_of_minus_abs)
+                    - block_label_bits
+                )
                 if row_weights is not None:
-                    losses = losses * row_weights[block]
-                    slopes = slopes * row_weights[block]
-                return float(losses.sum(dtype=np.float64)), np.asarray(features[block].T @ slopes)
+                    losses = losses * row_weights[row_slice]
+                    loss_slopes = loss_slopes * row_weights[row_slice]
+                block_gradient = np.asarray(features[row_slice].T @ loss_slopes)
+                return float(losses.sum(dtype=np.float64)), block_gradient
 
             loss = 0.0
             gradient = np.zeros(weights.shape, np.float32)
-            first_rows = range(0, len(bits), _MAX_ROWS)  # Working copies of a block are small.
+            # Working copies of a block are small.
+            first_rows = range(0, len(label_bits), _MAX_ROWS)
             for loss_of_block, gradient_of_block in in_order(block_loss, items=first_rows):
                 loss += loss_of_block
                 gradient += gradient_of_block
-            total = loss / len(bits) + (penalties * weights**2).sum() / 2
-            total_gradient = gradient / len(bits) + penalties * weights
-            return float(total), np.asarray(total_gradient * units, dtype=np.float64).ravel()
+            total_loss = loss / len(label_bits) + (penalties * weights**2).sum() / 2
+            total_gradient = gradient / len(label_bits) + penalties * weights
+            scaled_gradient = np.asarray(total_gradient * weight_units, dtype=np.float64)
+            return float(total_loss), scaled_gradient.ravel()
 
-        first_point = (initial_weights / units).ravel()
+        initial_point = (initial_weights / weight_units).ravel()
         optimum = minimize(
-            penalized_loss, x0=first_point, jac=True, method="L-BFGS-B", options=_SEARCH_OPTIONS
+            penalized_loss, x0=initial_point, jac=True, method="L-BFGS-B", options=_SEARCH_OPTIONS
         )
-        return np.asarray(optimum.x.reshape(initial_weights.shape) * units)
+        return np.asarray(optimum.x.reshape(initial_weights.shape) * weight_units)

@@ -47,8 +47,8 @@ class LowRankModel(FlatModel):
     def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
         """Returns the probabilities `[num_rows, num_labels]` of flat inputs, as `FlatModel.formula` describes."""
         features = (inputs - arrays["center"]) @ arrays["projection"]
-        lengths = xp.linalg.norm(features, axis=1, keepdims=True)
-        scores = features / xp.where(lengths > 0, lengths, 1) @ arrays["weights"]
+        feature_lengths = xp.linalg.norm(features, axis=1, keepdims=True)
+        scores = features / xp.where(feature_lengths > 0, feature_lengths, 1) @ arrays["weights"]
         return 0.5 + 0.5 * xp.tanh((scores - arrays["thresholds"]) / arrays["spreads"] / 2)
 
 
@@ -94,37 +94,43 @@ class LowRankStudent(Student):
         labels that at least half of the rows have, for every input.
         """
         inputs = training.inputs
-        known = training.known
-        rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
-        prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
+        known_label_mask = training.known
+        input_rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
+        label_prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
         known_shares = np.ones(labels.shape[1])
-        if known is not None and len(labels):
-            known_shares = known.mean(axis=0).clip(1 / len(known))
-            prevalence = prevalence / known_shares
+        if known_label_mask is not None and len(labels):
+            known_shares = known_label_mask.mean(axis=0).clip(1 / len(known_label_mask))
+            label_prevalence = label_prevalence / known_shares
         # Equal rows, or no rows, determine nothing but a constant.
-        if len(np.unique(rows, axis=0)) < 2:
-            return LinearModel.constant(predicted=prevalence >= 0.5, inputs=inputs)
-        noise_std = float(np.sqrt((prevalence * (1 - prevalence) / known_shares).mean()))
-        residuals = labels - prevalence
-        if known is not None:
-            residuals = residuals * known / known_shares
-        model = self.fit_scores(
-            inputs=rows,
-            released=NoisyScores(values=residuals, noise_std=noise_std, prevalence=prevalence),
-            pool=rows,
+        if len(np.unique(input_rows, axis=0)) < 2:
+            return LinearModel.constant(predicted_labels=label_prevalence >= 0.5, inputs=inputs)
+        noise_std = float(
+            np.sqrt((label_prevalence * (1 - label_prevalence) / known_shares).mean())
         )
-        never_held = np.where(labels.any(axis=0), 0, np.inf).astype(np.float32)
+        residuals = labels - label_prevalence
+        if known_label_mask is not None:
+            residuals = residuals * known_label_mask / known_shares
+        model = self.fit_scores(
+            inputs=input_rows,
+            released=NoisyScores(
+                values=residuals, noise_std=noise_std, prevalence=label_prevalence
+            ),
+            pool=input_rows,
+        )
+        threshold_shifts = np.where(labels.any(axis=0), 0, np.inf).astype(np.float32)
         arrays = dict(model.arrays)
-        arrays["thresholds"] = arrays["thresholds"] + never_held
+        arrays["thresholds"] = arrays["thresholds"] + threshold_shifts
         if on_epoch is not None:
-            is_wrong = labels != model.predict(rows)
-            known_errors = is_wrong if known is None else is_wrong[known]
-            on_epoch(0, {"loss": float(known_errors.mean())})
+            is_wrong = labels != model.predict(input_rows)
+            is_wrong_known_label = (
+                is_wrong if known_label_mask is None else is_wrong[known_label_mask]
+            )
+            on_epoch(0, {"loss": float(is_wrong_known_label.mean())})
         return LowRankModel(
             arrays=arrays,
             threshold=0.5,
             input_shape=np.shape(inputs)[1:],
-            num_rows=len(rows),
+            num_rows=len(input_rows),
             choices=model.choices,
         )
 
@@ -181,43 +187,62 @@ class LowRankStudent(Student):
         noise_std = released.noise_std
         in_span = released.num_directions is not None
         require_non_negative("noise_std", noise_std)
-        scores = np.asarray(released.values, dtype=np.float64)
+        noisy_scores = np.asarray(released.values, dtype=np.float64)
         prevalence = np.asarray(released.prevalence, dtype=np.float64)
-        fits = scores.ndim == 2 and len(scores) == len(inputs) and bool(np.isfinite(scores).all())
-        require(fits, "scores.shape", scores.shape, f"finite numbers [{len(inputs)}, num_labels]")
-        same_labels = prevalence.shape == scores.shape[1:]
-        require(same_labels, "prevalence.shape", prevalence.shape, f"{scores.shape[1:]}")
+        fits = (
+            noisy_scores.ndim == 2
+            and len(noisy_scores) == len(inputs)
+            and bool(np.isfinite(noisy_scores).all())
+        )
+        require(
+            fits, "scores.shape", noisy_scores.shape, f"finite numbers [{len(inputs)}, num_labels]"
+        )
+        has_same_labels = prevalence.shape == noisy_scores.shape[1:]
+        require(has_same_labels, "prevalence.shape", prevalence.shape, f"{noisy_scores.shape[1:]}")
         num_directions = min(released.num_directions or self.num_directions, len(inputs))
-        directions = PublicPCA.fit(pool, max_directions=num_directions, recipe=recipe)
-        span = directions.span(inputs)
+        public_pca = PublicPCA.fit(pool, max_directions=num_directions, recipe=recipe)
+        span_basis = public_pca.span(inputs)
         # The scores in coordinates of the span, [num_directions, num_labels].
-        coefficients = shrink_singular_values(noisy_matrix=span.T @ scores, noise_std=noise_std)
+        coefficients = shrink_singular_values(
+            noisy_matrix=span_basis.T @ noisy_scores, noise_std=noise_std
+        )
         if released.center is not None:  # The center has no noise, so it is not shrunk.
-            coefficients = coefficients + span.T @ (released.center - released.center.mean(axis=0))
+            coefficients = coefficients + span_basis.T @ (
+                released.center - released.center.mean(axis=0)
+            )
         rank = int(np.linalg.matrix_rank(coefficients)) if coefficients.any() else 0
         if not in_span:
             # These are the weights with which the features have the projection of the scores on their span as values.
-            _, singular, right = np.linalg.svd(directions.features(inputs), full_matrices=False)
-            is_large = singular > _RELATIVE_CUT_OFF * singular[0]
-            inverse = np.divide(1, singular, out=np.zeros_like(singular), where=is_large)
-            coefficients = np.asarray((right.T * inverse) @ (right @ coefficients))
-        pool_scores = directions.features(pool) @ coefficients  # [n, num_labels]
-        share = prevalence.clip(recipe.prevalence_floor, 1 - recipe.prevalence_floor)
+            _, singular_values, right_vectors = np.linalg.svd(
+                public_pca.features(inputs), full_matrices=False
+            )
+            is_large_singular_value = singular_values > _RELATIVE_CUT_OFF * singular_values[0]
+            inverse_singular_values = np.divide(
+                1,
+                singular_values,
+                out=np.zeros_like(singular_values),
+                where=is_large_singular_value,
+            )
+            coefficients = np.asarray(
+                (right_vectors.T * inverse_singular_values) @ (right_vectors @ coefficients)
+            )
+        pool_scores = public_pca.features(pool) @ coefficients  # [n, num_labels]
+        label_shares = prevalence.clip(recipe.prevalence_floor, 1 - recipe.prevalence_floor)
         thresholds = np.array(
             [
                 np.quantile(label_scores, 1 - label_share)
-                for label_scores, label_share in zip(pool_scores.T, share, strict=True)
+                for label_scores, label_share in zip(pool_scores.T, label_shares, strict=True)
             ]
         )
         spreads = pool_scores.std(axis=0)
         # If the scores of a label are equal for the whole pool, the label is predicted always or never.
-        is_flat = spreads <= _RELATIVE_FLATNESS * (spreads.max() or 1.0)
+        has_flat_scores = spreads <= _RELATIVE_FLATNESS * (spreads.max() or 1.0)
         arrays = {
-            "center": directions.center,
-            "projection": directions.projection,
+            "center": public_pca.center,
+            "projection": public_pca.projection,
             "weights": coefficients,
-            "thresholds": np.where(is_flat & (share < 0.5), np.inf, thresholds),
-            "spreads": np.where(is_flat, 1, spreads),
+            "thresholds": np.where(has_flat_scores & (label_shares < 0.5), np.inf, thresholds),
+            "spreads": np.where(has_flat_scores, 1, spreads),
         }
         return LowRankModel(
             arrays={name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()},

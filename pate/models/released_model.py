@@ -52,35 +52,37 @@ class ReleasedModel(FlatModel):
             num_rows: the number of answered queries.
             recipe: the constants of the method.
         """
-        directions = PublicPCA.fit(
+        public_pca = PublicPCA.fit(
             public_inputs,
             max_directions=len(weights) - 1,
             ridge=recipe.ridge_in_rounds,
             kernel_from=1.0,
             recipe=recipe,
         )
-        constant = recipe.constant_feature
+        constant_feature = recipe.constant_feature
         arrays: dict[str, FloatArray] = {
-            "center": directions.center,
-            "projection": directions.projection,
-            "weights": weights[:-1] * np.sqrt(1 - constant**2),
-            "bias": weights[-1] * constant,
+            "center": public_pca.center,
+            "projection": public_pca.projection,
+            "weights": weights[:-1] * np.sqrt(1 - constant_feature**2),
+            "bias": weights[-1] * constant_feature,
         }
-        kernel = directions.kernel
-        if kernel is not None:
-            arrays["landmarks"] = kernel.landmarks
-            arrays["components"] = kernel.weights
-            arrays["linear"] = kernel.linear_weights
-            arrays["reach"] = np.array([kernel.kernel_width])
-        floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
-        shape = np.asarray(public_inputs).shape[1:]
-        model_class = ReleasedModel if kernel is None else ReleasedKernelModel
+        public_kernel = public_pca.kernel
+        if public_kernel is not None:
+            arrays["landmarks"] = public_kernel.landmarks
+            arrays["components"] = public_kernel.weights
+            arrays["linear"] = public_kernel.linear_weights
+            arrays["reach"] = np.array([public_kernel.kernel_width])
+        float32_arrays = {
+            name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()
+        }
+        input_shape = np.asarray(public_inputs).shape[1:]
+        model_class = ReleasedModel if public_kernel is None else ReleasedKernelModel
         model = model_class(
-            arrays=floats,
+            arrays=float32_arrays,
             threshold=0.5,
-            input_shape=shape,
+            input_shape=input_shape,
             num_rows=num_rows,
-            choices={"directions": float(directions.width - directions.has_height)},
+            choices={"directions": float(public_pca.width - public_pca.has_height)},
         )
         threshold = expected_f1_threshold(model.predict_proba(public_inputs))
         return replace(model, threshold=threshold)
@@ -94,26 +96,31 @@ class ReleasedModel(FlatModel):
         Args:
             inputs: one entry of the shape `input_shape` for each row.
         """
-        rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
-        blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
-        arrays = {name: array.astype(np.float64) for name, array in self.arrays.items()}
+        flat_inputs = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
+        input_blocks = np.split(
+            flat_inputs, range(_BLOCK_RECORDS, len(flat_inputs), _BLOCK_RECORDS)
+        )
+        float64_arrays = {name: array.astype(np.float64) for name, array in self.arrays.items()}
         features = np.concatenate(
-            [self._unscaled_features(block, arrays=arrays) for block in blocks]
+            [
+                self._unscaled_features(input_block, arrays=float64_arrays)
+                for input_block in input_blocks
+            ]
         )
         return of_length_1(features)
 
     def _unscaled_features(
-        self, rows: FloatArray, *, arrays: Mapping[str, FloatArray]
+        self, flat_inputs: FloatArray, *, arrays: Mapping[str, FloatArray]
     ) -> FloatArray:
         """Returns the features of inputs before they are scaled to length 1, `[num_rows, num_features]`.
 
         Args:
-            rows: the inputs, flattened, `[num_rows, d]`.
+            flat_inputs: the inputs, flattened, `[num_rows, d]`.
             arrays: the learned arrays, by name.
         """
-        projected = np.asarray((rows - arrays["center"]) @ arrays["projection"])
+        projected = np.asarray((flat_inputs - arrays["center"]) @ arrays["projection"])
         has_height = len(arrays["weights"]) > projected.shape[1]
-        return np.append(projected, np.ones((len(rows), int(has_height))), axis=1)
+        return np.append(projected, np.ones((len(flat_inputs), int(has_height))), axis=1)
 
     @staticmethod
     def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
@@ -143,33 +150,37 @@ class ReleasedKernelModel(ReleasedModel):
     }
 
     def _unscaled_features(
-        self, rows: FloatArray, *, arrays: Mapping[str, FloatArray]
+        self, flat_inputs: FloatArray, *, arrays: Mapping[str, FloatArray]
     ) -> FloatArray:
         """Returns the features of inputs before they are scaled to length 1, `[num_rows, num_features]`.
 
         They are the coordinates along the public directions, the height 1, and the components of the kernel.
         """
-        projected = (rows - arrays["center"]) @ arrays["projection"]
-        linear = np.append(projected, np.ones((len(rows), 1)), axis=1)
-        cosines = of_length_1(linear) @ arrays["landmarks"].T
+        projected = (flat_inputs - arrays["center"]) @ arrays["projection"]
+        linear_features = np.append(projected, np.ones((len(flat_inputs), 1)), axis=1)
+        cosines = of_length_1(linear_features) @ arrays["landmarks"].T
         kernel_values = np.exp((cosines - 1) / arrays["reach"])
-        components = kernel_values @ arrays["components"] - linear @ arrays["linear"]
-        return np.append(linear, components, axis=1)
+        kernel_components = (
+            kernel_values @ arrays["components"] - linear_features @ arrays["linear"]
+        )
+        return np.append(linear_features, kernel_components, axis=1)
 
     def _probabilities(self, inputs: Float32Array) -> Float32Array:
-        blocks = np.split(inputs, range(_BLOCK_RECORDS, len(inputs), _BLOCK_RECORDS))
-        return np.concatenate(list(in_order(super()._probabilities, items=blocks)))
+        input_blocks = np.split(inputs, range(_BLOCK_RECORDS, len(inputs), _BLOCK_RECORDS))
+        return np.concatenate(list(in_order(super()._probabilities, items=input_blocks)))
 
     @staticmethod
     def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
         """Returns the probabilities `[num_rows, num_labels]` of flat inputs, as `FlatModel.formula` describes."""
         projected = (inputs - arrays["center"]) @ arrays["projection"]
-        linear = xp.concatenate([projected, xp.ones_like(projected[:, :1])], axis=1)
-        linear_lengths = xp.linalg.norm(linear, axis=1, keepdims=True)
-        cosines = linear / linear_lengths @ arrays["landmarks"].T
+        linear_features = xp.concatenate([projected, xp.ones_like(projected[:, :1])], axis=1)
+        linear_lengths = xp.linalg.norm(linear_features, axis=1, keepdims=True)
+        cosines = linear_features / linear_lengths @ arrays["landmarks"].T
         kernel_values = xp.exp((cosines - 1) / arrays["reach"])
-        components = kernel_values @ arrays["components"] - linear @ arrays["linear"]
-        features = xp.concatenate([linear, components], axis=1)
+        kernel_components = (
+            kernel_values @ arrays["components"] - linear_features @ arrays["linear"]
+        )
+        features = xp.concatenate([linear_features, kernel_components], axis=1)
         lengths = xp.linalg.norm(features, axis=1, keepdims=True)
         scores = features @ arrays["weights"] / lengths
         return FlatModel.logistic(scores + arrays["bias"])

@@ -68,17 +68,19 @@ class RidgePath(ABC):
         """
 
 
-def fit_ridge_path(rows: Float32Array, *, labels: BoolArray, known: BoolArray | None) -> RidgePath:
+def fit_ridge_path(
+    input_rows: Float32Array, *, labels: BoolArray, known_label_mask: BoolArray | None
+) -> RidgePath:
     """Returns the regressions of each label on the rows for which it is known.
 
     Args:
-        rows: the inputs, `[num_rows, num_features]`.
+        input_rows: the inputs, `[num_rows, num_features]`.
         labels: the labels of the rows, bool `[num_rows, num_labels]`.
-        known: which labels are known, bool `[num_rows, num_labels]`; None where all are.
+        known_label_mask: which labels are known, bool `[num_rows, num_labels]`; None where all are.
     """
-    if known is None:
-        return _CompleteRidgePath(rows, labels=labels)
-    return _GappedRidgePath(rows, labels=labels, known=known)
+    if known_label_mask is None:
+        return _CompleteRidgePath(input_rows, labels=labels)
+    return _GappedRidgePath(input_rows, labels=labels, known_label_mask=known_label_mask)
 
 
 class _CompleteRidgePath(RidgePath):
@@ -89,17 +91,17 @@ class _CompleteRidgePath(RidgePath):
     distance of the rows to their mean, or 1 if all rows are equal.
     """
 
-    def __init__(self, rows: Float32Array, *, labels: BoolArray) -> None:
-        self.center = rows.mean(axis=0, dtype=np.float64)  # [d]
+    def __init__(self, input_rows: Float32Array, *, labels: BoolArray) -> None:
+        self.center = input_rows.mean(axis=0, dtype=np.float64)  # [d]
         self.prevalence = labels.mean(axis=0)  # [num_labels]
         self._residuals = np.asarray(labels - self.prevalence)  # [n, num_labels]
         self._left_vectors, self._singular_values, self._right_vectors = np.linalg.svd(
-            rows - self.center, full_matrices=False
+            input_rows - self.center, full_matrices=False
         )
-        self._square = self._singular_values**2
+        self._squared_singular_values = self._singular_values**2
         self._projected = self._left_vectors.T @ self._residuals
         # the unit of penalties: the mean squared distance of the rows to their mean, 1 if all are equal
-        self._unit = self._square.sum() / len(rows) or 1.0
+        self._penalty_unit = self._squared_singular_values.sum() / len(input_rows) or 1.0
 
     def left_out_scores(self, penalty: float) -> FloatArray:
         """Returns the leave-one-out score of each row minus the prevalence of each label, `[n, num_labels]`."""
@@ -117,10 +119,10 @@ class _CompleteRidgePath(RidgePath):
     def weights(self, penalty: float) -> FloatArray:
         """Returns the weights of the regression on all rows, `[d, num_labels]`, for one penalty."""
         singular_values = self._singular_values
-        inverse = np.divide(
+        inverse_singular_values = np.divide(
             1, singular_values, out=np.zeros_like(singular_values), where=singular_values > 0
         )
-        factors = self._shrinkage(penalty) * inverse
+        factors = self._shrinkage(penalty) * inverse_singular_values
         return np.asarray(self._right_vectors.T @ (factors[:, None] * self._projected))
 
     def intercept(self, weights: FloatArray) -> FloatArray:
@@ -137,7 +139,10 @@ class _CompleteRidgePath(RidgePath):
 
     def _shrinkage(self, penalty: float) -> FloatArray:
         """Returns the factor s_i^2 / (s_i^2 + penalty * u) of each singular direction i, in [0, 1]."""
-        return np.asarray(self._square / (self._square + penalty * self._unit))
+        return np.asarray(
+            self._squared_singular_values
+            / (self._squared_singular_values + penalty * self._penalty_unit)
+        )
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on the arrays in it
@@ -155,18 +160,21 @@ class _GappedRidgePath(RidgePath):
     score 0.
     """
 
-    def __init__(self, rows: Float32Array, *, labels: BoolArray, known: BoolArray) -> None:
-        self.center = rows.mean(axis=0, dtype=np.float64)  # [d]
-        self._centered = np.asarray(rows - self.center)
+    def __init__(
+        self, input_rows: Float32Array, *, labels: BoolArray, known_label_mask: BoolArray
+    ) -> None:
+        self.center = input_rows.mean(axis=0, dtype=np.float64)  # [d]
+        self._centered_inputs = np.asarray(input_rows - self.center)
         self._labels = labels
         self._group_paths = [
             _GroupPath(
-                group=group,
+                group=label_group,
                 path=_CompleteRidgePath(
-                    rows[group.known_rows], labels=labels[group.known_rows][:, group.labels]
+                    input_rows[label_group.known_rows],
+                    labels=labels[label_group.known_rows][:, label_group.label_indices],
                 ),
             )
-            for group in label_groups(known)
+            for label_group in label_groups(known_label_mask)
         ]
 
     def left_out_scores(self, penalty: float) -> FloatArray:
@@ -176,10 +184,10 @@ class _GappedRidgePath(RidgePath):
         the label, and have the score of that model.
         """
         weights = self.weights(penalty)
-        scores = self._centered @ weights
+        scores = self._centered_inputs @ weights
         intercept = self.intercept(weights)
         for group_path in self._group_paths:
-            labels = group_path.group.labels
+            labels = group_path.group.label_indices
             known_cells = np.ix_(np.flatnonzero(group_path.group.known_rows), labels)
             known_scores = group_path.path.left_out_scores(penalty) + group_path.path.prevalence
             scores[known_cells] = known_scores - intercept[labels]
@@ -189,25 +197,27 @@ class _GappedRidgePath(RidgePath):
         """Returns the mean over known labels of the leave-one-out squared error, for one penalty."""
         if not self._group_paths:
             return 0.0
-        num_known = [
-            np.count_nonzero(group_path.group.known_rows) * len(group_path.group.labels)
+        known_labels_of_groups = [
+            np.count_nonzero(group_path.group.known_rows) * len(group_path.group.label_indices)
             for group_path in self._group_paths
         ]
-        errors = [group_path.path.squared_error(penalty) for group_path in self._group_paths]
-        return float(np.average(errors, weights=num_known))
+        errors_of_groups = [
+            group_path.path.squared_error(penalty) for group_path in self._group_paths
+        ]
+        return float(np.average(errors_of_groups, weights=known_labels_of_groups))
 
     def weights(self, penalty: float) -> FloatArray:
         """Returns the weights of the regressions, `[d, num_labels]`, for one penalty."""
         weights = np.zeros((len(self.center), self._labels.shape[1]))
         for group_path in self._group_paths:
-            weights[:, group_path.group.labels] = group_path.path.weights(penalty)
+            weights[:, group_path.group.label_indices] = group_path.path.weights(penalty)
         return weights
 
     def intercept(self, weights: FloatArray) -> FloatArray:
         """Returns the score of each label at the mean of all rows, `[num_labels]`."""
         intercept = np.zeros(self._labels.shape[1])
         for group_path in self._group_paths:
-            labels = group_path.group.labels
+            labels = group_path.group.label_indices
             path = group_path.path
             shift = self.center - path.center
             intercept[labels] = path.prevalence + shift @ weights[:, labels]
@@ -219,7 +229,7 @@ class _GappedRidgePath(RidgePath):
         A label that no row has gets the score 0.
         """
         has_label = np.asarray(self._labels.any(axis=0))
-        return _leading_directions(self._centered @ weights, rank=rank, has_label=has_label)
+        return _leading_directions(self._centered_inputs @ weights, rank=rank, has_label=has_label)
 
 
 def _leading_directions(scores: FloatArray, *, rank: int, has_label: BoolArray) -> FloatArray:

@@ -55,7 +55,7 @@ class Shards(Protocol):
     An engine reads the records of a few teachers at a time.
     """
 
-    def __getitem__(self, index: int, /) -> Shard:
+    def __getitem__(self, teacher_index: int, /) -> Shard:
         """Returns the records of the teacher with this index."""
 
 
@@ -75,12 +75,12 @@ class PartitionedRecords:
     partition: Partition
     known: BoolArray | None = None
 
-    def __getitem__(self, index: int) -> Shard:
-        rows = self.partition.indices(index)
+    def __getitem__(self, teacher_index: int) -> Shard:
+        record_rows = self.partition.indices(teacher_index)
         return Shard(
-            inputs=take_rows(array=self.inputs, rows=rows),
-            labels=self.labels[rows],
-            known=None if self.known is None else self.known[rows],
+            inputs=take_rows(array=self.inputs, rows=record_rows),
+            labels=self.labels[record_rows],
+            known=None if self.known is None else self.known[record_rows],
         )
 
 
@@ -97,11 +97,16 @@ def require_shards(shards: Sequence[Shard], *, seeds: Sequence[int]) -> None:
     require(len(shards) > 0, "len(shards)", len(shards), "at least one shard")
     rule = f"{len(shards)}, one for each shard"
     require(len(seeds) == len(shards), "len(seeds)", len(seeds), rule)
-    shape = shards[0].inputs.shape[1:]
+    expected_shape = shards[0].inputs.shape[1:]
     num_labels = shards[0].labels.shape[1]
     for shard in shards:
         shard_shape = shard.inputs.shape[1:]
-        require(shard_shape == shape, "inputs.shape[1:]", shard_shape, f"{shape} in every shard")
+        require(
+            shard_shape == expected_shape,
+            "inputs.shape[1:]",
+            shard_shape,
+            f"{expected_shape} in every shard",
+        )
         shard_num_labels = shard.labels.shape[1]
         rule = f"{num_labels} in every shard"
         require(shard_num_labels == num_labels, "labels.shape[1]", shard_num_labels, rule)
@@ -134,27 +139,27 @@ class PaddedBatch:
             device: the device of the tensors.
             dtype: the type of their numbers.
         """
-        largest = max(map(len, shards))
+        most_records = max(map(len, shards))
         num_features = int(np.prod(shards[0].inputs.shape[1:]))
-        inputs = np.zeros((len(shards), largest, num_features), np.float32)
-        labels = np.zeros((len(shards), largest, shards[0].labels.shape[1]), np.bool_)
+        padded_inputs = np.zeros((len(shards), most_records, num_features), np.float32)
+        label_bits = np.zeros((len(shards), most_records, shards[0].labels.shape[1]), np.bool_)
         for row, shard in enumerate(shards):
-            inputs[row, : len(shard)] = as_rows(shard.inputs)
-            labels[row, : len(shard)] = shard.labels
-        sizes = torch.tensor([len(shard) for shard in shards], device=device)
-        is_record = torch.arange(largest, device=device) < sizes[:, None]
-        self.inputs = torch.from_numpy(inputs).to(device, dtype)
-        self.labels = torch.from_numpy(labels).to(device, dtype)
+            padded_inputs[row, : len(shard)] = as_rows(shard.inputs)
+            label_bits[row, : len(shard)] = shard.labels
+        shard_sizes = torch.tensor([len(shard) for shard in shards], device=device)
+        is_record = torch.arange(most_records, device=device) < shard_sizes[:, None]
+        self.inputs = torch.from_numpy(padded_inputs).to(device, dtype)
+        self.labels = torch.from_numpy(label_bits).to(device, dtype)
         self.mask = is_record.to(dtype)[..., None]
         self.known = None
         if any(shard.known is not None for shard in shards):
-            known = np.zeros(labels.shape, np.bool_)
+            is_known_label = np.zeros(label_bits.shape, np.bool_)
             for row, shard in enumerate(shards):
-                known[row, : len(shard)] = True if shard.known is None else shard.known
-            self.known = torch.from_numpy(known).to(device, dtype)
-        self.sizes = sizes.to(dtype)[:, None, None]
+                is_known_label[row, : len(shard)] = True if shard.known is None else shard.known
+            self.known = torch.from_numpy(is_known_label).to(device, dtype)
+        self.sizes = shard_sizes.to(dtype)[:, None, None]
 
-    def mean(self, values: torch.Tensor) -> torch.Tensor:
+    def mean_over_records(self, values: torch.Tensor) -> torch.Tensor:
         """Returns the mean over the records of each shard, `[num_shards, 1, num_columns]`.
 
         Args:

@@ -71,25 +71,30 @@ class SklearnTeacher(Teacher):
         """
         if not self.frames:
             return self
-        form = dataset.preprocessing
+        preprocessing = dataset.preprocessing
         rule = "data=table, whose columns have names and kinds"
-        require(hasattr(form, "frame"), "teacher.frames", "true", rule)
-        framed = _FramedTeacher(estimator=self.estimator, threshold=self.threshold, form=form)
+        require(hasattr(preprocessing, "frame"), "teacher.frames", "true", rule)
+        framed_teacher = _FramedTeacher(
+            estimator=self.estimator, threshold=self.threshold, form=preprocessing
+        )
         test_inputs = dataset.public.inputs[: min(num_queries, _MAX_TEST_SAMPLES)]
         test_labels = np.zeros((len(test_inputs), dataset.num_labels), np.bool_)
         test_labels[::2] = True  # any labels, half of them present
         test_shard = Shard(inputs=test_inputs, labels=test_labels)
         # Fitted and asked only to raise the errors of the estimator, before teachers are trained.
         try:
-            states = framed.fit_many(shards=[test_shard], seeds=[0])
-            framed.predict_many(states, inputs=test_inputs)
+            states = framed_teacher.fit_many(shards=[test_shard], seeds=[0])
+            framed_teacher.predict_many(states, inputs=test_inputs)
         except (ValueError, TypeError) as error:
-            reason = " ".join(str(error.__cause__ or error).split())[:_MAX_SHOWN]
-            rule = f"one that takes the columns of the table, such as a pipeline with a ColumnTransformer ({reason})"
+            error_text = " ".join(str(error.__cause__ or error).split())[:_MAX_SHOWN]
+            rule = (
+                "one that takes the columns of the table, such as a pipeline with a ColumnTransformer "
+                f"({error_text})"
+            )
             raise InvalidValue(
                 "teacher.estimator", type(self.estimator).__name__, rule=rule
             ) from error
-        return framed
+        return framed_teacher
 
     @property
     def is_isolated(self) -> bool:
@@ -109,35 +114,41 @@ class SklearnTeacher(Teacher):
         require_shards(shards, seeds=seeds)
         states: list[State] = []
         for shard, seed in zip(shards, seeds, strict=True):
-            rows = self._rows(shard.inputs)
+            input_rows = self._rows(shard.inputs)
             with fit_errors_hidden(self.estimator, name="teacher.estimator"):
                 if shard.known is None:
                     fitted = FittedLabels.fit(
-                        self.estimator, inputs=rows, labels=shard.labels, seed=seed
+                        self.estimator, inputs=input_rows, labels=shard.labels, seed=seed
                     )
                 else:
                     fitted = FittedLabels.fit_known(
                         self.estimator,
-                        inputs=rows,
+                        inputs=input_rows,
                         labels=shard.labels,
                         known=shard.known,
                         seed=seed,
                     )
-                squares = np.square(fitted.confidences(rows) - shard.labels)
-                is_counted = np.ones_like(shard.labels) if shard.known is None else shard.known
-                loss = squares.mean(where=is_counted) if is_counted.any() else 0.0
+                squared_errors = np.square(fitted.confidences(input_rows) - shard.labels)
+                counted_label_mask = (
+                    np.ones_like(shard.labels) if shard.known is None else shard.known
+                )
+                mean_loss = (
+                    squared_errors.mean(where=counted_label_mask)
+                    if counted_label_mask.any()
+                    else 0.0
+                )
             pickled = np.frombuffer(pickle.dumps(fitted, protocol=5), np.uint8)
-            states.append({PICKLE: pickled, "loss_curve": np.array([loss], np.float32)})
+            states.append({PICKLE: pickled, "loss_curve": np.array([mean_loss], np.float32)})
         return states
 
     def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
         """Returns the confidences, `[num_states, num_queries, num_labels]`; `map_to_half` maps `threshold` to 0.5."""
-        rows = self._rows(inputs)
+        input_rows = self._rows(inputs)
         with fit_errors_hidden(self.estimator, name="teacher.estimator"):
-            raw = np.stack(
-                [pickle.loads(state[PICKLE].tobytes()).confidences(rows) for state in states]
+            raw_confidences = np.stack(
+                [pickle.loads(state[PICKLE].tobytes()).confidences(input_rows) for state in states]
             )
-        return map_to_half(confidences=raw, threshold=self.threshold)
+        return map_to_half(confidences=raw_confidences, threshold=self.threshold)
 
     def _rows(self, inputs: Float32Array) -> Any:
         """Returns the inputs as an array `[num_rows, num_features]`; `_FramedTeacher` returns a DataFrame."""
@@ -185,21 +196,23 @@ class FittedLabels:
             seed: the value of every `random_state`.
         """
         share = labels.mean(axis=0)
-        varying_labels = np.flatnonzero((share > 0) & (share < 1))
-        targets = labels[:, varying_labels].astype(np.int64)
+        varying_label_indices = np.flatnonzero((share > 0) & (share < 1))
+        targets = labels[:, varying_label_indices].astype(np.int64)
         models = []
-        if len(varying_labels) and estimator.__sklearn_tags__().target_tags.multi_output:
-            columns = targets if len(varying_labels) > 1 else targets[:, 0]
-            models = [clone_with_seed(estimator, seed=seed).fit(inputs, columns)]
+        if len(varying_label_indices) and estimator.__sklearn_tags__().target_tags.multi_output:
+            target_columns = targets if len(varying_label_indices) > 1 else targets[:, 0]
+            models = [clone_with_seed(estimator, seed=seed).fit(inputs, target_columns)]
         else:
-            for label, column in zip(varying_labels, targets.T, strict=True):
+            for label_index, target_column in zip(varying_label_indices, targets.T, strict=True):
                 try:
-                    models.append(clone_with_seed(estimator, seed=seed).fit(inputs, column))
+                    models.append(clone_with_seed(estimator, seed=seed).fit(inputs, target_column))
                 except Exception as error:
-                    count = f"{column.sum()} of {len(column)}"
-                    error.add_note(f"label {label}, which {count} records have")
+                    count_text = f"{target_column.sum()} of {len(target_column)}"
+                    error.add_note(f"label {label_index}, which {count_text} records have")
                     raise
-        return cls(first_labels=labels[0].astype(np.float64), varying=varying_labels, models=models)
+        return cls(
+            first_labels=labels[0].astype(np.float64), varying=varying_label_indices, models=models
+        )
 
     @classmethod
     def fit_known(
@@ -222,20 +235,25 @@ class FittedLabels:
             known: which of them are known, bool `[num_rows, num_labels]`.
             seed: the value of every `random_state`.
         """
-        first = np.zeros(known.shape[1])
-        varying_labels = []
+        first_labels = np.zeros(known.shape[1])
+        varying_label_indices = []
         models = []
-        for label in np.flatnonzero(known.any(axis=0)).tolist():
-            rows = np.flatnonzero(known[:, label])
-            known_inputs = getattr(inputs, "iloc", inputs)[rows]
+        for label_index in np.flatnonzero(known.any(axis=0)).tolist():
+            known_rows = np.flatnonzero(known[:, label_index])
+            known_inputs = getattr(inputs, "iloc", inputs)[known_rows]
             fitted = cls.fit(
-                estimator, inputs=known_inputs, labels=labels[rows, label, None], seed=seed
+                estimator,
+                inputs=known_inputs,
+                labels=labels[known_rows, label_index, None],
+                seed=seed,
             )
-            first[label] = fitted.first_labels[0]
-            varying_labels += [label] * len(fitted.models)
+            first_labels[label_index] = fitted.first_labels[0]
+            varying_label_indices += [label_index] * len(fitted.models)
             models += fitted.models
         return cls(
-            first_labels=first, varying=np.array(varying_labels, dtype=np.int64), models=models
+            first_labels=first_labels,
+            varying=np.array(varying_label_indices, dtype=np.int64),
+            models=models,
         )
 
     def confidences(self, inputs: Float32Array) -> NDArray[Any]:
@@ -243,10 +261,11 @@ class FittedLabels:
         confidences = np.tile(self.first_labels, (len(inputs), 1))
         if self.models:
             num_labels = len(self.varying) // len(self.models)  # the labels of each model
-            columns = [
-                _probabilities(model, inputs=inputs, num_labels=num_labels) for model in self.models
+            columns_of_models = [
+                _probabilities(fitted_estimator, inputs=inputs, num_labels=num_labels)
+                for fitted_estimator in self.models
             ]
-            confidences[:, self.varying] = np.concatenate(columns, axis=1)
+            confidences[:, self.varying] = np.concatenate(columns_of_models, axis=1)
         return confidences
 
 
@@ -261,23 +280,30 @@ def _probabilities(estimator: Any, inputs: Float32Array, num_labels: int) -> NDA
         inputs: the inputs, an array `[num_rows, num_features]` or a DataFrame.
         num_labels: the number of labels that the estimator was fitted to.
     """
-    shape = (len(inputs), num_labels)
+    expected_shape = (len(inputs), num_labels)
     if hasattr(estimator, "predict_proba"):
-        probabilities = estimator.predict_proba(inputs)
-        if isinstance(probabilities, list):  # [n, 2] for each label
-            probabilities = np.stack([label[:, 1] for label in probabilities], axis=1)
+        label_probabilities = estimator.predict_proba(inputs)
+        if isinstance(label_probabilities, list):  # [n, 2] for each label
+            label_probabilities = np.stack(
+                [bit_probabilities[:, 1] for bit_probabilities in label_probabilities], axis=1
+            )
         elif num_labels == 1:
-            probabilities = probabilities[:, 1:]
+            label_probabilities = label_probabilities[:, 1:]
     elif hasattr(estimator, "decision_function"):
-        scores = np.reshape(estimator.decision_function(inputs), shape)
-        probabilities = 0.5 + 0.5 * np.tanh(scores / 2)
+        decision_scores = np.reshape(estimator.decision_function(inputs), expected_shape)
+        label_probabilities = 0.5 + 0.5 * np.tanh(decision_scores / 2)
     else:
         predictions = np.asarray(estimator.predict(inputs), np.float64)
-        probabilities = predictions.clip(min=0, max=1).reshape(shape)
-    require(probabilities.shape == shape, "predictions.shape", probabilities.shape, f"{shape}")
-    is_finite = bool(np.isfinite(probabilities).all())
+        label_probabilities = predictions.clip(min=0, max=1).reshape(expected_shape)
+    require(
+        label_probabilities.shape == expected_shape,
+        "predictions.shape",
+        label_probabilities.shape,
+        f"{expected_shape}",
+    )
+    is_finite = bool(np.isfinite(label_probabilities).all())
     require(is_finite, "predictions", "NaN or infinity", "finite numbers")
-    return np.asarray(probabilities)
+    return np.asarray(label_probabilities)
 
 
 @contextmanager
@@ -295,8 +321,8 @@ def fit_errors_hidden(estimator: Any, name: str = "estimator") -> Iterator[None]
     try:
         yield
     except Exception as error:
-        reason = " ".join(str(error).split())[:_MAX_SHOWN]
-        details = (*getattr(error, "__notes__", ()), f"{type(error).__name__}: {reason}")
+        error_text = " ".join(str(error).split())[:_MAX_SHOWN]
+        details = (*getattr(error, "__notes__", ()), f"{type(error).__name__}: {error_text}")
         rule = (
             "one that can be fitted to every teacher's part, or fewer teachers, so that parts are larger "
             f"({'; '.join(details)})"
@@ -327,19 +353,21 @@ def clone_with_seed(estimator: Any, *, seed: int) -> Any:
     # This import stands here so that workers with other teachers start in half the time.
     from sklearn.base import clone
 
-    copy = clone(estimator)
-    for name in copy.get_params():
+    unfitted_clone = clone(estimator)
+    for name in unfitted_clone.get_params():
         if name.split("__")[-1] == "random_state":
-            copy.set_params(**{name: seed})
-    return copy
+            unfitted_clone.set_params(**{name: seed})
+    return unfitted_clone
 
 
 def takes_nan(estimator: Any) -> bool:
     """Returns True if an estimator, or the first step of a pipeline, has the tag that it accepts missing inputs."""
-    steps = [
-        step for _, step in getattr(estimator, "steps", ()) if step not in (None, "passthrough")
+    pipeline_steps = [
+        pipeline_step
+        for _, pipeline_step in getattr(estimator, "steps", ())
+        if pipeline_step not in (None, "passthrough")
     ]
-    if steps:
-        return takes_nan(estimator=steps[0])
+    if pipeline_steps:
+        return takes_nan(estimator=pipeline_steps[0])
     has_tags = not isinstance(estimator, type) and hasattr(estimator, "__sklearn_tags__")
     return has_tags and bool(estimator.__sklearn_tags__().input_tags.allow_nan)

@@ -47,8 +47,8 @@ KINDS = {
 LARGEST_INPUT = 2**22
 """The most numbers in an input of a student whose arrays do not show their number, such as pixels of a picture."""
 
-_WEIGHTS = "student.safetensors"
-_CARD = "student.json"
+_WEIGHTS_FILE = "student.safetensors"
+_CARD_FILE = "student.json"
 _CARD_RULE = "the card of a published student"
 _WEIGHTS_RULE = "the weights of a published student"
 _REMEDY = "copy the folder anew from where it was published; a run's own is written again from its release"
@@ -83,9 +83,9 @@ def class_probabilities(probabilities: NDArray[Any]) -> FloatArray:
         probabilities: the probability of each class by itself, `[num_rows, num_classes]`. They are divided by their
             sum. If all are 0 in a row, all classes become equally probable.
     """
-    sums = probabilities.sum(axis=1, dtype=np.float64, keepdims=True)
+    row_sums = probabilities.sum(axis=1, dtype=np.float64, keepdims=True)
     uniform = np.full(probabilities.shape, 1 / probabilities.shape[1])
-    return np.asarray(np.divide(probabilities, sums, out=uniform, where=sums > 0))
+    return np.asarray(np.divide(probabilities, row_sums, out=uniform, where=row_sums > 0))
 
 
 def most_probable(probabilities: NDArray[Any]) -> BoolArray:
@@ -94,8 +94,8 @@ def most_probable(probabilities: NDArray[Any]) -> BoolArray:
     Args:
         probabilities: the probability of each class, `[num_rows, num_classes]`.
     """
-    classes = np.arange(probabilities.shape[1])
-    return np.asarray(probabilities.argmax(axis=1)[:, None] == classes)
+    class_indices = np.arange(probabilities.shape[1])
+    return np.asarray(probabilities.argmax(axis=1)[:, None] == class_indices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,35 +109,41 @@ class _Card:
     choices: Mapping[str, float]
 
     @classmethod
-    def read(cls, path: Path) -> Self:
+    def read(cls, card_file: Path) -> Self:
         """Reads a card from its file; raises `DamagedFile` if the file is no valid card."""
-        values = read_json(path, rule=_CARD_RULE, remedy=_REMEDY)
+        card_values = read_json(card_file, rule=_CARD_RULE, remedy=_REMEDY)
         try:
-            shape = tuple(require_count("input_shape", size) for size in values["input_shape"])
+            input_shape = tuple(
+                require_count("input_shape", size) for size in card_values["input_shape"]
+            )
             rule = f"at most {_MAX_AXES} lengths"
-            require(0 < len(shape) <= _MAX_AXES, "input_shape", shape, rule)
-            threshold = _read_threshold(values["threshold"])
-            num_rows = require_count("num_rows", values["num_rows"], minimum=0)
-            kind = str(values["kind"])
-            choices = dict(values["choices"])
+            require(0 < len(input_shape) <= _MAX_AXES, "input_shape", input_shape, rule)
+            threshold = _read_threshold(card_values["threshold"])
+            num_rows = require_count("num_rows", card_values["num_rows"], minimum=0)
+            kind = str(card_values["kind"])
+            choices = dict(card_values["choices"])
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             fault = f"{type(error).__name__}: {error}"
-            raise damaged(path, rule=_CARD_RULE, finding=fault, remedy=_REMEDY) from None
+            raise damaged(card_file, rule=_CARD_RULE, finding=fault, remedy=_REMEDY) from None
         return cls(
-            kind=kind, threshold=threshold, input_shape=shape, num_rows=num_rows, choices=choices
+            kind=kind,
+            threshold=threshold,
+            input_shape=input_shape,
+            num_rows=num_rows,
+            choices=choices,
         )
 
 
-def _read_threshold(value: Any) -> Threshold:
+def _read_threshold(json_threshold: Any) -> Threshold:
     """Returns the threshold in a card: a number in (0, 1], or a tuple with such a number for each label.
 
     Raises `InvalidValue`, `TypeError` or `ValueError` for other values.
     """
-    is_list = isinstance(value, list)
-    numbers = tuple(map(float, value if is_list else [value]))
-    in_range = all(0 < number <= 1 for number in numbers)
-    require(in_range, "threshold", numbers[:3], "numbers in (0, 1]")
-    return numbers if is_list else numbers[0]
+    is_list = isinstance(json_threshold, list)
+    thresholds = tuple(map(float, json_threshold if is_list else [json_threshold]))
+    in_range = all(0 < number <= 1 for number in thresholds)
+    require(in_range, "threshold", thresholds[:3], "numbers in (0, 1]")
+    return thresholds if is_list else thresholds[0]
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -207,11 +213,13 @@ class StudentModel(ABC):
             "num_rows": self.num_rows,
             "choices": dict(self.choices),
         }
-        arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
+        contiguous_arrays = {
+            name: np.ascontiguousarray(array) for name, array in self.arrays.items()
+        }
         make_folder(folder, existing_parent=folder.parent.parent)
-        with atomic_write(folder / _WEIGHTS) as file:
-            file.write(save(arrays))
-        write_text(folder / _CARD, text=json.dumps(card, indent=2) + "\n")
+        with atomic_write(folder / _WEIGHTS_FILE) as file:
+            file.write(save(contiguous_arrays))
+        write_text(folder / _CARD_FILE, text=json.dumps(card, indent=2) + "\n")
 
     @staticmethod
     def load(folder: Path | str) -> StudentModel:
@@ -221,7 +229,7 @@ class StudentModel(ABC):
             InvalidValue: the folder does not exist, a file is damaged, the arrays do not fit the kind, or the kind is
                 unknown. The module of a kind of your own must be imported before.
         """
-        card = _Card.read(Path(folder, _CARD))
+        card = _Card.read(Path(folder, _CARD_FILE))
         if card.kind in KINDS:
             import_module(f"pate.models.{KINDS[card.kind]}")
         known_kinds = tuple(sorted({*StudentModel._classes, *KINDS}))
@@ -230,9 +238,9 @@ class StudentModel(ABC):
             advice = "import the module of a student of your own before pate.load"
             rule = f"one of {', '.join(known_kinds)}{similar_kind}; {advice}"
             raise InvalidValue("kind", card.kind, rule=rule)
-        path = Path(folder, _WEIGHTS)
+        weights_file = Path(folder, _WEIGHTS_FILE)
         model = StudentModel._classes[card.kind](
-            arrays=_read_arrays(path),
+            arrays=_read_arrays(weights_file),
             threshold=card.threshold,
             input_shape=card.input_shape,
             num_rows=card.num_rows,
@@ -241,7 +249,7 @@ class StudentModel(ABC):
         fault = model._shape_fault() or model._prediction_fault()
         if fault:
             rule = f"the weights of a {model.kind} student for inputs of shape {model.input_shape}"
-            raise damaged(path, rule=rule, finding=fault, remedy=_REMEDY)
+            raise damaged(weights_file, rule=rule, finding=fault, remedy=_REMEDY)
         return model
 
     @final
@@ -250,19 +258,20 @@ class StudentModel(ABC):
 
         Shapes are checked before a prediction, which would otherwise need as much memory as the shapes demand.
         """
-        size = math.prod(self.input_shape)
+        numbers_per_input = math.prod(self.input_shape)
         if not self.array_axes:
-            too_large = f"{size:,} numbers in an input, at most {LARGEST_INPUT:,}"
-            return too_large if size > LARGEST_INPUT else ""
+            too_large = f"{numbers_per_input:,} numbers in an input, at most {LARGEST_INPUT:,}"
+            return too_large if numbers_per_input > LARGEST_INPUT else ""
         if self.arrays.keys() != self.array_axes.keys():
             return f"arrays {', '.join(sorted(self.arrays))[:80]}"
-        lengths = {"d": size, "1": 1}
+        length_of_axis = {"d": numbers_per_input, "1": 1}
         for name, axes in self.array_axes.items():
             shape = self.arrays[name].shape
             # The first array with an axis sets the length of the axis for all arrays. `strict=False`: another number of
             # axes is a fault below.
             expected_shape = [
-                lengths.setdefault(axis, length) for axis, length in zip(axes, shape, strict=False)
+                length_of_axis.setdefault(axis, length)
+                for axis, length in zip(axes, shape, strict=False)
             ]
             if len(shape) != len(axes) or expected_shape != list(shape):
                 return f"{name} of shape {shape}"
@@ -271,10 +280,10 @@ class StudentModel(ABC):
     @final
     def _prediction_fault(self) -> str:
         """Returns a phrase that states why the model fails to predict for an input of zeros, or ""."""
-        zeros = np.zeros((1, *self.input_shape), np.float32)
+        zero_input = np.zeros((1, *self.input_shape), np.float32)
         try:
             with np.errstate(all="ignore"):  # what is not finite is a fault below
-                probabilities = self.predict_proba(zeros)
+                probabilities = self.predict_proba(zero_input)
             in_range = (probabilities >= 0) & (probabilities <= _MAX_PROBABILITY)
             if probabilities.ndim != 2 or probabilities.size == 0 or not in_range.all():
                 return "probabilities outside [0, 1]"
@@ -290,18 +299,20 @@ class StudentModel(ABC):
         """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
 
 
-def _read_arrays(path: Path) -> dict[str, Float32Array]:
+def _read_arrays(weights_file: Path) -> dict[str, Float32Array]:
     """Reads the arrays of a published student.
 
     Raises `DamagedFile` if an array is not float32, or is empty, or has a NaN.
     """
     damage_errors = (SafetensorError, ValueError, KeyError, TypeError, MemoryError)
-    with reading_file(path, rule=_WEIGHTS_RULE, remedy=_REMEDY, damage_errors=damage_errors):
-        arrays: dict[str, Float32Array] = load_file(path)
+    with reading_file(
+        weights_file, rule=_WEIGHTS_RULE, remedy=_REMEDY, damage_errors=damage_errors
+    ):
+        arrays: dict[str, Float32Array] = load_file(weights_file)
     for name, array in arrays.items():
         if array.dtype != np.float32 or not array.size or np.isnan(array).any():
             fault = f"{name[:40]!r} is not of float32 numbers"
-            raise damaged(path, rule=_WEIGHTS_RULE, finding=fault, remedy=_REMEDY)
+            raise damaged(weights_file, rule=_WEIGHTS_RULE, finding=fault, remedy=_REMEDY)
     return arrays
 
 

@@ -86,8 +86,10 @@ class ThresholdedStudent(Student):
             return float(self.threshold)
         if self.threshold_each_label:
             return tuple(
-                self._threshold_by_rule(probabilities[:, [label]], labels=labels[:, [label]])
-                for label in range(num_labels)
+                self._threshold_by_rule(
+                    probabilities[:, [label_index]], labels=labels[:, [label_index]]
+                )
+                for label_index in range(num_labels)
             )
         return self._threshold_by_rule(probabilities, labels=labels)
 
@@ -120,21 +122,22 @@ def best_threshold(
     """
     if not labels.any():
         return 0.5
-    order = np.argsort(-probabilities, axis=None, kind="stable")
-    sorted_probabilities = probabilities.ravel()[order]
-    true_positives = np.cumsum(labels.ravel()[order])  # if the first 1, 2, … are predicted
-    num_predicted = np.arange(1, len(order) + 1)
+    descending_order = np.argsort(-probabilities, axis=None, kind="stable")
+    sorted_probabilities = probabilities.ravel()[descending_order]
+    # The true positives if the first 1, 2, … are predicted.
+    true_positives = np.cumsum(labels.ravel()[descending_order])
+    num_predicted = np.arange(1, len(descending_order) + 1)
     if metric == "micro_f1":
         num_present = true_positives[-1]
-        score = 2 * true_positives / (num_predicted + num_present)
+        threshold_scores = 2 * true_positives / (num_predicted + num_present)
     else:
         # The number of right answers, which is TP + TN, minus a constant.
-        score = (2 * true_positives - num_predicted).astype(float)
+        threshold_scores = (2 * true_positives - num_predicted).astype(float)
     next_probabilities = np.append(sorted_probabilities[1:], 0.0)
     # equal probabilities cannot be told apart
-    score[sorted_probabilities == next_probabilities] = -np.inf
-    best = int(np.argmax(score))
-    threshold = (sorted_probabilities[best] + next_probabilities[best]) / 2
+    threshold_scores[sorted_probabilities == next_probabilities] = -np.inf
+    best_index = int(np.argmax(threshold_scores))
+    threshold = (sorted_probabilities[best_index] + next_probabilities[best_index]) / 2
     return float(np.clip(threshold, a_min=_LOWEST_THRESHOLD, a_max=1.0))
 
 
@@ -147,6 +150,6 @@ def matched_threshold(probabilities: NDArray[np.floating], labels_per_sample: fl
         probabilities: held-out probabilities, `[num_rows, num_labels]`.
         labels_per_sample: the mean number of labels of a sample.
     """
-    share = min(labels_per_sample / probabilities.shape[1], 1.0)
-    threshold = np.quantile(probabilities, 1 - share)
+    predicted_share = min(labels_per_sample / probabilities.shape[1], 1.0)
+    threshold = np.quantile(probabilities, 1 - predicted_share)
     return float(np.clip(threshold, a_min=_LOWEST_THRESHOLD, a_max=1.0))

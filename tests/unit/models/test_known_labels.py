@@ -211,7 +211,7 @@ def test_labels_known_for_the_same_records_are_one_group() -> None:
     """
     known = np.array([[1, 0, 1, 0, 1, 0], [1, 1, 1, 1, 1, 0]], dtype=np.bool_)
     largest, smallest = label_groups(known)
-    assert largest.labels.tolist() == [0, 2, 4]
+    assert largest.label_indices.tolist() == [0, 2, 4]
     assert largest.known_rows.tolist() == [True, True]
-    assert smallest.labels.tolist() == [1, 3]
+    assert smallest.label_indices.tolist() == [1, 3]
     assert smallest.known_rows.tolist() == [False, True]

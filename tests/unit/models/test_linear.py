@@ -153,7 +153,9 @@ def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypa
     num_fitted = []
     fit_weights = WhiteCoordinates.fit
 
-    def count_rows_and_fit(white_coordinates, features, *, labels, penalty, initial_weights, known):
+    def count_rows_and_fit(
+        white_coordinates, features, *, labels, penalty, initial_weights, known_label_mask
+    ):
         num_fitted.append(len(features))
         return fit_weights(
             white_coordinates,
@@ -161,7 +163,7 @@ def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypa
             labels=labels,
             penalty=penalty,
             initial_weights=initial_weights,
-            known=known,
+            known_label_mask=known_label_mask,
         )
 
     monkeypatch.setattr(WhiteCoordinates, "fit", count_rows_and_fit)
