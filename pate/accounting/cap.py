@@ -46,8 +46,8 @@ class Cap:
         entries: the charges of the data set. The caller appends later charges to this list, and the cap counts them.
     """
 
-    def __init__(self, rule: PrivacyFilter, entries: list[LedgerEntry]) -> None:
-        self.rule = rule
+    def __init__(self, initial_filter: PrivacyFilter, entries: list[LedgerEntry]) -> None:
+        self.initial_filter = initial_filter
         self._entries = entries
         self._counted = _CountedCharges(fixed_filter=None, spent=Spent(), num_charges=0)
 
@@ -56,7 +56,7 @@ class Cap:
         fixed_filter, spent, num_counted = self._counted
         uncounted_entries = self._entries[num_counted:]
         if uncounted_entries:
-            fixed_filter = fixed_filter or self.rule.fixed_by(uncounted_entries[0].event)
+            fixed_filter = fixed_filter or self.initial_filter.fixed_by(uncounted_entries[0].event)
             for event, count in event_rows((entry.event, 1) for entry in uncounted_entries):
                 spent = spent.plus(fixed_filter.price(event), num_times=count)
             # One assignment, so that an interrupt leaves either the former state or the new state.
@@ -75,9 +75,9 @@ class Cap:
             first_epsilon: the accountant's epsilon of the event; infinity where the data set has a charge already.
         """
         fixed_filter, spent = self.filter_and_spent()
-        deciding_filter = fixed_filter or self.rule.fixed_by(event)
+        deciding_filter = fixed_filter or self.initial_filter.fixed_by(event)
         num_affordable = deciding_filter.affords(spent, event)
-        if num_affordable == 0 and first_epsilon <= self.rule.max_epsilon:
+        if num_affordable == 0 and first_epsilon <= self.initial_filter.max_epsilon:
             return 1
         return num_affordable
 
@@ -97,7 +97,7 @@ class Cap:
             first_epsilon: the accountant's epsilon of the event; infinity where the data set has a charge already.
         """
         fixed_filter, spent = self.filter_and_spent()
-        deciding_filter = fixed_filter or self.rule.fixed_by(event)
+        deciding_filter = fixed_filter or self.initial_filter.fixed_by(event)
         if deciding_filter.admits(spent, event) or first_epsilon <= deciding_filter.max_epsilon:
             return
         price = deciding_filter.price(event)
@@ -137,7 +137,7 @@ class Cap:
         count_of_event = Counter(entry.event for entry in self._entries)
 
         def admits_all(max_epsilon: float) -> bool:
-            filter_for_cap = self.rule.for_cap(max_epsilon).fixed_by(
+            filter_for_cap = self.initial_filter.for_cap(max_epsilon).fixed_by(
                 next(iter(count_of_event), event)
             )
             spent = Spent()
@@ -147,7 +147,7 @@ class Cap:
 
         def is_sufficient(cap_index: int) -> bool:
             max_epsilon = _six_digit_cap(cap_index)
-            return max_epsilon > self.rule.max_epsilon and admits_all(max_epsilon)
+            return max_epsilon > self.initial_filter.max_epsilon and admits_all(max_epsilon)
 
         cap_index = bisect_left(_INDICES_OF_SIX_DIGIT_CAPS, x=True, key=is_sufficient)
         return (
@@ -170,18 +170,21 @@ class Caps:
 
     def __init__(
         self,
-        rules: list[PrivacyFilter],
+        initial_filters: list[PrivacyFilter],
         entries: list[LedgerEntry],
         *,
         accountant: Callable[[], Accountant],
         target_delta: float,
     ) -> None:
-        self._caps = [Cap(rule=rule, entries=entries) for rule in rules]
+        self._caps = [
+            Cap(initial_filter=initial_filter, entries=entries)
+            for initial_filter in initial_filters
+        ]
         self._entries = entries
         self._accountant = accountant
         self._target_delta = target_delta
         # the smallest cap; None without a cap
-        self.max_epsilon = rules[0].max_epsilon if rules else None
+        self.max_epsilon = initial_filters[0].max_epsilon if initial_filters else None
 
     @property
     def filter(self) -> PrivacyFilter | None:

@@ -49,7 +49,7 @@ class LeafCounts:
 
     counted_leaves_by_kind: dict[type[LeafEvent], CountedLeaves] = field(default_factory=dict)
     # the index of each leaf that `add` has compared, in the lists of its class
-    _index_of: dict[LeafEvent, int] = field(default_factory=dict)
+    _index_of_leaf: dict[LeafEvent, int] = field(default_factory=dict)
 
     @property
     def kinds(self) -> Set[type[LeafEvent]]:
@@ -60,35 +60,35 @@ class LeafCounts:
         for leaves_of_kind in self.counted_leaves_by_kind.values():
             yield from zip(leaves_of_kind.leaves, leaves_of_kind.counts, strict=True)
 
-    def add(self, added: LeafCounts) -> None:
+    def add(self, added_counts: LeafCounts) -> None:
         """Adds leaves; the count of a leaf that is equal to one added earlier is added to the count of that leaf.
 
         More than 1,000 leaves of one class at once are appended without this search for equal leaves.
         """
-        for kind, added_leaves in added.counted_leaves_by_kind.items():
-            same_kind = self.counted_leaves_by_kind.setdefault(
-                kind, CountedLeaves(leaves=[], counts=[])
+        for leaf_class, added_leaves in added_counts.counted_leaves_by_kind.items():
+            counted_of_class = self.counted_leaves_by_kind.setdefault(
+                leaf_class, CountedLeaves(leaves=[], counts=[])
             )
             if len(added_leaves.leaves) > _LARGEST_NUM_COMPARED:
-                same_kind.leaves.extend(added_leaves.leaves)
-                same_kind.counts.extend(added_leaves.counts)
+                counted_of_class.leaves.extend(added_leaves.leaves)
+                counted_of_class.counts.extend(added_leaves.counts)
                 continue
             for leaf, count in zip(added_leaves.leaves, added_leaves.counts, strict=True):
-                index = self._index_of.setdefault(leaf, len(same_kind.leaves))
-                if index < len(same_kind.leaves):
-                    same_kind.counts[index] += count
+                leaf_index = self._index_of_leaf.setdefault(leaf, len(counted_of_class.leaves))
+                if leaf_index < len(counted_of_class.leaves):
+                    counted_of_class.counts[leaf_index] += count
                 else:
-                    same_kind.leaves.append(leaf)
-                    same_kind.counts.append(count)
+                    counted_of_class.leaves.append(leaf)
+                    counted_of_class.counts.append(count)
 
     def copy(self) -> LeafCounts:
         """Returns independent counts of the same leaves."""
         counted_leaves_by_kind = {
-            kind: CountedLeaves(leaves=counted.leaves.copy(), counts=counted.counts.copy())
-            for kind, counted in self.counted_leaves_by_kind.items()
+            leaf_class: CountedLeaves(leaves=counted.leaves.copy(), counts=counted.counts.copy())
+            for leaf_class, counted in self.counted_leaves_by_kind.items()
         }
         return LeafCounts(
-            counted_leaves_by_kind=counted_leaves_by_kind, _index_of=self._index_of.copy()
+            counted_leaves_by_kind=counted_leaves_by_kind, _index_of_leaf=self._index_of_leaf.copy()
         )
 
 
@@ -103,20 +103,20 @@ def nodes(event: Event, *, num_releases: int = 1) -> Iterator[tuple[Event, int]]
         event: the root of the tree.
         num_releases: the number of times that the root is released, >= 0.
     """
-    pending = [(event, num_releases)]
-    while pending:
-        node, node_count = pending.pop()
+    pending_nodes = [(event, num_releases)]
+    while pending_nodes:
+        node, node_count = pending_nodes.pop()
         yield node, node_count
         if isinstance(node, ComposedEvent):
-            for part in node.events:
-                if isinstance(part, LeafEvent):
-                    yield part, node_count
+            for part_event in node.events:
+                if isinstance(part_event, LeafEvent):
+                    yield part_event, node_count
                 else:
-                    pending.append((part, node_count))
+                    pending_nodes.append((part_event, node_count))
         elif isinstance(node, SelfComposedEvent):
-            pending.append((node.event, node_count * node.count))
+            pending_nodes.append((node.event, node_count * node.count))
         elif isinstance(node, ApproximateEvent):
-            pending.append((node.event, node_count))
+            pending_nodes.append((node.event, node_count))
         else:
             validation.require_kind("event", value=node, kind=LeafEvent, rule=EVENT_RULE)
 
@@ -147,22 +147,24 @@ def count_leaves(event: Event, *, num_releases: int = 1) -> LeafCounts:
         num_releases: the number of times that the root is released, >= 0.
     """
     if isinstance(event, ComposedEvent) and num_releases > 0:
-        kinds = set(map(type, event.events))
-        if len(kinds) == 1:
-            kind = kinds.pop()
+        event_classes = set(map(type, event.events))
+        if len(event_classes) == 1:
+            leaf_class = event_classes.pop()
             # Many leaves of one class need no walk, which takes long for 100,000 of them.
-            if issubclass(kind, LeafEvent):
+            if issubclass(leaf_class, LeafEvent):
                 all_leaves = cast(list[LeafEvent], list(event.events))
-                same_counts = [num_releases] * len(all_leaves)
-                return LeafCounts({kind: CountedLeaves(leaves=all_leaves, counts=same_counts)})
+                equal_counts = [num_releases] * len(all_leaves)
+                return LeafCounts(
+                    {leaf_class: CountedLeaves(leaves=all_leaves, counts=equal_counts)}
+                )
     counted_leaves_by_kind: dict[type[LeafEvent], CountedLeaves] = {}
     for leaf, leaf_count in leaves(event, num_releases=num_releases):
         if leaf_count > 0:
-            same_kind = counted_leaves_by_kind.setdefault(
+            counted_of_class = counted_leaves_by_kind.setdefault(
                 type(leaf), CountedLeaves(leaves=[], counts=[])
             )
-            same_kind.leaves.append(leaf)
-            same_kind.counts.append(leaf_count)
+            counted_of_class.leaves.append(leaf)
+            counted_of_class.counts.append(leaf_count)
     return LeafCounts(counted_leaves_by_kind=counted_leaves_by_kind)
 
 
@@ -176,14 +178,17 @@ def by_accesses(event: Event) -> Event:
         return event.accesses
     if isinstance(event, ComposedEvent):
         # The classes are looked at first, because a look at each of 100,000 parts takes long.
-        kinds = set(map(type, event.events))
-        if any(issubclass(kind, SessionEvent) or not issubclass(kind, LeafEvent) for kind in kinds):
-            parts = tuple(map(by_accesses, event.events))
-            is_unchanged = all(map(operator.is_, parts, event.events))
-            return event if is_unchanged else replace(event, events=parts)
+        event_classes = set(map(type, event.events))
+        if any(
+            issubclass(event_class, SessionEvent) or not issubclass(event_class, LeafEvent)
+            for event_class in event_classes
+        ):
+            parts_by_accesses = tuple(map(by_accesses, event.events))
+            is_unchanged = all(map(operator.is_, parts_by_accesses, event.events))
+            return event if is_unchanged else replace(event, events=parts_by_accesses)
     if isinstance(event, (SelfComposedEvent, ApproximateEvent)):
-        part = by_accesses(event.event)
-        return event if part is event.event else replace(event, event=part)
+        part_by_accesses = by_accesses(event.event)
+        return event if part_by_accesses is event.event else replace(event, event=part_by_accesses)
     return event
 
 

@@ -52,8 +52,8 @@ class Event:
     __match_args__: ClassVar[tuple[str, ...]] = ()  # the names of the fields of a dataclass
 
     def __post_init__(self) -> None:
-        for name, check in _checks_of(cast(Hashable, type(self))):
-            check(name, getattr(self, name))
+        for field_name, check in _checks_of(cast(Hashable, type(self))):
+            check(field_name, getattr(self, field_name))
 
     def to_dp_event(self) -> Any:
         """Returns this event as an event of Google's library dp-accounting, which the extra `pld` installs.
@@ -105,54 +105,54 @@ _PROBABILITY = {"check": require_probability}
 _BOOL = {"check": partial(require_kind, kind=bool, rule="True or False")}
 
 
-def _require_price(name: str, value: float) -> None:
-    if value != math.inf:
-        require_non_negative(name, value)
+def _require_price(field_name: str, price: float) -> None:
+    if price != math.inf:
+        require_non_negative(field_name, price)
 
 
-def _require_logits(name: str, logits: tuple[float, ...]) -> None:
-    require_kind(name, logits, kind=tuple, rule="a tuple of numbers")
-    require(len(logits) > 0, name, "()", "at least one number")
-    require_rising(name, logits)
+def _require_logits(field_name: str, logits: tuple[float, ...]) -> None:
+    require_kind(field_name, logits, kind=tuple, rule="a tuple of numbers")
+    require(len(logits) > 0, field_name, "()", "at least one number")
+    require_rising(field_name, logits)
 
 
-def _require_event(name: str, value: object) -> None:
-    require_kind(name, value, kind=Event, rule=EVENT_RULE)
+def _require_event(field_name: str, field_value: object) -> None:
+    require_kind(field_name, field_value, kind=Event, rule=EVENT_RULE)
 
 
-def _require_number_of_calls(name: str, value: float) -> None:
-    is_number = value == math.inf or (value >= 0 and float(value).is_integer())
-    require(is_number, name, value, "a whole number >= 0 or infinity")
+def _require_number_of_calls(field_name: str, num_calls: float) -> None:
+    is_number = num_calls == math.inf or (num_calls >= 0 and float(num_calls).is_integer())
+    require(is_number, field_name, num_calls, "a whole number >= 0 or infinity")
 
 
-def _require_one_or_two(name: str, value: int) -> None:
-    require(value in (1, 2), name, value, "1 or 2")
+def _require_one_or_two(field_name: str, field_value: int) -> None:
+    require(field_value in (1, 2), field_name, field_value, "1 or 2")
 
 
-def _require_finite(name: str, value: float) -> None:
-    require(math.isfinite(value), name, value, "a finite number")
+def _require_finite(field_name: str, field_value: float) -> None:
+    require(math.isfinite(field_value), field_name, field_value, "a finite number")
 
 
-def _require_sampling_probability(name: str, value: float) -> None:
-    require(0 < value <= 1, name, value, "a number in (0, 1]")
+def _require_sampling_probability(field_name: str, sampling_prob: float) -> None:
+    require(0 < sampling_prob <= 1, field_name, sampling_prob, "a number in (0, 1]")
 
 
-def _require_failure_probability(name: str, value: float) -> None:
-    require(0 <= value < 1, name, value, "a number in [0, 1)")
+def _require_failure_probability(field_name: str, failure_prob: float) -> None:
+    require(0 <= failure_prob < 1, field_name, failure_prob, "a number in [0, 1)")
 
 
 @lru_cache  # once for a class, because one total may make 100,000 events
-def _checks_of(kind: Hashable) -> tuple[tuple[str, Callable[[str, Any], object]], ...]:
+def _checks_of(event_class: Hashable) -> tuple[tuple[str, Callable[[str, Any], object]], ...]:
     """Returns the fields of a class of events that have a check, as pairs of a field's name and its check.
 
     A check is a function from the name and the value of a field that raises an error for a wrong value.
 
     Args:
-        kind: the class, a dataclass.
+        event_class: the class, a dataclass.
     """
     return tuple(
         (dataclass_field.name, dataclass_field.metadata["check"])
-        for dataclass_field in fields(cast(Any, kind))
+        for dataclass_field in fields(cast(Any, event_class))
         if "check" in dataclass_field.metadata
     )
 
@@ -447,9 +447,9 @@ class SelectThenTestEvent(ComposedEvent):
             case (BoundedRangeEvent(), ApproximateEvent(event=OneBitEvent(logits=logits))):
                 require(len(logits) > 1, "logits", logits, "those of the gaps 0 to T, T >= 1")
             case _:
-                kinds = ", ".join(type(event).__name__ for event in self.events)
+                names_of_classes = ", ".join(type(event).__name__ for event in self.events)
                 rule = "a BoundedRangeEvent and an ApproximateEvent of a OneBitEvent"
-                raise InvalidValue("events", f"({kinds})", rule=rule)
+                raise InvalidValue("events", f"({names_of_classes})", rule=rule)
 
     @property
     def selection(self) -> BoundedRangeEvent:
@@ -531,11 +531,11 @@ class TuningEvent(LeafEvent):
         from pate.accounting.event_tree import failure_probability
 
         Event.__post_init__(self)
-        for name in ("base", "score"):
-            failure_prob = failure_probability(getattr(self, name))
+        for field_name in ("base", "score"):
+            failure_prob = failure_probability(getattr(self, field_name))
             if failure_prob != 0:
                 rule = "a price without failures; tuning_event moves them out"
-                raise InvalidValue(f"{name}.failure_prob", failure_prob, rule=rule)
+                raise InvalidValue(f"{field_name}.failure_prob", failure_prob, rule=rule)
 
     @property
     def candidate(self) -> ComposedEvent:

@@ -95,22 +95,22 @@ class Spent:
     def plus(self, price: Spent, num_times: int = 1) -> Spent:
         """Returns the sums after a price is added `num_times` >= 1 times."""
         return Spent(
-            amount=_sum_rounded_up(self.amount, price=price.amount, num_times=num_times),
+            amount=_sum_rounded_up(self.amount, added_amount=price.amount, num_times=num_times),
             failure_prob=self.failure_prob + price.failure_prob * num_times,
             pure_epsilon=self.pure_epsilon + price.pure_epsilon * num_times,
             second_amount=_sum_rounded_up(
-                self.second_amount, price=price.second_amount, num_times=num_times
+                self.second_amount, added_amount=price.second_amount, num_times=num_times
             ),
         )
 
 
-def _sum_rounded_up(amount: float, price: float, *, num_times: int) -> float:
-    """Returns amount + num_times * price in floating point, rounded up where the sum is not exact."""
-    product = price * num_times
-    if price != 0 and num_times != 1:
-        product = math.nextafter(product, math.inf)
-    total = amount + product
-    return total if 0.0 in (amount, product) else math.nextafter(total, math.inf)
+def _sum_rounded_up(amount_before: float, added_amount: float, *, num_times: int) -> float:
+    """Returns amount_before + num_times * added_amount in floating point, rounded up where the sum is not exact."""
+    product_rounded_up = added_amount * num_times
+    if added_amount != 0 and num_times != 1:
+        product_rounded_up = math.nextafter(product_rounded_up, math.inf)
+    total = amount_before + product_rounded_up
+    return total if 0.0 in (amount_before, product_rounded_up) else math.nextafter(total, math.inf)
 
 
 @dataclass(frozen=True)
@@ -162,11 +162,11 @@ class PrivacyFilter(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """Returns the name and the parameters, without cap and delta, as a dictionary that `filter_from_json` reads."""
-        names = [dataclass_field.name for dataclass_field in fields(self)]
+        field_names = [dataclass_field.name for dataclass_field in fields(self)]
         parameters = {
-            name: getattr(self, name)
-            for name in names
-            if name not in ("max_epsilon", "target_delta")
+            field_name: getattr(self, field_name)
+            for field_name in field_names
+            if field_name not in ("max_epsilon", "target_delta")
         }
         return {"name": self.name} | parameters
 
@@ -231,13 +231,15 @@ class PrivacyFilter(ABC):
         if self.max_failure_prob is not None:
             return self
         delta = self.target_delta
-        failure = failure_probability(first_event if self.prices_hits else by_accesses(first_event))
-        if failure == 0:
+        failure_prob_of_first = failure_probability(
+            first_event if self.prices_hits else by_accesses(first_event)
+        )
+        if failure_prob_of_first == 0:
             return replace(self, max_failure_prob=_SHARE_WITHOUT_FAILURES * delta)
         if self.plans_failures:
-            max_failure_prob = (failure + delta) / 2
+            max_failure_prob = (failure_prob_of_first + delta) / 2
         else:
-            max_failure_prob = max(_FORMER_SHARE_WITH_FAILURES * delta, failure)
+            max_failure_prob = max(_FORMER_SHARE_WITH_FAILURES * delta, failure_prob_of_first)
         return replace(self, max_failure_prob=min(max_failure_prob, math.nextafter(delta, 0)))
 
     def price(self, event: Event) -> Spent:
@@ -247,16 +249,19 @@ class PrivacyFilter(ABC):
         """
         event = event if self.prices_hits else by_accesses(event)
         try:
-            pure_epsilons = [(pure_epsilon(leaf), times) for leaf, times in leaves(event) if times]
-            pure: Fraction | float = sum(
-                (Fraction(epsilon) * times for epsilon, times in pure_epsilons), start=Fraction(0)
+            pure_epsilons = [
+                (pure_epsilon(leaf), num_times) for leaf, num_times in leaves(event) if num_times
+            ]
+            sum_of_pure_epsilons: Fraction | float = sum(
+                (Fraction(epsilon) * num_times for epsilon, num_times in pure_epsilons),
+                start=Fraction(0),
             )
         except (InvalidValue, OverflowError):  # no pure DP; an infinite epsilon
-            pure = math.inf
+            sum_of_pure_epsilons = math.inf
         return Spent(
             amount=self.amount(event),
             failure_prob=Fraction(failure_probability(event)),
-            pure_epsilon=pure,
+            pure_epsilon=sum_of_pure_epsilons,
         )
 
     def allows_failures(self, spent: Spent) -> bool:
@@ -265,7 +270,7 @@ class PrivacyFilter(ABC):
 
     def admits(self, spent: Spent, event: Event) -> bool:
         """Returns True if an event fits under the cap after `spent` has been charged."""
-        return self._holds(spent.plus(self.price(event)))
+        return self._fits_under_cap(spent.plus(self.price(event)))
 
     def left(self, spent: Spent) -> float:
         """Returns the amount, in the filter's unit, that fits under the cap after `spent` has been charged."""
@@ -279,12 +284,12 @@ class PrivacyFilter(ABC):
         price = self.price(event)
 
         def is_affordable(num_times: int) -> bool:
-            return self._holds(spent.plus(price, num_times=num_times))
+            return self._fits_under_cap(spent.plus(price, num_times=num_times))
 
         num_affordable = largest_count(holds=is_affordable, maximum=_LARGEST_COUNT)
         return math.inf if num_affordable == _LARGEST_COUNT else num_affordable
 
-    def _holds(self, spent: Spent) -> bool:
+    def _fits_under_cap(self, spent: Spent) -> bool:
         """Returns True if all charges together satisfy one of the filter's bounds.
 
         The bounds are that of the filter's unit and the sum of pure epsilons. All charges together must satisfy the
@@ -517,13 +522,13 @@ class GaussianAndRenyi(RenyiFilter):
             max_failure_prob=0.0,
         )
 
-    def _holds(self, spent: Spent) -> bool:
+    def _fits_under_cap(self, spent: Spent) -> bool:
         # The spent amount is converted, because `gaussian_budget` would take some sixty conversions.
         holds_by_mu = (
             self.allows_failures(spent)
             and self._gaussian_filter.epsilon(spent.second_amount) <= self.max_epsilon
         )
-        return holds_by_mu or super()._holds(spent)
+        return holds_by_mu or super()._fits_under_cap(spent)
 
 
 @dataclass(frozen=True)
@@ -635,12 +640,14 @@ def filter_from_json(
         InvalidValue: the name or a parameter is unknown to this version.
     """
     # Earlier versions wrote no `plans_failures`.
-    parameters = {"plans_failures": False} | dict(data)
-    name = str(parameters.pop("name", None))
-    filter_class = FILTERS[require_choice("filter", name, choices=tuple(FILTERS))]
+    filter_parameters = {"plans_failures": False} | dict(data)
+    filter_name = str(filter_parameters.pop("name", None))
+    filter_class = FILTERS[require_choice("filter", filter_name, choices=tuple(FILTERS))]
     try:
-        return filter_class(max_epsilon=max_epsilon, target_delta=target_delta, **parameters)
+        return filter_class(max_epsilon=max_epsilon, target_delta=target_delta, **filter_parameters)
     except TypeError as error:
-        parameter_names = ", ".join(key for key in data if key != "name")
+        parameter_names = ", ".join(
+            parameter_name for parameter_name in data if parameter_name != "name"
+        )
         rule = f"parameters of this version, found {parameter_names}"
         raise InvalidValue("filter", filter_class.name, rule=rule) from error

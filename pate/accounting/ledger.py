@@ -40,6 +40,8 @@ from pate.validation import InvalidValue
 
 # The note of a charge of which only the price is to be stored.
 _EMPTY_NOTE = ChargeNote()
+# For `except_release`: no release is left out.
+_NO_RELEASE = ""
 
 
 @dataclass(frozen=True)
@@ -142,21 +144,21 @@ class Ledger:
             accountant=accountant,
             filter=filter,
         )
-        self._open(ledger_file, data=data, unit=unit)
+        self._open(ledger_file, data_digest=data, unit=unit)
 
-    def _open(self, ledger_file: LedgerFile, *, data: str, unit: PrivacyUnit | None) -> None:
+    def _open(self, ledger_file: LedgerFile, *, data_digest: str, unit: PrivacyUnit | None) -> None:
         """Initializes this object from a ledger's file; `from_file` explains the arguments."""
-        if not isinstance(data, str):
+        if not isinstance(data_digest, str):
             rule = "the digest of a data set, as a string"
-            raise InvalidValue("data", type(data).__name__, rule=rule)
+            raise InvalidValue("data", type(data_digest).__name__, rule=rule)
         self.adjacency = ledger_file.adjacency
         self.target_delta = ledger_file.target_delta
         self.accountant = ledger_file.accountant
-        self.data = data
+        self.data = data_digest
         self.path = ledger_file.path
         self._store = ledger_file.store
         self._index = LedgerIndex(
-            ledger_file.store, data_digest=data, adjacency=ledger_file.adjacency, unit=unit
+            ledger_file.store, data_digest=data_digest, adjacency=ledger_file.adjacency, unit=unit
         )
         self._running_total = RunningTotal(
             accountant=self.accountant,
@@ -165,7 +167,7 @@ class Ledger:
         )
         self._stored_cap = ledger_file.stored_cap
         self._caps = Caps(
-            rules=ledger_file.rules,
+            initial_filters=ledger_file.initial_filters,
             entries=self._index.entries,
             accountant=self.accountant,
             target_delta=self.target_delta,
@@ -176,17 +178,17 @@ class Ledger:
 
     @classmethod
     def from_file(
-        cls, file: LedgerFile, *, data: str = "", unit: PrivacyUnit | None = None
+        cls, ledger_file: LedgerFile, *, data: str = "", unit: PrivacyUnit | None = None
     ) -> Ledger:
         """Returns the ledger of one data set in a `LedgerFile`, such as a `SharedLedger`, with the file's settings.
 
         Args:
-            file: the open file.
+            ledger_file: the open file.
             data: the digest of the private data, where the file holds the accounts of several data sets.
             unit: the unit of privacy of all prices; None takes the unit of the earlier charges.
         """
         ledger = cls.__new__(cls)  # without `__init__`, which would open the file by its path
-        ledger._open(file, data=data, unit=unit)
+        ledger._open(ledger_file, data_digest=data, unit=unit)
         return ledger
 
     @classmethod
@@ -218,7 +220,7 @@ class Ledger:
         """Reads the file, and returns the total, the settings and the number of charges as a table for notebooks."""
         statement = self.statement()
         unit = "not named" if statement.unit is None else statement.unit.words
-        rows = [
+        table_rows = [
             (
                 "spent epsilon, if all prices were fixed beforehand",
                 format_epsilon(statement.spent_epsilon),
@@ -230,7 +232,7 @@ class Ledger:
             ("charges", str(statement.num_charges)),
             ("file", "in memory" if self.path is None else str(self.path)),
         ]
-        return html_table(title="Ledger", rows=rows)
+        return html_table(title="Ledger", rows=table_rows)
 
     def charge(
         self, event: Event, *, adjacency: Adjacency, key: str = "", description: str = ""
@@ -299,19 +301,19 @@ class Ledger:
         require_same_adjacency(event, self.adjacency)
         # The call is made for its errors alone: a charge that cannot be read back is never written.
         event_from_json(event_to_json(event))
-        pending = PendingCommit(
+        pending_commit = PendingCommit(
             key=key, event=event, content=content, charge_note=charge_note, release_key=release_key
         )
         # 1. A new charge needs a total, which may take seconds. So it is computed before the lock is taken.
-        charge_before_lock = self._new_charge_before_lock(pending)
+        charge_before_lock = self._new_charge_before_lock(pending_commit)
         # 2. The store takes the lock, and writes the line unless the key has one. The total is computed again if
         #    another process has charged since.
         committed_content = self._store.commit(
-            self._index.account_of(key),
+            data_digest=self._index.account_of(key),
             key=key,
             content=content,
             line_under_lock=partial(
-                self._line_text_under_lock, pending, charge_before_lock=charge_before_lock
+                self._line_text_under_lock, pending_commit, charge_before_lock=charge_before_lock
             ),
         )
         # 3. The line may be that of an earlier commit, which must have had this price.
@@ -321,7 +323,7 @@ class Ledger:
 
     # The steps of `commit`.
 
-    def _new_charge_before_lock(self, pending: PendingCommit) -> _NewCharge | None:
+    def _new_charge_before_lock(self, pending_commit: PendingCommit) -> _NewCharge | None:
         """Returns the charge of a release, as computed before the store takes its lock.
 
         Returns None where no total is needed:
@@ -335,21 +337,21 @@ class Ledger:
             BudgetExceeded: the event does not fit under the cap.
             InvalidValue: the reasons that `commit` names.
         """
-        if self._index.charge_of(pending.release_key):
+        if self._index.charge_of(pending_commit.release_key):
             return None
         self._index.refresh()  # lines of other processes, which may also name an account that has no name yet
-        if self._index.line_of(pending.key) is not None:
+        if self._index.line_of(pending_commit.key) is not None:
             return None
-        payment = self._payment_of(pending)
+        payment = self._payment_of(pending_commit)
         return payment if isinstance(payment, _NewCharge) else None
 
     def _line_text_under_lock(
-        self, pending: PendingCommit, *, charge_before_lock: _NewCharge | None
+        self, pending_commit: PendingCommit, *, charge_before_lock: _NewCharge | None
     ) -> LineText:
         """Returns the text of the line for a commit, after all checks; the store calls this method under its lock.
 
         Args:
-            pending: the release, or the part of a release.
+            pending_commit: the release, or the part of a release.
             charge_before_lock: its charge as computed before the store took the lock; None where it was not computed.
 
         Raises:
@@ -357,17 +359,17 @@ class Ledger:
             InvalidValue: the reasons that `commit` names.
         """
         self._index.take_new_lines()  # the store has read those of other processes
-        payment = self._payment_of(pending, charge_before_lock=charge_before_lock)
+        payment = self._payment_of(pending_commit, charge_before_lock=charge_before_lock)
         if isinstance(payment, _EarlierCharge):
             return LineText(charge_key=payment.charge_key)
         process = charging_process(os.getpid())
         entry = LedgerEntry(
-            key=pending.key,
-            event=pending.event,
-            description=pending.charge_note.description,
+            key=pending_commit.key,
+            event=pending_commit.event,
+            description=pending_commit.charge_note.description,
             epsilon=payment.total_epsilon,
-            draw=1 + self._index.num_draws(pending.charge_note.run_key),
-            seed_name=pending.charge_note.seed_name,
+            draw=1 + self._index.num_draws(pending_commit.charge_note.run_key),
+            seed_name=pending_commit.charge_note.seed_name,
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
             user=process.user,
             host=process.host,
@@ -377,12 +379,12 @@ class Ledger:
         return entry.to_line_text()
 
     def _payment_of(
-        self, pending: PendingCommit, *, charge_before_lock: _NewCharge | None = None
+        self, pending_commit: PendingCommit, *, charge_before_lock: _NewCharge | None = None
     ) -> _EarlierCharge | _NewCharge:
         """Returns how a release, or a part of a release, is paid for; checks that it may be committed.
 
         Args:
-            pending: the release, or the part.
+            pending_commit: the release, or the part.
             charge_before_lock: the charge that an earlier call, before the store took the lock, returned for the same
                 commit. Its total is taken over unless another process has charged since. None computes the total.
 
@@ -392,11 +394,13 @@ class Ledger:
         """
         num_charges = len(self._index.entries)
         charge_key = self._index.charge_covering(
-            commit=pending, has_cap=self.max_epsilon is not None
+            pending_commit=pending_commit, has_cap=self.max_epsilon is not None
         )
         if charge_key:
             return _EarlierCharge(charge_key)
-        if self._index.charges_with_seed(pending.charge_note.seed_name, except_release=""):
+        if self._index.charges_with_seed(
+            pending_commit.charge_note.seed_name, except_release=_NO_RELEASE
+        ):
             # Releases with the same noise have no bound. Only a ledger without a cap comes here: `charge_covering` has
             # refused them otherwise.
             total_epsilon = math.inf
@@ -405,7 +409,7 @@ class Ledger:
         ):
             total_epsilon = charge_before_lock.total_epsilon
         else:
-            total_epsilon = self._total_with(pending.event)
+            total_epsilon = self._total_with(pending_commit.event)
         self._index.require_one_unit()
         return _NewCharge(total_epsilon=total_epsilon, num_earlier_charges=num_charges)
 
@@ -418,7 +422,7 @@ class Ledger:
         """
         self._require_room(event)
         try:
-            return self._total(following=[event])
+            return self._total(following_events=[event])
         except InvalidValue as error:
             if not self._index.entries or error.name != "failure_prob":
                 raise
@@ -432,8 +436,8 @@ class Ledger:
     def read(self, key: str) -> bytes | None:
         """Returns the bytes that were committed under a key; None for a key without a commit."""
         self._index.refresh()
-        line = self._index.line_of(key)
-        return None if line is None else self._store.release(line)
+        ledger_line = self._index.line_of(key)
+        return None if ledger_line is None else self._store.release(ledger_line)
 
     @property
     def entries(self) -> list[LedgerEntry]:
@@ -500,7 +504,7 @@ class Ledger:
         releases, in whatever order they were shown. The total is infinite where releases share their noise.
         """
         self._index.refresh()
-        return self._total(following=[])
+        return self._total(following_events=[])
 
     @property
     def spent_epsilon(self) -> float:
@@ -523,7 +527,7 @@ class Ledger:
     def statement(self) -> AccountStatement:
         """Reads the file once and returns the total of the account, with the figures that explain the total."""
         entries = self._index.refresh()
-        epsilon = self._total(following=[])
+        epsilon = self._total(following_events=[])
         noise_is_shared = self._index.shares_noise()
         spent_epsilon = epsilon
         if self._stored_cap is not None and not noise_is_shared:
@@ -628,7 +632,9 @@ class Ledger:
         Returns:
             The number of these owners in each other account, by account; empty where the owners were stored.
         """
-        return self._store.register_owners(self._index.account, owners, allow_shared=allow_shared)
+        return self._store.register_owners(
+            data_digest=self._index.account, owners=owners, allow_shared=allow_shared
+        )
 
     def is_seed_used(
         self, seed_name: str, *, except_release: str = "", own_price: Event | None = None
@@ -654,18 +660,21 @@ class Ledger:
             raise BudgetExceeded("max_epsilon", self.max_epsilon, rule=rule, owner="ledger")
         self._caps.require_room(event)
 
-    def _total(self, following: Sequence[Event]) -> float:
+    def _total(self, following_events: Sequence[Event]) -> float:
         """Returns the total epsilon of all charges and of further events, without reading the file again.
 
         The total is infinite where two charges share their noise: the difference of two sums with the same noise has no
         noise.
 
         Args:
-            following: events that are not charged yet.
+            following_events: events that are not charged yet.
         """
         if self._index.shares_noise():
             return math.inf
-        return self._running_total.epsilon(tuple(following), interleaved=self._index.interleaved)
+        return self._running_total.epsilon(
+            following_events=tuple(following_events),
+            interleaved_charges=self._index.interleaved_events,
+        )
 
 
 def require_ledger(ledger: Any) -> Ledger:

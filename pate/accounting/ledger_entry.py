@@ -55,55 +55,61 @@ class LedgerEntry:
     unit: PrivacyUnit | None = None
 
     @classmethod
-    def from_line(cls, line: LedgerLine, path: Path | None) -> LedgerEntry:
+    def from_line(cls, ledger_line: LedgerLine, ledger_path: Path | None) -> LedgerEntry:
         """Returns the charge on a line of the ledger's file.
 
         Args:
-            line: the line.
-            path: the ledger's file, for the error message; None for a ledger in memory.
+            ledger_line: the line.
+            ledger_path: the ledger's file, for the error message; None for a ledger in memory.
 
         Raises:
             DamagedLedger: the line does not hold a charge.
         """
         try:
-            about = json.loads(line.about)
+            charge_details = json.loads(ledger_line.charge_details_json)
             return cls(
-                key=line.key,
-                event=event_from_json(json.loads(line.event)),
-                description=str(about["description"]),
-                epsilon=read_number(about["epsilon"]),
-                data=line.data,
-                draw=int(about["draw"]),
-                seed_name=str(about["noise"]),
-                time=str(about["time"]),
-                user=str(about["user"]),
-                host=str(about["host"]),
-                command=str(about["command"]),
-                unit=PrivacyUnit.from_json(about["unit"]) if "unit" in about else None,
+                key=ledger_line.key,
+                event=event_from_json(json.loads(ledger_line.event_json)),
+                description=str(charge_details["description"]),
+                epsilon=read_number(charge_details["epsilon"]),
+                data=ledger_line.data_digest,
+                draw=int(charge_details["draw"]),
+                seed_name=str(charge_details["noise"]),
+                time=str(charge_details["time"]),
+                user=str(charge_details["user"]),
+                host=str(charge_details["host"]),
+                command=str(charge_details["command"]),
+                unit=PrivacyUnit.from_json(charge_details["unit"])
+                if "unit" in charge_details
+                else None,
             )
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise damaged_ledger(path, rule=f"a charge on line {line.number}") from error
+            raise damaged_ledger(
+                ledger_path, rule=f"a charge on line {ledger_line.number}"
+            ) from error
 
     def to_line_text(self) -> LineText:
         """Returns the text of the line that stores this charge, which `from_line` reads.
 
         The text lacks the key and the data set, which the line has in columns of their own.
         """
-        about = {
+        charge_details = {
             "description": self.description,
             "epsilon": plain(self.epsilon),
             "draw": self.draw,
             "noise": self.seed_name,
         }
         if self.unit is not None:
-            about["unit"] = self.unit.to_json()
-        about |= {
+            charge_details["unit"] = self.unit.to_json()
+        charge_details |= {
             "time": self.time,
             "user": self.user,
             "host": self.host,
             "command": self.command,
         }
-        return LineText(event=to_json_line(event_to_json(self.event)), about=about)
+        return LineText(
+            event_json=to_json_line(event_to_json(self.event)), charge_details=charge_details
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,22 +145,22 @@ class AccountStatement:
     noise_is_shared: bool
 
 
-def seed_name_of_line(line: LedgerLine, path: Path | None) -> str:
+def seed_name_of_line(ledger_line: LedgerLine, ledger_path: Path | None) -> str:
     """Returns the name of the seed that the noise of a charged release was drawn from.
 
     Returns an empty string where the noise had no seed, so that nobody can draw the same noise again.
 
     Args:
-        line: the line of the charge.
-        path: the ledger's file, for the error message; None for a ledger in memory.
+        ledger_line: the line of the charge.
+        ledger_path: the ledger's file, for the error message; None for a ledger in memory.
 
     Raises:
         DamagedLedger: the line does not hold a charge.
     """
     try:
-        return str(json.loads(line.about)["noise"])
+        return str(json.loads(ledger_line.charge_details_json)["noise"])
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise damaged_ledger(path, rule=f"a charge on line {line.number}") from error
+        raise damaged_ledger(ledger_path, rule=f"a charge on line {ledger_line.number}") from error
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,8 +66,8 @@ class LedgerFile:
         accountant: makes the empty accountant that computes all totals.
         stored_cap: the cap that is stored in the file and was fixed before the first release; None where the file has
             no cap.
-        rules: the filters that must all admit a charge, the smallest cap first. The list is empty without a cap, and
-            has two filters where `max_epsilon` is smaller than the cap of the file.
+        initial_filters: the filters that must all admit a charge, the smallest cap first. The list is empty without a
+            cap, and has two filters where `max_epsilon` is smaller than the cap of the file.
 
     Raises:
         InvalidValue: an existing file has another adjacency, delta, accountant or filter than the arguments, or a
@@ -87,49 +87,57 @@ class LedgerFile:
         self.adjacency = Adjacency.parse(adjacency)
         self.target_delta = require_probability("target_delta", target_delta)
         requested_accountant = require_maker(AutoAccountant if accountant is None else accountant)
-        empty = requested_accountant()
+        empty_accountant = requested_accountant()
         requested_filter = _requested_filter(
             filter,
-            default=RenyiFilter if accountant is None else default_filter(empty),
+            make_default_filter=RenyiFilter
+            if accountant is None
+            else default_filter(empty_accountant),
             max_epsilon=max_epsilon,
             target_delta=self.target_delta,
         )
-        requested = {
+        requested_settings = {
             "ledger": _VERSION,
             "adjacency": str(self.adjacency),
             "target_delta": self.target_delta,
-            "accountant": plain({"name": empty.name} | empty.parameters),
+            "accountant": plain({"name": empty_accountant.name} | empty_accountant.parameters),
             "max_epsilon": None if requested_filter is None else requested_filter.max_epsilon,
             "filter": None if requested_filter is None else plain(requested_filter.to_json()),
         }
-        self.store = path if isinstance(path, Store) else Store(path, settings_if_new=requested)
+        self.store = (
+            path if isinstance(path, Store) else Store(path, settings_if_new=requested_settings)
+        )
         self.path = self.store.path
         takes_stored_accountant = accountant is None
-        self._require_stored_settings(requested, takes_stored_accountant=takes_stored_accountant)
+        self._require_stored_settings(
+            requested_settings, takes_stored_accountant=takes_stored_accountant
+        )
         self.accountant = _stored_accountant(self.store) if accountant is None else accountant
         self.stored_cap: float | None = self.store.settings.get("max_epsilon")
-        self.rules: list[PrivacyFilter] = self._deciding_filters(
+        self.initial_filters: list[PrivacyFilter] = self._deciding_filters(
             requested_filter, filter_is_default=filter is None
         )
 
     def _require_stored_settings(
-        self, requested: dict[str, Any], *, takes_stored_accountant: bool
+        self, requested_settings: dict[str, Any], *, takes_stored_accountant: bool
     ) -> None:
         """Raises `InvalidValue` unless the file has this version, and the requested adjacency, delta and accountant.
 
         Args:
-            requested: the settings, by their names in the file.
+            requested_settings: the settings, by their names in the file.
             takes_stored_accountant: whether the caller named no accountant, so any accountant of the file is fine.
         """
         _require_version(self.store)
         settings = self.store.settings
-        for name in ("adjacency", "target_delta", "accountant"):
-            if name == "accountant" and takes_stored_accountant:
+        for setting_name in ("adjacency", "target_delta", "accountant"):
+            if setting_name == "accountant" and takes_stored_accountant:
                 continue  # a former accountant has another name than the accountant in its place
-            if settings.get(name) != requested[name]:
-                requested_words = _setting_in_words(requested[name])
-                rule = f"{_setting_in_words(settings.get(name))}, as ledger={self.path} counts"
-                raise InvalidValue(name, requested_words, rule=rule)
+            if settings.get(setting_name) != requested_settings[setting_name]:
+                requested_words = _setting_in_words(requested_settings[setting_name])
+                rule = (
+                    f"{_setting_in_words(settings.get(setting_name))}, as ledger={self.path} counts"
+                )
+                raise InvalidValue(setting_name, requested_words, rule=rule)
 
     def _deciding_filters(
         self, requested_filter: PrivacyFilter | None, *, filter_is_default: bool
@@ -145,28 +153,28 @@ class LedgerFile:
                 of the file at the same cap.
         """
         stored_cap = self.stored_cap
-        filter_values = self.store.settings.get("filter")
-        if stored_cap is None or filter_values is None:
+        filter_settings = self.store.settings.get("filter")
+        if stored_cap is None or filter_settings is None:
             return [] if requested_filter is None else [requested_filter]
         stored_filter = filter_from_json(
-            filter_values, max_epsilon=stored_cap, target_delta=self.target_delta
+            filter_settings, max_epsilon=stored_cap, target_delta=self.target_delta
         )
         if requested_filter is None:
             return [stored_filter]
-        cap = requested_filter.max_epsilon
-        if cap > stored_cap:
+        requested_cap = requested_filter.max_epsilon
+        if requested_cap > stored_cap:
             rule = f"at most {stored_cap}, the cap of ledger={self.path}"
-            raise InvalidValue("max_epsilon", cap, rule=rule, owner="ledger")
-        if cap < stored_cap:
+            raise InvalidValue("max_epsilon", requested_cap, rule=rule, owner="ledger")
+        if requested_cap < stored_cap:
             smaller_cap_filter = requested_filter
             if filter_is_default:
-                smaller_cap_filter = stored_filter.for_cap(max_epsilon=cap)
+                smaller_cap_filter = stored_filter.for_cap(max_epsilon=requested_cap)
             return [smaller_cap_filter, stored_filter]
         # An earlier version may have stored another value of `plans_failures`, which the caller cannot choose.
         comparable_filter = replace(requested_filter, plans_failures=stored_filter.plans_failures)
         if not filter_is_default and comparable_filter != stored_filter:
             requested_words = _setting_in_words(plain(requested_filter.to_json()))
-            rule = f"{_setting_in_words(filter_values)}, which decides in ledger={self.path}"
+            rule = f"{_setting_in_words(filter_settings)}, which decides in ledger={self.path}"
             raise InvalidValue("filter", requested_words, rule=rule)
         return [stored_filter]
 
@@ -192,7 +200,7 @@ class LedgerFile:
 def _requested_filter(
     make_filter: FilterMaker | None,
     *,
-    default: FilterMaker,
+    make_default_filter: FilterMaker,
     max_epsilon: float | None,
     target_delta: float,
 ) -> PrivacyFilter | None:
@@ -200,7 +208,7 @@ def _requested_filter(
 
     Args:
         make_filter: makes the filter that the caller named; None where the caller named no filter.
-        default: makes the filter where the caller named none.
+        make_default_filter: makes the filter where the caller named none.
         max_epsilon: the caller's cap.
         target_delta: the delta of every total.
     """
@@ -210,7 +218,7 @@ def _requested_filter(
         return None
     cap = require_positive("max_epsilon", max_epsilon, owner="ledger")
     if make_filter is None:
-        return default(cap, target_delta)
+        return make_default_filter(cap, target_delta)
     if not callable(make_filter):
         raise InvalidValue("filter", make_filter, rule="a class such as RenyiFilter, uncalled")
     return make_filter(cap, target_delta)
@@ -224,20 +232,28 @@ def _require_version(store: Store) -> None:
 
 def _stored_accountant(store: Store) -> Callable[[], Accountant]:
     """Returns a function that makes the empty accountant that is named in the file of a ledger of this version."""
-    parameters = dict(store.settings["accountant"])
-    name = str(parameters.pop("name"))
-    if name in _FORMER_ACCOUNTANTS:
-        return _FORMER_ACCOUNTANTS[name]
-    accountant_class = _ACCOUNTANTS[require_choice("accountant", name, choices=tuple(_ACCOUNTANTS))]
-    return partial(accountant_class, **parameters) if parameters else accountant_class
-
-
-def _setting_in_words(value: Any) -> str:
-    """Returns a setting as text for an error, such as `renyi(order=8.0)` for a dictionary of name and parameters."""
-    if not isinstance(value, dict):
-        return str(value)
-    parameters = ", ".join(
-        f"{key}={str(setting)[:40]}" for key, setting in value.items() if key != "name"
+    accountant_parameters = dict(store.settings["accountant"])
+    accountant_name = str(accountant_parameters.pop("name"))
+    if accountant_name in _FORMER_ACCOUNTANTS:
+        return _FORMER_ACCOUNTANTS[accountant_name]
+    accountant_class = _ACCOUNTANTS[
+        require_choice("accountant", accountant_name, choices=tuple(_ACCOUNTANTS))
+    ]
+    return (
+        partial(accountant_class, **accountant_parameters)
+        if accountant_parameters
+        else accountant_class
     )
-    name = str(value.get("name", "none"))
-    return f"{name}({parameters})" if parameters else name
+
+
+def _setting_in_words(setting: Any) -> str:
+    """Returns a setting as text for an error, such as `renyi(order=8.0)` for a dictionary of name and parameters."""
+    if not isinstance(setting, dict):
+        return str(setting)
+    parameters_in_words = ", ".join(
+        f"{parameter_name}={str(parameter_value)[:40]}"
+        for parameter_name, parameter_value in setting.items()
+        if parameter_name != "name"
+    )
+    class_name = str(setting.get("name", "none"))
+    return f"{class_name}({parameters_in_words})" if parameters_in_words else class_name

@@ -30,6 +30,10 @@ class PendingCommit:
     release_key: str  # empty for a release without parts
 
 
+# The digest in a line without a data set, which belongs to every account.
+_NO_DATA_SET = ""
+
+
 class LedgerIndex:
     """The charges and parts of one account of a ledger's file, as the file was last read.
 
@@ -45,7 +49,7 @@ class LedgerIndex:
     Attributes:
         account: `data_digest`, or else the digest of the data set that the lines name; empty where no line names one.
         entries: the charges of the account, in the order of their commits. The list grows in place.
-        interleaved: the prices of releases with a part that was committed after the charge of a later release.
+        interleaved_events: the prices of releases with a part that was committed after the charge of a later release.
     """
 
     def __init__(
@@ -62,13 +66,13 @@ class LedgerIndex:
         self._unit = unit
         self.account = data_digest
         self.entries: list[LedgerEntry] = []
-        self.interleaved: set[Event] = set()
+        self.interleaved_events: set[Event] = set()
         # The number of lines that were read, and the number of entries of this account among them. Both are one tuple,
         # so that one assignment changes both.
         self._num_read = (0, 0)
         self._entry_index: dict[str, int] = {}  # the index in `entries` by the key of the charge
         # The numbers of all charges of the file, whichever their data set, by the name of the seed of their noise.
-        self._charges_by_seed: dict[str, set[int]] = {}
+        self._charge_numbers_by_seed: dict[str, set[int]] = {}
         self._seed_names: set[str] = set()  # of the charges of this account
 
     def refresh(self) -> list[LedgerEntry]:
@@ -84,69 +88,78 @@ class LedgerIndex:
         with self._store.lock:
             num_lines, num_entries = self._num_read
             new_lines = self._store.lines[num_lines:]
-            accounts = {self.account, *(line.data for line in new_lines)} - {""}
-            if self._data_digest == "" and len(accounts) > 1:
+            data_digests = {
+                self.account,
+                *(ledger_line.data_digest for ledger_line in new_lines),
+            } - {""}
+            if self._data_digest == "" and len(data_digests) > 1:
                 rule = "the digest of one data set, this ledger counts for several"
                 raise InvalidValue("data", "''", rule=rule)
-            self.account = self._data_digest or next(iter(accounts), "")
+            self.account = self._data_digest or next(iter(data_digests), "")
             del self.entries[num_entries:]  # an interrupted call may have left entries there
-            for line in new_lines:
-                self._add_line(line)
+            for ledger_line in new_lines:
+                self._add_line(ledger_line)
             # This is one assignment, and the last step: an interrupted call is repeated whole, and no charge is lost.
             self._num_read = num_lines + len(new_lines), len(self.entries)
             return self.entries
 
-    def _add_line(self, line: LedgerLine) -> None:
+    def _add_line(self, ledger_line: LedgerLine) -> None:
         """Adds one line of the file to the entries and indices of this object.
 
         A line of another data set adds only the name of its seed, by which shared noise is detected.
         """
-        is_charge = not line.charge_key
+        is_charge = not ledger_line.charge_key
         # A line without a data set belongs to every account.
-        is_own = line.data in ("", self.account)
-        seed_name = seed_name_of_line(line, self._store.path) if is_charge else ""
+        is_own = ledger_line.data_digest in (_NO_DATA_SET, self.account)
+        seed_name = (
+            seed_name_of_line(ledger_line, ledger_path=self._store.path) if is_charge else ""
+        )
         if seed_name:
             # Sets, so that a line that an interrupted call has added counts once.
-            self._charges_by_seed.setdefault(seed_name, set()).add(line.number)
+            self._charge_numbers_by_seed.setdefault(seed_name, set()).add(ledger_line.number)
             if is_own:
                 self._seed_names.add(seed_name)
         if not is_own:
             return
         if is_charge:
-            entry = LedgerEntry.from_line(line, self._store.path)
+            entry = LedgerEntry.from_line(ledger_line, ledger_path=self._store.path)
             require_same_adjacency(entry.event, self._adjacency)
-            self._entry_index[line.key] = len(self.entries)
+            self._entry_index[ledger_line.key] = len(self.entries)
             self.entries.append(entry)
             return
-        index = self._entry_index.get(line.charge_key)
-        if index is not None and index + 1 < len(self.entries):
-            self.interleaved.add(self.entries[index].event)
+        entry_index = self._entry_index.get(ledger_line.charge_key)
+        if entry_index is not None and entry_index + 1 < len(self.entries):
+            self.interleaved_events.add(self.entries[entry_index].event)
 
     @property
     def lines(self) -> list[LedgerLine]:
         """The lines of this account; a line without a data set belongs to every account."""
-        return [line for line in self._store.lines if line.data in ("", self.account)]
+        return [
+            line for line in self._store.lines if line.data_digest in (_NO_DATA_SET, self.account)
+        ]
 
-    def line_of(self, key: str) -> LedgerLine | None:
+    def line_of(self, commit_key: str) -> LedgerLine | None:
         """Returns the line with a key in this account, or None; a line without a data set belongs to every account."""
-        line_of = self._store.line_of
-        return line_of.get(("", key)) or line_of.get((self.account, key))
+        line_of_digest_and_key = self._store.line_of
+        return line_of_digest_and_key.get((_NO_DATA_SET, commit_key)) or line_of_digest_and_key.get(
+            (self.account, commit_key)
+        )
 
-    def account_of(self, key: str) -> str:
+    def account_of(self, commit_key: str) -> str:
         """Returns the name of the account in the line with a key; the name of this account where no line has the key.
 
         A line without a data set, in a file that counts for one data set, names its account by an empty text.
         """
-        line = self.line_of(key)
-        return self.account if line is None else line.data
+        line = self.line_of(commit_key)
+        return self.account if line is None else line.data_digest
 
-    def price_of(self, key: str) -> Event | None:
+    def price_of(self, commit_key: str) -> Event | None:
         """Returns the price charged for a release or for the release of a part; None for a key without a commit.
 
         Args:
-            key: the key of a charge, or of a part.
+            commit_key: the key of a charge, or of a part.
         """
-        line = self.line_of(key)
+        line = self.line_of(commit_key)
         if line is None:
             return None
         return self.entry_of(line.charge_key or line.key).event
@@ -246,7 +259,7 @@ class LedgerIndex:
             for line in self._store.lines
             if not line.charge_key
             and not (except_release and line.key.startswith(except_release))
-            and seed_name_of_line(line, self._store.path) == seed_name
+            and seed_name_of_line(line, ledger_path=self._store.path) == seed_name
         ]
 
     def is_seed_used(self, seed_name: str, *, except_release: str, own_price: Event | None) -> bool:
@@ -255,42 +268,46 @@ class LedgerIndex:
         `Ledger.is_seed_used` explains the arguments.
         """
         for line in self.charges_with_seed(seed_name, except_release=except_release):
-            may_be_same_release = line.data == self.account and own_price is not None
+            may_be_same_release = line.data_digest == self.account and own_price is not None
             if not (may_be_same_release and self.price_of(line.key) == own_price):
                 return True
         return False
 
     def shares_noise(self) -> bool:
         """Returns True if a charge of this account and another charge of the file drew from the same seed."""
-        return any(len(self._charges_by_seed[seed_name]) > 1 for seed_name in self._seed_names)
+        return any(
+            len(self._charge_numbers_by_seed[seed_name]) > 1 for seed_name in self._seed_names
+        )
 
-    def charge_covering(self, commit: PendingCommit, *, has_cap: bool) -> str:
+    def charge_covering(self, pending_commit: PendingCommit, *, has_cap: bool) -> str:
         """Returns the key of an earlier charge that covers a commit; an empty string where it must be charged.
 
         The earlier charge is that of the same release, or that of a twin: an equal release that another run made from
         the same seed.
 
         Args:
-            commit: the release, or the part of a release.
+            pending_commit: the release, or the part of a release.
             has_cap: True if a cap limits the charges, so that no two releases may share their noise.
 
         Raises:
             InvalidValue: the release was charged at another price. Or a different release drew from the seed, and
                 `charge_note.may_share_noise` is False or a cap exists.
         """
-        charge_note = commit.charge_note
-        charge_key = self.charge_of(commit.release_key)
+        charge_note = pending_commit.charge_note
+        charge_key = self.charge_of(pending_commit.release_key)
         if charge_key:
             # The price is checked before the part is written, which would otherwise be read back at this price.
-            self.require_price(commit.event, key=commit.key, charge_key=charge_key)
-            if charge_note.seed_name == "" or self._agrees_with(charge_key, commit):
+            self.require_price(pending_commit.event, key=pending_commit.key, charge_key=charge_key)
+            if charge_note.seed_name == "" or self._agrees_with(charge_key, pending_commit):
                 return charge_key
-        own_key = charge_note.run_key or commit.key
+        own_key_prefix = charge_note.run_key or pending_commit.key
         charges_with_same_seed = self.charges_with_seed(
-            charge_note.seed_name, except_release=own_key
+            charge_note.seed_name, except_release=own_key_prefix
         )
         twin_keys = [
-            line.key for line in charges_with_same_seed if self._is_twin(charge=line, commit=commit)
+            charge_line.key
+            for charge_line in charges_with_same_seed
+            if self._is_twin(charge_line=charge_line, pending_commit=pending_commit)
         ]
         shares_noise = charge_key != "" or len(twin_keys) < len(charges_with_same_seed)
         if shares_noise and (has_cap or not charge_note.may_share_noise):
@@ -298,17 +315,17 @@ class LedgerIndex:
             raise InvalidValue("noise", charge_note.seed_name, rule=rule)
         return next(iter(twin_keys), "")
 
-    def _is_twin(self, charge: LedgerLine, commit: PendingCommit) -> bool:
+    def _is_twin(self, charge_line: LedgerLine, pending_commit: PendingCommit) -> bool:
         """Returns True if a charge with the same seed as a commit is the charge of the same release, by another run."""
         return (
-            commit.release_key != ""
-            and charge.data == self.account
-            and self.price_of(charge.key) == commit.event
-            and self._part_under(charge.key, commit.key) is not None
-            and self._agrees_with(charge.key, commit)
+            pending_commit.release_key != ""
+            and charge_line.data_digest == self.account
+            and self.price_of(charge_line.key) == pending_commit.event
+            and self._part_under(charge_line.key, pending_commit.key) is not None
+            and self._agrees_with(charge_line.key, pending_commit)
         )
 
-    def _agrees_with(self, charge_key: str, commit: PendingCommit) -> bool:
+    def _agrees_with(self, charge_key: str, pending_commit: PendingCommit) -> bool:
         """Returns True if a part of a release agrees with the release that was charged under the key `charge_key`.
 
         Two runs with the same seed make the same release only if all parts agree. A part with the same name must have
@@ -317,17 +334,19 @@ class LedgerIndex:
 
         Args:
             charge_key: the key of the earlier charge.
-            commit: the part.
+            pending_commit: the part.
         """
-        part = self._part_under(charge_key, commit.key)
+        part = self._part_under(charge_key, pending_commit.key)
         if part is not None:
-            return part.sha256 == hashlib.sha256(commit.content).hexdigest()
-        lines = self._lines_under(charge_key)
-        names = {_part_name(line.key) for line in lines}
-        names_of_release = {
-            _part_name(line.key) for line in lines if line.key.startswith(f"{commit.release_key}:")
+            return part.sha256 == hashlib.sha256(pending_commit.content).hexdigest()
+        lines_under_charge = self._lines_under(charge_key)
+        part_names_under_charge = {_part_name(line.key) for line in lines_under_charge}
+        part_names_of_release = {
+            _part_name(line.key)
+            for line in lines_under_charge
+            if line.key.startswith(f"{pending_commit.release_key}:")
         }
-        return names == names_of_release
+        return part_names_under_charge == part_names_of_release
 
     def _part_under(self, charge_key: str, part_key: str) -> LedgerLine | None:
         """Returns the line of the part with the same name as the part that `part_key` names; None if no part has it.
@@ -355,13 +374,13 @@ def require_same_adjacency(event: Event, adjacency: Adjacency) -> None:
         event: the price of a release.
         adjacency: the adjacency of all prices of the ledger.
     """
-    sampled = count_leaves(event).counted_leaves_by_kind.get(SampledGaussianEvent)
-    for leaf in sampled.leaves if sampled else ():
+    counted_sampled_gaussians = count_leaves(event).counted_leaves_by_kind.get(SampledGaussianEvent)
+    for leaf in counted_sampled_gaussians.leaves if counted_sampled_gaussians else ():
         if isinstance(leaf, SampledGaussianEvent) and leaf.adjacency != adjacency:
             rule = f"{adjacency}, the adjacency of all prices in this ledger"
             raise InvalidValue("event.adjacency", leaf.adjacency, rule=rule)
 
 
-def _part_name(key: str) -> str:
+def _part_name(part_key: str) -> str:
     """Returns the name of a part of a release: the text after the last colon of the part's key."""
-    return key.rpartition(":")[2]
+    return part_key.rpartition(":")[2]

@@ -61,11 +61,11 @@ class PldAccountant(LossAccountant):
 
         Raises `InvalidValue`, and adds nothing, where the accountant cannot price an event within `event`.
         """
-        spent = list(
+        counted_leaves = list(
             leaves(by_accesses(event), num_releases=require_count("count", count, minimum=0))
         )
         self._compose_renyi(event, num_times=count)
-        for leaf, times in spent:
+        for leaf, times in counted_leaves:
             if times > 0:
                 self._spent[leaf] += times
         self._composed = None

@@ -17,7 +17,7 @@ from pate.accounting.total import have_one_order, in_any_order, is_session
 class _CountedEvents(NamedTuple):
     """The distinct prices of the first `num_charges` charges, with the number of charges at each price."""
 
-    counts: Counter[Event]
+    count_of_event: Counter[Event]
     num_charges: int
 
 
@@ -53,7 +53,7 @@ class RunningTotal:
         self._any_order_accountant = in_any_order(accountant)
         self._entries = entries
         self._target_delta = target_delta
-        self._counted = _CountedEvents(counts=Counter(), num_charges=0)
+        self._counted = _CountedEvents(count_of_event=Counter(), num_charges=0)
         self._composed = _ComposedCharges(
             accountant_of_ended_rows=None, last_counted_events=[], num_charges=0
         )
@@ -65,34 +65,40 @@ class RunningTotal:
         )
         return vars(self) | {"_composed": no_rows}
 
-    def epsilon(self, following_events: tuple[Event, ...], *, interleaved: set[Event]) -> float:
+    def epsilon(
+        self, following_events: tuple[Event, ...], *, interleaved_charges: set[Event]
+    ) -> float:
         """Returns the total epsilon of all charges and of further events that are not charged yet.
 
         Args:
             following_events: the further events.
-            interleaved: the prices of releases that were drawn in parts, with another release charged between two
-                of their parts.
+            interleaved_charges: the prices of releases that were drawn in parts, with another release charged between
+                two of their parts.
 
         Raises:
             InvalidValue: an accountant cannot price an event, or the failure probabilities sum to delta or more.
         """
-        uncounted = self._entries[self._counted.num_charges :]
-        if uncounted:
-            counts = self._counted.counts + Counter(entry.event for entry in uncounted)
-            num_charges = self._counted.num_charges + len(uncounted)
-            self._counted = _CountedEvents(counts=counts, num_charges=num_charges)
+        uncounted_entries = self._entries[self._counted.num_charges :]
+        if uncounted_entries:
+            count_of_event = self._counted.count_of_event + Counter(
+                entry.event for entry in uncounted_entries
+            )
+            num_charges = self._counted.num_charges + len(uncounted_entries)
+            self._counted = _CountedEvents(count_of_event=count_of_event, num_charges=num_charges)
         if self._any_order_accountant is not self._accountant:
             for event in following_events:
                 # raises for an event that the ledger's accountant does not know
                 self._accountant().compose(event)
-            counts = self._counted.counts + Counter(following_events)
-            if not counts:
+            count_of_event = self._counted.count_of_event + Counter(following_events)
+            if not count_of_event:
                 return 0.0
             interleaved_events = frozenset(
-                event for event in counts if event in interleaved or is_session(event)
+                event
+                for event in count_of_event
+                if event in interleaved_charges or is_session(event)
             )
-            if have_one_order(counts, interleaved=interleaved_events):
-                accountant = self._accountant().compose_all(counts.items())
+            if have_one_order(count_of_event, interleaved_events=interleaved_events):
+                accountant = self._accountant().compose_all(count_of_event.items())
                 return accountant.get_epsilon(self._target_delta)
         return self._epsilon_in_any_order(following_events)
 
@@ -107,22 +113,30 @@ class RunningTotal:
             following_events: the further events, which are not charged yet.
         """
         accountant_of_ended_rows, last_counted_events, num_composed = self._composed
-        uncomposed = self._entries[num_composed:]
-        rows = event_rows([*last_counted_events, *((entry.event, 1) for entry in uncomposed)])
+        uncomposed_entries = self._entries[num_composed:]
+        counted_rows = event_rows(
+            [*last_counted_events, *((entry.event, 1) for entry in uncomposed_entries)]
+        )
         accountant_of_ended_rows = accountant_of_ended_rows or self._any_order_accountant()
-        if len(rows) > 1:
-            accountant_of_ended_rows = accountant_of_ended_rows.copy().compose_all(rows[:-1])
+        if len(counted_rows) > 1:
+            accountant_of_ended_rows = accountant_of_ended_rows.copy().compose_all(
+                counted_rows[:-1]
+            )
         # One assignment, so that an interrupt leaves either the former state or the new state.
         self._composed = _ComposedCharges(
             accountant_of_ended_rows=accountant_of_ended_rows,
-            last_counted_events=rows[-1:],
-            num_charges=num_composed + len(uncomposed),
+            last_counted_events=counted_rows[-1:],
+            num_charges=num_composed + len(uncomposed_entries),
         )
-        open_rows = event_rows([*rows[-1:], *((event, 1) for event in following_events)])
-        if not open_rows:
+        open_counted_rows = event_rows(
+            [*counted_rows[-1:], *((event, 1) for event in following_events)]
+        )
+        if not open_counted_rows:
             return 0.0
         return (
-            accountant_of_ended_rows.copy().compose_all(open_rows).get_epsilon(self._target_delta)
+            accountant_of_ended_rows.copy()
+            .compose_all(open_counted_rows)
+            .get_epsilon(self._target_delta)
         )
 
 

@@ -31,7 +31,7 @@ class SharedLedger(LedgerFile):
         """The charges on all data sets, in the order of their commits."""
         self.store.read()
         return [
-            LedgerEntry.from_line(line, self.path)
+            LedgerEntry.from_line(line, ledger_path=self.path)
             for line in self.store.lines
             if not line.charge_key
         ]

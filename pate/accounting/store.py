@@ -81,23 +81,23 @@ class LedgerLine:
 
     Attributes:
         number: the number of the line, from 1 on.
-        data: the digest of the private data, which is the name of the account; empty where the file counts for one
-            data set.
+        data_digest: the digest of the private data, which is the name of the account; empty where the file counts for
+            one data set.
         key: the name of the release, or of the part, within its account.
         charge_key: the key of the charge that paid for the part; empty for a charge. The file calls this column
             `under`.
-        event: the price as JSON; empty for a part.
-        about: the user, time, purpose and so on of the charge, as JSON.
+        event_json: the price as JSON; empty for a part.
+        charge_details_json: the user, time, purpose and so on of the charge, as JSON.
         sha256: the SHA-256 of the release.
         digest: the digest of this line together with the digest of the line before.
     """
 
     number: int
-    data: str
+    data_digest: str
     key: str
     charge_key: str
-    event: str
-    about: str
+    event_json: str
+    charge_details_json: str
     sha256: str
     digest: str
 
@@ -106,10 +106,10 @@ class LedgerLine:
 class LineText:
     """The text of a new line, without its key and the digest of its release."""
 
-    event: str = ""  # the price of a charge as JSON; empty for a part
+    event_json: str = ""  # the price of a charge as JSON; empty for a part
     charge_key: str = ""  # the key of the charge that paid for a part; empty for a charge
     # the user, time, purpose and so on of the charge, as plain values
-    about: Mapping[str, Any] = field(default_factory=dict)
+    charge_details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Store:
@@ -134,9 +134,13 @@ class Store:
         if path is not None:
             remedy = "without a file, as Ledger(target_delta=…), it works here, too"
             require_posix("ledger", path, remedy)
-        file = None if path is None else Path(path).expanduser()
-        self.path = None if file is None else file.resolve()  # links followed
-        if file is not None and file.is_symlink() and not os.path.lexists(file.resolve()):
+        path_with_links = None if path is None else Path(path).expanduser()
+        self.path = None if path_with_links is None else path_with_links.resolve()  # links followed
+        if (
+            path_with_links is not None
+            and path_with_links.is_symlink()
+            and not os.path.lexists(path_with_links.resolve())
+        ):
             rule = "a file or a new name, found a link that leads nowhere"
             raise InvalidValue("ledger", path, rule=rule)
         self.lines: list[LedgerLine] = []  # as of the last reading; the list only grows
@@ -147,15 +151,15 @@ class Store:
         # the process id and the connection of a store in memory
         self._memory: tuple[int, sqlite3.Connection] | None = None
         if settings_if_new is not None:
-            settings_line = json.dumps({**settings_if_new, "name": secrets.token_hex(16)})
+            settings_json = json.dumps({**settings_if_new, "name": secrets.token_hex(16)})
             if self.path is None:
-                self._memory = (
-                    os.getpid(),
-                    sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False),
+                memory_db = sqlite3.connect(
+                    ":memory:", isolation_level=None, check_same_thread=False
                 )
-                _create_tables(self._memory[1], settings_json=settings_line)
+                self._memory = (os.getpid(), memory_db)
+                _create_tables(memory_db, settings_json=settings_json)
             elif not os.path.lexists(self.path):
-                _create_file(self.path, settings_json=settings_line)
+                _create_file(self.path, settings_json=settings_json)
         self.read()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -174,21 +178,24 @@ class Store:
         with self._transaction("BEGIN"):
             pass
 
-    def release(self, line: LedgerLine) -> bytes:
+    def release(self, ledger_line: LedgerLine) -> bytes:
         """Returns the bytes of the release that was committed with a line.
 
         Raises `DamagedLedger` where the stored bytes were changed, or the separate file of a large release is missing.
         """
         with self._opened() as db:
             (content,) = db.execute(
-                "SELECT release FROM line WHERE number = ?", (line.number,)
+                "SELECT release FROM line WHERE number = ?", (ledger_line.number,)
             ).fetchone() or ("",)
         if content is None and self.path is not None:
             with suppress(FileNotFoundError):
-                content = self._release_path(content_digest=line.sha256).read_bytes()
-        if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != line.sha256:
+                content = self._release_path(content_digest=ledger_line.sha256).read_bytes()
+        if (
+            not isinstance(content, bytes)
+            or hashlib.sha256(content).hexdigest() != ledger_line.sha256
+        ):
             raise damaged_ledger(
-                self.path, rule=f"the release of line {line.number} as it was committed"
+                self.path, rule=f"the release of line {ledger_line.number} as it was committed"
             )
         return content
 
@@ -212,17 +219,17 @@ class Store:
         lies_outside = self.path is not None and len(content) >= LARGEST_INSIDE
         if lies_outside:
             # The file of a large release comes before the line that names it. Without a line it was never shown.
-            path = self._release_path(content_digest=content_digest)
-            make_folder(path.parent, existing_parent=path.parent.parent)
-            with atomic_write(path) as file:
-                file.write(content)
+            release_path = self._release_path(content_digest=content_digest)
+            make_folder(release_path.parent, existing_parent=release_path.parent.parent)
+            with atomic_write(release_path) as release_file:
+                release_file.write(content)
         with self._transaction("BEGIN IMMEDIATE") as db:
             if (data_digest, key) not in self.line_of:
                 line_text = line_under_lock()
                 if line_text.charge_key and (data_digest, line_text.charge_key) not in self.line_of:
                     rule = f"the key of a charge in ledger={self.path}"
                     raise InvalidValue("charge_key", line_text.charge_key, rule=rule)
-                line = self._insert(
+                new_line = self._insert(
                     db,
                     data_digest=data_digest,
                     key=key,
@@ -233,7 +240,7 @@ class Store:
                 # The charge: what was drawn may be shown from here on, and this key reads it back. Before this line
                 # it was shown to nobody, and a process that ends here has charged nothing.
                 db.execute("COMMIT")
-                self._append_lines([line])
+                self._append_lines([new_line])
                 return content
         return self.release(self.line_of[data_digest, key])
 
@@ -262,11 +269,11 @@ class Store:
             if not allow_shared:
                 num_shared = _num_shared_owners(db, owner_digests=self._keyed_digests(owners))
             if not num_shared:
-                rows = (
+                owner_rows = (
                     (data_digest, kind, owner_digest)
                     for kind, owner_digest in self._keyed_digests(owners)
                 )
-                db.executemany("INSERT INTO owner VALUES (?, ?, ?)", rows)
+                db.executemany("INSERT INTO owner VALUES (?, ?, ?)", owner_rows)
                 db.execute("COMMIT")
         return num_shared
 
@@ -301,17 +308,19 @@ class Store:
         """
         secret = self.settings["name"].encode()
         for kind in sorted(owners):
-            digests = bytearray()
-            for name in owners[kind]:
-                content = kind.encode() + b"\0" + name
-                digests += hashlib.blake2b(content, key=secret, digest_size=_DIGEST_BYTES).digest()
+            concatenated_digests = bytearray()
+            for owner_name in owners[kind]:
+                kind_and_name = kind.encode() + b"\0" + owner_name
+                concatenated_digests += hashlib.blake2b(
+                    kind_and_name, key=secret, digest_size=_DIGEST_BYTES
+                ).digest()
             # Each digest is two numbers of 64 bits, by which the digests are sorted.
-            halves = np.frombuffer(digests, dtype=">u8").reshape(-1, 2)
-            order = np.lexsort((halves[:, 1], halves[:, 0]))
-            for first in range(0, len(order), _OWNERS_AT_ONCE):
-                indices = order[first : first + _OWNERS_AT_ONCE]
+            digest_halves = np.frombuffer(concatenated_digests, dtype=">u8").reshape(-1, 2)
+            indices_by_digest = np.lexsort((digest_halves[:, 1], digest_halves[:, 0]))
+            for first in range(0, len(indices_by_digest), _OWNERS_AT_ONCE):
+                indices = indices_by_digest[first : first + _OWNERS_AT_ONCE]
                 for start in (indices * _DIGEST_BYTES).tolist():
-                    yield kind, bytes(digests[start : start + _DIGEST_BYTES])
+                    yield kind, bytes(concatenated_digests[start : start + _DIGEST_BYTES])
 
     def _insert(
         self,
@@ -335,24 +344,32 @@ class Store:
         """
         last_number, last_digest = self._state
         number = last_number + 1
-        about = json.dumps(line_text.about)
-        columns = [number, data_digest, key, line_text.charge_key, line_text.event, about, sha256]
-        line = LedgerLine(
+        charge_details_json = json.dumps(line_text.charge_details)
+        line_cells = [
+            number,
+            data_digest,
+            key,
+            line_text.charge_key,
+            line_text.event_json,
+            charge_details_json,
+            sha256,
+        ]
+        new_line = LedgerLine(
             number=number,
-            data=data_digest,
+            data_digest=data_digest,
             key=key,
             charge_key=line_text.charge_key,
-            event=line_text.event,
-            about=about,
+            event_json=line_text.event_json,
+            charge_details_json=charge_details_json,
             sha256=sha256,
-            digest=_chained_digest(previous_digest=last_digest, line_cells=columns),
+            digest=_chained_digest(previous_digest=last_digest, line_cells=line_cells),
         )
         db.execute(
             "INSERT INTO line VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*vars(line).values(), stored_content),
+            (*vars(new_line).values(), stored_content),
         )
-        db.execute("UPDATE head SET number = ?, digest = ?", (line.number, line.digest))
-        return line
+        db.execute("UPDATE head SET number = ?, digest = ?", (new_line.number, new_line.digest))
+        return new_line
 
     def _release_path(self, content_digest: str) -> Path:
         """Returns the path of the separate file in which a large release is stored, given its SHA-256."""
@@ -415,57 +432,64 @@ class Store:
 
         Raises `DamagedLedger` where a digest differs or earlier lines are missing.
         """
-        names = {
+        table_names = {
             name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         }
-        if not {"head", "line", "owner"} <= names:
+        if not {"head", "line", "owner"} <= table_names:
             raise damaged_ledger(
                 self.path, rule="a ledger; its tables are gone, or it never was one"
             )
         try:
-            ((number, digest, text),) = db.execute(
+            ((number, digest, settings_json),) = db.execute(
                 "SELECT number, digest, settings FROM head"
             ).fetchall()
-            settings = json.loads(text)
+            settings = json.loads(settings_json)
             number = int(number)
             digest = str(digest)
             settings = {**settings, "name": str(settings["name"])}
         except (ValueError, TypeError, KeyError, RecursionError):
             raise damaged_ledger(self.path, rule="the settings of a ledger in its head") from None
         if not self.settings:
-            problem = db.execute("PRAGMA integrity_check(1)").fetchone()
-            if problem != ("ok",):
-                answer = " ".join(str(problem[0]).split()) if problem else "no answer"
-                raise damaged_ledger(self.path, rule=f"a sound file ({answer})")
+            integrity_answer = db.execute("PRAGMA integrity_check(1)").fetchone()
+            if integrity_answer != ("ok",):
+                answer_in_words = (
+                    " ".join(str(integrity_answer[0]).split()) if integrity_answer else "no answer"
+                )
+                raise damaged_ledger(self.path, rule=f"a sound file ({answer_in_words})")
             self.settings = settings
             self._state = (
                 0,
                 _chained_digest(previous_digest="", line_cells=[json.dumps(settings)]),
             )
-        known, previous = self._state
-        if (number, digest) == (known, previous):
+        num_known_lines, previous_digest = self._state
+        if (number, digest) == (num_known_lines, previous_digest):
             return
-        if number < known or settings != self.settings:
+        if number < num_known_lines or settings != self.settings:
             raise damaged_ledger(
                 self.path, rule="a file that only grows; charges that were in it are gone"
             )
         new_lines: list[LedgerLine] = []
-        for row in db.execute(
-            f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number", (known,)
+        for line_row in db.execute(
+            f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number", (num_known_lines,)
         ):
-            line = _ledger_line(row)
-            expected_digest = _chained_digest(previous_digest=previous, line_cells=row[:-1])
-            if line.number != known + len(new_lines) + 1 or line.digest != expected_digest:
+            ledger_line = _ledger_line(line_row)
+            expected_digest = _chained_digest(
+                previous_digest=previous_digest, line_cells=line_row[:-1]
+            )
+            if (
+                ledger_line.number != num_known_lines + len(new_lines) + 1
+                or ledger_line.digest != expected_digest
+            ):
                 raise damaged_ledger(
                     self.path,
-                    rule=f"line {known + len(new_lines) + 1} as it was written; it was changed or cut out",
+                    rule=f"line {num_known_lines + len(new_lines) + 1} as it was written; it was changed or cut out",
                 )
-            previous = line.digest
-            new_lines.append(line)
-        if (known + len(new_lines), previous) != (number, digest):
+            previous_digest = ledger_line.digest
+            new_lines.append(ledger_line)
+        if (num_known_lines + len(new_lines), previous_digest) != (number, digest):
             raise damaged_ledger(
                 self.path,
-                rule=f"{number} lines, found {known + len(new_lines)}; the last ones were cut off",
+                rule=f"{number} lines, found {num_known_lines + len(new_lines)}; the last ones were cut off",
             )
         self._append_lines(new_lines)
 
@@ -473,21 +497,21 @@ class Store:
         """Adds lines that were just read or committed to the attributes of this object."""
         del self.lines[self._state[0] :]  # an interrupted call may have left lines there
         self.lines += new_lines
-        self.line_of |= {(line.data, line.key): line for line in new_lines}
+        self.line_of |= {(line.data_digest, line.key): line for line in new_lines}
         if new_lines:
             self._state = new_lines[-1].number, new_lines[-1].digest
 
 
-def _ledger_line(row: tuple[Any, ...]) -> LedgerLine:
+def _ledger_line(line_row: tuple[Any, ...]) -> LedgerLine:
     """Returns a row of the table `line`, with the columns `_COLUMNS`, as a `LedgerLine`."""
-    number, data, key, charge_key, event, about, sha256, digest = row
+    number, data_digest, key, charge_key, event_json, charge_details_json, sha256, digest = line_row
     return LedgerLine(
         number=number,
-        data=data,
+        data_digest=data_digest,
         key=key,
         charge_key=charge_key,
-        event=event,
-        about=about,
+        event_json=event_json,
+        charge_details_json=charge_details_json,
         sha256=sha256,
         digest=digest,
     )
@@ -495,8 +519,8 @@ def _ledger_line(row: tuple[Any, ...]) -> LedgerLine:
 
 def _has_owners(db: sqlite3.Connection, data_digest: str) -> bool:
     """Returns True if the owners of the data set with this digest are stored."""
-    row = db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data_digest,)).fetchone()
-    return row is not None
+    owner_row = db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data_digest,)).fetchone()
+    return owner_row is not None
 
 
 def _num_shared_owners(
@@ -511,12 +535,12 @@ def _num_shared_owners(
     if db.execute("SELECT 1 FROM owner LIMIT 1").fetchone() is None:
         return Counter()
     query = "SELECT data FROM owner WHERE kind = ? AND name = ?"
-    accounts = (
+    accounts_with_owners = (
         account
         for kind_and_digest in owner_digests
         for (account,) in db.execute(query, kind_and_digest)
     )
-    return Counter(accounts)
+    return Counter(accounts_with_owners)
 
 
 def damaged_ledger(path: Path | None, rule: str) -> DamagedLedger:
@@ -598,11 +622,11 @@ def _errors_naming_ledger(path: Path) -> Iterator[None]:
             path, rule="a ledger in a sound file (its text cannot be decoded)"
         ) from None
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in _ERRNO_OF_CODE:
-            number = _ERRNO_OF_CODE[code]
-            raise OSError(number, os.strerror(number), str(path)) from error
-        if code == _BUSY:
+        sqlite_error_code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if sqlite_error_code in _ERRNO_OF_CODE:
+            error_number = _ERRNO_OF_CODE[sqlite_error_code]
+            raise OSError(error_number, os.strerror(error_number), str(path)) from error
+        if sqlite_error_code == _BUSY:
             rule = f"a lock within {_WAIT_S:.0f} s; another process holds it, or the file system has none"
             raise InvalidValue("ledger", path, rule=rule) from error
         # SQLite quotes the damaged text after these words.

@@ -152,11 +152,11 @@ class TargetCharging(HeldBudget):
             num_counters: the number of targets of each call.
             failure_prob: the largest sum of the deltas of all calls.
         """
-        common = common_target(targets)
+        covering_target = common_target(targets)
         return cls(
-            epsilon=common.epsilon,
+            epsilon=covering_target.epsilon,
             target_hits=target_hits,
-            hit_prob=common.hit_prob,
+            hit_prob=covering_target.hit_prob,
             target_delta=target_delta,
             num_counters=num_counters,
             failure_prob=failure_prob,
@@ -185,10 +185,10 @@ class TargetCharging(HeldBudget):
             return self._event_of_accesses(
                 self.price.num_accesses, overrun_prob=self.price.overrun_prob
             )
-        hits_of_all = num_counters * self.target_hits
+        hits_of_all_counters = num_counters * self.target_hits
         hit_prob = self.target.hit_prob
         num_accesses = min_accesses(
-            target_hits=hits_of_all,
+            target_hits=hits_of_all_counters,
             hit_prob=hit_prob,
             overrun_prob=num_counters * self.price.overrun_prob,
         )
@@ -198,7 +198,7 @@ class TargetCharging(HeldBudget):
         return self._event_of_accesses(
             num_accesses,
             overrun_prob=overrun_probability(
-                num_accesses, target_hits=hits_of_all, hit_prob=hit_prob
+                num_accesses, target_hits=hits_of_all_counters, hit_prob=hit_prob
             ),
         )
 
@@ -211,9 +211,9 @@ class TargetCharging(HeldBudget):
             num_accesses: the number of accesses.
             overrun_prob: the probability that the session needs more accesses.
         """
-        access = PureDpEvent(self.target.epsilon)
+        event_of_access = PureDpEvent(self.target.epsilon)
         return ApproximateEvent(
-            event=SelfComposedEvent(event=access, count=num_accesses),
+            event=SelfComposedEvent(event=event_of_access, count=num_accesses),
             failure_prob=overrun_prob + self.failure_prob,
         )
 
@@ -236,9 +236,14 @@ class TargetCharging(HeldBudget):
             raise InvalidValue("target", target, rule=rule)
         if failure_prob != 0.0:
             require(failure_prob > 0, "failure_prob", failure_prob, "a number >= 0")
-            total = self._spent_failure_prob + failure_prob
-            limit = self.failure_prob
-            require(total <= limit, "failure_prob", total, f"at most {limit} over all calls")
+            total_failure_prob = self._spent_failure_prob + failure_prob
+            largest_failure_prob = self.failure_prob
+            require(
+                total_failure_prob <= largest_failure_prob,
+                "failure_prob",
+                total_failure_prob,
+                f"at most {largest_failure_prob} over all calls",
+            )
 
     def charge(
         self,
@@ -259,7 +264,7 @@ class TargetCharging(HeldBudget):
             InvalidValue: the call is not allowed (`require_open`), or `outcome_in_target` has another form. Nothing is
                 counted.
         """
-        outcomes = (
+        call_is_hit = (
             outcome_in_target
             if isinstance(outcome_in_target, (list, tuple))
             else (outcome_in_target,)
@@ -267,11 +272,11 @@ class TargetCharging(HeldBudget):
         with self._locked():
             self.require_open(target, failure_prob=failure_prob)
             num_counters = len(self.hits)
-            are_bools = all(isinstance(outcome, (bool, np.bool_)) for outcome in outcomes)
-            if not are_bools or len(outcomes) != num_counters:
+            are_bools = all(isinstance(outcome, (bool, np.bool_)) for outcome in call_is_hit)
+            if not are_bools or len(call_is_hit) != num_counters:
                 rule = f"{num_counters} of True or False"
-                raise InvalidValue("outcome_in_target", list(outcomes), rule=rule)
-            self.hits = [hits + bool(hit) for hits, hit in zip(self.hits, outcomes, strict=True)]
+                raise InvalidValue("outcome_in_target", list(call_is_hit), rule=rule)
+            self.hits = [hits + bool(hit) for hits, hit in zip(self.hits, call_is_hit, strict=True)]
             self.num_calls += 1
             self._spent_failure_prob += failure_prob
             return self.halted
@@ -286,24 +291,26 @@ class TargetCharging(HeldBudget):
                 `[num_calls, num_counters]`.
             target: the q-target of each call; None for the session's target.
         """
-        outcomes = np.asarray(outcomes_in_target)
+        call_is_hit = np.asarray(outcomes_in_target)
         num_counters = len(self.hits)
         with self._locked():
             self.require_open(target)
-            require(outcomes.dtype == bool, "outcomes_in_target.dtype", outcomes.dtype, "bool")
+            require(
+                call_is_hit.dtype == bool, "outcomes_in_target.dtype", call_is_hit.dtype, "bool"
+            )
             if num_counters > 1:
-                has_valid_shape = outcomes.ndim == 2 and outcomes.shape[1] == num_counters
+                has_valid_shape = call_is_hit.ndim == 2 and call_is_hit.shape[1] == num_counters
             else:
-                has_valid_shape = outcomes.ndim == 1
+                has_valid_shape = call_is_hit.ndim == 1
             if not has_valid_shape:
                 rule = "[Q], or [Q, num_counters] with several counters"
-                raise InvalidValue("outcomes_in_target.shape", outcomes.shape, rule=rule)
-            hits_of_calls = outcomes.reshape(-1, num_counters)
+                raise InvalidValue("outcomes_in_target.shape", call_is_hit.shape, rule=rule)
+            hits_of_calls = call_is_hit.reshape(-1, num_counters)
             # the hits after 0, 1, … calls, [num_calls + 1, num_counters]
-            hits_after = np.cumsum(np.vstack([self.hits, hits_of_calls]), axis=0)
-            is_open = hits_after.min(axis=1) < self.target_hits
-            num_counted = min(int(is_open.sum()), len(outcomes))
-            self.hits = hits_after[num_counted].tolist()
+            hits_after_calls = np.cumsum(np.vstack([self.hits, hits_of_calls]), axis=0)
+            is_open = hits_after_calls.min(axis=1) < self.target_hits
+            num_counted = min(int(is_open.sum()), len(call_is_hit))
+            self.hits = hits_after_calls[num_counted].tolist()
             self.num_calls += num_counted
             return num_counted
 
@@ -355,8 +362,8 @@ class TargetCharging(HeldBudget):
             stored_hits: the counts as the state has them.
             num_calls: the number of calls of the saved session.
         """
-        counts = stored_hits if isinstance(stored_hits, list) else []
-        hits = [require_count("hits", count, minimum=0) for count in counts]
+        stored_counts = stored_hits if isinstance(stored_hits, list) else []
+        hits = [require_count("hits", count, minimum=0) for count in stored_counts]
         is_possible = (
             len(hits) == len(self.hits) and max(hits) <= num_calls and min(hits) <= self.target_hits
         )

@@ -46,11 +46,11 @@ def total_epsilon(
     >>> [round(total_epsilon(order, 1e-6), 3) for order in ([pure, ranges], [ranges, pure])]
     [5.698, 5.698]
     """
-    counts = Counter(events)
-    interleaved = frozenset(event for event in counts if is_session(event))
-    has_one_order = have_one_order(counts, interleaved=interleaved)
+    count_of_event = Counter(events)
+    interleaved_events = frozenset(event for event in count_of_event if is_session(event))
+    has_one_order = have_one_order(count_of_event, interleaved_events=interleaved_events)
     make_accountant = accountant if has_one_order else in_any_order(accountant)
-    return make_accountant().compose_all(counts.items()).get_epsilon(target_delta)
+    return make_accountant().compose_all(count_of_event.items()).get_epsilon(target_delta)
 
 
 class TotalPrice(NamedTuple):
@@ -89,26 +89,28 @@ def total_price(
     return TotalPrice(epsilon=epsilon, delta=delta)
 
 
-def have_one_order(counts: Counter[Event], *, interleaved: frozenset[Event] = frozenset()) -> bool:
+def have_one_order(
+    count_of_event: Counter[Event], *, interleaved_events: frozenset[Event] = frozenset()
+) -> bool:
     """Returns True if optimal composition gives the same bound for every order of the events.
 
     That is so if all events are equal, Gaussian events aside: the bound of a Gaussian does not depend on its position.
 
     Args:
-        counts: the distinct events, with the number of times that each was released.
-        interleaved: events of which single steps (leaves) may have been released between other events. For these
+        count_of_event: the distinct events, with the number of times that each was released.
+        interleaved_events: events of which single steps (leaves) may have been released between other events. For these
             events the steps have to be equal, and not only the events.
     """
-    if counts.total() <= 1:
+    if count_of_event.total() <= 1:
         return True
     different_steps: set[Event] = set()
-    for event in counts:
+    for event in count_of_event:
         steps: set[Event] = {
             leaf
             for leaf, times in leaves(by_accesses(event))
             if times and not isinstance(leaf, _KINDS_OF_ANY_POSITION)
         }
-        if steps and event not in interleaved:
+        if steps and event not in interleaved_events:
             steps = {event}
         different_steps |= steps
         if len(different_steps) > 1:
@@ -121,7 +123,7 @@ def is_session(event: Event) -> bool:
 
     A session shows its answers one after another, so other releases may lie between its answers.
     """
-    return any(isinstance(part, SessionEvent) for part, _ in nodes(event))
+    return any(isinstance(node, SessionEvent) for node, _ in nodes(event))
 
 
 def in_any_order(accountant: AccountantMaker) -> AccountantMaker:
@@ -133,9 +135,9 @@ def in_any_order(accountant: AccountantMaker) -> AccountantMaker:
     Args:
         accountant: makes an empty accountant.
     """
-    empty = accountant()
-    if empty.any_event_order:
+    empty_accountant = accountant()
+    if empty_accountant.any_event_order:
         return accountant
-    if isinstance(empty, AutoAccountant):
+    if isinstance(empty_accountant, AutoAccountant):
         return partial(AutoAccountant, any_event_order=True)
     return RdpAccountant

@@ -149,8 +149,8 @@ class OtherLedger:
         """
         store = Store(ledger_file, settings_if_new=None)
         charge_lines = [line for line in store.lines if not line.charge_key]
-        num_charges = sum(line.data in ("", data_digest) for line in charge_lines)
-        charge_notes = [json.loads(line.about) for line in charge_lines]
+        num_charges = sum(line.data_digest in ("", data_digest) for line in charge_lines)
+        charge_notes = [json.loads(line.charge_details_json) for line in charge_lines]
         return cls(
             ledger_file=ledger_file,
             counted_terms=CountedTerms.read(ledger_file),

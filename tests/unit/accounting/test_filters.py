@@ -593,7 +593,7 @@ def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
 
 def test_a_cap_in_rho_names_another_ledger_as_the_way_out() -> None:
     """The former zCDP filter refuses a Gaussian, and its error advises another ledger for new releases."""
-    cap = Cap(rule=FormerZCdpFilter(max_epsilon=CAP, target_delta=DELTA), entries=[])
+    cap = Cap(initial_filter=FormerZCdpFilter(max_epsilon=CAP, target_delta=DELTA), entries=[])
     cap.require_room(pa.PureDpEvent(epsilon=1.0), first_epsilon=math.inf)
     with refused_parameter("max_epsilon", value=CAP, rule_words="another ledger for new releases"):
         cap.require_room(pa.GaussianEvent(noise_multiplier=1.0), first_epsilon=math.inf)

@@ -1178,7 +1178,7 @@ def test_a_chained_line_without_a_charge_is_refused(path: Path) -> None:
     ):
         damaged_path = path.with_name(f"{number}.db")
         store = Ledger(damaged_path, target_delta=DELTA)._store
-        line_under_lock = partial(LineText, event=event)
+        line_under_lock = partial(LineText, event_json=event)
         store.commit(data_digest="", key="a", content=b"", line_under_lock=line_under_lock)
         with refused_parameter("ledger", value=ANY, rule_words="charge on", kind=DamagedLedger):
             Ledger(damaged_path, target_delta=DELTA)

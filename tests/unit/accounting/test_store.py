@@ -54,7 +54,7 @@ def commit(
     With `charge_key`, the bytes are a part of the release whose charge has that key; without it, they come with a
     charge of their own.
     """
-    line_text = LineText(event="" if charge_key else event, charge_key=charge_key)
+    line_text = LineText(event_json="" if charge_key else event, charge_key=charge_key)
     return store.commit(data_digest, key=key, content=content, line_under_lock=lambda: line_text)
 
 
@@ -66,7 +66,7 @@ def test_a_key_is_committed_once_and_all_stores_read_it(store: Store, path: Path
     """
     assert commit(store, data_digest="people", key="a", content=b"first") == b"first"
     (line,) = store.lines
-    assert (line.number, line.event) == (1, "price")
+    assert (line.number, line.event_json) == (1, "price")
     assert commit(store, data_digest="people", key="a", content=b"second") == b"first"
     assert (
         commit(
@@ -89,7 +89,7 @@ def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
     with refused_parameter("charge_key", value="a"):
         commit(store, data_digest="others", key="b", content=b"part", charge_key="a")
     assert commit(store, data_digest="people", key="b", content=b"part", charge_key="a") == b"part"
-    assert [(line.key, line.event, line.charge_key) for line in store.lines] == [
+    assert [(line.key, line.event_json, line.charge_key) for line in store.lines] == [
         ("a", "price", ""),
         ("b", "", "a"),
     ]
@@ -104,7 +104,7 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
     def describe() -> LineText:
         if len(store.lines) >= 1:
             raise InvalidValue(name="max_epsilon", value="1", rule="a smaller number")
-        return LineText(event="price")
+        return LineText(event_json="price")
 
     commit(Store(path, settings_if_new=SETTINGS), data_digest="people", key="b", content=b"winner")
     with refused_parameter("max_epsilon", value="1"):
@@ -397,7 +397,7 @@ import os, sys
 from pate.accounting.store import LineText, Store
 store = Store(sys.argv[1], {})
 for key in sys.argv[2:]:
-    line_text = LineText(event="price")
+    line_text = LineText(event_json="price")
     release = store.commit("people", key=key, content=os.urandom(8), line_under_lock=lambda: line_text)
     print(key, release.hex(), flush=True)
 """

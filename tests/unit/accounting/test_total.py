@@ -155,7 +155,10 @@ def test_have_one_order_finds_events_whose_order_is_irrelevant(
     Events in `interleaved` belong to releases whose parts may alternate with those of other
     releases.
     """
-    assert have_one_order(counts=Counter(events), interleaved=frozenset(interleaved)) is expected
+    assert (
+        have_one_order(count_of_event=Counter(events), interleaved_events=frozenset(interleaved))
+        is expected
+    )
 
 
 def commit_part(ledger: Ledger, release_key: str, part_name: str, event: Event) -> None:

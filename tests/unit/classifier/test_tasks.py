@@ -121,5 +121,10 @@ def test_a_student_of_classes_uses_answers_with_one_class_alone() -> None:
     For a task of labels, it uses all answers.
     """
     answers = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=bool)
-    assert OneClass(class_names=np.arange(2)).is_usable(answers).tolist() == [True, False, False, True]
+    assert OneClass(class_names=np.arange(2)).is_usable(answers).tolist() == [
+        True,
+        False,
+        False,
+        True,
+    ]
     assert Task(num_labels=2).is_usable(answers).all()
