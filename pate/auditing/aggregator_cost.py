@@ -22,8 +22,8 @@ from pate.votes.shape import VoteShape
 
 def epsilon_on(
     aggregator: Aggregator,
-    counts: IntArray,
-    shape: VoteShape,
+    vote_counts: IntArray,
+    vote_shape: VoteShape,
     target_delta: float,
     answered: BoolArray | None = None,
 ) -> DataDependentEpsilon:
@@ -31,8 +31,8 @@ def epsilon_on(
 
     Args:
         aggregator: the aggregator of the release, with its noise.
-        counts: the counts of votes on all queries, `[Q, L]`.
-        shape: the numbers of queries, labels and teachers.
+        vote_counts: the counts of votes on all queries, `[Q, L]`.
+        vote_shape: the numbers of queries, labels and teachers.
         target_delta: the delta of the epsilon.
         answered: bool `[Q]`, True for an answered query; None if all queries were answered, which costs most.
 
@@ -41,8 +41,8 @@ def epsilon_on(
     """
     cost = cost_on(
         aggregator,
-        counts,
-        num_teachers=shape.num_teachers,
+        vote_counts,
+        num_teachers=vote_shape.num_teachers,
         orders=DEFAULT_ORDERS,
         answered=answered,
     )
@@ -57,7 +57,7 @@ def has_known_cost(aggregator: Aggregator) -> bool:
 @singledispatch
 def cost_on(
     aggregator: Aggregator,
-    counts: IntArray,
+    vote_counts: IntArray,
     *,
     num_teachers: int,
     orders: object,
@@ -67,7 +67,7 @@ def cost_on(
 
     Args:
         aggregator: the aggregator of the release, with its noise.
-        counts: the counts of votes on all queries, `[Q, L]`.
+        vote_counts: the counts of votes on all queries, `[Q, L]`.
         num_teachers: the number of teachers T.
         orders: Renyi orders > 1, a number or `[A]`.
         answered: bool `[Q]`, True for an answered query; None if all queries were answered, which costs most.
@@ -85,7 +85,7 @@ def cost_on(
 @cost_on.register
 def _cost_of_gaussian_votes(
     aggregator: GaussianVotes,
-    counts: IntArray,
+    vote_counts: IntArray,
     *,
     num_teachers: int,
     orders: object,
@@ -99,7 +99,7 @@ def _cost_of_gaussian_votes(
         rule = "1: theorems on votes know a change that reaches one teacher"
         raise UnknownCost(name="teachers_reached", value=aggregator.teachers_reached, rule=rule)
     return threshold_cost(
-        counts,
+        vote_counts,
         noise_std=aggregator.noise_std,
         threshold_share=0.5,
         num_teachers=num_teachers,
@@ -110,7 +110,7 @@ def _cost_of_gaussian_votes(
 @cost_on.register
 def _cost_of_gnmax(
     aggregator: GNMax,
-    counts: IntArray,
+    vote_counts: IntArray,
     *,
     num_teachers: int,
     orders: object,
@@ -126,15 +126,15 @@ def _cost_of_gnmax(
     if aggregator.adjacency is not Adjacency.REPLACE_ONE:
         rule = "replace_one, which the theorem is about"
         raise UnknownCost(name="adjacency", value=aggregator.adjacency, rule=rule)
-    has_two_labels = counts.shape[1] >= 2
-    has_all_votes = bool((counts.sum(axis=1) == num_teachers).all())
+    has_two_labels = vote_counts.shape[1] >= 2
+    has_all_votes = bool((vote_counts.sum(axis=1) == num_teachers).all())
     if aggregator.max_votes != 1 or not has_two_labels or not has_all_votes:
         rule = "one vote of each teacher in each query, which the theorem is about"
         raise UnknownCost("votes", rule=rule)
     cost = gnmax_cost(
-        counts, noise_std=aggregator.noise_std, num_teachers=num_teachers, orders=orders
+        vote_counts, noise_std=aggregator.noise_std, num_teachers=num_teachers, orders=orders
     )
-    event = aggregator.event(VoteShape.from_counts(counts, num_teachers=num_teachers))
+    event = aggregator.event(VoteShape.from_counts(vote_counts, num_teachers=num_teachers))
     price = RdpAccountant(orders=cost.orders).compose(event)
     return replace(cost, rdp=np.minimum(cost.rdp, price.rdp))
 
@@ -142,7 +142,7 @@ def _cost_of_gnmax(
 @cost_on.register
 def _cost_of_screened(
     aggregator: ScreenedAggregator,
-    counts: IntArray,
+    vote_counts: IntArray,
     *,
     num_teachers: int,
     orders: object,
@@ -152,18 +152,21 @@ def _cost_of_screened(
 
     Arguments and errors are those of `cost_on`.
     """
-    screening = threshold_cost(
-        aggregator.statistic(counts, num_teachers=num_teachers),
+    cost_of_screening = threshold_cost(
+        aggregator.statistic(vote_counts, num_teachers=num_teachers),
         noise_std=aggregator.screening_std,
         threshold_share=aggregator.threshold_share,
         num_teachers=num_teachers,
         orders=orders,
     )
-    answered_counts = counts if answered is None else counts[answered]
+    answered_counts = vote_counts if answered is None else vote_counts[answered]
     if len(answered_counts) == 0:
-        return screening
-    answers = cost_on(aggregator.answers, answered_counts, num_teachers=num_teachers, orders=orders)
-    return screening + answers
+        return cost_of_screening
+    answering_aggregator = aggregator.answers
+    cost_of_answers = cost_on(
+        answering_aggregator, answered_counts, num_teachers=num_teachers, orders=orders
+    )
+    return cost_of_screening + cost_of_answers
 
 
 def threshold_cost(
@@ -180,8 +183,12 @@ def threshold_cost(
         num_teachers: the number of teachers T.
         orders: Renyi orders > 1, a number or `[A]`.
     """
-    low, high = threshold_window(
+    lowest_open_count, highest_open_count = threshold_window(
         noise_std, threshold=threshold_share * num_teachers, num_teachers=num_teachers
     )
     event = threshold_event(noise_std, threshold_share=threshold_share, num_teachers=num_teachers)
-    return one_bit_cost(statistics=np.clip(counts, low, high) - low, event=event, orders=orders)
+    return one_bit_cost(
+        statistics=np.clip(counts, lowest_open_count, highest_open_count) - lowest_open_count,
+        event=event,
+        orders=orders,
+    )

@@ -60,9 +60,9 @@ class DataDependentCost:
         num_bad = int((~(rdp >= 0)).sum())
         require(num_bad == 0, "rdp", f"{num_bad} of {rdp.size} numbers", "numbers >= 0")
         require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
-        for name, array in (("orders", orders), ("rdp", rdp)):
-            array.setflags(write=False)
-            normalize_field(self, name=name, value=array)
+        for field_name, checked_array in (("orders", orders), ("rdp", rdp)):
+            checked_array.setflags(write=False)
+            normalize_field(self, name=field_name, value=checked_array)
 
     def __add__(self, other: DataDependentCost) -> DataDependentCost:
         if not isinstance(other, DataDependentCost):
@@ -108,17 +108,17 @@ def one_bit_cost(
         orders: Renyi orders > 1.
         failure_prob: the failure probability of all queries together.
     """
-    array = order_array(orders)
+    checked_orders = order_array(orders)
     last_statistic = len(event.log_odds) - 1
     checked_statistics = require_histogram(
         "statistics", np.atleast_1d(statistics), num_teachers=last_statistic
     )
     rdp = _summed_rdp(
         query_values=checked_statistics.astype(np.int64),
-        orders=array,
-        divergences_of=partial(_one_bit_divergences, event=event, orders=array),
+        orders=checked_orders,
+        divergences_of=partial(_one_bit_divergences, event=event, orders=checked_orders),
     )
-    return DataDependentCost(orders=array, rdp=rdp, failure_prob=failure_prob)
+    return DataDependentCost(orders=checked_orders, rdp=rdp, failure_prob=failure_prob)
 
 
 def _one_bit_divergences(
@@ -136,20 +136,20 @@ def _one_bit_divergences(
     log_odds = event.log_odds
     last_statistic = len(log_odds) - 1
     # A bit is furthest from its neighbors whose statistic has moved as far as it can, down or up.
-    bit = log_odds[statistics]
-    lower_neighbor = log_odds[np.maximum(statistics - event.reach, 0)]
-    higher_neighbor = log_odds[np.minimum(statistics + event.reach, last_statistic)]
+    bit_log_odds = log_odds[statistics]
+    lower_neighbor_log_odds = log_odds[np.maximum(statistics - event.reach, 0)]
+    higher_neighbor_log_odds = log_odds[np.minimum(statistics + event.reach, last_statistic)]
     to_lower = _bernoulli_divergences(
-        first_log_odds=bit, second_log_odds=lower_neighbor, orders=orders
+        first_log_odds=bit_log_odds, second_log_odds=lower_neighbor_log_odds, orders=orders
     )
     from_lower = _bernoulli_divergences(
-        first_log_odds=lower_neighbor, second_log_odds=bit, orders=orders
+        first_log_odds=lower_neighbor_log_odds, second_log_odds=bit_log_odds, orders=orders
     )
     to_higher = _bernoulli_divergences(
-        first_log_odds=bit, second_log_odds=higher_neighbor, orders=orders
+        first_log_odds=bit_log_odds, second_log_odds=higher_neighbor_log_odds, orders=orders
     )
     from_higher = _bernoulli_divergences(
-        first_log_odds=higher_neighbor, second_log_odds=bit, orders=orders
+        first_log_odds=higher_neighbor_log_odds, second_log_odds=bit_log_odds, orders=orders
     )
     return np.maximum(to_lower, to_higher), np.maximum(from_lower, from_higher)
 
@@ -189,13 +189,13 @@ def gap_selection_cost(
         event: the price of one selection.
         orders: Renyi orders > 1.
     """
-    array = order_array(orders)
+    checked_orders = order_array(orders)
     rdp = _summed_rdp(
         query_values=top_log_odds(utilities),
-        orders=array,
-        divergences_of=partial(gap_selection_rdp, event=event, orders=array),
+        orders=checked_orders,
+        divergences_of=partial(gap_selection_rdp, event=event, orders=checked_orders),
     )
-    return DataDependentCost(orders=array, rdp=rdp)
+    return DataDependentCost(orders=checked_orders, rdp=rdp)
 
 
 def gnmax_cost(
@@ -215,15 +215,15 @@ def gnmax_cost(
     Raises:
         InvalidValue: the votes of a query do not add up to `num_teachers`.
     """
-    array = order_array(orders)
+    checked_orders = order_array(orders)
     log_q = gnmax_log_q(one_vote_each(votes, num_teachers), noise_std=noise_std)
 
     def divergences_of(log_q_part: NDArray[Any]) -> tuple[FloatArray, ...]:
         """Returns an array `[n, A]` that bounds the divergences in both directions, from n values of log q."""
-        return (gnmax_rdp(log_q_part, noise_std=noise_std, orders=array),)
+        return (gnmax_rdp(log_q_part, noise_std=noise_std, orders=checked_orders),)
 
-    rdp = _summed_rdp(query_values=log_q, orders=array, divergences_of=divergences_of)
-    return DataDependentCost(orders=array, rdp=rdp)
+    rdp = _summed_rdp(query_values=log_q, orders=checked_orders, divergences_of=divergences_of)
+    return DataDependentCost(orders=checked_orders, rdp=rdp)
 
 
 def _summed_rdp(
@@ -239,11 +239,13 @@ def _summed_rdp(
         orders: the Renyi orders, `[A]`.
         divergences_of: returns the divergences of n different numbers, an array `[n, A]` for each direction.
     """
-    distinct_values, num_queries = np.unique(query_values, return_counts=True)
+    distinct_values, query_counts = np.unique(query_values, return_counts=True)
     values_per_block = max(1, _BLOCK_SIZE // orders.size)
-    sums = np.zeros((1, orders.size))
+    sums_of_directions = np.zeros((1, orders.size))
     for start in range(0, len(distinct_values), values_per_block):
         block = slice(start, start + values_per_block)
         divergences = divergences_of(distinct_values[block])
-        sums = sums + [num_queries[block] @ direction for direction in divergences]
-    return np.asarray(sums.max(axis=0))
+        sums_of_directions = sums_of_directions + [
+            query_counts[block] @ direction for direction in divergences
+        ]
+    return np.asarray(sums_of_directions.max(axis=0))

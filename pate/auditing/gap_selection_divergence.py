@@ -35,15 +35,15 @@ def top_log_odds(utilities: FloatArray) -> FloatArray:
     Raises:
         InvalidValue: the utilities have another shape or are not finite.
     """
-    values = np.array(utilities, dtype=np.float64)
-    is_table = values.ndim == 2 and values.shape[1] >= 2
-    require(is_table, "utilities.shape", values.shape, "[num_queries, at least 2]")
-    require_entries("utilities", holds=np.isfinite(values), rule="finite numbers")
-    rows = np.arange(len(values))
-    best = values.argmax(axis=1)
-    largest = values[rows, best]
-    values[rows, best] = -np.inf
-    return np.asarray(largest - np.logaddexp.reduce(values, axis=1))
+    utility_table = np.array(utilities, dtype=np.float64)
+    is_table = utility_table.ndim == 2 and utility_table.shape[1] >= 2
+    require(is_table, "utilities.shape", utility_table.shape, "[num_queries, at least 2]")
+    require_entries("utilities", holds=np.isfinite(utility_table), rule="finite numbers")
+    query_rows = np.arange(len(utility_table))
+    best_candidates = utility_table.argmax(axis=1)
+    largest_utilities = utility_table[query_rows, best_candidates]
+    utility_table[query_rows, best_candidates] = -np.inf
+    return np.asarray(largest_utilities - np.logaddexp.reduce(utility_table, axis=1))
 
 
 def gap_selection_rdp(

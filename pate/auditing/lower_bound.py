@@ -113,17 +113,17 @@ def lower_bound_of(
             num_outcomes = len(outcome_probs_of(np.arange(num_labels)))
             num_steps = min(_MAX_LAWS, _MAX_OUTCOMES // num_outcomes)
         case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:
-            bounds = _session_bounds(aggregator, shape=shape, target_delta=target_delta)
+            bounds = _session_bounds(aggregator, vote_shape=shape, target_delta=target_delta)
             return max(bounds, key=attrgetter("epsilon"), default=None)
         case _:
             return None
-    best = lower_bound(
+    best_bound = lower_bound(
         outcome_probs_of, pairs, num_releases=num_releases, target_delta=target_delta
     )
     if num_steps == 0:
-        return best
-    first_counts = np.array(best.first)
-    second_counts = np.array(best.second)
+        return best_bound
+    first_counts = np.array(best_bound.first)
+    second_counts = np.array(best_bound.second)
     count_moves = (-1, 1)
     if not is_replace_one:
         # Under add/remove, the second histogram has a teacher more.
@@ -137,14 +137,14 @@ def lower_bound_of(
         num_teachers=shape.num_teachers,
         num_steps=num_steps,
     )
-    higher = lower_bound(
+    higher_bound = lower_bound(
         outcome_probs_of, pairs=[climbed_pair], num_releases=num_releases, target_delta=target_delta
     )
-    return max(best, higher, key=attrgetter("epsilon"))
+    return max(best_bound, higher_bound, key=attrgetter("epsilon"))
 
 
 def _session_bounds(
-    aggregator: BoundaryMax, shape: VoteShape, target_delta: float
+    aggregator: BoundaryMax, vote_shape: VoteShape, target_delta: float
 ) -> Iterator[LowerBound]:
     """Yields lower bounds on the epsilon of a session of `BoundaryMax`, one for each of several ordered neighbors.
 
@@ -152,20 +152,23 @@ def _session_bounds(
     votes gains that vote. Each pair is taken in both orders.
     """
 
-    def call_outcome_probs(counts: IntArray) -> list[float]:
+    def call_outcome_probs(vote_counts: IntArray) -> list[float]:
         """Returns the probabilities that a call answers the first label, that it answers another, and of a hit."""
-        probabilities = aggregator.distribution(counts)
+        probabilities = aggregator.distribution(vote_counts)
         return [float(probabilities[0]), float(probabilities[1:-1].sum()), float(probabilities[-1])]
 
-    num_calls = min(shape.num_queries, _MAX_CALLS)
-    gained_vote = int(aggregator.adjacency is Adjacency.REPLACE_ONE)
+    num_calls = min(vote_shape.num_queries, _MAX_CALLS)
+    gained_votes = int(aggregator.adjacency is Adjacency.REPLACE_ONE)
     for lead in sorted({round(lead * aggregator.selection_scale) for lead in _SESSION_LEADS}):
-        if lead <= shape.num_teachers - 2:
-            second_count = (shape.num_teachers - lead) // 2
-            no_votes = [0] * (shape.num_labels - 2)
-            counts = np.array([second_count + lead, second_count, *no_votes])
-            neighbor = counts + np.array([-1, gained_vote, *no_votes])
-            for first_counts, second_counts in ((counts, neighbor), (neighbor, counts)):
+        if lead <= vote_shape.num_teachers - 2:
+            second_count = (vote_shape.num_teachers - lead) // 2
+            no_votes = [0] * (vote_shape.num_labels - 2)
+            vote_counts = np.array([second_count + lead, second_count, *no_votes])
+            neighbor_counts = vote_counts + np.array([-1, gained_votes, *no_votes])
+            for first_counts, second_counts in (
+                (vote_counts, neighbor_counts),
+                (neighbor_counts, vote_counts),
+            ):
                 epsilon = session_epsilon(
                     call_outcome_probs(first_counts),
                     call_outcome_probs(second_counts),
@@ -208,19 +211,19 @@ def _winner_pairs(*, noise_std: float, num_candidates: int, is_replace_one: bool
         for lead in leads:
             counts = np.ones(num_candidates, dtype=np.int64)
             counts[0] += lead
-            neighbor = counts.copy()
-            neighbor[0] -= 1
-            yield counts, neighbor
+            neighbor_counts = counts.copy()
+            neighbor_counts[0] -= 1
+            yield counts, neighbor_counts
     # All counts have votes to lose.
     votes_of_others = 1 if is_replace_one else 2
     for lead in leads:
-        for num_others in range(1, max(num_candidates, 3) - 1):
-            counts = np.array([lead, lead] + [0] * num_others)[:num_candidates]
+        for num_other_candidates in range(1, max(num_candidates, 3) - 1):
+            counts = np.array([lead, lead] + [0] * num_other_candidates)[:num_candidates]
             counts = counts + votes_of_others
-            neighbor = counts.copy()
-            neighbor[0] -= 1
-            neighbor[1:2] += is_replace_one
-            yield counts, neighbor
+            neighbor_counts = counts.copy()
+            neighbor_counts[0] -= 1
+            neighbor_counts[1:2] += is_replace_one
+            yield counts, neighbor_counts
 
 
 def _gap_pairs(vote_shape: VoteShape, *, is_replace_one: bool) -> Iterator[Pair]:
@@ -261,6 +264,6 @@ def _top_pairs(num_top: int, *, vote_shape: VoteShape, is_replace_one: bool) -> 
         for num_rising in numbers_rising:
             for first_rising in (0, num_top):
                 is_rising = (ranks >= first_rising) & (ranks < first_rising + num_rising)
-                neighbor = counts + np.where(is_rising, 1, other_move)
-                if is_rising.any() and (neighbor >= 0).all():
-                    yield counts, neighbor
+                neighbor_counts = counts + np.where(is_rising, 1, other_move)
+                if is_rising.any() and (neighbor_counts >= 0).all():
+                    yield counts, neighbor_counts

@@ -52,31 +52,31 @@ class PublishedClaim(NamedTuple):
 
 
 def published_claim(
-    aggregator: Aggregator, votes: ImportedVotes, target_delta: float
+    aggregator: Aggregator, imported_votes: ImportedVotes, target_delta: float
 ) -> PublishedClaim:
     """Returns the epsilon that published code computes for a release of votes, and the code's reasoning in few words.
 
     Args:
         aggregator: the aggregator of the release, with its noise.
-        votes: the votes of the release.
+        imported_votes: the votes of the release.
         target_delta: the delta of the epsilon.
     """
-    claimed = _claimed_curves(aggregator, votes)
-    if claimed is None:
+    claimed_curves = _claimed_curves(aggregator, imported_votes)
+    if claimed_curves is None:
         epsilon = aggregator.paper_epsilon(
-            num_queries=votes.counts.shape[0], target_delta=target_delta
+            num_queries=imported_votes.counts.shape[0], target_delta=target_delta
         )
         reasoning = "" if epsilon is None else "selection as a Gaussian"
-        return PublishedClaim(epsilon, reasoning)
+        return PublishedClaim(epsilon, reasoning=reasoning)
 
     def sum_of_curves(orders: FloatArray) -> FloatArray:
         """Returns the claimed Renyi divergence of the release, `[A]`, at orders `[A]`."""
-        return np.asarray(sum(curve(orders) for curve in claimed.curves))
+        return np.asarray(sum(curve(orders) for curve in claimed_curves.curves))
 
     epsilon = epsilon_as_in_papers(
         sum_of_curves, count=1, target_delta=target_delta, conversion="classic"
     )
-    return PublishedClaim(epsilon, claimed.reasoning)
+    return PublishedClaim(epsilon, reasoning=claimed_curves.reasoning)
 
 
 class _ClaimedCurves(NamedTuple):
@@ -86,16 +86,16 @@ class _ClaimedCurves(NamedTuple):
     reasoning: str
 
 
-def _claimed_curves(aggregator: Aggregator, votes: ImportedVotes) -> _ClaimedCurves | None:
+def _claimed_curves(aggregator: Aggregator, imported_votes: ImportedVotes) -> _ClaimedCurves | None:
     """Returns the claimed Renyi curve of each part of a release, and the reasoning of published code in few words.
 
     The result is None for an aggregator whose claim is not computed from curves.
 
     Args:
         aggregator: the aggregator of the release, with its noise.
-        votes: the votes of the release.
+        imported_votes: the votes of the release.
     """
-    num_queries, num_labels = votes.counts.shape
+    num_queries, num_labels = imported_votes.counts.shape
     match aggregator:
         case aggregators.GaussianVotes():
             # One label is a histogram of yes and no, and a changed vote moves both counts. The code takes this price of
@@ -119,17 +119,24 @@ def _claimed_curves(aggregator: Aggregator, votes: ImportedVotes) -> _ClaimedCur
             )
             return _ClaimedCurves([clipped_votes.curve], reasoning="only tau counts move")
         case aggregators.GNMax():
-            gnmax_curve = partial(_gnmax_curve, counts=votes.counts, noise_std=aggregator.noise_std)
+            gnmax_curve = partial(
+                _gnmax_curve, counts=imported_votes.counts, noise_std=aggregator.noise_std
+            )
             return _ClaimedCurves([gnmax_curve], reasoning="data dependent: private, one direction")
         case aggregators.ConfidentGNMax():
             screened_curves = _screened_curves(
-                aggregator, votes, agreement=votes.counts.max(axis=1), num_moved=2
+                aggregator, imported_votes, agreement=imported_votes.counts.max(axis=1), num_moved=2
             )
             return _ClaimedCurves(screened_curves, reasoning="expected answers only: private")
         case aggregators.ConfidentVotes():
-            votes_for_majority = np.maximum(votes.counts, votes.num_teachers - votes.counts)
+            votes_for_majority = np.maximum(
+                imported_votes.counts, imported_votes.num_teachers - imported_votes.counts
+            )
             screened_curves = _screened_curves(
-                aggregator, votes, agreement=votes_for_majority.min(axis=1), num_moved=num_labels
+                aggregator,
+                imported_votes,
+                agreement=votes_for_majority.min(axis=1),
+                num_moved=num_labels,
             )
             return _ClaimedCurves(screened_curves, reasoning="expected answers only: private")
         case _:
@@ -150,7 +157,7 @@ def _gnmax_curve(orders: FloatArray, *, counts: IntArray, noise_std: float) -> F
 
 def _screened_curves(
     aggregator: aggregators.ConfidentVotes | aggregators.ConfidentGNMax,
-    votes: ImportedVotes,
+    imported_votes: ImportedVotes,
     *,
     agreement: IntArray,
     num_moved: int,
@@ -162,16 +169,16 @@ def _screened_curves(
 
     Args:
         aggregator: the aggregator of the release, with its noise.
-        votes: the votes of the release.
+        imported_votes: the votes of the release.
         agreement: `[num_queries]`, the number of votes that a screening compares with its threshold.
         num_moved: the number of counts of an answer that differ by 1 between neighbors, according to the claim.
     """
-    threshold = aggregator.threshold_share * votes.num_teachers
+    threshold = aggregator.threshold_share * imported_votes.num_teachers
     answer_probs = ndtr((agreement - threshold) / aggregator.screening_std)
-    answers = ClaimedGaussian(
+    claimed_answers = ClaimedGaussian(
         aggregator.noise_std, num_moved=num_moved, num_releases=float(answer_probs.sum())
     )
-    screenings = ClaimedGaussian(
-        aggregator.screening_std, num_moved=1, num_releases=len(votes.counts)
+    claimed_screenings = ClaimedGaussian(
+        aggregator.screening_std, num_moved=1, num_releases=len(imported_votes.counts)
     )
-    return [answers.curve, screenings.curve]
+    return [claimed_answers.curve, claimed_screenings.curve]

@@ -42,9 +42,9 @@ class ReleaseParameters:
     max_size: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("noise_std", "screening_std"):
-            if name in self.known:
-                require_non_negative(name, self.known[name])
+        for parameter_name in ("noise_std", "screening_std"):
+            if parameter_name in self.known:
+                require_non_negative(parameter_name, self.known[parameter_name])
 
     @property
     def known(self) -> dict[str, float]:
@@ -70,14 +70,14 @@ class ReleaseParameters:
                 own_names[name] = name
             elif _OTHER_NAMES.get(name) in field_names:
                 own_names[name] = _OTHER_NAMES[name]
-        changes = {
+        changed_values = {
             own_name: self.known[name] for name, own_name in own_names.items() if name in self.known
         }
         noiseless_names = [
-            name for name, value in changes.items() if value == 0 and name in _NOISE_NAMES
+            name for name, value in changed_values.items() if value == 0 and name in _NOISE_NAMES
         ]
         for name in noiseless_names:
-            changes[name] = 1.0
+            changed_values[name] = 1.0
         if "screening_std" not in own_names:
             # Without a screening, the threshold has no part in a price or a claim.
             own_names.pop("threshold_share", None)
@@ -87,7 +87,7 @@ class ReleaseParameters:
             if isinstance(value, (int, float)):
                 parameters[name] = value
         return KnownRelease(
-            aggregator=with_fields(aggregator, new_values=changes),
+            aggregator=with_fields(aggregator, new_values=changed_values),
             parameters=parameters,
             is_noiseless=len(noiseless_names) > 0,
         )

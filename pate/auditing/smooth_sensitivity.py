@@ -33,22 +33,24 @@ def gnmax_smooth_sensitivity(
     Source: docs/proofs/data_dependent.md, "Smooth sensitivity of GNMax".
     """
     require_positive("beta", beta)
-    counts = one_vote_each(votes, num_teachers)
+    vote_counts = one_vote_each(votes, num_teachers)
     # `drops` is a bound, for each cell of log q, on how far one change of a teacher can lower the cost of one query.
-    log_others = math.log(counts.shape[1] - 1)
-    edges = -np.square(np.linspace(2 * order / noise_std + 30.0, 1e-6, _NUM_CELLS))
+    log_others = math.log(vote_counts.shape[1] - 1)
+    log_q_edges = -np.square(np.linspace(2 * order / noise_std + 30.0, 1e-6, _NUM_CELLS))
     # The smallest log q of a neighbor: all leads of the plurality are equal, and each is two votes larger.
-    log_q_of_each = np.minimum(edges - log_others, -1e-12)
+    log_q_of_each = np.minimum(log_q_edges - log_others, -1e-12)
     smallest_log_q = log_others + log_ndtr(ndtri_exp(log_q_of_each) - math.sqrt(2) / noise_std)
-    cost = gnmax_rdp(edges, noise_std=noise_std, orders=order)[:, 0]
+    cost_at_edges = gnmax_rdp(log_q_edges, noise_std=noise_std, orders=order)[:, 0]
     neighbor_cost = gnmax_rdp(smallest_log_q, noise_std=noise_std, orders=order)[:, 0]
     price = order / noise_std**2
-    drops = np.concatenate([cost[:1], cost[1:] - neighbor_cost[:-1], [price - neighbor_cost[-1]]])
+    drops = np.concatenate(
+        [cost_at_edges[:1], cost_at_edges[1:] - neighbor_cost[:-1], [price - neighbor_cost[-1]]]
+    )
     # The largest drop of a cell up to each cell, and from each cell on.
     drop_up_to = np.maximum.accumulate(drops)
     drop_from = np.maximum.accumulate(drops[::-1])[::-1]
-    largest_lead = int((counts.max(axis=1) - counts.min(axis=1)).max())
-    max_sensitivity = len(counts) * float(drop_up_to[-1])
+    largest_lead = int((vote_counts.max(axis=1) - vote_counts.min(axis=1)).max())
+    max_sensitivity = len(vote_counts) * float(drop_up_to[-1])
     smooth_bound = 0.0
     # Farther data sets can have any log q.
     max_distance = largest_lead // 2 + 1
@@ -58,10 +60,10 @@ def gnmax_smooth_sensitivity(
             return smooth_bound
         # After `distance` changes and one more, each lead has moved by at most two votes for each change.
         moved_votes = 2 * (distance + 1)
-        largest_log_q = gnmax_log_q(counts, noise_std=noise_std, added_lead=-moved_votes)
-        lowest_log_q = gnmax_log_q(counts, noise_std=noise_std, added_lead=moved_votes)
-        last_cells = np.searchsorted(edges, largest_log_q, side="right")
-        first_cells = np.maximum(np.searchsorted(edges, lowest_log_q, side="right") - 1, 0)
+        largest_log_q = gnmax_log_q(vote_counts, noise_std=noise_std, added_lead=-moved_votes)
+        lowest_log_q = gnmax_log_q(vote_counts, noise_std=noise_std, added_lead=moved_votes)
+        last_cells = np.searchsorted(log_q_edges, largest_log_q, side="right")
+        first_cells = np.maximum(np.searchsorted(log_q_edges, lowest_log_q, side="right") - 1, 0)
         drop_of_queries = np.minimum(drop_up_to[last_cells], drop_from[first_cells])
         sensitivity = float(drop_of_queries.sum())
         smooth_bound = max(smooth_bound, discount * sensitivity)

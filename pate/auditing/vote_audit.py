@@ -132,10 +132,12 @@ def audit_votes(
     Budget(delta=target_delta, accountant=accountant)  # raises where a value is out of range
     parameters = parameters or ReleaseParameters()
     num_queries, num_labels = votes.counts.shape
-    shape = VoteShape(
+    vote_shape = VoteShape(
         num_queries=num_queries, num_labels=num_labels, num_teachers=votes.num_teachers
     )
-    candidates = _usual_aggregators(votes.layout, vote_shape=shape, target_delta=target_delta)
+    candidates = _usual_aggregators(
+        layout=votes.layout, vote_shape=vote_shape, target_delta=target_delta
+    )
     if aggregator is not None:
         _require_releases(aggregator, layout=votes.layout)
         others = [usual for usual in candidates if type(usual) is not type(aggregator)]
@@ -144,8 +146,8 @@ def audit_votes(
     for candidate in candidates:
         finding = _finding(
             audited_aggregator=candidate,
-            votes=votes,
-            shape=shape,
+            imported_votes=votes,
+            vote_shape=vote_shape,
             release_parameters=parameters,
             is_own=candidate is aggregator,
             target_delta=target_delta,
@@ -160,15 +162,15 @@ def audit_votes(
         target_delta=target_delta,
         accountant=accountant().name,
         layout=votes.layout,
-        shape=shape,
+        shape=vote_shape,
     )
 
 
 def _finding(
     audited_aggregator: Aggregator,
     *,
-    votes: ImportedVotes,
-    shape: VoteShape,
+    imported_votes: ImportedVotes,
+    vote_shape: VoteShape,
     release_parameters: ReleaseParameters,
     is_own: bool,
     target_delta: float,
@@ -179,8 +181,8 @@ def _finding(
 
     Args:
         audited_aggregator: the aggregator, with assumed values of the parameters that are not known.
-        votes: the votes of the release.
-        shape: the size of the release.
+        imported_votes: the votes of the release.
+        vote_shape: the size of the release.
         release_parameters: the known parameters of the release.
         is_own: whether the caller passed the aggregator, so that its own values are not assumed.
         target_delta: the delta of all epsilons.
@@ -189,23 +191,28 @@ def _finding(
     """
     known_release = release_parameters.applied(audited_aggregator)
     aggregator = with_failure_prob_for(
-        known_release.aggregator, delta=target_delta, num_queries=shape.num_queries
+        known_release.aggregator, delta=target_delta, num_queries=vote_shape.num_queries
     )
-    epsilon: dict[str, float] = {}
+    epsilon_by_adjacency: dict[str, float] = {}
     for adjacency in Adjacency:
         event: Event = NonPrivateEvent()
         if not known_release.is_noiseless:
-            event = replace(aggregator, adjacency=adjacency).event(shape)
-        epsilon[str(adjacency)] = accountant().compose(event).get_epsilon(target_delta)
+            event = replace(aggregator, adjacency=adjacency).event(vote_shape)
+        epsilon_by_adjacency[str(adjacency)] = accountant().compose(event).get_epsilon(target_delta)
     paper_epsilon: float | None = 0.0
     claim = "no noise costs nothing"
     epsilon_on_votes = None
     if not known_release.is_noiseless:
-        paper_epsilon, claim = published_claim(aggregator, votes=votes, target_delta=target_delta)
+        paper_epsilon, claim = published_claim(
+            aggregator, imported_votes=imported_votes, target_delta=target_delta
+        )
         if data_dependent:
             with suppress(UnknownCost):
                 epsilon_on_votes = epsilon_on(
-                    aggregator, counts=votes.counts, shape=shape, target_delta=target_delta
+                    aggregator,
+                    vote_counts=imported_votes.counts,
+                    vote_shape=vote_shape,
+                    target_delta=target_delta,
                 )
     assumed: tuple[str, ...] = ()
     if not is_own:
@@ -214,7 +221,7 @@ def _finding(
         )
     return AuditFinding(
         aggregator=_configured_name(aggregator),
-        epsilon=epsilon,
+        epsilon=epsilon_by_adjacency,
         paper_epsilon=paper_epsilon,
         claim=claim,
         parameters=known_release.parameters,
@@ -230,21 +237,21 @@ def _require_releases(aggregator: Aggregator, *, layout: str) -> None:
         aggregator: the aggregator.
         layout: the layout of the votes, such as "classes".
     """
-    name = _configured_name(aggregator)
+    aggregator_name = _configured_name(aggregator)
     if layout == "classes" and not aggregator.single_label:
         rule = f"one that releases one label per query, votes are of layout {layout}"
-        raise InvalidValue("aggregator", name, rule=rule)
+        raise InvalidValue("aggregator", aggregator_name, rule=rule)
     # An aggregator of one label may need that a teacher votes for few labels, which only classes ensure.
     needs_classes = aggregator.single_label and aggregator.max_votes_per_teacher is not None
     if layout != "classes" and needs_classes:
         rule = f"one that releases several labels, votes are of layout {layout}"
-        raise InvalidValue("aggregator", name, rule=rule)
+        raise InvalidValue("aggregator", aggregator_name, rule=rule)
     if isinstance(aggregator, aggregators.PowersetGNMax) and layout != "teacher_votes":
         rule = (
             "votes of layout teacher_votes, as counts of labels do not say which teachers voted for which set; of "
             "counts of sets, a column for each, the release is aggregator=gnmax with layout=classes"
         )
-        raise InvalidValue("aggregator", name, rule=rule)
+        raise InvalidValue("aggregator", aggregator_name, rule=rule)
 
 
 def _usual_aggregators(
@@ -267,7 +274,7 @@ def _usual_aggregators(
                 noise_std=noise_std, screening_std=screening_std, threshold_share=threshold_share
             ),
         ]
-    usual: list[Aggregator] = [
+    usual_aggregators: list[Aggregator] = [
         aggregators.GaussianVotes(noise_std=noise_std),
         aggregators.ConfidentVotes(
             noise_std=noise_std, screening_std=screening_std, threshold_share=threshold_share
@@ -276,13 +283,13 @@ def _usual_aggregators(
     ]
     if layout == "teacher_votes":
         # The other layouts have counts of labels, which do not say which teachers voted for which set.
-        usual.append(aggregators.PowersetGNMax(noise_std=noise_std))
+        usual_aggregators.append(aggregators.PowersetGNMax(noise_std=noise_std))
     if vote_shape.num_labels == 1:
-        return usual
+        return usual_aggregators
     # The failure probability of the paper, or a smaller one, so that failures leave some of delta.
     failure_prob = min(1e-9, 0.6 * target_delta / vote_shape.num_queries)
     return [
-        *usual,
+        *usual_aggregators,
         aggregators.StableTopK(
             selection_noise="gaussian",
             selection_scale=noise_std,
@@ -294,5 +301,5 @@ def _usual_aggregators(
 
 def _configured_name(aggregator: Aggregator) -> str:
     """Returns the name of an aggregator's class in snake case, as in the configuration, such as clipped_votes."""
-    text = type(aggregator).__name__.replace("GNMax", "Gnmax").replace("TopK", "Top_k")
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower()
+    class_name = type(aggregator).__name__.replace("GNMax", "Gnmax").replace("TopK", "Top_k")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", class_name).lower()

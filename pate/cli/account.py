@@ -290,7 +290,9 @@ def _with_votes(
         if shape.num_queries != num_queries:
             rule = f"{num_queries}, as in {config.votes}"
             raise InvalidValue("num_queries", shape.num_queries, rule=rule)
-        cost = epsilon_on(aggregator, counts=counts, shape=shape, target_delta=config.target_delta)
+        cost = epsilon_on(
+            aggregator, vote_counts=counts, vote_shape=shape, target_delta=config.target_delta
+        )
         extras = replace(extras, data_dependent=cost)
     if isinstance(aggregator, aggregators.TargetChargedAggregator):
         hit_plan = pricing.plan_hits(

@@ -30,7 +30,7 @@ from pate.votes.shape import VoteShape
 from pate.votes.source import CountableVotes, VoteSource
 
 # The search for remedies of each method that is refused at a budget.
-_REMEDY_SEARCH = RemedySearch(seconds=5.0)
+_REMEDY_SEARCH = RemedySearch(max_seconds=5.0)
 
 
 @dataclass(frozen=True, kw_only=True)

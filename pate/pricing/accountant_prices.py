@@ -119,7 +119,7 @@ def _num_steps(event: Event) -> int:
     Gaussian noise, and noisy maxima with Gaussian noise, do not count: they are composed together.
     """
     num_steps = 0
-    for kind, leaves in count_leaves(event).counted_leaves_by_kind.items():
+    for kind, counted_leaves in count_leaves(event).counted_leaves_by_kind.items():
         if kind is not GaussianEvent and not issubclass(kind, NoisyMaxGaussianEvent):
-            num_steps += sum(leaves.counts)
+            num_steps += sum(counted_leaves.counts)
     return num_steps

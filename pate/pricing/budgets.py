@@ -113,7 +113,7 @@ def budget_from_settings(
         return MuBudget.from_mu(target_mu, delta=target_delta, accountant=accountant)
     if budgets is not None:
         person_budgets = PersonBudgets.from_classes(
-            budgets, delta=target_delta, accountant=accountant
+            class_budgets=budgets, delta=target_delta, accountant=accountant
         )
         largest_epsilon = person_budgets.epsilon
         if target_epsilon not in (None, largest_epsilon):

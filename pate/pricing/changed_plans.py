@@ -114,11 +114,11 @@ class ChangedPlans:
         """
         if self._clock() >= self._end:
             raise TimeIsUp
-        shape = self.shape
+        vote_shape = self.shape
         if settings_change.num_teachers is not None:
-            shape = replace(shape, num_teachers=settings_change.num_teachers)
+            vote_shape = replace(vote_shape, num_teachers=settings_change.num_teachers)
         if settings_change.num_queries is not None:
-            shape = replace(shape, num_queries=settings_change.num_queries)
+            vote_shape = replace(vote_shape, num_queries=settings_change.num_queries)
         if settings_change.target_epsilon is not None:
             budget = replace(budget, epsilon=settings_change.target_epsilon)
-        return plan_or_none(unsolved_aggregator, shape=shape, budget=budget)
+        return plan_or_none(unsolved_aggregator, vote_shape=vote_shape, budget=budget)

@@ -116,31 +116,35 @@ class MoreTeachers(ChangeKind):
     all candidates.
 
     Attributes:
-        priced_by_renyi: the refused release, priced by the Renyi accountant.
+        release_priced_by_renyi: the refused release, priced by the Renyi accountant.
     """
 
-    priced_by_renyi: PricedRelease
+    release_priced_by_renyi: PricedRelease
 
     @classmethod
     def from_release(
-        cls, priced_by_renyi: PricedRelease, *, num_groups: int | None
+        cls, release_priced_by_renyi: PricedRelease, *, num_groups: int | None
     ) -> "MoreTeachers":
         """Returns the kind of change whose candidates are numbers of teachers above that of a release, up to 5,000.
 
         With a known number of private groups, each teacher of a candidate has at least ten of them.
 
         Args:
-            priced_by_renyi: the refused release, priced by the Renyi accountant.
+            release_priced_by_renyi: the refused release, priced by the Renyi accountant.
             num_groups: the number of private groups; None if unknown, for no upper limit of this kind.
         """
-        maximum = MAX_TEACHERS
+        max_teachers = MAX_TEACHERS
         if num_groups is not None:
-            maximum = min(num_groups // MIN_GROUPS_PER_TEACHER, MAX_TEACHERS)
-        current = priced_by_renyi.shape.num_teachers
-        larger_counts = [
-            count for count in sorted({*_COUNTS, maximum}) if current < count <= maximum
+            max_teachers = min(num_groups // MIN_GROUPS_PER_TEACHER, MAX_TEACHERS)
+        current_num_teachers = release_priced_by_renyi.shape.num_teachers
+        larger_teacher_counts = [
+            count
+            for count in sorted({*_COUNTS, max_teachers})
+            if current_num_teachers < count <= max_teachers
         ]
-        return cls(candidates=larger_counts, priced_by_renyi=priced_by_renyi)
+        return cls(
+            candidates=larger_teacher_counts, release_priced_by_renyi=release_priced_by_renyi
+        )
 
     def change(self, candidate: float) -> Change:
         """Returns the change that sets the number of teachers to `candidate`."""
@@ -148,7 +152,7 @@ class MoreTeachers(ChangeKind):
 
     def is_likely(self, candidate: float) -> bool:
         """Returns True if a release with `candidate` teachers and the noise of the refused release is useful."""
-        return self._is_useful(num_teachers=candidate, planned_release=self.priced_by_renyi)
+        return self._is_useful(num_teachers=candidate, planned_release=self.release_priced_by_renyi)
 
     def likely_index(self, working_index: int, planned_release: PricedRelease) -> int:
         """Returns the index of the smallest number of teachers at which a release with the planned noise is useful.
@@ -169,8 +173,8 @@ class MoreTeachers(ChangeKind):
             num_teachers: the number of teachers.
             planned_release: the plan with the noise.
         """
-        shape = replace(self.priced_by_renyi.shape, num_teachers=int(num_teachers))
-        return is_plan_useful(replace(planned_release, shape=shape))
+        vote_shape = replace(self.release_priced_by_renyi.shape, num_teachers=int(num_teachers))
+        return is_plan_useful(replace(planned_release, shape=vote_shape))
 
 
 @dataclass(frozen=True)
@@ -199,7 +203,9 @@ class LargerEpsilon(ChangeKind):
         epsilon = budget_by_renyi.epsilon or 0.0
         larger_epsilons = [number for number in _NUMBERS if epsilon < number <= _MAX_EPSILON]
         price = price_or_infinity(
-            less_noisy_release.aggregator, shape=less_noisy_release.shape, budget=budget_by_renyi
+            less_noisy_release.aggregator,
+            vote_shape=less_noisy_release.shape,
+            budget=budget_by_renyi,
         )
         return cls(
             candidates=larger_epsilons,
@@ -259,8 +265,10 @@ class FewerQueries(ChangeKind):
             budget_by_renyi: the budget of the refused release, with the Renyi accountant.
             new_num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
         """
-        current = less_noisy_release.shape.num_queries
-        query_counts = [count for count in reversed(_COUNTS) if MIN_QUERIES <= count < current]
+        current_num_queries = less_noisy_release.shape.num_queries
+        query_counts = [
+            count for count in reversed(_COUNTS) if MIN_QUERIES <= count < current_num_queries
+        ]
         return cls(
             candidates=query_counts,
             less_noisy_release=less_noisy_release,
@@ -274,9 +282,9 @@ class FewerQueries(ChangeKind):
 
     def is_likely(self, candidate: float) -> bool:
         """Returns True if the budget pays for `candidate` queries with noise small enough for a useful release."""
-        shape = replace(self.less_noisy_release.shape, num_queries=int(candidate))
+        vote_shape = replace(self.less_noisy_release.shape, num_queries=int(candidate))
         price = price_or_infinity(
-            self.less_noisy_release.aggregator, shape=shape, budget=self.budget_by_renyi
+            self.less_noisy_release.aggregator, vote_shape=vote_shape, budget=self.budget_by_renyi
         )
         return price <= (self.budget_by_renyi.epsilon or 0.0)
 
@@ -320,17 +328,19 @@ def with_less_noise(priced_release: PricedRelease) -> PricedRelease | None:
 def _with_noise_factor(priced_release: PricedRelease, noise_factor: float) -> PricedRelease:
     """Returns a copy of a release with its noise multiplied by a factor and rounded to four digits; the price stays."""
     scaled_aggregator = priced_release.aggregator.scaled(noise_factor)
-    changed = changed_fields(
+    changed_values = changed_fields(
         aggregator_before=priced_release.aggregator, aggregator_after=scaled_aggregator
     )
-    rounded = {name: float(f"{value:.4g}") for name, value in changed.items()}
-    return replace(priced_release, aggregator=with_fields(scaled_aggregator, new_values=rounded))
+    rounded_values = {name: float(f"{value:.4g}") for name, value in changed_values.items()}
+    return replace(
+        priced_release, aggregator=with_fields(scaled_aggregator, new_values=rounded_values)
+    )
 
 
-def price_or_infinity(aggregator: Aggregator, shape: VoteShape, budget: Budget) -> float:
+def price_or_infinity(aggregator: Aggregator, vote_shape: VoteShape, budget: Budget) -> float:
     """Returns the price of a release by the budget's accountant, and infinity if the release cannot be priced."""
     try:
-        return budget.epsilon_of(aggregator.event(shape))
+        return budget.epsilon_of(aggregator.event(vote_shape))
     except InvalidValue:
         return math.inf
 
@@ -343,6 +353,6 @@ def _renyi_ratio(planned_release: PricedRelease, budget_by_renyi: Budget) -> flo
         budget_by_renyi: the same budget, with the Renyi accountant.
     """
     price = price_or_infinity(
-        planned_release.aggregator, shape=planned_release.shape, budget=budget_by_renyi
+        planned_release.aggregator, vote_shape=planned_release.shape, budget=budget_by_renyi
     )
     return price / planned_release.epsilon

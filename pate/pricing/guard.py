@@ -79,7 +79,8 @@ def require_useful(
         rule = f"a delta below {_DELTA_LIMIT:g}, the probability that a guarantee may fail altogether; 1e-6 is usual"
         raise InvalidValue("target_delta", budget.delta, rule=rule, waiver=ALLOW_USELESS)
     doubts = _without_none(
-        _delta_doubt(budget.delta, num_groups=num_groups), _epsilon_doubt(priced_release.epsilon)
+        _delta_doubt(budget.delta, num_private_groups=num_groups),
+        _epsilon_doubt(priced_release.epsilon),
     )
     # A release that costs nothing has no queries, or answers that no vote changes: there is nothing to warn of. An
     # epsilon of 0 alone does not show that: a release whose noise hides everything also has epsilon 0 at a large delta.
@@ -88,25 +89,33 @@ def require_useful(
     ):
         return doubts
     try:
-        expected = expectation(priced_release.aggregator, priced_release.shape)
+        expected_answers = expectation(priced_release.aggregator, priced_release.shape)
     except InvalidValue:
         # An aggregator of another package may not take made-up votes, and has no expected answers then.
         return doubts
-    if not expected.is_useless:
-        return doubts + _without_none(_noise_doubt(expected, priced_release))
-    reason = _refusal_reason(expected, priced_release, voters=voters)
-    name, value = refused_setting or ("num_teachers", priced_release.shape.num_teachers)
+    if not expected_answers.is_useless:
+        return doubts + _without_none(_noise_doubt(expected_answers, priced_release))
+    reason = _refusal_reason(expected_answers, priced_release, voters=voters)
+    setting_name, setting_value = refused_setting or (
+        "num_teachers",
+        priced_release.shape.num_teachers,
+    )
     if allow_useless:
-        return (*doubts, Doubt(name=name, value=value, text=reason, waiver=ALLOW_USELESS))
-    refusal = InvalidValue(name, value, rule=f"a release that tells something: {reason}")
+        return (
+            *doubts,
+            Doubt(name=setting_name, value=setting_value, text=reason, waiver=ALLOW_USELESS),
+        )
+    refusal = InvalidValue(
+        setting_name, setting_value, rule=f"a release that tells something: {reason}"
+    )
     raise _with_remedies(
         refusal,
         unsolved_aggregator=unsolved_aggregator,
         priced_release=priced_release,
         budget=budget,
-        num_groups=num_groups,
+        num_private_groups=num_groups,
         search=search or RemedySearch(),
-        other_method=other_method,
+        other_method_remedy=other_method,
     )
 
 
@@ -115,20 +124,20 @@ def _without_none(*doubts: Doubt | None) -> tuple[Doubt, ...]:
     return tuple(doubt for doubt in doubts if doubt is not None)
 
 
-def _delta_doubt(delta: float, *, num_groups: int | None) -> Doubt | None:
+def _delta_doubt(delta: float, *, num_private_groups: int | None) -> Doubt | None:
     """Returns a warning about a delta of 0.01 or more, or else above one over the number of groups; None for others.
 
     Args:
         delta: the delta of the guarantee.
-        num_groups: the number of private groups; None if unknown.
+        num_private_groups: the number of private groups; None if unknown.
     """
     if delta >= _DELTA_LIMIT:
         text = "a guarantee may fail altogether with this probability; 1e-6 is usual"
         return Doubt(name="target_delta", value=delta, text=text, waiver=ALLOW_USELESS)
-    if num_groups is not None and delta > 1 / num_groups:
+    if num_private_groups is not None and delta > 1 / num_private_groups:
         text = (
-            f"above 1 / {num_groups}, one over the private groups: publishing a group at random would be allowed; "
-            f"take less than {0.1 / num_groups:.1g}"
+            f"above 1 / {num_private_groups}, one over the private groups: publishing a group at random would be "
+            f"allowed; take less than {0.1 / num_private_groups:.1g}"
         )
         return Doubt(name="target_delta", value=delta, text=text)
     return None
@@ -142,19 +151,19 @@ def _epsilon_doubt(epsilon: float) -> Doubt | None:
     return Doubt(name="epsilon", value=format_epsilon(epsilon), text=text)
 
 
-def _noise_doubt(expected: Expectation, priced_release: PricedRelease) -> Doubt | None:
+def _noise_doubt(expected_answers: Expectation, priced_release: PricedRelease) -> Doubt | None:
     """Returns a warning about noise that often hides what all, or 70%, of the teachers agree on; None for other noise.
 
     Args:
-        expected: the expected answers of the release.
+        expected_answers: the expected answers of the release.
         priced_release: the priced release.
     """
-    is_unanimity_clear = expected.unanimous.success >= MIN_SUCCESS
-    if is_unanimity_clear and expected.typical.success >= _MIN_TYPICAL_SUCCESS:
+    is_unanimity_clear = expected_answers.unanimous.success >= MIN_SUCCESS
+    if is_unanimity_clear and expected_answers.typical.success >= _MIN_TYPICAL_SUCCESS:
         return None
     text = (
-        f"teachers are heard in {expected.unanimous.success:.0%}, {expected.clear.success:.0%}, "
-        f"{expected.typical.success:.0%} of the cases where all, 90% or 70% of them agree (chance has 50%); "
+        f"teachers are heard in {expected_answers.unanimous.success:.0%}, {expected_answers.clear.success:.0%}, "
+        f"{expected_answers.typical.success:.0%} of the cases where all, 90% or 70% of them agree (chance has 50%); "
         f"what helps: {priced_release.aggregator.remedies['noise']}"
     )
     return Doubt(name="num_teachers", value=priced_release.shape.num_teachers, text=text)
@@ -166,9 +175,9 @@ def _with_remedies(
     unsolved_aggregator: Aggregator,
     priced_release: PricedRelease,
     budget: Budget,
-    num_groups: int | None,
+    num_private_groups: int | None,
     search: RemedySearch,
-    other_method: Remedy | None,
+    other_method_remedy: Remedy | None,
 ) -> InvalidValue:
     """Searches for changes of settings that make a refused release useful, and returns the error with them as remedies.
 
@@ -177,28 +186,28 @@ def _with_remedies(
         unsolved_aggregator: the aggregator before its noise was solved for.
         priced_release: the priced release.
         budget: the budget that the release was planned for.
-        num_groups: the number of private groups; None if unknown.
+        num_private_groups: the number of private groups; None if unknown.
         search: the search for settings that work.
-        other_method: the first remedy, which is not searched for; None for none.
+        other_method_remedy: the first remedy, which is not searched for; None for none.
     """
     if search.report_refusal is not None:
-        search.report_refusal(refusal, search.seconds)
+        search.report_refusal(refusal, search.max_seconds)
     outcome = search_remedies(
         unsolved_aggregator,
         refused_release=priced_release,
         budget=budget,
-        num_private_groups=num_groups,
+        num_private_groups=num_private_groups,
         search=search,
     )
     remedies = [change.remedy() for change in outcome.changes]
-    if other_method is not None:
-        remedies.insert(0, other_method)
+    if other_method_remedy is not None:
+        remedies.insert(0, other_method_remedy)
     rule = refusal.rule
     if not remedies and outcome.is_complete:
         rule += f"; {_NO_REMEDY}"
     elif not remedies:
         rule += (
-            f"; a search of {search.seconds:g} s found nothing that works; "
+            f"; a search of {search.max_seconds:g} s found nothing that works; "
             "pate-account suggest=true searches longer"
         )
     return InvalidValue(
@@ -210,24 +219,26 @@ def _with_remedies(
     )
 
 
-def _refusal_reason(expected: Expectation, priced_release: PricedRelease, *, voters: str) -> str:
+def _refusal_reason(
+    expected_answers: Expectation, priced_release: PricedRelease, *, voters: str
+) -> str:
     """Returns the reason for a refusal in words: how few answers would be right, or given, if teachers agree.
 
     Args:
-        expected: the expected answers of the release.
+        expected_answers: the expected answers of the release.
         priced_release: the priced release.
         voters: the word for those who vote, such as "teachers".
     """
-    shape = priced_release.shape
-    unanimous = expected.unanimous
-    test = priced_release.aggregator.stability_test(num_teachers=shape.num_teachers)
-    if test is not None and test.gap_to_pass(probability=0.5) is None:
-        return f"no gap of {shape.num_teachers} votes passes the test, so nearly every query would be refused"
+    vote_shape = priced_release.shape
+    unanimous = expected_answers.unanimous
+    stability_test = priced_release.aggregator.stability_test(num_teachers=vote_shape.num_teachers)
+    if stability_test is not None and stability_test.gap_to_pass(probability=0.5) is None:
+        return f"no gap of {vote_shape.num_teachers} votes passes the test, so nearly every query would be refused"
     if not unanimous.is_useless:
-        answered = expected.clear.answered
-        return f"where 90% of {shape.num_teachers} {voters} agree, {answered:.0%} of the queries would be answered"
-    right = max(unanimous.right, 0.5)
-    right_text = f"{right:.0%} of the answered bits would be right, where chance has 50%"
+        answered = expected_answers.clear.answered
+        return f"where 90% of {vote_shape.num_teachers} {voters} agree, {answered:.0%} of the queries would be answered"
+    right_share = max(unanimous.right, 0.5)
+    right_text = f"{right_share:.0%} of the answered bits would be right, where chance has 50%"
     answered_text = f"{unanimous.answered:.0%} of the queries would be answered"
     if unanimous.answered == 1:
         outcome = right_text
@@ -235,9 +246,9 @@ def _refusal_reason(expected: Expectation, priced_release: PricedRelease, *, vot
         outcome = f"{answered_text}, and {right_text}"
     else:
         outcome = answered_text
-    if shape.num_teachers == 1:
+    if vote_shape.num_teachers == 1:
         return f"even where the one teacher is sure, {outcome}"
-    return f"even where all {shape.num_teachers} {voters} agree, {outcome}"
+    return f"even where all {vote_shape.num_teachers} {voters} agree, {outcome}"
 
 
 def group_votes_tell_more(
@@ -258,7 +269,7 @@ def group_votes_tell_more(
         centered: the aggregator of centered votes, with any noise.
         num_groups: the number of private groups.
     """
-    shape = priced_release.shape
+    vote_shape = priced_release.shape
     aggregator = priced_release.aggregator
     if aggregator.reads is CenterableVotes or aggregator.adjacency is not Adjacency.REPLACE_ONE:
         return False
@@ -267,15 +278,15 @@ def group_votes_tell_more(
     same_price = Budget(
         delta=budget.delta, epsilon=priced_release.epsilon, accountant=budget.accountant
     )
-    shape_of_groups = replace(shape, num_teachers=num_groups)
+    shape_of_groups = replace(vote_shape, num_teachers=num_groups)
     try:
-        clear = expected_release(aggregator, shape, agreement=AGREEMENTS["clear"])
+        clear = expected_release(aggregator, vote_shape, agreement=AGREEMENTS["clear"])
         centered_plan = plan_release(centered, shape=shape_of_groups, budget=same_price)
         typical = expected_release(
             centered_plan.aggregator, shape_of_groups, agreement=AGREEMENTS["typical"]
         )
     except InvalidValue:
         return False
-    num_right_answers = shape.num_queries * clear.success
+    num_right_answers = vote_shape.num_queries * clear.success
     has_far_more_groups = num_right_answers < num_groups / _MIN_GROUPS_PER_ANSWER
     return typical.success >= MIN_SUCCESS and has_far_more_groups

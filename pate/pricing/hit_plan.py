@@ -82,26 +82,28 @@ def plan_hits(
         max_queries: the largest number of queries for which the break-even is searched.
         accountant: a function without arguments that returns an empty accountant.
     """
-    counts = require_histogram("votes", votes, num_teachers=num_teachers, num_axes=2).astype(
+    vote_counts = require_histogram("votes", votes, num_teachers=num_teachers, num_axes=2).astype(
         np.int64
     )
     require_count("max_queries", max_queries)
     if prior is not None:
-        rule = f"{counts.shape}, as the votes"
-        require(prior.shape == counts.shape, "prior.shape", prior.shape, rule)
-    shape = VoteShape.from_counts(counts, num_teachers=num_teachers)
+        rule = f"{vote_counts.shape}, as the votes"
+        require(prior.shape == vote_counts.shape, "prior.shape", prior.shape, rule)
+    vote_shape = VoteShape.from_counts(vote_counts, num_teachers=num_teachers)
     budget = Budget(delta=target_delta, accountant=accountant)
-    session = with_failure_prob_for(aggregator, delta=target_delta, num_queries=shape.num_queries)
-    hit_probs = session.hit_probabilities(counts, num_teachers=num_teachers, prior=prior)
+    session = with_failure_prob_for(
+        aggregator, delta=target_delta, num_queries=vote_shape.num_queries
+    )
+    hit_probs = session.hit_probabilities(vote_counts, num_teachers=num_teachers, prior=prior)
     hit_rate = float(hit_probs.mean())
     # The queries after which the session is expected to have halted.
     has_halted = np.cumsum(hit_probs) >= aggregator.target_hits * (1 - _ROUNDING)
-    expected_asked = int(np.argmax(has_halted)) + 1 if has_halted.any() else shape.num_queries
+    expected_asked = int(np.argmax(has_halted)) + 1 if has_halted.any() else vote_shape.num_queries
 
     @cache
     def is_session_cheaper(num_queries: int) -> bool:
         """Returns True if a session of a number of queries costs less than charging every query."""
-        candidate_shape = replace(shape, num_queries=num_queries)
+        candidate_shape = replace(vote_shape, num_queries=num_queries)
         candidate = _session_for(
             aggregator, hit_rate=hit_rate, num_queries=num_queries, target_delta=target_delta
         )
@@ -116,9 +118,11 @@ def plan_hits(
         hit_rate=hit_rate,
         expected_hits=float(hit_probs.sum()),
         expected_asked=expected_asked,
-        epsilon=_session_epsilon(session=session, vote_shape=shape, budget=budget),
+        epsilon=_session_epsilon(session=session, vote_shape=vote_shape, budget=budget),
         plain_epsilon=_plain_epsilon(
-            session=session, vote_shape=replace(shape, num_queries=expected_asked), budget=budget
+            session=session,
+            vote_shape=replace(vote_shape, num_queries=expected_asked),
+            budget=budget,
         ),
         break_even_queries=_break_even_queries(
             is_cheaper=is_session_cheaper, max_queries=max_queries

@@ -36,9 +36,9 @@ _SAFE_SHARE = 1 - 2e-4
 def account_values(ledger: Ledger) -> dict[str, Any]:
     """Returns the account of a ledger as plain values that JSON has: its charges, composed total, cap and unit."""
     epsilon_of = cache(ledger.price)
-    charges = []
+    values_of_charges = []
     for entry in ledger.entries:
-        charge = {
+        charge_values = {
             "time": entry.time,
             "user": entry.user,
             "command": entry.command,
@@ -46,11 +46,13 @@ def account_values(ledger: Ledger) -> dict[str, Any]:
             "draw": entry.draw,
             "epsilon": epsilon_of(entry.event),
         }
-        charges.append(charge)
+        values_of_charges.append(charge_values)
     unit_words = None
     unit_columns: list[str] = []
     if ledger.unit is not None:
-        unit_words = ledger.unit.protected_under(ledger.adjacency, num_releases=len(charges))
+        unit_words = ledger.unit.protected_under(
+            ledger.adjacency, num_releases=len(values_of_charges)
+        )
         unit_columns = list(ledger.unit.columns)
     return {
         "data": ledger.data,
@@ -62,7 +64,7 @@ def account_values(ledger: Ledger) -> dict[str, Any]:
         "charges_without_unit": ledger.num_without_unit,
         "accountant": ledger.accountant_name,
         "accountant_epsilon": ledger.epsilon,
-        "charges": charges,
+        "charges": values_of_charges,
     }
 
 
@@ -132,21 +134,21 @@ def accounts_left(
     return tuple(accounts)
 
 
-def ledgers_in(path: str | os.PathLike[str]) -> list[Ledger]:
+def ledgers_in(ledger_path: str | os.PathLike[str]) -> list[Ledger]:
     """Returns the accounts in a ledger's file, in the order of their first charges.
 
     A ledger whose charges name no data set has a single account. Raises `InvalidValue` if there is no file.
     """
-    if not os.path.lexists(path):
+    if not os.path.lexists(ledger_path):
         rule = "a ledger that runs are charged to, found no file"
         # Runs without `output_dir=` are charged to this ledger.
-        default_ledger = Path(path).parent / "outputs" / "ledger.db"
+        default_ledger = Path(ledger_path).parent / "outputs" / "ledger.db"
         if default_ledger.is_file():
             rule += f"; there is {default_ledger}"
-        raise InvalidValue("ledger", path, rule=rule)
-    shared_ledger = accounting.SharedLedger.stored(path)
-    accounts = [shared_ledger.account(data) for data in shared_ledger.data]
-    return accounts or [accounting.Ledger.stored(path)]
+        raise InvalidValue("ledger", ledger_path, rule=rule)
+    shared_ledger = accounting.SharedLedger.stored(ledger_path)
+    accounts = [shared_ledger.account(data_name) for data_name in shared_ledger.data]
+    return accounts or [accounting.Ledger.stored(ledger_path)]
 
 
 def _largest_target_epsilon(
@@ -194,7 +196,7 @@ def _event_within_cap(
     Returns None if no noise meets the budget, or if the event does not fit under the cap of the ledger.
     """
     planned_release = plan_or_none(
-        priced_release.aggregator, shape=priced_release.shape, budget=budget
+        priced_release.aggregator, vote_shape=priced_release.shape, budget=budget
     )
     if planned_release is None or not ledger.has_room(planned_release.event):
         return None

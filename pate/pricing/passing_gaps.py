@@ -34,8 +34,8 @@ class PassingGaps:
 
 def passing_gaps(aggregator: Aggregator, shape: VoteShape) -> PassingGaps:
     """Returns the smallest gaps that pass the stability test of an aggregator, for votes of a shape."""
-    test = aggregator.stability_test(num_teachers=shape.num_teachers)
-    if test is None:
+    stability_test = aggregator.stability_test(num_teachers=shape.num_teachers)
+    if stability_test is None:
         return PassingGaps()
     lone_gap_at_50 = None
     # This attribute loads the module of the class, which few prices need.
@@ -43,7 +43,7 @@ def passing_gaps(aggregator: Aggregator, shape: VoteShape) -> PassingGaps:
         steps = aggregator.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         lone_gap_at_50 = steps.gap_to_release(probability=0.5)
     return PassingGaps(
-        gap_at_50=test.gap_to_pass(probability=0.5),
-        gap_at_95=test.gap_to_pass(probability=0.95),
+        gap_at_50=stability_test.gap_to_pass(probability=0.5),
+        gap_at_95=stability_test.gap_to_pass(probability=0.95),
         lone_gap_at_50=lone_gap_at_50,
     )

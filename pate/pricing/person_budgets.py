@@ -53,22 +53,26 @@ class PersonBudgets(Budget):
 
     @classmethod
     def from_classes(
-        cls, classes: Any, *, delta: float, accountant: Callable[[], Accountant] = AutoAccountant
+        cls,
+        class_budgets: Any,
+        *,
+        delta: float,
+        accountant: Callable[[], Accountant] = AutoAccountant,
     ) -> Self:
         """Returns the budgets of the classes in a setting.
 
         Args:
-            classes: the epsilon of each class, as `named_budgets` reads them.
+            class_budgets: the epsilon of each class, as `named_budgets` reads them.
             delta: the delta of the guarantee, for all classes.
             accountant: a function without arguments that returns an empty accountant.
         """
-        epsilon_of_class = named_budgets(classes)
-        names = sorted(epsilon_of_class, key=epsilon_of_class.__getitem__)
+        epsilon_of_class = named_budgets(class_budgets)
+        class_names = sorted(epsilon_of_class, key=epsilon_of_class.__getitem__)
         return cls(
             delta=delta,
-            epsilon=epsilon_of_class[names[-1]],
+            epsilon=epsilon_of_class[class_names[-1]],
             accountant=accountant,
-            classes={name: epsilon_of_class[name] for name in names},
+            classes={name: epsilon_of_class[name] for name in class_names},
         )
 
 
@@ -126,16 +130,16 @@ def budgets_of(class_names: Iterable[str], budgets: Any = None) -> dict[str, flo
     """
     distinct_names = sorted(set(class_names))
     if budgets is None:
-        return {name: _epsilon_in_name(name) for name in distinct_names}
+        return {class_name: _epsilon_in_name(class_name) for class_name in distinct_names}
     epsilon_of_class = named_budgets(budgets)
     epsilons: dict[str, float] = {}
-    for name in distinct_names:
-        normalized_name = _normalized_class_name(class_name=name)
+    for class_name in distinct_names:
+        normalized_name = _normalized_class_name(class_name=class_name)
         if normalized_name not in epsilon_of_class:
-            suggestion = nearest(name, choices=tuple(epsilon_of_class))
+            suggestion = nearest(class_name, choices=tuple(epsilon_of_class))
             rule = f"a class of budgets={{{', '.join(epsilon_of_class)}}}{suggestion}"
-            raise InvalidValue("data.budget", name, rule=rule)
-        epsilons[name] = epsilon_of_class[normalized_name]
+            raise InvalidValue("data.budget", class_name, rule=rule)
+        epsilons[class_name] = epsilon_of_class[normalized_name]
     return epsilons
 
 
@@ -149,7 +153,7 @@ def _epsilon_in_name(class_name: str) -> float:
 
 
 def fit_to_classes(
-    aggregator: Aggregator, shape: VoteShape, budgets: PersonBudgets
+    aggregator: Aggregator, vote_shape: VoteShape, budgets: PersonBudgets
 ) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
     """Returns the aggregator with noise for several budgets, and the classes with their prices.
 
@@ -158,23 +162,25 @@ def fit_to_classes(
 
     Args:
         aggregator: the aggregator, with noise to start from.
-        shape: the number of queries, labels and teachers.
+        vote_shape: the number of queries, labels and teachers.
         budgets: the epsilon of each class.
 
     Raises:
         InvalidValue: the aggregator has no `budgets_by`, or no noise or weight meets a budget.
     """
     if aggregator.budgets_by == "weights":
-        fitted = aggregator.fitted(budgets, shape)
-        return fitted, _classes_by_weights(fitted, shape=shape, budgets=budgets)
+        fitted_aggregator = aggregator.fitted(budgets, vote_shape)
+        return fitted_aggregator, _classes_by_weights(
+            fitted_aggregator, vote_shape=vote_shape, budgets=budgets
+        )
     if aggregator.budgets_by == "teachers":
-        return _fit_by_teachers(aggregator, shape=shape, budgets=budgets)
+        return _fit_by_teachers(aggregator, vote_shape=vote_shape, budgets=budgets)
     rule = "an aggregator that counts groups by weights or by teachers: centered_votes or gaussian_votes"
     raise InvalidValue("data.budget", type(aggregator).__name__, rule=rule)
 
 
 def _classes_by_weights(
-    aggregator: Aggregator, shape: VoteShape, budgets: PersonBudgets
+    aggregator: Aggregator, vote_shape: VoteShape, budgets: PersonBudgets
 ) -> tuple[BudgetClass, ...]:
     """Returns the classes, each with the weight at which a release costs a group of the class at most its budget.
 
@@ -183,28 +189,28 @@ def _classes_by_weights(
 
     Args:
         aggregator: the aggregator with the noise of the largest budget.
-        shape: the number of queries, labels and teachers.
+        vote_shape: the number of queries, labels and teachers.
         budgets: the epsilon of each class.
     """
-    (noise,) = fields_marked(type(aggregator), mark="noise")
-    classes = []
+    (noise_field,) = fields_marked(type(aggregator), mark="noise")
+    budget_classes = []
     for name, epsilon in budgets.classes.items():
         # The noise that this budget would need if it were that of all groups.
         class_budget = _budget_for_all(budgets, epsilon=epsilon)
-        fitted = aggregator.fitted(class_budget, shape)
-        noise_ratio = getattr(aggregator, noise) / getattr(fitted, noise)
+        fitted_aggregator = aggregator.fitted(class_budget, vote_shape)
+        noise_ratio = getattr(aggregator, noise_field) / getattr(fitted_aggregator, noise_field)
         weight = math.floor(min(noise_ratio, 1.0) * _WEIGHT_STEPS) / _WEIGHT_STEPS
         if weight <= 0:
             rule = "a larger epsilon, as the largest one of the budgets is so much larger"
             raise InvalidValue(f"budgets.{name}", epsilon, rule=rule)
-        scaled = aggregator.scaled(noise_factor=1 / weight)
-        price = budgets.epsilon_of(scaled.event(shape))
-        classes.append(BudgetClass(name=name, budget=epsilon, weight=weight, epsilon=price))
-    return tuple(classes)
+        scaled_aggregator = aggregator.scaled(noise_factor=1 / weight)
+        price = budgets.epsilon_of(scaled_aggregator.event(vote_shape))
+        budget_classes.append(BudgetClass(name=name, budget=epsilon, weight=weight, epsilon=price))
+    return tuple(budget_classes)
 
 
 def _fit_by_teachers(
-    aggregator: Aggregator, shape: VoteShape, budgets: PersonBudgets
+    aggregator: Aggregator, vote_shape: VoteShape, budgets: PersonBudgets
 ) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
     """Returns the aggregator with the noise of the smallest budget, and the classes with their number of teachers.
 
@@ -213,21 +219,23 @@ def _fit_by_teachers(
 
     Args:
         aggregator: the aggregator, with noise to start from.
-        shape: the number of queries, labels and teachers.
+        vote_shape: the number of queries, labels and teachers.
         budgets: the epsilon of each class.
     """
     smallest_epsilon = min(budgets.classes.values())
     largest_epsilon = max(budgets.classes.values())
-    fitted = aggregator.fitted(_budget_for_all(budgets, epsilon=smallest_epsilon), shape)
-    max_teachers = min(_MAX_TEACHERS, shape.num_teachers)
+    fitted_aggregator = aggregator.fitted(
+        _budget_for_all(budgets, epsilon=smallest_epsilon), vote_shape
+    )
+    max_teachers = min(_MAX_TEACHERS, vote_shape.num_teachers)
     # The price of a group, by the number of teachers that have records of it. The last price may be above all budgets.
-    price_of_teachers = {1: budgets.epsilon_of(fitted.event(shape))}
+    price_of_teachers = {1: budgets.epsilon_of(fitted_aggregator.event(vote_shape))}
     for num_teachers in range(2, max_teachers + 1):
         if price_of_teachers[num_teachers - 1] > largest_epsilon:
             break
-        reaching = _with_teachers_reached(fitted, num_teachers=num_teachers)
-        price_of_teachers[num_teachers] = budgets.epsilon_of(reaching.event(shape))
-    classes = []
+        reaching_aggregator = _with_teachers_reached(fitted_aggregator, num_teachers=num_teachers)
+        price_of_teachers[num_teachers] = budgets.epsilon_of(reaching_aggregator.event(vote_shape))
+    budget_classes = []
     for name, epsilon in budgets.classes.items():
         num_teachers = max(count for count, price in price_of_teachers.items() if price <= epsilon)
         budget_class = BudgetClass(
@@ -237,9 +245,11 @@ def _fit_by_teachers(
             epsilon=price_of_teachers[num_teachers],
             teachers=num_teachers,
         )
-        classes.append(budget_class)
-    most_teachers = max(budget_class.teachers for budget_class in classes)
-    return _with_teachers_reached(fitted, num_teachers=most_teachers), tuple(classes)
+        budget_classes.append(budget_class)
+    most_teachers = max(budget_class.teachers for budget_class in budget_classes)
+    return _with_teachers_reached(fitted_aggregator, num_teachers=most_teachers), tuple(
+        budget_classes
+    )
 
 
 def _with_teachers_reached(aggregator: Aggregator, *, num_teachers: int) -> Aggregator:

@@ -62,10 +62,12 @@ class PricedRelease:
     @property
     def identity(self) -> str:
         """Returns a digest of all public inputs of the release, without votes and drawn noise."""
-        values: list[Any] = [self.aggregator.identity(self.shape), asdict(self.shape)]
+        identifying_values: list[Any] = [self.aggregator.identity(self.shape), asdict(self.shape)]
         for budget_class in self.classes:
-            values.append([budget_class.name, budget_class.weight, budget_class.teachers])
-        return digest(values)
+            identifying_values.append(
+                [budget_class.name, budget_class.weight, budget_class.teachers]
+            )
+        return digest(identifying_values)
 
 
 def plan_release(
@@ -119,10 +121,10 @@ def plan_release(
         unsolved_aggregator, num_queries=shape.num_queries, target_delta=budget.delta
     )
     planned_aggregator = unsolved_aggregator
-    classes: tuple[BudgetClass, ...] = ()
+    budget_classes: tuple[BudgetClass, ...] = ()
     if isinstance(budget, PersonBudgets):
-        planned_aggregator, classes = fit_to_classes(
-            aggregator=unsolved_aggregator, shape=shape, budgets=budget
+        planned_aggregator, budget_classes = fit_to_classes(
+            aggregator=unsolved_aggregator, vote_shape=shape, budgets=budget
         )
     elif isinstance(budget, MuBudget):
         planned_aggregator = _fit_to_mu(
@@ -132,12 +134,12 @@ def plan_release(
         planned_aggregator = unsolved_aggregator.fitted(budget, shape)
     return _price(
         aggregator=planned_aggregator,
-        shape=shape,
+        vote_shape=shape,
         budget=budget,
         solved_for=changed_fields(
             aggregator_before=unsolved_aggregator, aggregator_after=planned_aggregator
         ),
-        budget_classes=classes,
+        budget_classes=budget_classes,
     )
 
 
@@ -169,7 +171,9 @@ def _plan_queries(
     )
     return _price(
         aggregator=with_failure_prob_for(aggregator, delta=budget.delta, num_queries=num_queries),
-        shape=VoteShape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers),
+        vote_shape=VoteShape(
+            num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers
+        ),
         budget=budget,
         solved_for={"num_queries": num_queries},
     )
@@ -209,7 +213,7 @@ def _fit_to_mu(aggregator: Aggregator, vote_shape: VoteShape, *, budget: MuBudge
 
 def _price(
     aggregator: Aggregator,
-    shape: VoteShape,
+    vote_shape: VoteShape,
     *,
     budget: Budget,
     solved_for: dict[str, Any],
@@ -219,18 +223,18 @@ def _price(
 
     Args:
         aggregator: the aggregator with its final noise.
-        shape: the number of queries, labels and teachers.
+        vote_shape: the number of queries, labels and teachers.
         budget: the budget, whose accountant and delta give the price.
         solved_for: the values that the plan has solved for, by name.
         budget_classes: the classes of groups with budgets of their own.
     """
-    event = aggregator.event(shape)
+    event = aggregator.event(vote_shape)
     accountant = budget.accountant().compose(event)
     epsilon = accountant.get_epsilon(budget.delta)
     winner = accountant.winner(budget.delta)
     return PricedRelease(
         aggregator=aggregator,
-        shape=shape,
+        shape=vote_shape,
         event=event,
         epsilon=epsilon,
         solved_for=solved_for,
@@ -239,22 +243,24 @@ def _price(
     )
 
 
-def plan_or_none(aggregator: Aggregator, shape: VoteShape, budget: Budget) -> PricedRelease | None:
+def plan_or_none(
+    aggregator: Aggregator, vote_shape: VoteShape, budget: Budget
+) -> PricedRelease | None:
     """Returns the plan of `plan_release`; None if `plan_release` raises `InvalidValue`."""
     try:
-        return plan_release(aggregator, shape=shape, budget=budget)
+        return plan_release(aggregator, shape=vote_shape, budget=budget)
     except InvalidValue:
         return None
 
 
 def changed_fields(aggregator_before: Aggregator, aggregator_after: Aggregator) -> dict[str, Any]:
     """Returns the fields in which two aggregators of one class differ, with the values of `aggregator_after`."""
-    names = [
+    field_names = [
         dataclass_field.name for dataclass_field in fields(aggregator_after) if dataclass_field.init
     ]
     return {
         name: getattr(aggregator_after, name)
-        for name in names
+        for name in field_names
         if repr(getattr(aggregator_after, name)) != repr(getattr(aggregator_before, name))
     }
 
@@ -271,15 +277,15 @@ def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedT
     the best order of the release. Raises `InvalidValue` for an aggregator without a stability test.
     """
     aggregator = release.aggregator
-    test = aggregator.stability_test(num_teachers=release.shape.num_teachers)
-    if test is None:
+    stability_test = aggregator.stability_test(num_teachers=release.shape.num_teachers)
+    if stability_test is None:
         raise InvalidValue(
             "aggregator", type(aggregator).__name__, rule="one with a stability test"
         )
     table = getattr(aggregator, "table", None)
-    order = getattr(aggregator, "table_order", None)
+    renyi_order = getattr(aggregator, "table_order", None)
     if table is not None:
-        order = table.order
-    elif order is None:
-        order = RdpAccountant().compose(release.event).best_order(budget.delta)
-    return CertifiedTable.from_test(test, order=order)
+        renyi_order = table.order
+    elif renyi_order is None:
+        renyi_order = RdpAccountant().compose(release.event).best_order(budget.delta)
+    return CertifiedTable.from_test(stability_test, order=renyi_order)

@@ -174,34 +174,36 @@ def quote_release(
     [('auto', 0.137), ('rdp', 0.146)]
     """
     aggregator = release.aggregator
-    shape = release.shape
+    vote_shape = release.shape
     delta = budget.delta
-    price = _price_with_orders(priced_release=release, budget=budget)
-    parameters = _public_parameters(aggregator)
-    plain_event = aggregator.plain_event(shape)
+    accountant_price = _price_with_orders(priced_release=release, budget=budget)
+    public_parameters = _public_parameters(aggregator)
+    plain_event = aggregator.plain_event(vote_shape)
     return Quote(
         epsilon=release.epsilon,
         delta=delta,
         adjacency=str(aggregator.adjacency),
-        accountant=price.accountant,
-        paper_epsilon=aggregator.paper_epsilon(num_queries=shape.num_queries, target_delta=delta),
+        accountant=accountant_price.accountant,
+        paper_epsilon=aggregator.paper_epsilon(
+            num_queries=vote_shape.num_queries, target_delta=delta
+        ),
         failure_prob=failure_probability(release.event),
-        num_queries=shape.num_queries,
-        num_labels=shape.num_labels,
-        num_teachers=shape.num_teachers,
-        aggregator=parameters,
-        solved_for=_public_solutions(priced_release=release, parameters=parameters),
-        num_orders=price.num_orders,
-        best_order=price.best_order,
+        num_queries=vote_shape.num_queries,
+        num_labels=vote_shape.num_labels,
+        num_teachers=vote_shape.num_teachers,
+        aggregator=public_parameters,
+        solved_for=_public_solutions(priced_release=release, public_parameters=public_parameters),
+        num_orders=accountant_price.num_orders,
+        best_order=accountant_price.best_order,
         won_by=release.won_by,
         accountants=_prices_side_by_side(
-            price, priced_release=release, delta=delta, other_accountants=others or {}
+            accountant_price, priced_release=release, delta=delta, other_accountants=others or {}
         ),
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
         classes={budget_class.name: budget_class.epsilon for budget_class in release.classes},
         weights={budget_class.name: budget_class.weight for budget_class in release.classes},
-        gaps=passing_gaps(aggregator, shape),
-        expected=_expectation_or_none(aggregator, shape),
+        gaps=passing_gaps(aggregator, vote_shape),
+        expected=_expectation_or_none(aggregator, vote_shape),
         doubts=tuple(map(str, release.doubts)),
         attacks=_attack_bounds(priced_release=release, budget=budget),
     )
@@ -237,7 +239,7 @@ def _prices_side_by_side(
     """
     if not other_accountants:
         return ()
-    prices = [accountant_price]
+    accountant_prices = [accountant_price]
     for accountant_name, make_accountant in other_accountants.items():
         other_price = price_by(
             accountant_name,
@@ -246,18 +248,18 @@ def _prices_side_by_side(
             delta=delta,
         )
         if other_price.accountant != accountant_price.accountant:
-            prices.append(other_price)
-    return tuple(prices)
+            accountant_prices.append(other_price)
+    return tuple(accountant_prices)
 
 
 def _public_solutions(
-    priced_release: PricedRelease, parameters: Mapping[str, object]
+    priced_release: PricedRelease, public_parameters: Mapping[str, object]
 ) -> dict[str, object]:
-    """Returns the values, by name, that a plan has solved for: the number of queries, and fields in `parameters`."""
+    """Returns the values, by name, that a plan solved for: the number of queries, and fields in `public_parameters`."""
     return {
         name: value
         for name, value in priced_release.solved_for.items()
-        if name == "num_queries" or name in parameters
+        if name == "num_queries" or name in public_parameters
     }
 
 
@@ -272,13 +274,13 @@ def _expectation_or_none(aggregator: Aggregator, vote_shape: VoteShape) -> Expec
 def _price_with_orders(priced_release: PricedRelease, budget: Budget) -> AccountantPrice:
     """Returns the release's price by the budget's accountant, with the orders if that is the Renyi accountant."""
     accountant = budget.accountant()
-    price = AccountantPrice(
+    accountant_price = AccountantPrice(
         accountant=accountant.name, epsilon=priced_release.epsilon, won_by=priced_release.won_by
     )
     if isinstance(accountant, RdpAccountant):
         best_order = accountant.compose(priced_release.event).best_order(budget.delta)
-        return replace(price, num_orders=len(accountant.orders), best_order=best_order)
-    return price
+        return replace(accountant_price, num_orders=len(accountant.orders), best_order=best_order)
+    return accountant_price
 
 
 def _public_parameters(aggregator: Aggregator) -> dict[str, object]:

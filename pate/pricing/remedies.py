@@ -43,14 +43,15 @@ class RemedySearch:
     """The time limit of a search for settings that make a refused release useful, and callbacks that report progress.
 
     Attributes:
-        seconds: the time after which no plan is started. A plan that has been started is finished within a few seconds.
-        report_refusal: called before the search, with the error that refuses the release and with `seconds`; None for
-            no report.
+        max_seconds: the time after which no plan is started. A plan that has been started is finished within a few
+            seconds.
+        report_refusal: called before the search, with the error that refuses the release and with `max_seconds`; None
+            for no report.
         open_stage: opens a progress display for the search, as `Monitor.stage` does; None for no display.
         clock: returns the present time in seconds.
     """
 
-    seconds: float = 20.0
+    max_seconds: float = 20.0
     report_refusal: Callable[[InvalidValue, float], object] | None = None
     open_stage: Callable[[str, int | None], AbstractContextManager[Callable[..., None]]] | None = (
         None
@@ -100,7 +101,7 @@ def remedies(
         refused_release=priced_release,
         budget=budget,
         num_private_groups=num_groups,
-        search=RemedySearch(seconds=math.inf),
+        search=RemedySearch(max_seconds=math.inf),
     )
     return result.changes
 
@@ -125,15 +126,20 @@ def search_remedies(
         search: the time limit and the callbacks of the search.
     """
     plans = ChangedPlans(
-        unsolved_aggregator, refused_release, budget, max_seconds=search.seconds, clock=search.clock
+        unsolved_aggregator,
+        refused_release,
+        budget,
+        max_seconds=search.max_seconds,
+        clock=search.clock,
     )
     open_stage = search.open_stage or _silent_stage
     is_complete = True
-    with open_stage(_STAGE, None) as report_progress:
+    unknown_num_steps = None
+    with open_stage(_STAGE, unknown_num_steps) as report_progress:
         running = _RunningSearch(
             plans,
-            priced_release=refused_release,
-            num_groups=num_private_groups,
+            refused_release=refused_release,
+            num_private_groups=num_private_groups,
             report_progress=report_progress,
         )
         try:
@@ -143,7 +149,7 @@ def search_remedies(
             if not plans.is_within_renyi:
                 running.drop_unconfirmed()
     changes = [running.changes[name] for name in _KINDS if name in running.changes]
-    return Remedies(changes, is_complete)
+    return Remedies(changes=changes, is_complete=is_complete)
 
 
 def _silent_stage(name: str, total: int | None) -> AbstractContextManager[Callable[..., None]]:
@@ -166,22 +172,22 @@ class _RunningSearch:
         self,
         plans: ChangedPlans,
         *,
-        priced_release: PricedRelease,
-        num_groups: int | None,
+        refused_release: PricedRelease,
+        num_private_groups: int | None,
         report_progress: Callable[..., None],
     ) -> None:
         """Stores the arguments; `run` does the search.
 
         Args:
             plans: the plans of the release after changes, which have a time limit.
-            priced_release: the refused release.
-            num_groups: the number of private groups; None if unknown.
+            refused_release: the refused release.
+            num_private_groups: the number of private groups; None if unknown.
             report_progress: shows the number of plans that were tried, and a note.
         """
         self.changes: dict[str, Change] = {}
         self._plans = plans
-        self._priced = priced_release
-        self._num_groups = num_groups
+        self._refused_release = refused_release
+        self._num_private_groups = num_private_groups
         self._report_progress = report_progress
         self._kind_of_name: dict[str, ChangeKind] = {}
         # For each kind, the index of the candidate in `changes`.
@@ -194,17 +200,19 @@ class _RunningSearch:
         Raises `TimeIsUp` if the time limit is over. `changes` then holds what was found so far.
         """
         plans = self._plans
-        priced_by_renyi = self._priced if plans.is_renyi else plans.by_renyi(Change())
-        if priced_by_renyi is None:
+        release_priced_by_renyi = (
+            self._refused_release if plans.is_renyi else plans.by_renyi(Change())
+        )
+        if release_priced_by_renyi is None:
             return
         more_teachers = MoreTeachers.from_release(
-            priced_by_renyi=priced_by_renyi, num_groups=self._num_groups
+            release_priced_by_renyi=release_priced_by_renyi, num_groups=self._num_private_groups
         )
         self._search_by_renyi(kind_name="teachers", change_kind=more_teachers)
         if has_given_noise(plans.budget):
             self._try_less_noise()
         else:
-            self._search_epsilon_and_queries(priced_by_renyi)
+            self._search_epsilon_and_queries(release_priced_by_renyi)
         for kind_name in list(self._index_of_kind):
             self._confirm(kind_name)
         if plans.is_renyi:
@@ -224,17 +232,17 @@ class _RunningSearch:
             if self._plans.is_confirmed(change)
         }
 
-    def _search_epsilon_and_queries(self, priced_by_renyi: PricedRelease) -> None:
+    def _search_epsilon_and_queries(self, release_priced_by_renyi: PricedRelease) -> None:
         """Searches for fewer queries, and for a larger epsilon if the plan solves for the noise of one epsilon.
 
         If neither more teachers nor fewer queries make the release useful, both are tried together: fewer queries with
         the largest candidate number of teachers.
 
         Args:
-            priced_by_renyi: the refused release, priced by the Renyi accountant.
+            release_priced_by_renyi: the refused release, priced by the Renyi accountant.
         """
         budget = self._plans.budget_by_renyi
-        less_noisy_release = with_less_noise(priced_by_renyi)
+        less_noisy_release = with_less_noise(release_priced_by_renyi)
         if less_noisy_release is not None and is_solved_for_noise(self._plans.budget):
             larger_epsilon = LargerEpsilon.from_release(less_noisy_release, budget_by_renyi=budget)
             self._search_by_renyi(kind_name="epsilon", change_kind=larger_epsilon)
@@ -245,8 +253,8 @@ class _RunningSearch:
         if not numbers_of_teachers or "teachers" in self.changes or "queries" in self.changes:
             return
         most_teachers = int(numbers_of_teachers[-1])
-        shape = replace(priced_by_renyi.shape, num_teachers=most_teachers)
-        less_noisy_release = with_less_noise(replace(priced_by_renyi, shape=shape))
+        vote_shape = replace(release_priced_by_renyi.shape, num_teachers=most_teachers)
+        less_noisy_release = with_less_noise(replace(release_priced_by_renyi, shape=vote_shape))
         if less_noisy_release is not None:
             both_changes = FewerQueries.from_release(
                 less_noisy_release, budget_by_renyi=budget, new_num_teachers=most_teachers
@@ -258,18 +266,18 @@ class _RunningSearch:
 
         Enough are 20 queries, or all queries of a release with fewer.
         """
-        less_noisy_release = with_less_noise(self._priced)
+        less_noisy_release = with_less_noise(self._refused_release)
         if less_noisy_release is None:
             return
         shape = self._plans.shape
         planned_release = plan_or_none(
-            less_noisy_release.aggregator, shape=shape, budget=self._plans.budget_by_renyi
+            less_noisy_release.aggregator, vote_shape=shape, budget=self._plans.budget_by_renyi
         )
         if planned_release is None or not is_plan_useful(planned_release):
             return
         if planned_release.shape.num_queries >= min(MIN_QUERIES, shape.num_queries):
             noise = changed_fields(
-                aggregator_before=self._priced.aggregator,
+                aggregator_before=self._refused_release.aggregator,
                 aggregator_after=planned_release.aggregator,
             )
             self.changes["noise"] = Change(noise=tuple(noise.items()))

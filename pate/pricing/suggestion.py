@@ -80,24 +80,26 @@ def suggest(
         if max_queries is not None and num_queries > max_queries:
             continue
         middle_shape = replace(shape, num_teachers=middle_count, num_queries=num_queries)
-        planned_release = plan_or_none(aggregator, shape=middle_shape, budget=budget_by_renyi)
+        planned_release = plan_or_none(aggregator, vote_shape=middle_shape, budget=budget_by_renyi)
         if planned_release is None:
             continue
         # The noise hardly depends on the number of teachers, so one plan serves for all of them.
         for num_teachers in teacher_counts:
             suggestion = _suggestion_of(
                 planned_release.aggregator,
-                shape=replace(planned_release.shape, num_teachers=num_teachers),
+                vote_shape=replace(planned_release.shape, num_teachers=num_teachers),
                 num_private=num_private,
             )
             suggestions.append(suggestion)
     suggestions.sort(key=attrgetter("clear_queries"), reverse=True)
     for best in suggestions:
         best_shape = replace(shape, num_teachers=best.num_teachers, num_queries=best.num_queries)
-        planned_release = plan_or_none(aggregator, shape=best_shape, budget=budget_by_renyi)
+        planned_release = plan_or_none(aggregator, vote_shape=best_shape, budget=budget_by_renyi)
         if planned_release is not None and is_plan_useful(planned_release):
             return _suggestion_of(
-                planned_release.aggregator, shape=planned_release.shape, num_private=num_private
+                planned_release.aggregator,
+                vote_shape=planned_release.shape,
+                num_private=num_private,
             )
         if best.clear_queries < 1:
             break
@@ -106,7 +108,7 @@ def suggest(
 
 
 def _suggestion_of(
-    aggregator: Aggregator, *, shape: VoteShape, num_private: int | None
+    aggregator: Aggregator, *, vote_shape: VoteShape, num_private: int | None
 ) -> Suggestion:
     """Returns a suggestion of the numbers of queries and teachers in a shape, with the answers that they lead to.
 
@@ -114,24 +116,24 @@ def _suggestion_of(
 
     Args:
         aggregator: the aggregator with its noise.
-        shape: the number of queries, labels and teachers.
+        vote_shape: the number of queries, labels and teachers.
         num_private: the number of private groups; None for an agreement of 70%.
     """
     records_per_teacher = None
     agreement = AGREEMENTS["typical"]
     if num_private is not None:
-        records_per_teacher = num_private / shape.num_teachers
+        records_per_teacher = num_private / vote_shape.num_teachers
         agreement = records_per_teacher / (records_per_teacher + _RECORDS_OF_HALF_AGREEMENT)
-    expected = expected_release(aggregator, shape, agreement=agreement)
+    expected = expected_release(aggregator, vote_shape, agreement=agreement)
     # A query counts by the square of how far its bits are better than chance, and by the squared agreement, since
     # teachers with few records are often wrong together.
     better_than_chance = max(expected.present + expected.absent - 1, 0.0)
     clear_share = expected.answered * (better_than_chance * agreement) ** 2
     return Suggestion(
-        num_teachers=shape.num_teachers,
-        num_queries=shape.num_queries,
+        num_teachers=vote_shape.num_teachers,
+        num_queries=vote_shape.num_queries,
         records_per_teacher=records_per_teacher,
         agreement=agreement,
         expected=expected,
-        clear_queries=shape.num_queries * clear_share,
+        clear_queries=vote_shape.num_queries * clear_share,
     )

@@ -26,12 +26,12 @@ def epsilon_of_one_run(price_of_best: Callable[[float], Event], budget: Budget) 
         budget: the budget of the best run; it must have an epsilon.
     """
     max_epsilon = budget.required_epsilon()
-    low = max_epsilon * _MIN_SHARE
-    high = max_epsilon
+    low_epsilon = max_epsilon * _MIN_SHARE
+    high_epsilon = max_epsilon
     for _ in range(_NUM_HALVINGS):
-        middle = math.sqrt(low * high)  # the middle of the logarithms
-        if budget.epsilon_of(price_of_best(middle)) <= max_epsilon:
-            low = middle
+        middle_epsilon = math.sqrt(low_epsilon * high_epsilon)  # the middle of the logarithms
+        if budget.epsilon_of(price_of_best(middle_epsilon)) <= max_epsilon:
+            low_epsilon = middle_epsilon
         else:
-            high = middle
-    return low
+            high_epsilon = middle_epsilon
+    return low_epsilon

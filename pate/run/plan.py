@@ -58,8 +58,8 @@ class EpsilonOnVotes(Protocol):
     def __call__(
         self,
         aggregator: Aggregator,
-        counts: IntArray,
-        shape: VoteShape,
+        vote_counts: IntArray,
+        vote_shape: VoteShape,
         target_delta: float,
         answered: BoolArray | None = None,
     ) -> DataDependentEpsilon:
@@ -67,8 +67,8 @@ class EpsilonOnVotes(Protocol):
 
         Args:
             aggregator: the aggregator of the release.
-            counts: the number of votes for each label of each query, `[num_queries, num_labels]`.
-            shape: the numbers of queries, labels and teachers.
+            vote_counts: the number of votes for each label of each query, `[num_queries, num_labels]`.
+            vote_shape: the numbers of queries, labels and teachers.
             target_delta: the delta of the cost.
             answered: true for each answered query, `[num_queries]`; None if all queries were answered.
 
@@ -362,7 +362,7 @@ def _working_centered_votes(
         return None
     shape_of_groups = replace(vote_shape, num_teachers=dataset.private.num_groups)
     centered = CenteredVotes(noise_multiplier=1.0)
-    planned_release = plan_or_none(centered, shape=shape_of_groups, budget=plan.budget)
+    planned_release = plan_or_none(centered, vote_shape=shape_of_groups, budget=plan.budget)
     return plan.centered_votes if is_plan_useful(planned_release) else None
 
 

@@ -260,8 +260,8 @@ class Results:
             vote_counts = vote_counts + self.vote_source.num_abstaining() // 2
         return epsilon_on_votes(
             aggregator=self.priced_release.aggregator,
-            counts=vote_counts,
-            shape=self.priced_release.shape,
+            vote_counts=vote_counts,
+            vote_shape=self.priced_release.shape,
             target_delta=self.run_charge.budget.delta,
             answered=self.release.answered,
         )

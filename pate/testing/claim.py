@@ -87,15 +87,15 @@ class Claim:
             total_delta = failure_prob + delta
             if total_delta < 1:
                 delta_points.append((price.get_epsilon(total_delta), total_delta))
-        finite_points = tuple(point for point in delta_points if point[0] < math.inf)
+        finite_delta_points = tuple(point for point in delta_points if point[0] < math.inf)
         if failure_prob >= 1:
-            return cls(deltas=finite_points)
+            return cls(deltas=finite_delta_points)
         renyi_points: Points = ()
         if len(orders) > 0:
             order_array = np.array(orders, dtype=np.float64)
             curve = rdp_curve(count_leaves(all_releases), orders=order_array)
             renyi_points = tuple(zip(order_array.tolist(), curve.tolist(), strict=True))
-        return cls(renyi=renyi_points, deltas=finite_points, failure_prob=failure_prob)
+        return cls(renyi=renyi_points, deltas=finite_delta_points, failure_prob=failure_prob)
 
     def scaled(self, factor: float) -> Self:
         """Returns the claim with every divergence and delta multiplied by `factor`; `failure_prob` stays as it is.

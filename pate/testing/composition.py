@@ -30,31 +30,34 @@ def compose(
     require_count("count", count)
 
     def product(
-        one_pair: tuple[FloatArray, FloatArray], other_pair: tuple[FloatArray, FloatArray]
+        one_pair_of_laws: tuple[FloatArray, FloatArray],
+        other_pair_of_laws: tuple[FloatArray, FloatArray],
     ) -> tuple[FloatArray, FloatArray]:
         """Returns the pair of distributions of two independent releases together, after outcomes are merged.
 
         Args:
-            one_pair: the distributions of one release on the first and on the second data set.
-            other_pair: those of the other release.
+            one_pair_of_laws: the distributions of one release on the first and on the second data set.
+            other_pair_of_laws: those of the other release.
         """
+        one_first_law, one_second_law = one_pair_of_laws
+        other_first_law, other_second_law = other_pair_of_laws
         return merge_outcomes(
-            first_law=np.outer(one_pair[0], other_pair[0]).ravel(),
-            second_law=np.outer(one_pair[1], other_pair[1]).ravel(),
+            first_law=np.outer(one_first_law, other_first_law).ravel(),
+            second_law=np.outer(one_second_law, other_second_law).ravel(),
             num_cells=num_cells,
         )
 
     # The distributions of 1, 2, 4, ... releases are multiplied as the binary digits of `count` say.
-    power_pair = merge_outcomes(first_law=first, second_law=second, num_cells=num_cells)
-    composed_pair = (np.ones(1), np.ones(1))
+    power_pair_of_laws = merge_outcomes(first_law=first, second_law=second, num_cells=num_cells)
+    composed_pair_of_laws = (np.ones(1), np.ones(1))
     remaining_count = count
     while remaining_count > 0:
         if remaining_count % 2 == 1:
-            composed_pair = product(composed_pair, power_pair)
+            composed_pair_of_laws = product(composed_pair_of_laws, power_pair_of_laws)
         remaining_count //= 2
         if remaining_count > 0:
-            power_pair = product(power_pair, power_pair)
-    return composed_pair
+            power_pair_of_laws = product(power_pair_of_laws, power_pair_of_laws)
+    return composed_pair_of_laws
 
 
 def merge_outcomes(
@@ -75,20 +78,21 @@ def merge_outcomes(
     second_law = second_law[is_possible]
     with np.errstate(invalid="ignore"):
         log_ratios = logs(first_law) - logs(second_law)
-    # The number of the merged outcome of each outcome.
-    cells = np.unique(np.round(log_ratios, 12), return_inverse=True)[1].reshape(-1)
-    if cells.max() >= num_cells:
-        order = np.argsort(log_ratios)
-        sorted_ratios = log_ratios[order]
-        sorted_probs = (first_law + second_law)[order]
+    merged_number_of_outcome = np.unique(np.round(log_ratios, 12), return_inverse=True)[1].reshape(
+        -1
+    )
+    if merged_number_of_outcome.max() >= num_cells:
+        order_by_ratio = np.argsort(log_ratios)
+        sorted_log_ratios = log_ratios[order_by_ratio]
+        sorted_probs = (first_law + second_law)[order_by_ratio]
         prob_up_to = np.cumsum(sorted_probs)
         prob_from = np.cumsum(sorted_probs[::-1])[::-1]
         is_likely = (prob_up_to > _NEGLIGIBLE_PROB) & (prob_from > _NEGLIGIBLE_PROB)
-        likely_ratios = sorted_ratios[np.isfinite(sorted_ratios) & is_likely]
-        edges = np.linspace(likely_ratios[0], likely_ratios[-1], num_cells - 1)
-        cells = 1 + np.searchsorted(edges, log_ratios)
-        cells[np.isneginf(log_ratios)] = 0
-        cells[np.isposinf(log_ratios)] = num_cells + 1
-    merged_first = np.bincount(cells, weights=first_law)
-    merged_second = np.bincount(cells, weights=second_law)
+        likely_log_ratios = sorted_log_ratios[np.isfinite(sorted_log_ratios) & is_likely]
+        interval_edges = np.linspace(likely_log_ratios[0], likely_log_ratios[-1], num_cells - 1)
+        merged_number_of_outcome = 1 + np.searchsorted(interval_edges, log_ratios)
+        merged_number_of_outcome[np.isneginf(log_ratios)] = 0
+        merged_number_of_outcome[np.isposinf(log_ratios)] = num_cells + 1
+    merged_first = np.bincount(merged_number_of_outcome, weights=first_law)
+    merged_second = np.bincount(merged_number_of_outcome, weights=second_law)
     return np.asarray(merged_first, np.float64), np.asarray(merged_second, np.float64)

@@ -38,8 +38,8 @@ def renyi(
     with np.errstate(invalid="ignore"):
         # The ratio is infinite for an outcome that is possible under P alone.
         ratios = np.where(np.isneginf(log_first_laws), 0.0, log_first_laws - log_second_laws)
-    array = np.atleast_1d(np.asarray(renyi_orders, dtype=np.float64))
-    divergences = np.empty((len(log_first_laws), len(array)))
+    order_array = np.atleast_1d(np.asarray(renyi_orders, dtype=np.float64))
+    divergences = np.empty((len(log_first_laws), len(order_array)))
     log_laws = log_first_laws
     outcome_axis = 1
     if log_laws.shape[0] > log_laws.shape[1]:
@@ -47,13 +47,15 @@ def renyi(
         log_laws = np.ascontiguousarray(log_laws.T)
         ratios = np.ascontiguousarray(ratios.T)
         outcome_axis = 0
-    for column, order in enumerate(array):
-        terms = log_laws + (order - 1) * ratios
-        peaks = terms.max(axis=outcome_axis, keepdims=True)
+    for column, order in enumerate(order_array):
+        log_terms = log_laws + (order - 1) * ratios
+        log_peaks = log_terms.max(axis=outcome_axis, keepdims=True)
         with np.errstate(invalid="ignore"):
-            totals = peaks + np.log(np.exp(terms - peaks).sum(axis=outcome_axis, keepdims=True))
-        totals[np.isposinf(peaks)] = np.inf
-        divergences[:, column] = totals.ravel() / (order - 1)
+            log_totals = log_peaks + np.log(
+                np.exp(log_terms - log_peaks).sum(axis=outcome_axis, keepdims=True)
+            )
+        log_totals[np.isposinf(log_peaks)] = np.inf
+        divergences[:, column] = log_totals.ravel() / (order - 1)
     return np.maximum(divergences, 0.0)
 
 
@@ -97,30 +99,30 @@ def without_failures(
         return first_laws, second_laws
     removed_prob = failure_prob * (1 + RELATIVE_SLACK) + SLACK
     with np.errstate(divide="ignore", invalid="ignore"):
-        order = np.argsort(
+        outcome_order = np.argsort(
             np.nan_to_num(-(first_laws / second_laws), nan=-1.0, neginf=-np.inf), axis=1
         )
-        upper = _cap(
-            numerator=np.take_along_axis(first_laws, order, 1),
-            denominator=np.take_along_axis(second_laws, order, 1),
+        upper_cap = _cap(
+            numerator=np.take_along_axis(first_laws, outcome_order, axis=1),
+            denominator=np.take_along_axis(second_laws, outcome_order, axis=1),
             removed_prob=removed_prob,
         )
-        order = order[:, ::-1]
-        lower = _cap(
-            numerator=np.take_along_axis(second_laws, order, 1),
-            denominator=np.take_along_axis(first_laws, order, 1),
+        outcome_order = outcome_order[:, ::-1]
+        lower_cap = _cap(
+            numerator=np.take_along_axis(second_laws, outcome_order, axis=1),
+            denominator=np.take_along_axis(first_laws, outcome_order, axis=1),
             removed_prob=removed_prob,
         )
         kept_first = np.where(
-            np.isinf(upper), first_laws, np.minimum(first_laws, upper * second_laws)
+            np.isinf(upper_cap), first_laws, np.minimum(first_laws, upper_cap * second_laws)
         )
         kept_second = np.where(
-            np.isinf(lower), second_laws, np.minimum(second_laws, lower * first_laws)
+            np.isinf(lower_cap), second_laws, np.minimum(second_laws, lower_cap * first_laws)
         )
-    near = ((upper <= 1) | (lower <= 1))[:, 0]
-    common = np.minimum(first_laws, second_laws)
-    kept_first[near] = common[near]
-    kept_second[near] = common[near]
+    near = ((upper_cap <= 1) | (lower_cap <= 1))[:, 0]
+    common_laws = np.minimum(first_laws, second_laws)
+    kept_first[near] = common_laws[near]
+    kept_second[near] = common_laws[near]
     return kept_first / kept_first.sum(axis=1, keepdims=True), kept_second / kept_second.sum(
         axis=1, keepdims=True
     )
@@ -138,7 +140,11 @@ def _cap(numerator: FloatArray, denominator: FloatArray, removed_prob: float) ->
     """
     # The columns stand in falling order of the ratio, so the hockey stick is the largest over prefixes of
     # P(prefix) - c Q(prefix), and c is the largest of their roots.
-    excess = np.cumsum(numerator, axis=1) - removed_prob
-    below = np.cumsum(denominator, axis=1)
-    roots = np.where(excess > 0, np.where(below > 0, excess / below, np.inf), 0.0)
-    return np.asarray(roots.max(axis=1, keepdims=True))
+    numerator_excess = np.cumsum(numerator, axis=1) - removed_prob
+    denominator_up_to = np.cumsum(denominator, axis=1)
+    ratio_roots = np.where(
+        numerator_excess > 0,
+        np.where(denominator_up_to > 0, numerator_excess / denominator_up_to, np.inf),
+        0.0,
+    )
+    return np.asarray(ratio_roots.max(axis=1, keepdims=True))

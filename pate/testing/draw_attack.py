@@ -90,27 +90,27 @@ def attack_draws(
     neighbor_scores = [score(mechanism(neighbor, rng)) for _ in range(num_draws)]
     scores = np.array([data_scores, neighbor_scores], dtype=np.float64)
     require_entries("score", holds=np.isfinite(scores), rule="a finite number")
-    half_size = num_draws // 2
-    choice_scores = scores[:, :half_size]
-    test_scores = scores[:, half_size : 2 * half_size]
+    num_draws_in_half = num_draws // 2
+    choice_scores = scores[:, :num_draws_in_half]
+    test_scores = scores[:, num_draws_in_half : 2 * num_draws_in_half]
     error_prob = (1 - confidence) / 2
-    levels = np.linspace(0, 1, _NUM_THRESHOLDS)
-    thresholds = np.unique(np.quantile(choice_scores, levels, method="nearest"))
+    quantile_levels = np.linspace(0, 1, _NUM_THRESHOLDS)
+    thresholds = np.unique(np.quantile(choice_scores, quantile_levels, method="nearest"))
     bounds = _bounds(choice_scores, thresholds=thresholds, delta=delta, error_prob=error_prob)
-    best = np.unravel_index(int(np.argmax(bounds)), bounds.shape)
-    side, is_below, threshold_index = map(int, best)
+    best_test_index = np.unravel_index(int(np.argmax(bounds)), bounds.shape)
+    side, is_below, threshold_index = map(int, best_test_index)
     threshold = thresholds[threshold_index]
     tested_bounds = _bounds(
         test_scores, thresholds=np.array([threshold]), delta=delta, error_prob=error_prob
     )
     direction = "below" if is_below else "of at least"
     side_name = ("the data", "the neighbor")[side]
-    test = f"a score {direction} {threshold:.6g}, likelier on {side_name},"
+    test_in_words = f"a score {direction} {threshold:.6g}, likelier on {side_name},"
     return DrawAttack(
         lower_bound=max(float(tested_bounds[side, is_below, 0]), 0.0),
         delta=delta,
         confidence=confidence,
-        test=test,
+        test=test_in_words,
         num_draws=num_draws,
     )
 
@@ -132,9 +132,14 @@ def _bounds(
     num_draws = scores.shape[1]
     # The number of draws below each threshold, `[2, T]`.
     num_below = np.stack([np.searchsorted(np.sort(side), thresholds) for side in scores])
-    hits = np.stack([num_draws - num_below, num_below], axis=1)  # [side, direction, T]
-    low = lowest_share(num_hits=hits, num_trials=num_draws, error_prob=error_prob)
-    high = highest_share(num_hits=hits[::-1], num_trials=num_draws, error_prob=error_prob)
-    excess = np.maximum(low - delta, 0.0)
+    num_hits_of_tests = np.stack([num_draws - num_below, num_below], axis=1)  # [side, direction, T]
+    lowest_hit_prob = lowest_share(
+        num_hits=num_hits_of_tests, num_trials=num_draws, error_prob=error_prob
+    )
+    num_hits_on_other_side = num_hits_of_tests[::-1]
+    highest_hit_prob = highest_share(
+        num_hits=num_hits_on_other_side, num_trials=num_draws, error_prob=error_prob
+    )
+    excess_prob = np.maximum(lowest_hit_prob - delta, 0.0)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(excess) - np.log(high))
+        return np.asarray(np.log(excess_prob) - np.log(highest_hit_prob))

@@ -67,14 +67,14 @@ class _OrderedPair:
     """An ordered pair of neighbors, with the distributions (laws) of the outcome of one release on both.
 
     Attributes:
-        first: the counts of the first neighbor.
-        second: the counts of the second neighbor.
+        first_counts: the counts of the first neighbor.
+        second_counts: the counts of the second neighbor.
         first_law: the probabilities of all outcomes on the first neighbor, `[n]`.
         second_law: the probabilities of the same outcomes on the second neighbor, `[n]`.
     """
 
-    first: tuple[int, ...]
-    second: tuple[int, ...]
+    first_counts: tuple[int, ...]
+    second_counts: tuple[int, ...]
     first_law: FloatArray
     second_law: FloatArray
 
@@ -82,8 +82,8 @@ class _OrderedPair:
         """Returns the pair with the first and the second neighbor exchanged."""
         return replace(
             self,
-            first=self.second,
-            second=self.first,
+            first_counts=self.second_counts,
+            second_counts=self.first_counts,
             first_law=self.second_law,
             second_law=self.first_law,
         )
@@ -138,8 +138,8 @@ def lower_bound(
             cached_outcome_probs(first_histogram), cached_outcome_probs(second_histogram)
         )
         candidate = _OrderedPair(
-            first=first_histogram,
-            second=second_histogram,
+            first_counts=first_histogram,
+            second_counts=second_histogram,
             first_law=first_law,
             second_law=second_law,
         )
@@ -157,8 +157,8 @@ def lower_bound(
         delta_at = partial(hockey_stick, composed_first_law[None], composed_second_law[None])
         bound = LowerBound(
             epsilon=_largest_epsilon(delta_at, target_delta=target_delta),
-            first=finalist.first,
-            second=finalist.second,
+            first=finalist.first_counts,
+            second=finalist.second_counts,
             num_releases=num_releases,
         )
         bounds.append(bound)
@@ -187,19 +187,23 @@ def climb(
     """
     rng = np.random.default_rng(0)
     # The counts of the first neighbor, and their differences to the second neighbor.
-    counts = pair[0]
-    moves = pair[1] - pair[0]
-    divergence = _search_divergence(outcome_probs_of, counts, counts + moves)
+    first_counts = pair[0]
+    count_differences = pair[1] - pair[0]
+    divergence = _search_divergence(
+        outcome_probs_of, first_counts, first_counts + count_differences
+    )
     for _ in range(num_steps):
-        new_counts = counts.copy()
-        new_moves = moves.copy()
-        label = int(rng.integers(len(counts)))
+        new_counts = first_counts.copy()
+        new_differences = count_differences.copy()
+        label = int(rng.integers(len(first_counts)))
         choice = rng.random()
         step = int(rng.choice(_VOTE_STEPS)) * int(rng.choice([-1, 1]))
         if choice < 0.25:
             # The label gets the other move.
             low_move, high_move = count_moves
-            new_moves[label] = low_move if moves[label] == high_move else high_move
+            new_differences[label] = (
+                low_move if count_differences[label] == high_move else high_move
+            )
         elif choice < 0.55:
             # One count changes by a few votes.
             new_counts[label] += step
@@ -208,18 +212,20 @@ def climb(
             new_counts[new_counts >= new_counts[label]] += step
         else:
             # The label gets the count and the move of another label.
-            other_label = int(rng.integers(len(counts)))
-            new_counts[label] = counts[other_label]
-            new_moves[label] = moves[other_label]
-        all_counts = np.concatenate([new_counts, new_counts + new_moves])
+            other_label = int(rng.integers(len(first_counts)))
+            new_counts[label] = first_counts[other_label]
+            new_differences[label] = count_differences[other_label]
+        all_counts = np.concatenate([new_counts, new_counts + new_differences])
         if all_counts.min() < 0 or all_counts.max() > num_teachers:
             continue
-        new_divergence = _search_divergence(outcome_probs_of, new_counts, new_counts + new_moves)
+        new_divergence = _search_divergence(
+            outcome_probs_of, new_counts, new_counts + new_differences
+        )
         if new_divergence >= divergence:
-            counts = new_counts
-            moves = new_moves
+            first_counts = new_counts
+            count_differences = new_differences
             divergence = new_divergence
-    return counts, counts + moves
+    return first_counts, first_counts + count_differences
 
 
 def _search_divergence(
@@ -241,9 +247,9 @@ def _aligned_laws(
 ) -> tuple[FloatArray, FloatArray]:
     """Returns two distributions as arrays `[n]` over the union of their outcomes, with 0 for a missing outcome."""
     outcomes = [*first_law, *(outcome for outcome in second_law if outcome not in first_law)]
-    first = np.array([first_law.get(outcome, 0.0) for outcome in outcomes])
-    second = np.array([second_law.get(outcome, 0.0) for outcome in outcomes])
-    return first, second
+    first_probs = np.array([first_law.get(outcome, 0.0) for outcome in outcomes])
+    second_probs = np.array([second_law.get(outcome, 0.0) for outcome in outcomes])
+    return first_probs, second_probs
 
 
 def _largest_epsilon(delta_at: Callable[[float], Any], *, target_delta: float) -> float:
@@ -251,15 +257,15 @@ def _largest_epsilon(delta_at: Callable[[float], Any], *, target_delta: float) -
 
     `delta_at` is a decreasing function. An epsilon above 200 is returned as about 200.
     """
-    low = 0.0
-    high = _MAX_EPSILON
+    low_epsilon = 0.0
+    high_epsilon = _MAX_EPSILON
     for _ in range(_NUM_BISECTIONS):
-        middle = (low + high) / 2
-        if delta_at(middle) > target_delta:
-            low = middle
+        middle_epsilon = (low_epsilon + high_epsilon) / 2
+        if delta_at(middle_epsilon) > target_delta:
+            low_epsilon = middle_epsilon
         else:
-            high = middle
-    return low
+            high_epsilon = middle_epsilon
+    return low_epsilon
 
 
 def session_epsilon(
@@ -306,15 +312,19 @@ def session_epsilon(
         indexing="ij",
     )
     unended_counts = np.stack([length - second_count - num_hits, second_count, num_hits])
-    probs = []
-    losses = []
-    for counts, num_fixed in ((ended_counts, 1), (unended_counts, 0)):
-        possible_counts = counts[:, counts[0] >= 0]  # [3, n]
-        log_orders = _log_num_orders(possible_counts, num_fixed_hits=num_fixed)
-        probs.append(np.exp(log_orders + np.tensordot(log_law, possible_counts, 1)).ravel())
-        losses.append(np.tensordot(log_law - log_neighbor_law, possible_counts, 1).ravel())
-    prob = np.concatenate(probs)
-    privacy_loss = np.concatenate(losses)
+    outcome_probs = []
+    privacy_losses = []
+    for outcome_counts, num_fixed_hits in ((ended_counts, 1), (unended_counts, 0)):
+        possible_outcome_counts = outcome_counts[:, outcome_counts[0] >= 0]  # [3, n]
+        log_orders = _log_num_orders(possible_outcome_counts, num_fixed_hits=num_fixed_hits)
+        outcome_probs.append(
+            np.exp(log_orders + np.tensordot(log_law, possible_outcome_counts, axes=1)).ravel()
+        )
+        privacy_losses.append(
+            np.tensordot(log_law - log_neighbor_law, possible_outcome_counts, axes=1).ravel()
+        )
+    prob = np.concatenate(outcome_probs)
+    privacy_loss = np.concatenate(privacy_losses)
 
     def delta_at(epsilon: float) -> float:
         """Returns the delta of the session at an epsilon, from the distribution of its privacy loss."""
@@ -323,13 +333,15 @@ def session_epsilon(
     return _largest_epsilon(delta_at, target_delta=target_delta)
 
 
-def _log_num_orders(counts: FloatArray, *, num_fixed_hits: int) -> FloatArray:
+def _log_num_orders(outcome_counts: FloatArray, *, num_fixed_hits: int) -> FloatArray:
     """Returns the logarithm of the number of orders in which the calls of a session may have their outcomes, `[n]`.
 
     Args:
-        counts: how often each of three outcomes occurs in each of n sessions, hits last, `[3, n]`.
+        outcome_counts: how often each of three outcomes occurs in each of n sessions, hits last, `[3, n]`.
         num_fixed_hits: 1 if the last call is a hit; 0 otherwise.
     """
-    log_orders = scipy.special.gammaln(counts.sum(axis=0) + 1 - num_fixed_hits)
-    log_orders = log_orders - scipy.special.gammaln(counts[:2] + 1).sum(axis=0)
-    return np.asarray(log_orders - scipy.special.gammaln(counts[2] + 1 - num_fixed_hits))
+    miss_counts = outcome_counts[:2]
+    hit_counts = outcome_counts[2]
+    log_orders = scipy.special.gammaln(outcome_counts.sum(axis=0) + 1 - num_fixed_hits)
+    log_orders = log_orders - scipy.special.gammaln(miss_counts + 1).sum(axis=0)
+    return np.asarray(log_orders - scipy.special.gammaln(hit_counts + 1 - num_fixed_hits))

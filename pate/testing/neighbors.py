@@ -22,21 +22,21 @@ class Neighbors:
 
     Attributes:
         histograms: the different histograms, `[H, L]`.
-        first: the row in `histograms` of the first histogram of each pair, `[P]`.
-        second: the row in `histograms` of the second histogram of each pair, `[P]`.
+        first_rows: the row in `histograms` of the first histogram of each pair, `[P]`.
+        second_rows: the row in `histograms` of the second histogram of each pair, `[P]`.
     """
 
     histograms: IntArray
-    first: IntArray
-    second: IntArray
+    first_rows: IntArray
+    second_rows: IntArray
 
     def __post_init__(self) -> None:
         # Instances are cached, and a change of one would reach every later verification.
-        for array in (self.histograms, self.first, self.second):
+        for array in (self.histograms, self.first_rows, self.second_rows):
             array.setflags(write=False)
 
     def __len__(self) -> int:
-        return len(self.first)
+        return len(self.first_rows)
 
     @classmethod
     def from_rows(cls, histograms: IntArray, first_rows: IntArray, second_rows: IntArray) -> Self:
@@ -50,13 +50,15 @@ class Neighbors:
         used_rows, new_rows = np.unique(
             np.concatenate([first_rows, second_rows]), return_inverse=True
         )
-        new_first, new_second = np.split(new_rows.reshape(-1), 2)
-        return cls(histograms=histograms[used_rows], first=new_first, second=new_second)
+        new_first_rows, new_second_rows = np.split(new_rows.reshape(-1), 2)
+        return cls(
+            histograms=histograms[used_rows], first_rows=new_first_rows, second_rows=new_second_rows
+        )
 
     @property
     def pairs(self) -> tuple[IntArray, IntArray]:
         """The first histograms of all pairs, `[P, L]`, and the second histograms, `[P, L]`."""
-        return self.histograms[self.first], self.histograms[self.second]
+        return self.histograms[self.first_rows], self.histograms[self.second_rows]
 
     @cached_property
     def up_to_names(self) -> Self:
@@ -75,16 +77,16 @@ class Neighbors:
             falling.T, (int(falling.max(initial=0)) + 1,) * falling.shape[1]
         )
         sorted_rows = np.unique(codes, return_inverse=True)[1]
-        moved = np.take_along_axis(rank[self.second], order[self.first], axis=1)  # [P, L]
-        code = sorted_rows[self.first] * len(falling) + sorted_rows[self.second]
+        moved = np.take_along_axis(rank[self.second_rows], order[self.first_rows], axis=1)  # [P, L]
+        code = sorted_rows[self.first_rows] * len(falling) + sorted_rows[self.second_rows]
         for column in moved.T:
             code = code * falling.shape[1] + column
-        unsorted = (order[self.first] != np.arange(falling.shape[1])).any(axis=1)
+        unsorted = (order[self.first_rows] != np.arange(falling.shape[1])).any(axis=1)
         # pairs whose first histogram is sorted share few histograms
         preferred = np.argsort(unsorted, kind="stable")
         kept = np.sort(preferred[np.unique(code[preferred], return_index=True)[1]])
         return self.from_rows(
-            self.histograms, first_rows=self.first[kept], second_rows=self.second[kept]
+            self.histograms, first_rows=self.first_rows[kept], second_rows=self.second_rows[kept]
         )
 
 
@@ -137,30 +139,34 @@ def _neighbors(
     one_label = np.array(
         sorted({(rest + old, rest + new) for rest in range(num_teachers) for old, new in bits})
     )
-    first = second = np.zeros(1, dtype=np.int64)
+    first_codes = second_codes = np.zeros(1, dtype=np.int64)
     for _ in range(num_labels):
-        first = (first[:, None] * (num_teachers + 1) + one_label[:, 0]).ravel()
-        second = (second[:, None] * (num_teachers + 1) + one_label[:, 1]).ravel()
+        first_codes = (first_codes[:, None] * (num_teachers + 1) + one_label[:, 0]).ravel()
+        second_codes = (second_codes[:, None] * (num_teachers + 1) + one_label[:, 1]).ravel()
     histograms = all_histograms(num_labels, num_teachers)
     if one_vote:
         # The counts sum to T, or to T - 1 if a teacher is removed. One vote moves or is removed.
         totals = histograms.sum(axis=1)
         second_total = num_teachers if is_replace_one else num_teachers - 1
-        has_totals = (totals[first] == num_teachers) & (totals[second] == second_total)
-        first = first[has_totals]
-        second = second[has_totals]
-        differs_by_one_vote = np.abs(histograms[first] - histograms[second]).sum(axis=1) <= 2
-        first = first[differs_by_one_vote]
-        second = second[differs_by_one_vote]
+        has_totals = (totals[first_codes] == num_teachers) & (totals[second_codes] == second_total)
+        first_codes = first_codes[has_totals]
+        second_codes = second_codes[has_totals]
+        differs_by_one_vote = (
+            np.abs(histograms[first_codes] - histograms[second_codes]).sum(axis=1) <= 2
+        )
+        first_codes = first_codes[differs_by_one_vote]
+        second_codes = second_codes[differs_by_one_vote]
     # The pairs that differ and their reverses, each once.
-    codes = np.concatenate([first * len(histograms) + second, second * len(histograms) + first])
+    codes = np.concatenate(
+        [first_codes * len(histograms) + second_codes, second_codes * len(histograms) + first_codes]
+    )
     distinct_pairs = np.unique(codes, return_index=True)[1]
-    first_rows = np.concatenate([first, second])
-    second_rows = np.concatenate([second, first])
+    first_rows = np.concatenate([first_codes, second_codes])
+    second_rows = np.concatenate([second_codes, first_codes])
     is_different = first_rows[distinct_pairs] != second_rows[distinct_pairs]
     used_pairs = np.sort(distinct_pairs[is_different])
     first_rows = first_rows[used_pairs]
     second_rows = second_rows[used_pairs]
     if one_vote:
         return Neighbors.from_rows(histograms, first_rows=first_rows, second_rows=second_rows)
-    return Neighbors(histograms=histograms, first=first_rows, second=second_rows)
+    return Neighbors(histograms=histograms, first_rows=first_rows, second_rows=second_rows)

@@ -17,9 +17,11 @@ def lowest_share(num_hits: IntArray | int, num_trials: int, *, error_prob: float
     >>> float(lowest_share(0, 10, error_prob=0.05)), round(float(lowest_share(10, 10, error_prob=0.05)), 3)
     (0.0, 0.741)
     """
-    counts = np.asarray(num_hits)
-    bound = scipy.special.betaincinv(np.maximum(counts, 1), num_trials - counts + 1, error_prob)
-    return np.asarray(np.where(counts > 0, bound, 0.0))
+    hit_counts = np.asarray(num_hits)
+    bound = scipy.special.betaincinv(
+        np.maximum(hit_counts, 1), num_trials - hit_counts + 1, error_prob
+    )
+    return np.asarray(np.where(hit_counts > 0, bound, 0.0))
 
 
 def highest_share(num_hits: IntArray | int, num_trials: int, *, error_prob: float) -> FloatArray:

@@ -97,20 +97,22 @@ class ReleaseTape:
         """
         if name in self._received:
             return cast(Value, self._received[name])
-        drawn = draw()
+        drawn_part = draw()
         if not self._is_frozen:
-            self._recorded[name] = drawn
+            self._recorded[name] = drawn_part
         elif name not in self._recorded:
             leak = Leak(place=f"part {name}", first="not released", second="released")
             self.leaks.append(leak)
         else:
-            recorded = self._recorded[name]
+            recorded_part = self._recorded[name]
             self.leaks += differences(
-                first=_form_of(recorded), second=_form_of(drawn), place=f"form of part {name}"
+                first_value=_form_of(recorded_part),
+                second_value=_form_of(drawn_part),
+                place=f"form of part {name}",
             )
-            drawn = recorded
-        self._received[name] = drawn
-        return drawn
+            drawn_part = recorded_part
+        self._received[name] = drawn_part
+        return drawn_part
 
     def query(
         self,
@@ -134,21 +136,25 @@ class ReleaseTape:
         """
         require_non_negative("sensitivity", sensitivity)
         require_choice("norm", norm, choices=tuple(_NORMS))
-        numbers = np.asarray(exact, dtype=np.float64).ravel()
+        exact_numbers = np.asarray(exact, dtype=np.float64).ravel()
         if self._is_frozen and name in self._exact_numbers_of_name:
-            recorded = self._exact_numbers_of_name[name]
+            recorded_numbers = self._exact_numbers_of_name[name]
             place = f"distance between the inputs of {name}"
-            if recorded.shape != numbers.shape:
-                leak = Leak(place=place, first=f"{len(recorded)} numbers", second=str(len(numbers)))
+            if recorded_numbers.shape != exact_numbers.shape:
+                leak = Leak(
+                    place=place,
+                    first=f"{len(recorded_numbers)} numbers",
+                    second=str(len(exact_numbers)),
+                )
                 self.leaks.append(leak)
             else:
-                distance = float(np.linalg.norm(numbers - recorded, ord=_NORMS[norm]))
+                distance = float(np.linalg.norm(exact_numbers - recorded_numbers, ord=_NORMS[norm]))
                 if not distance <= sensitivity * (1 + _ROUNDING):
                     leak = Leak(
                         place=place, first=f"at most {sensitivity:g}", second=f"{distance:g}"
                     )
                     self.leaks.append(leak)
-        self._exact_numbers_of_name.setdefault(name, numbers)
+        self._exact_numbers_of_name.setdefault(name, exact_numbers)
         return self.part(name, draw=lambda: add_noise(exact))
 
     def committed(self, name: str) -> Any:
@@ -249,27 +255,35 @@ def replay(
     returned: 0.7666666666666666 on the data, 1.15 on the neighbor
     """
     release_tape = ReleaseTape()
-    first = _run_once(run, data=data, release_tape=release_tape)
+    first_output = _run_once(run, data=data, release_tape=release_tape)
     release_tape.freeze()
-    second = _run_once(run, data=neighbor, release_tape=release_tape)
+    second_output = _run_once(run, data=neighbor, release_tape=release_tape)
     leaks = [*release_tape.leaks, *release_tape.missing_parts()]
-    leaks += differences(first=first.refusal, second=second.refusal, place="refusal")
-    if not first.refusal and not second.refusal:
-        leaks += differences(first=first.returned, second=second.returned, place="returned")
-    for stream in ("stdout", "stderr", "warned"):
-        first_lines = _visible_lines(getattr(first, stream), hidden=hidden)
-        second_lines = _visible_lines(getattr(second, stream), hidden=hidden)
+    leaks += differences(
+        first_value=first_output.refusal, second_value=second_output.refusal, place="refusal"
+    )
+    if not first_output.refusal and not second_output.refusal:
+        leaks += differences(
+            first_value=first_output.returned, second_value=second_output.returned, place="returned"
+        )
+    for output_name in ("stdout", "stderr", "warned"):
+        first_lines = _visible_lines(getattr(first_output, output_name), is_hidden=hidden)
+        second_lines = _visible_lines(getattr(second_output, output_name), is_hidden=hidden)
         lines = zip_longest(first_lines, second_lines, fillvalue="")
         for number, (first_line, second_line) in enumerate(lines, start=1):
             leaks += differences(
-                first=first_line, second=second_line, place=f"{stream}, line {number}"
+                first_value=first_line,
+                second_value=second_line,
+                place=f"{output_name}, line {number}",
             )
-    return Replay(leaks=tuple(leaks), parts=release_tape.names, first=first, second=second)
+    return Replay(
+        leaks=tuple(leaks), parts=release_tape.names, first=first_output, second=second_output
+    )
 
 
-def _visible_lines(lines: Sequence[str], *, hidden: Callable[[str], bool] | None) -> list[str]:
-    """Returns the lines for which `hidden` returns False; all lines if `hidden` is None."""
-    return [line for line in lines if hidden is None or not hidden(line)]
+def _visible_lines(lines: Sequence[str], *, is_hidden: Callable[[str], bool] | None) -> list[str]:
+    """Returns the lines for which `is_hidden` returns False; all lines if `is_hidden` is None."""
+    return [line for line in lines if is_hidden is None or not is_hidden(line)]
 
 
 def _run_once(
@@ -278,7 +292,7 @@ def _run_once(
     """Calls a function with data and a tape, and returns what it shows: its result or error, prints and warnings."""
     stdout = io.StringIO()
     stderr = io.StringIO()
-    returned = None
+    returned_value = None
     refusal = ""
     with (
         redirect_stdout(stdout),
@@ -287,11 +301,11 @@ def _run_once(
     ):
         warnings.simplefilter("always")
         try:
-            returned = run(data, release_tape)
+            returned_value = run(data, release_tape)
         except Exception as error:
             refusal = f"{type(error).__name__}: {error}"
     return Shown(
-        returned=_with_files_read(returned),
+        returned=_with_files_read(returned_value),
         refusal=refusal,
         stdout=tuple(stdout.getvalue().splitlines()),
         stderr=tuple(stderr.getvalue().splitlines()),
@@ -299,35 +313,39 @@ def _run_once(
     )
 
 
-def _with_files_read(value: Any) -> Any:
+def _with_files_read(returned_value: Any) -> Any:
     """Returns the content of the file for a `Path`, as a later run may change it; other values unchanged.
 
     For a folder the result is a dictionary of the content of each file by its path in the folder.
     """
-    if not isinstance(value, Path):
-        return value
-    if value.is_file():
-        return _parsed_content(value.name, content=value.read_bytes())
-    require(value.is_dir(), "returned", value, rule="a file or a folder that is there")
+    if not isinstance(returned_value, Path):
+        return returned_value
+    if returned_value.is_file():
+        return _parsed_content(returned_value.name, file_bytes=returned_value.read_bytes())
+    require(
+        returned_value.is_dir(), "returned", returned_value, rule="a file or a folder that is there"
+    )
     return {
-        path.relative_to(value).as_posix(): _parsed_content(path.name, content=path.read_bytes())
-        for path in sorted(value.rglob("*"))
+        path.relative_to(returned_value).as_posix(): _parsed_content(
+            path.name, file_bytes=path.read_bytes()
+        )
+        for path in sorted(returned_value.rglob("*"))
         if path.is_file()
     }
 
 
-def _parsed_content(name: str, *, content: bytes) -> Any:
+def _parsed_content(file_name: str, *, file_bytes: bytes) -> Any:
     """Returns the content of a file: arrays of .npz and .npy, values of .json, lines of texts, or else bytes."""
-    if name.endswith(".npz"):
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+    if file_name.endswith(".npz"):
+        with np.load(io.BytesIO(file_bytes), allow_pickle=False) as arrays:
             return {key: arrays[key] for key in arrays.files}
-    if name.endswith(".npy"):
-        return np.load(io.BytesIO(content), allow_pickle=False)
+    if file_name.endswith(".npy"):
+        return np.load(io.BytesIO(file_bytes), allow_pickle=False)
     try:
-        text = content.decode("utf-8")
-        return json.loads(text) if name.endswith(".json") else text.splitlines()
+        text = file_bytes.decode("utf-8")
+        return json.loads(text) if file_name.endswith(".json") else text.splitlines()
     except ValueError:
-        return content
+        return file_bytes
 
 
 def _form_of(value: Any) -> Any:
@@ -339,43 +357,47 @@ def _form_of(value: Any) -> Any:
     return type(value).__name__
 
 
-def differences(first: Any, second: Any, place: str) -> Iterator[Leak]:
+def differences(first_value: Any, second_value: Any, place: str) -> Iterator[Leak]:
     """Yields a leak for each place in which two values differ.
 
     Args:
-        first: the value of the run on D.
-        second: the value of the run on D'.
+        first_value: the value of the run on D.
+        second_value: the value of the run on D'.
         place: the name of the place of both values.
     """
-    if type(first) is not type(second):
-        yield _leak_of(first, second, place=place)
-    elif isinstance(first, np.ndarray):
-        same_form = first.dtype == second.dtype and first.shape == second.shape
-        if not same_form or first.tobytes() != second.tobytes():
-            yield _leak_of(first, second, place=place)
-    elif isinstance(first, Mapping):
-        further_names = [name for name in second if name not in first]
-        for name in [*first, *further_names]:
-            first_entry = first.get(name, _ABSENT)
-            second_entry = second.get(name, _ABSENT)
-            yield from differences(first=first_entry, second=second_entry, place=f"{place}.{name}")
-    elif isinstance(first, (list, tuple)):
-        entries = zip_longest(first, second, fillvalue=_ABSENT)
+    if type(first_value) is not type(second_value):
+        yield _leak_of(first_value, second_value, place=place)
+    elif isinstance(first_value, np.ndarray):
+        same_form = (
+            first_value.dtype == second_value.dtype and first_value.shape == second_value.shape
+        )
+        if not same_form or first_value.tobytes() != second_value.tobytes():
+            yield _leak_of(first_value, second_value, place=place)
+    elif isinstance(first_value, Mapping):
+        further_names = [name for name in second_value if name not in first_value]
+        for name in [*first_value, *further_names]:
+            first_entry = first_value.get(name, _ABSENT)
+            second_entry = second_value.get(name, _ABSENT)
+            yield from differences(
+                first_value=first_entry, second_value=second_entry, place=f"{place}.{name}"
+            )
+    elif isinstance(first_value, (list, tuple)):
+        entries = zip_longest(first_value, second_value, fillvalue=_ABSENT)
         for index, (first_entry, second_entry) in enumerate(entries):
             yield from differences(
-                first=first_entry, second=second_entry, place=f"{place}[{index}]"
+                first_value=first_entry, second_value=second_entry, place=f"{place}[{index}]"
             )
-    elif is_dataclass(first):
-        for field in fields(first):
-            first_value = getattr(first, field.name)
-            second_value = getattr(second, field.name)
+    elif is_dataclass(first_value):
+        for field in fields(first_value):
+            first_field = getattr(first_value, field.name)
+            second_field = getattr(second_value, field.name)
             yield from differences(
-                first=first_value, second=second_value, place=f"{place}.{field.name}"
+                first_value=first_field, second_value=second_field, place=f"{place}.{field.name}"
             )
     else:
-        are_both_nan = first != first and second != second
-        if first != second and not are_both_nan:
-            yield _leak_of(first, second, place=place)
+        are_both_nan = first_value != first_value and second_value != second_value
+        if first_value != second_value and not are_both_nan:
+            yield _leak_of(first_value, second_value, place=place)
 
 
 def _leak_of(first_value: Any, second_value: Any, *, place: str) -> Leak:

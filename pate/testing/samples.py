@@ -70,27 +70,31 @@ def verify_samples(
     """
     require_generator(rng)
     require_probability("confidence", confidence)
-    half_size = require_count("num_samples", num_samples, minimum=2) // 2
+    num_draws_in_half = require_count("num_samples", num_samples, minimum=2) // 2
     claim = Claim.from_event(
         event, accountant=accountant, orders=(), epsilons=epsilons, deltas=deltas
     )
     require(len(claim.deltas) > 0, "deltas", claim.deltas, "at least one point")
     pairs = neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote)
     require(len(pairs) > 0, "num_labels", num_labels, "an instance with neighbors")
-    draws = [sampler(histogram, 2 * half_size, rng) for histogram in pairs.histograms]
-    frequencies = _frequencies(draws, half_size=half_size)
+    draws = [sampler(histogram, 2 * num_draws_in_half, rng) for histogram in pairs.histograms]
+    frequencies_in_halves = _frequencies(draws, num_draws_in_half=num_draws_in_half)
+    frequencies_in_first_half, _ = frequencies_in_halves
     candidates = _choose_candidates(
-        frequencies[0], neighbor_pairs=pairs, claim=claim, half_size=half_size
+        frequencies_in_first_half,
+        neighbor_pairs=pairs,
+        claim=claim,
+        num_draws_in_half=num_draws_in_half,
     )
     error_prob = (1 - confidence) / (2 * len(candidates))
     tested_pairs = [
         _test_pair(
-            frequencies,
+            frequencies_in_halves,
             neighbor_pairs=pairs,
             pair_index=pair_index,
             epsilon=epsilon,
             delta=delta,
-            half_size=half_size,
+            num_draws_in_half=num_draws_in_half,
             error_prob=error_prob,
         )
         for pair_index, (epsilon, delta) in candidates
@@ -103,22 +107,22 @@ def verify_samples(
     )
 
 
-def _frequencies(draws: Sequence[Sequence[Any]], *, half_size: int) -> FloatArray:
+def _frequencies(draws: Sequence[Sequence[Any]], *, num_draws_in_half: int) -> FloatArray:
     """Returns the relative frequency of each of n outcomes in each half of the draws: `[2, H, n]`.
 
     Args:
         draws: the outcomes that were drawn for each of H histograms.
-        half_size: half the number of draws for each histogram.
+        num_draws_in_half: half the number of draws for each histogram.
     """
     # Outcomes are numbered in the order in which they occur first.
     number_of_outcome: dict[Any, int] = {}
     outcome_numbers = []
     for outcomes in draws:
         require(
-            len(outcomes) == 2 * half_size,
+            len(outcomes) == 2 * num_draws_in_half,
             "sampler",
             value=f"{len(outcomes)} outcomes",
-            rule=f"{2 * half_size}",
+            rule=f"{2 * num_draws_in_half}",
         )
         numbers = [
             number_of_outcome.setdefault(outcome, len(number_of_outcome))
@@ -126,9 +130,9 @@ def _frequencies(draws: Sequence[Sequence[Any]], *, half_size: int) -> FloatArra
         ]
         outcome_numbers.append(numbers)
     num_outcomes = len(number_of_outcome)
-    halves = np.array(outcome_numbers).reshape(len(draws), 2, half_size).swapaxes(0, 1)
+    halves = np.array(outcome_numbers).reshape(len(draws), 2, num_draws_in_half).swapaxes(0, 1)
     counts = [[np.bincount(numbers, minlength=num_outcomes) for numbers in half] for half in halves]
-    return np.array(counts) / half_size
+    return np.array(counts) / num_draws_in_half
 
 
 def _hashable_outcomes(outcomes: Sequence[Any]) -> list[Any]:
@@ -140,7 +144,7 @@ def _hashable_outcomes(outcomes: Sequence[Any]) -> list[Any]:
 
 
 def _choose_candidates(
-    frequencies: FloatArray, *, neighbor_pairs: Neighbors, claim: Claim, half_size: int
+    frequencies: FloatArray, *, neighbor_pairs: Neighbors, claim: Claim, num_draws_in_half: int
 ) -> list[tuple[int, tuple[float, float]]]:
     """Returns the tests, at most eight, in which the first half of the draws most exceeds the claim.
 
@@ -150,29 +154,31 @@ def _choose_candidates(
         frequencies: the relative frequency of each outcome in the first half, `[H, n]`.
         neighbor_pairs: the pairs of neighboring histograms.
         claim: the claimed deltas.
-        half_size: the number of draws in the first half, for each histogram.
+        num_draws_in_half: the number of draws in the first half, for each histogram.
 
     Returns:
         For each test the number of the pair and the claimed point (epsilon, delta).
     """
     num_points = len(claim.deltas)
     pairs_per_block = max(1, _BLOCK_SIZE // frequencies.shape[1])
-    scores = np.empty((len(neighbor_pairs), num_points))
+    excess_scores = np.empty((len(neighbor_pairs), num_points))
     for start in range(0, len(neighbor_pairs), pairs_per_block):
         block = slice(start, start + pairs_per_block)
-        first_shares = frequencies[neighbor_pairs.first[block]]
-        second_shares = frequencies[neighbor_pairs.second[block]]
+        first_shares = frequencies[neighbor_pairs.first_rows[block]]
+        second_shares = frequencies[neighbor_pairs.second_rows[block]]
         for point, (epsilon, delta) in enumerate(claim.deltas):
             factor = np.exp(min(epsilon, _MAX_EXPONENT))
             # The set of outcomes with the largest delta, and its probabilities p and q on both neighbors.
             is_in_set = first_shares > factor * second_shares
             p = (first_shares * is_in_set).sum(axis=1)
             q = (second_shares * is_in_set).sum(axis=1)
-            variance = _share_variance(shares=p, num_draws=half_size)
-            variance = variance + factor**2 * _share_variance(shares=q, num_draws=half_size)
-            scores[block, point] = (p - factor * q - delta) / np.sqrt(variance)
-    best = np.argsort(-scores, axis=None)[:_NUM_CANDIDATES]
-    return [(int(index) // num_points, claim.deltas[index % num_points]) for index in best]
+            variance = _share_variance(shares=p, num_draws=num_draws_in_half)
+            variance = variance + factor**2 * _share_variance(shares=q, num_draws=num_draws_in_half)
+            excess_scores[block, point] = (p - factor * q - delta) / np.sqrt(variance)
+    best_flat_indices = np.argsort(-excess_scores, axis=None)[:_NUM_CANDIDATES]
+    return [
+        (int(index) // num_points, claim.deltas[index % num_points]) for index in best_flat_indices
+    ]
 
 
 def _share_variance(shares: FloatArray, *, num_draws: int) -> FloatArray:
@@ -189,13 +195,13 @@ def _share_variance(shares: FloatArray, *, num_draws: int) -> FloatArray:
 
 
 def _test_pair(
-    frequencies: FloatArray,
+    frequencies_in_halves: FloatArray,
     *,
     neighbor_pairs: Neighbors,
     pair_index: int,
     epsilon: float,
     delta: float,
-    half_size: int,
+    num_draws_in_half: int,
     error_prob: float,
 ) -> WorstPair:
     """Returns a lower bound on the delta of one pair of neighbors at one epsilon, from the second half of the draws.
@@ -203,25 +209,26 @@ def _test_pair(
     The bound is for the set of outcomes that the first half of the draws chooses.
 
     Args:
-        frequencies: the relative frequency of each outcome in each half of the draws, `[2, H, n]`.
+        frequencies_in_halves: the relative frequency of each outcome in each half of the draws, `[2, H, n]`.
         neighbor_pairs: the pairs of neighboring histograms.
         pair_index: the number of the pair.
         epsilon: the epsilon.
         delta: the claimed delta.
-        half_size: the number of draws in each half, for each histogram.
+        num_draws_in_half: the number of draws in each half, for each histogram.
         error_prob: the error probability of each of the two confidence bounds.
     """
-    first_row = int(neighbor_pairs.first[pair_index])
-    second_row = int(neighbor_pairs.second[pair_index])
+    first_row = int(neighbor_pairs.first_rows[pair_index])
+    second_row = int(neighbor_pairs.second_rows[pair_index])
     factor = math.exp(min(epsilon, _MAX_EXPONENT))
-    is_in_set = frequencies[0, first_row] > factor * frequencies[0, second_row]
-    first_hits = round(float(frequencies[1, first_row, is_in_set].sum()) * half_size)
-    second_hits = round(float(frequencies[1, second_row, is_in_set].sum()) * half_size)
+    choosing_half, tested_half = frequencies_in_halves
+    is_in_set = choosing_half[first_row] > factor * choosing_half[second_row]
+    first_hits = round(float(tested_half[first_row, is_in_set].sum()) * num_draws_in_half)
+    second_hits = round(float(tested_half[second_row, is_in_set].sum()) * num_draws_in_half)
     first_bound = float(
-        lowest_share(num_hits=first_hits, num_trials=half_size, error_prob=error_prob)
+        lowest_share(num_hits=first_hits, num_trials=num_draws_in_half, error_prob=error_prob)
     )
     second_bound = float(
-        highest_share(num_hits=second_hits, num_trials=half_size, error_prob=error_prob)
+        highest_share(num_hits=second_hits, num_trials=num_draws_in_half, error_prob=error_prob)
     )
     return WorstPair(
         measure=DELTA,

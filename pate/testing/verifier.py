@@ -86,24 +86,24 @@ def verify(
     )
     num_pairs = len(pairs)
     pairs = pairs.up_to_names if symmetric else pairs
-    first_rows = pairs.first
-    second_rows = pairs.second
+    first_rows = pairs.first_rows
+    second_rows = pairs.second_rows
     histogram_names = [tuple(histogram) for histogram in pairs.histograms.tolist()]
     # The function gets a copy, as it may change its argument, and later calls share the pairs.
     distributions = [outcome_probs_of(histogram.copy()) for histogram in pairs.histograms]
-    table = distribution_table(distributions, distribution_names=histogram_names)
+    law_table = distribution_table(distributions, distribution_names=histogram_names)
     # Pairs of distributions that are equal to the last bit are compared once.
     if len(first_rows) > 0:
         number_of_row: dict[bytes, int] = {}
         row_numbers = np.array(
-            [number_of_row.setdefault(row.tobytes(), len(number_of_row)) for row in table]
+            [number_of_row.setdefault(row.tobytes(), len(number_of_row)) for row in law_table]
         )
-        pair_codes = row_numbers[first_rows] * len(table) + row_numbers[second_rows]
+        pair_codes = row_numbers[first_rows] * len(law_table) + row_numbers[second_rows]
         distinct_pairs = np.unique(pair_codes, return_index=True)[1]
         first_rows = first_rows[distinct_pairs]
         second_rows = second_rows[distinct_pairs]
     return _compare(
-        table,
+        law_table,
         first_rows=first_rows,
         second_rows=second_rows,
         claim=claim,
@@ -142,20 +142,22 @@ def verify_distributions(
         rule = f"that of first, {first_table.shape}"
         raise InvalidValue("second.shape", second_table.shape, rule=rule)
     claim = Claim.from_event(event, count=require_count("count", count))
-    table = np.concatenate([first_table, second_table])
+    law_table = np.concatenate([first_table, second_table])
     num_pairs = len(first_table)
-    rows = np.arange(num_pairs)
-    row_names: list[Any] = [f"first[{row}]" for row in rows] + [f"second[{row}]" for row in rows]
-    _require_distributions(table, row_names=row_names)
+    pair_numbers = np.arange(num_pairs)
+    row_names: list[Any] = [f"first[{row}]" for row in pair_numbers] + [
+        f"second[{row}]" for row in pair_numbers
+    ]
+    _require_distributions(law_table, row_names=row_names)
     if names is not None:
-        names_of_pairs = [names(row) for row in rows.tolist()]
+        names_of_pairs = [names(row) for row in pair_numbers.tolist()]
         first_names = [first_name for first_name, _ in names_of_pairs]
         second_names = [second_name for _, second_name in names_of_pairs]
         row_names = first_names + second_names
     return _compare(
-        table,
-        first_rows=rows,
-        second_rows=rows + num_pairs,
+        law_table,
+        first_rows=pair_numbers,
+        second_rows=pair_numbers + num_pairs,
         claim=claim,
         row_names=row_names,
         num_releases=count,
@@ -186,10 +188,10 @@ def distribution_table(
         columns += [column_of.setdefault(outcome, len(column_of)) for outcome in distribution]
         probs += distribution.values()
     rows = np.repeat(np.arange(len(distributions)), [len(d) for d in distributions])
-    table = np.zeros((len(distributions), len(column_of)))
-    table[rows, columns] = probs
-    _require_distributions(table, row_names=row_names)
-    return table
+    law_table = np.zeros((len(distributions), len(column_of)))
+    law_table[rows, columns] = probs
+    _require_distributions(law_table, row_names=row_names)
+    return law_table
 
 
 def verify_densities(
@@ -223,25 +225,25 @@ def verify_densities(
     """
     require(low < high, "low", low, f"a number below high={high}")
     # The points of the quadrature in all panels, with their weights. They make each density a finite distribution.
-    edges = np.linspace(low, high, require_count("num_panels", num_panels) + 1)
-    half_widths = np.diff(edges)[:, None] / 2
+    panel_edges = np.linspace(low, high, require_count("num_panels", num_panels) + 1)
+    half_widths = np.diff(panel_edges)[:, None] / 2
     nodes, weights = gauss_legendre(num_nodes=16)
-    points = (edges[:-1, None] + half_widths * (1 + nodes)).ravel()
+    quadrature_points = (panel_edges[:-1, None] + half_widths * (1 + nodes)).ravel()
     log_weights = np.log(half_widths * weights).ravel()
-    log_first = np.asarray(first(points), dtype=np.float64) + log_weights
-    log_second = np.asarray(second(points), dtype=np.float64) + log_weights
-    log_distributions = np.stack([log_first, log_second])
-    distributions = np.exp(log_distributions)
-    for name, total in zip(("first", "second"), distributions.sum(axis=1), strict=True):
+    log_first_law = np.asarray(first(quadrature_points), dtype=np.float64) + log_weights
+    log_second_law = np.asarray(second(quadrature_points), dtype=np.float64) + log_weights
+    log_laws_in_both_orders = np.stack([log_first_law, log_second_law])
+    laws_in_both_orders = np.exp(log_laws_in_both_orders)
+    for name, total in zip(("first", "second"), laws_in_both_orders.sum(axis=1), strict=True):
         is_one = abs(total - 1) <= _TOLERANCE
         require(is_one, f"{name} integral", value=total, rule="1 within 1e-9 on [low, high]")
     claim = Claim.from_event(event)
     # The first row compares `first` with `second`, and the second row `second` with `first`.
     divergences = _divergences(
-        distributions,
-        second_laws=distributions[::-1],
+        first_laws=laws_in_both_orders,
+        second_laws=laws_in_both_orders[::-1],
         claim=claim,
-        log_distributions=(log_distributions, log_distributions[::-1]),
+        logs_of_both_laws=(log_laws_in_both_orders, log_laws_in_both_orders[::-1]),
     )
     is_reversed = divergences.argmax(axis=0)
     pair_names = [names[::-1] if reverse else names for reverse in is_reversed]
@@ -257,7 +259,7 @@ def _divergences(
     first_laws: FloatArray,
     second_laws: FloatArray,
     claim: Claim,
-    log_distributions: tuple[FloatArray, FloatArray] | None = None,
+    logs_of_both_laws: tuple[FloatArray, FloatArray] | None = None,
 ) -> FloatArray:
     """Returns the divergences of N pairs of distributions, `[N, P]`, at the P orders and epsilons of a claim.
 
@@ -265,23 +267,23 @@ def _divergences(
         first_laws: the first distribution of each pair, `[N, n]`.
         second_laws: the second distribution of each pair, over the same n outcomes, `[N, n]`.
         claim: with P points; Renyi divergences come first, then deltas.
-        log_distributions: the logarithms of both distributions, if the caller has more exact values than the
+        logs_of_both_laws: the logarithms of both distributions, if the caller has more exact values than the
             logarithms of `first_laws` and `second_laws`; None otherwise.
     """
     orders = [order for order, _ in claim.renyi]
     epsilons = [epsilon for epsilon, _ in claim.deltas]
-    if log_distributions is not None and claim.failure_prob == 0:
-        log_first, log_second = log_distributions
+    if logs_of_both_laws is not None and claim.failure_prob == 0:
+        log_first_laws, log_second_laws = logs_of_both_laws
     elif orders:
         trimmed_first, trimmed_second = without_failures(
             first_laws, second_laws, failure_prob=claim.failure_prob
         )
-        log_first = logs(trimmed_first)
-        log_second = logs(trimmed_second)
+        log_first_laws = logs(trimmed_first)
+        log_second_laws = logs(trimmed_second)
     else:
-        log_first = logs(first_laws)
-        log_second = logs(second_laws)
-    renyi_divergences = renyi(log_first, log_second_laws=log_second, renyi_orders=orders)
+        log_first_laws = logs(first_laws)
+        log_second_laws = logs(second_laws)
+    renyi_divergences = renyi(log_first_laws, log_second_laws=log_second_laws, renyi_orders=orders)
     deltas = hockey_stick(first_laws, second_laws=second_laws, epsilons=epsilons)
     return np.concatenate([renyi_divergences, deltas], axis=1)
 
@@ -370,12 +372,12 @@ def _verdict(
     points = [(RENYI, order, divergence) for order, divergence in claim.renyi]
     points += [(DELTA, epsilon, delta) for epsilon, delta in claim.deltas]
     worst_pairs = []
-    for (measure, at, claimed), divergence, (first, second) in zip(
+    for (measure, order_or_epsilon, claimed), divergence, (first, second) in zip(
         points, largest_divergences.tolist(), pair_names, strict=True
     ):
         worst_pair = WorstPair(
             measure=measure,
-            at=at,
+            at=order_or_epsilon,
             exact=max(divergence, 0.0),
             claimed=claimed,
             first=first,
@@ -391,6 +393,8 @@ def _require_distributions(law_table: FloatArray, *, row_names: Sequence[str]) -
     is_valid = (np.abs(totals - 1) <= _TOLERANCE) & (law_table >= 0).all(axis=1)
     if not is_valid.all():
         row = int(np.argmin(is_valid))
-        value = f"total {totals[row]:.9g}, smallest {law_table[row].min(initial=math.inf):.3g}"
+        found_probs = (
+            f"total {totals[row]:.9g}, smallest {law_table[row].min(initial=math.inf):.3g}"
+        )
         rule = f"probabilities >= 0 that sum to 1 within {_TOLERANCE}"
-        raise InvalidValue(row_names[row], value, rule=rule)
+        raise InvalidValue(row_names[row], found_probs, rule=rule)

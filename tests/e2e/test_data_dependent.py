@@ -41,7 +41,10 @@ def test_the_report_has_the_cost_on_its_votes_and_the_release_does_not(tmp_path:
     votes = VoteStore.open(shown / "votes.npz", num_teachers=8).histogram()
     shape = VoteShape(num_queries=20, num_labels=votes.shape[1], num_teachers=8)
     expected = epsilon_on(
-        GaussianVotes(noise_std=NOISE_STD), counts=votes, shape=shape, target_delta=cost["delta"]
+        GaussianVotes(noise_std=NOISE_STD),
+        vote_counts=votes,
+        vote_shape=shape,
+        target_delta=cost["delta"],
     )
     assert cost["value"] == pytest.approx(expected.value)
     assert published_files(shown) == published_files(usual)

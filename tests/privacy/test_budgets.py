@@ -95,7 +95,7 @@ def test_each_class_pays_at_most_its_budget_for_the_densities(adjacency: Adjacen
     """
     shape = VoteShape(num_queries=500, num_labels=4, num_teachers=900)
     budgets = {"cautious": 0.5, "usual": 1.0, "open": 4.0}
-    budget = PersonBudgets.from_classes(classes=budgets, delta=1e-6)
+    budget = PersonBudgets.from_classes(class_budgets=budgets, delta=1e-6)
     aggregator = CenteredVotes(noise_multiplier=1.0, adjacency=adjacency)
     priced_release = plan_release(aggregator, shape, budget)
     assert [budget_class.name for budget_class in priced_release.classes] == list(budgets)
@@ -161,7 +161,7 @@ def test_a_record_is_dealt_to_as_many_teachers_as_its_budget_pays_for() -> None:
     With one teacher more, epsilon would exceed 4.
     """
     shape = VoteShape(num_queries=50, num_labels=4, num_teachers=40)
-    budget = PersonBudgets.from_classes(classes={"cautious": 1.0, "usual": 4.0}, delta=1e-6)
+    budget = PersonBudgets.from_classes(class_budgets={"cautious": 1.0, "usual": 4.0}, delta=1e-6)
     priced_release = plan_release(GaussianVotes(noise_std=1.0), shape, budget)
     cautious, usual = priced_release.classes
     assert cautious.teachers == 1 and cautious.epsilon <= 1 < 1.01 * cautious.epsilon

@@ -72,18 +72,18 @@ class AlignedSum:
     degrees_of_freedom: int
 
     @classmethod
-    def from_coins(cls, canary_sum: CanarySum, coins: FloatArray) -> AlignedSum:
+    def from_coins(cls, canary_sum: CanarySum, coin_signs: FloatArray) -> AlignedSum:
         """Returns the projection of a sum, given the coin of each canary: `[m]`, 1 or -1. It is 0 if the shift is 0."""
-        squared_length = float(coins @ canary_sum.gram @ coins)
+        squared_length = float(coin_signs @ canary_sum.gram @ coin_signs)
         shift_length = math.sqrt(max(squared_length, 0.0))
         if shift_length == 0:
             return cls(shift_length=0.0, along_shift=0.0, squared_rest=0.0, degrees_of_freedom=0)
-        along_shift = float(coins @ canary_sum.matched) / shift_length
-        squared, rank = _whitened_square(canary_sum)
+        along_shift = float(coin_signs @ canary_sum.matched) / shift_length
+        squared_whitened_length, rank = _whitened_square(canary_sum)
         return cls(
             shift_length=shift_length,
             along_shift=along_shift,
-            squared_rest=max(squared - along_shift**2, 0.0),
+            squared_rest=max(squared_whitened_length - along_shift**2, 0.0),
             degrees_of_freedom=rank - 1,
         )
 
@@ -108,9 +108,9 @@ class AlignedSums:
         # The largest mu of a canary, if the release is as claimed.
         self._largest_mu = 0.0
 
-    def add_run(self, canary_sums: Sequence[CanarySum], coins: FloatArray) -> None:
+    def add_run(self, canary_sums: Sequence[CanarySum], coin_signs: FloatArray) -> None:
         """Adds the projections of the sums of one run, given the coins of its canaries, `[m]`, 1 or -1."""
-        self._sums += [AlignedSum.from_coins(canary_sum, coins) for canary_sum in canary_sums]
+        self._sums += [AlignedSum.from_coins(canary_sum, coin_signs) for canary_sum in canary_sums]
         squared_lengths = sum(canary_sum.gram.diagonal() for canary_sum in canary_sums)
         # From one variant of a canary to the other, the sum moves by twice the matrix of the canary.
         run_mu = 2 * math.sqrt(float(np.max(squared_lengths)))

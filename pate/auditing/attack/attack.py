@@ -162,8 +162,8 @@ class Attack:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("num_queries", "num_teachers", "num_runs"):
-            require_count(name, getattr(self, name))
+        for setting_name in ("num_queries", "num_teachers", "num_runs"):
+            require_count(setting_name, getattr(self, setting_name))
         if self.num_canaries is not None:
             require_count("num_canaries", self.num_canaries)
         require_probability("confidence", self.confidence)
@@ -202,39 +202,45 @@ class Attack:
             num_units = require_dataset(dataset).private.num_groups
         rule = f"at least {_MIN_UNITS} private groups or teachers for canaries among them"
         require(num_units >= _MIN_UNITS, "num_teachers", num_units, rule)
-        shape = VoteShape(
+        vote_shape = VoteShape(
             num_queries=self.num_queries, num_labels=dataset.num_labels, num_teachers=num_units
         )
-        priced_release = self._priced_run(shape)
+        priced_release = self._priced_run(vote_shape)
         num_canaries = self._num_canaries_among(num_units)
         streams = RandomStreams.from_secret() if self.seed is None else RandomStreams(self.seed)
         rng = streams.generator("noise")
         with monitor.stage("looking for the most telling queries"):
             guesser = self._guesser(
-                priced_release, dataset=dataset, shape=shape, num_canaries=num_canaries, rng=rng
+                priced_release,
+                dataset=dataset,
+                vote_shape=vote_shape,
+                num_canaries=num_canaries,
+                rng=rng,
             )
-        coins: list[Signs] = []
-        scores: list[FloatArray] = []
+        coin_signs_of_runs: list[Signs] = []
+        scores_of_runs: list[FloatArray] = []
         aligned_sums = AlignedSums()
         num_runs = self.num_runs * (num_canaries // guesser.num_canaries)
         with monitor.stage("rehearsing the release", num_runs) as advance:
             for number in range(num_runs):
                 coin_signs = draw_signs(rng, size=guesser.num_canaries)
                 if isinstance(guesser, RecordAttack):
-                    run_scores, first_sums = self._surest_estimate(
-                        guesser, coins=coin_signs, rng=rng
+                    run_scores, sums_of_first_run = self._surest_estimate(
+                        guesser, coin_signs=coin_signs, rng=rng
                     )
-                    aligned_sums.add_run(first_sums, coins=coin_signs.astype(np.float64))
+                    aligned_sums.add_run(
+                        sums_of_first_run, coin_signs=coin_signs.astype(np.float64)
+                    )
                 else:
                     run_scores = guesser.guess(coin_signs=coin_signs, rng=rng)
-                coins.append(coin_signs)
-                scores.append(run_scores)
+                coin_signs_of_runs.append(coin_signs)
+                scores_of_runs.append(run_scores)
                 advance(number + 1)
         with monitor.stage("searching the price that they refute"):
             return self._result(
                 priced_release,
-                coins=np.concatenate(coins),
-                scores=np.concatenate(scores),
+                coin_signs=np.concatenate(coin_signs_of_runs),
+                guess_scores=np.concatenate(scores_of_runs),
                 aligned_sums=aligned_sums,
                 start_time=start_time,
             )
@@ -261,7 +267,7 @@ class Attack:
         priced_release: PricedRelease,
         *,
         dataset: Dataset,
-        shape: VoteShape,
+        vote_shape: VoteShape,
         num_canaries: int,
         rng: np.random.Generator,
     ) -> RecordAttack | TeacherAttack:
@@ -270,7 +276,7 @@ class Attack:
         Args:
             priced_release: the release of one run.
             dataset: the private and public records.
-            shape: the numbers of queries, labels and teachers.
+            vote_shape: the numbers of queries, labels and teachers.
             num_canaries: the largest number of canaries in each run.
             rng: draws the simulated releases by which a `TeacherAttack` chooses votes.
         """
@@ -290,7 +296,7 @@ class Attack:
             canary_counts = [num_canaries // divisor for divisor in _CANARY_DIVISORS]
         return TeacherAttack.rehearse(
             aggregator,
-            shape=shape,
+            shape=vote_shape,
             canary_counts=canary_counts,
             repeats=_SABOTAGED_REPEATS if self.sabotage == "clip" else 1,
             rng=rng,
@@ -326,7 +332,7 @@ class Attack:
         return tuning_event(base=run_event, score=NoOpEvent(), distribution=self.run_count)
 
     def _surest_estimate(
-        self, guesser: RecordAttack, *, coins: Signs, rng: np.random.Generator
+        self, guesser: RecordAttack, *, coin_signs: Signs, rng: np.random.Generator
     ) -> tuple[FloatArray, list[CanarySum]]:
         """Draws the runs of one release; returns the surest run's estimate of the coins, and the first run's sums.
 
@@ -335,7 +341,7 @@ class Attack:
 
         Args:
             guesser: draws a run.
-            coins: the coin of each canary, 1 or -1, `[m]`.
+            coin_signs: the coin of each canary, 1 or -1, `[m]`.
             rng: draws the canaries, the number of runs and the noise.
 
         Returns:
@@ -343,19 +349,19 @@ class Attack:
         """
         canaries = guesser.draw_canaries(rng)
         num_runs = 1 if self.run_count is None else self.run_count.draw(rng)
-        first_sums = guesser.canary_sums(canaries, coins=coins, rng=rng)
-        estimates = [linear_estimate(first_sums)]
+        sums_of_first_run = guesser.canary_sums(canaries, coin_signs=coin_signs, rng=rng)
+        estimates = [linear_estimate(sums_of_first_run)]
         for _ in range(num_runs - 1):
-            canary_sums = guesser.canary_sums(canaries, coins=coins, rng=rng)
+            canary_sums = guesser.canary_sums(canaries, coin_signs=coin_signs, rng=rng)
             estimates.append(linear_estimate(canary_sums))
-        return max(estimates, key=_total_certainty), first_sums
+        return max(estimates, key=_total_certainty), sums_of_first_run
 
     def _result(
         self,
         priced_release: PricedRelease,
         *,
-        coins: Signs,
-        scores: FloatArray,
+        coin_signs: Signs,
+        guess_scores: FloatArray,
         aligned_sums: AlignedSums,
         start_time: float,
     ) -> AttackResult:
@@ -365,29 +371,29 @@ class Attack:
 
         Args:
             priced_release: the release and its price.
-            coins: 1 or -1 for each canary of all runs, `[m]` for m canaries in all.
-            scores: the score of each canary: its sign is the guess, its size the confidence, `[m]`.
+            coin_signs: 1 or -1 for each canary of all runs, `[m]` for m canaries in all.
+            guess_scores: the score of each canary: its sign is the guess, its size the confidence, `[m]`.
             aligned_sums: the sums with noise, projected onto their shift by the coins; empty if canaries are teachers.
             start_time: the time at which the attack started, by `time.monotonic`.
         """
-        num_guesses = min(len(coins), round(_GUESSES_PER_ROOT * math.sqrt(len(coins))))
-        surest = np.argsort(-np.abs(scores), kind="stable")[:num_guesses]
-        is_correct = (scores > 0) == (coins > 0)
+        num_guesses = min(len(coin_signs), round(_GUESSES_PER_ROOT * math.sqrt(len(coin_signs))))
+        surest_canaries = np.argsort(-np.abs(guess_scores), kind="stable")[:num_guesses]
+        is_correct = (guess_scores > 0) == (coin_signs > 0)
         guesses = Guesses(
-            num_canaries=len(coins),
+            num_canaries=len(coin_signs),
             num_guesses=num_guesses,
-            num_correct=int(is_correct[surest].sum()),
+            num_correct=int(is_correct[surest_canaries].sum()),
         )
 
         def run_event_at(noise_factor: float) -> Event:
             """Returns the price of one run of the aggregator, as an event, with its noise multiplied by a factor."""
             return priced_release.aggregator.scaled(noise_factor).event(priced_release.shape)
 
-        def run_accountant_at(noise_factor: float) -> Accountant:
+        def run_accountant_at_noise_factor(noise_factor: float) -> Accountant:
             """Returns the accountant of one run of the aggregator, with its noise multiplied by a factor."""
             return self.budget.accountant().compose(run_event_at(noise_factor))
 
-        def accountant_at(noise_factor: float) -> Accountant:
+        def accountant_at_noise_factor(noise_factor: float) -> Accountant:
             """Returns the accountant of the release with the noise of each of its runs multiplied by a factor."""
             event = self._released_event(run_event_at(noise_factor))
             return self.budget.accountant().compose(event)
@@ -400,11 +406,13 @@ class Attack:
             least_mu = aligned_sums.least_mu(confidence=confidence)
             claimed_mu = 1 / priced_release.aggregator.votes_multiplier
             lower_bound = _epsilon_of_mu_factor(
-                least_mu / claimed_mu, accountant_at=run_accountant_at, delta=delta
+                least_mu / claimed_mu,
+                accountant_at_noise_factor=run_accountant_at_noise_factor,
+                delta=delta,
             )
         if self.run_count is not None or not isinstance(priced_release.aggregator, CenteredVotes):
             bound_by_guesses = guesses.least_price(
-                accountant_at, target_delta=delta, confidence=confidence
+                accountant_at_noise_factor, target_delta=delta, confidence=confidence
             )
             lower_bound = max(lower_bound, bound_by_guesses)
         epsilon = priced_release.epsilon
@@ -430,13 +438,13 @@ class Attack:
         )
 
 
-def _total_certainty(estimate: FloatArray) -> float:
+def _total_certainty(coin_estimate: FloatArray) -> float:
     """Returns the certainty of an estimate of all coins together: the sum of its absolute values."""
-    return float(np.abs(estimate).sum())
+    return float(np.abs(coin_estimate).sum())
 
 
 def _epsilon_of_mu_factor(
-    mu_factor: float, *, accountant_at: Callable[[float], Accountant], delta: float
+    mu_factor: float, *, accountant_at_noise_factor: Callable[[float], Accountant], delta: float
 ) -> float:
     """Returns the epsilon of a release whose mu is multiplied by a factor; a factor above 16 counts as 16.
 
@@ -445,7 +453,7 @@ def _epsilon_of_mu_factor(
 
     Args:
         mu_factor: the factor, >= 0; infinity for a release without noise.
-        accountant_at: returns the accountant of the release after its noise is multiplied by a factor > 0.
+        accountant_at_noise_factor: returns the accountant of the release after its noise is multiplied by a factor > 0.
         delta: the delta of the epsilon.
     """
     if mu_factor <= 0:
@@ -453,7 +461,7 @@ def _epsilon_of_mu_factor(
     noise_factor = 1 / min(mu_factor, _MAX_MU_FACTOR)
     while noise_factor < 1:
         try:
-            return accountant_at(noise_factor).get_epsilon(delta)
+            return accountant_at_noise_factor(noise_factor).get_epsilon(delta)
         except InvalidValue:  # so little noise that no accountant has a price
             noise_factor = min(2 * noise_factor, 1.0)
-    return accountant_at(noise_factor).get_epsilon(delta)
+    return accountant_at_noise_factor(noise_factor).get_epsilon(delta)

@@ -51,14 +51,14 @@ class AttackRound:
 
     Attributes:
         question: the public input of the round.
-        exact: the sum of the votes before noise, in steps, `[D, L]`.
-        released: the sum after noise is added, in steps, `[D, L]`.
+        exact_sum: the sum of the votes before noise, in steps, `[D, L]`.
+        released_sum: the sum after noise is added, in steps, `[D, L]`.
         noise_std: the standard deviation of the noise, in steps.
     """
 
     question: RoundQuestion
-    exact: IntArray
-    released: IntArray
+    exact_sum: IntArray
+    released_sum: IntArray
     noise_std: float
 
 
@@ -142,18 +142,19 @@ class RecordAttack:
         return Canaries.draw(self.dataset, num_canaries=self.num_canaries, rng=rng)
 
     def canary_sums(
-        self, canaries: Canaries, *, coins: Signs, rng: np.random.Generator
+        self, canaries: Canaries, *, coin_signs: Signs, rng: np.random.Generator
     ) -> list[CanarySum]:
         """Draws a release with canaries, and returns for each released sum what it tells about the coins.
 
         Args:
             canaries: both variants of each canary.
-            coins: the coin of each canary, `[m]`: 1 for the first variant, -1 for the second.
+            coin_signs: the coin of each canary, `[m]`: 1 for the first variant, -1 for the second.
             rng: draws the noise.
         """
         noise_seed = int(rng.integers(2**63))
         votes, rounds = self._draw_release(
-            private=canaries.records_with_canaries(self.dataset, coins=coins), noise_seed=noise_seed
+            private=canaries.records_with_canaries(self.dataset, coin_signs=coin_signs),
+            noise_seed=noise_seed,
         )
         if self.sabotage == "seed":
             return [
@@ -161,28 +162,30 @@ class RecordAttack:
                     canaries, votes=votes, first_round=rounds[0], noise_seed=noise_seed
                 )
             ]
-        sums: list[CanarySum] = []
+        canary_sums: list[CanarySum] = []
         for attack_round in rounds:
             question = attack_round.question
             features, residuals = votes.moved(
-                canaries.inputs_by(coins), labels=canaries.labels_by(coins), question=question
+                canaries.inputs_by(coin_signs),
+                labels=canaries.labels_by(coin_signs),
+                question=question,
             )
-            known_sum = attack_round.exact - features.T @ residuals
-            evidence = canaries.evidence(
+            known_sum = attack_round.exact_sum - features.T @ residuals
+            canary_sum = canaries.evidence(
                 votes,
                 question=question,
-                remaining_sum=attack_round.released - known_sum,
+                remaining_sum=attack_round.released_sum - known_sum,
                 noise_std=attack_round.noise_std,
             )
-            sums.append(evidence)
+            canary_sums.append(canary_sum)
         if self.sabotage == "features":
             # The sum of the private records' inputs is published without noise, and contains the canaries.
-            moves = (canaries.inputs - canaries.mirrored_inputs).astype(np.float64) / 2
-            std = _EXACT_STD * float(np.linalg.norm(moves, axis=1).mean())
-            gram = moves @ moves.T / std**2
-            matched = moves @ (coins @ moves) / std**2
-            sums.append(CanarySum(gram=gram, matched=matched))
-        return sums
+            input_moves = (canaries.inputs - canaries.mirrored_inputs).astype(np.float64) / 2
+            noise_std_of_inputs = _EXACT_STD * float(np.linalg.norm(input_moves, axis=1).mean())
+            gram = input_moves @ input_moves.T / noise_std_of_inputs**2
+            matched = input_moves @ (coin_signs @ input_moves) / noise_std_of_inputs**2
+            canary_sums.append(CanarySum(gram=gram, matched=matched))
+        return canary_sums
 
     def _sum_by_same_noise(
         self,
@@ -202,15 +205,15 @@ class RecordAttack:
             first_round: the first round of the first release.
             noise_seed: the seed of the noise of both releases.
         """
-        coins_of_one = np.ones(len(canaries.rows), dtype=np.int8)
+        signs_of_one = np.ones(len(canaries.rows), dtype=np.int8)
         _, known_rounds = self._draw_release(
-            private=canaries.records_with_canaries(self.dataset, coins=coins_of_one),
+            private=canaries.records_with_canaries(self.dataset, coin_signs=signs_of_one),
             noise_seed=noise_seed,
         )
         features, residuals = votes.moved(
             canaries.inputs, labels=canaries.labels, question=first_round.question
         )
-        difference = first_round.released - known_rounds[0].released
+        difference = first_round.released_sum - known_rounds[0].released_sum
         return canaries.evidence(
             votes,
             question=first_round.question,
@@ -229,7 +232,7 @@ class RecordAttack:
         """
         groups, teacher_of = np.unique(private.group_ids, return_inverse=True)
         aggregator = self.aggregator
-        record = MemoryRecord()
+        memory_record = MemoryRecord()
         clip_factor = _WIDE_CLIP_FACTOR if self.sabotage == "clip" else 1
         vote_source = KernelVotes(
             private=private,
@@ -239,7 +242,7 @@ class RecordAttack:
             num_queries=self.num_queries,
             make_moment_votes=partial(_RecordedVotes, clip_factor),
         )
-        aggregator.release(vote_source, rng=np.random.default_rng(noise_seed), record=record)
+        aggregator.release(vote_source, rng=np.random.default_rng(noise_seed), record=memory_record)
         votes = cast(
             _RecordedVotes,
             vote_source.in_rounds(
@@ -250,12 +253,12 @@ class RecordAttack:
             raise InvalidValue("aggregator.rounds", aggregator.rounds, rule="a release in rounds")
         round_multiplier = aggregator.votes_multiplier * math.sqrt(aggregator.num_rounds)
         rounds: list[AttackRound] = []
-        for number, (question, exact) in enumerate(votes.recorded):
-            part = record.committed(f"step-{number}") or {}
+        for number, (question, exact_sum) in enumerate(votes.recorded):
+            released_part = memory_record.committed(f"step-{number}") or {}
             attack_round = AttackRound(
                 question=question,
-                exact=exact,
-                released=part["total"],
+                exact_sum=exact_sum,
+                released_sum=released_part["total"],
                 noise_std=round_multiplier * question.clipped_moments.l2_sensitivity,
             )
             rounds.append(attack_round)
@@ -288,7 +291,7 @@ class Canaries:
     def draw(cls, dataset: Dataset, *, num_canaries: int, rng: np.random.Generator) -> Canaries:
         """Draws canaries, and for each canary the private group that it replaces; all these groups differ."""
         private = dataset.private
-        public = np.asarray(dataset.public.inputs)
+        public_inputs = np.asarray(dataset.public.inputs)
         groups, first_rows, group_of_row = np.unique(
             private.group_ids, return_index=True, return_inverse=True
         )
@@ -297,9 +300,13 @@ class Canaries:
         canary_rows = first_rows[replaced_groups]
         is_removed = np.isin(group_of_row, replaced_groups)
         is_removed[canary_rows] = False
-        public_rows = rng.choice(len(public), size=num_canaries, replace=num_canaries > len(public))
-        inputs = public[public_rows]
-        mirrored_inputs = (2 * public.mean(axis=0, dtype=np.float64) - inputs).astype(np.float32)
+        public_rows = rng.choice(
+            len(public_inputs), size=num_canaries, replace=num_canaries > len(public_inputs)
+        )
+        inputs = public_inputs[public_rows]
+        mirrored_inputs = (2 * public_inputs.mean(axis=0, dtype=np.float64) - inputs).astype(
+            np.float32
+        )
         rarer_values = private.label_shares < 0.5
         has_common_value = rng.random((num_canaries, len(rarer_values))) >= rng.uniform(
             _MIN_RARER_SHARE, _MAX_RARER_SHARE, size=(num_canaries, 1)
@@ -308,9 +315,9 @@ class Canaries:
         first_labels: GapLabels = labels
         other_labels: GapLabels = labels
         if private.known is not None:
-            known = rng.random(labels.shape) < 0.5
-            first_labels = labels_with_gaps(labels, known=known)
-            other_labels = labels_with_gaps(labels, known=~known)
+            is_known_in_first = rng.random(labels.shape) < 0.5
+            first_labels = labels_with_gaps(labels, known=is_known_in_first)
+            other_labels = labels_with_gaps(labels, known=~is_known_in_first)
             mirrored_inputs = inputs
         return cls(
             rows=canary_rows,
@@ -321,7 +328,7 @@ class Canaries:
             other_labels=other_labels,
         )
 
-    def records_with_canaries(self, dataset: Dataset, *, coins: Signs) -> Split:
+    def records_with_canaries(self, dataset: Dataset, *, coin_signs: Signs) -> Split:
         """Returns the private records after each canary has replaced a group, in the variant that its coin chooses.
 
         A canary is one record, so all but one row of the replaced groups are left out.
@@ -329,8 +336,8 @@ class Canaries:
         private = dataset.private
         inputs = np.array(private.inputs)
         labels = private.labels.copy()
-        inputs[self.rows] = self.inputs_by(coins)
-        canary_labels = self.labels_by(coins)
+        inputs[self.rows] = self.inputs_by(coin_signs)
+        canary_labels = self.labels_by(coin_signs)
         labels[self.rows] = canary_labels > 0
         known = private.known
         if known is not None:
@@ -339,13 +346,13 @@ class Canaries:
         planted_records = replace(private, inputs=inputs, labels=labels, known=known)
         return planted_records.take(self.remaining_rows)
 
-    def inputs_by(self, coins: Signs) -> Float32Array:
+    def inputs_by(self, coin_signs: Signs) -> Float32Array:
         """Returns the inputs of the canaries, `[m, d]`: `inputs` for a coin of 1, `mirrored_inputs` for -1."""
-        return np.where((coins > 0)[:, None], self.inputs, self.mirrored_inputs)
+        return np.where((coin_signs > 0)[:, None], self.inputs, self.mirrored_inputs)
 
-    def labels_by(self, coins: Signs) -> GapLabels:
+    def labels_by(self, coin_signs: Signs) -> GapLabels:
         """Returns the labels of the canaries, `[m, L]`: `labels` for a coin of 1, `other_labels` for -1."""
-        return np.where((coins > 0)[:, None], self.labels, self.other_labels)
+        return np.where((coin_signs > 0)[:, None], self.labels, self.other_labels)
 
     def evidence(
         self,
@@ -369,7 +376,7 @@ class Canaries:
         # mean of both, and the coin times the matrix (f_j r_j' - g_j s_j') / 2.
         f, r = votes.moved(self.inputs, labels=self.labels, question=question)
         g, s = votes.moved(self.mirrored_inputs, labels=self.other_labels, question=question)
-        centered = remaining_sum - (f.T @ r + g.T @ s) / 2
+        centered_sum = remaining_sum - (f.T @ r + g.T @ s) / 2
         gram = (
             (f @ f.T) * (r @ r.T)
             + (g @ g.T) * (s @ s.T)
@@ -377,7 +384,7 @@ class Canaries:
             - (g @ f.T) * (s @ r.T)
         ) / 4
         matched = (
-            np.einsum("ij,ij->i", f @ centered, r) - np.einsum("ij,ij->i", g @ centered, s)
+            np.einsum("ij,ij->i", f @ centered_sum, r) - np.einsum("ij,ij->i", g @ centered_sum, s)
         ) / 2
         variance = noise_std**2
         if variance == 0:

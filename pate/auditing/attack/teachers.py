@@ -42,20 +42,21 @@ class Craft:
     by its signs, with a coin of -1 by the opposite signs.
 
     Attributes:
-        sides: 1, -1 or 0 for each of the first labels, and 0 for all further labels. A canary votes for the labels
-            whose side is its coin times its sign in the query. Empty if a canary has a sign for each label; then it
-            votes for the labels whose sign is its coin.
-        others: for each of the first labels, the number of teachers that vote for it and are no canaries; 0 for all
-            further labels. Empty if a canary has a sign for each label; then half of these teachers vote for it.
+        label_sides: 1, -1 or 0 for each of the first labels, and 0 for all further labels. A canary votes for the
+            labels whose side is its coin times its sign in the query. Empty if a canary has a sign for each label; then
+            it votes for the labels whose sign is its coin.
+        votes_of_others: for each of the first labels, the number of teachers that vote for it and are no canaries; 0
+            for all further labels. Empty if a canary has a sign for each label; then half of these teachers vote for
+            it.
     """
 
-    sides: tuple[int, ...] = ()
-    others: tuple[int, ...] = ()
+    label_sides: tuple[int, ...] = ()
+    votes_of_others: tuple[int, ...] = ()
 
     @property
     def is_by_bit(self) -> bool:
         """Whether canaries have a sign for each label of a query, and not one sign for each query."""
-        return not self.sides
+        return not self.label_sides
 
 
 class CraftedVotes(TeacherVotes):
@@ -65,7 +66,7 @@ class CraftedVotes(TeacherVotes):
         signed_coins: the coin times the sign of each canary, 1 or -1, for each query, `[m, Q]`, or for each label of
             each query, `[m, Q * L]`.
         repeats: the number of teachers that cast the votes of each canary.
-        num_others: the number of all other teachers.
+        num_other_teachers: the number of all other teachers.
     """
 
     records_per_teacher = 1.0
@@ -79,11 +80,11 @@ class CraftedVotes(TeacherVotes):
         self.num_teachers = shape.num_teachers
         self.num_queries = shape.num_queries
         self.num_labels = shape.num_labels
-        self.num_others = shape.num_teachers - repeats * len(signed_coins)
-        self.sides = np.zeros(shape.num_labels, dtype=np.int64)
-        self.others = np.zeros(shape.num_labels, dtype=np.int64)
-        self.sides[: len(craft.sides)] = craft.sides
-        self.others[: len(craft.others)] = craft.others
+        self.num_other_teachers = shape.num_teachers - repeats * len(signed_coins)
+        self.label_sides = np.zeros(shape.num_labels, dtype=np.int64)
+        self.votes_of_others = np.zeros(shape.num_labels, dtype=np.int64)
+        self.label_sides[: len(craft.label_sides)] = craft.label_sides
+        self.votes_of_others[: len(craft.votes_of_others)] = craft.votes_of_others
         self.by_bit = craft.is_by_bit
 
     def bits(self) -> Iterator[BoolArray]:
@@ -96,20 +97,24 @@ class CraftedVotes(TeacherVotes):
             yield self._votes_by(signed_coins=coins_of_block).repeat(self.repeats, axis=0)
         # Each other teacher has a position, and those with small positions vote for a label. The positions move on from
         # query to query, so that no teacher always votes alike.
-        shifts = 7 * np.arange(self.signed_coins.shape[1])
-        for start in range(0, self.num_others, _BLOCK_SIZE):
-            teachers = np.arange(start, min(start + _BLOCK_SIZE, self.num_others))
-            positions = (teachers[:, None] + shifts) % self.num_others
+        position_shifts = 7 * np.arange(self.signed_coins.shape[1])
+        for start in range(0, self.num_other_teachers, _BLOCK_SIZE):
+            teacher_indices = np.arange(start, min(start + _BLOCK_SIZE, self.num_other_teachers))
+            positions = (teacher_indices[:, None] + position_shifts) % self.num_other_teachers
             if self.by_bit:
-                signs = np.where(positions < self.num_others // 2, 1, -1).astype(np.int8)
-                yield self._votes_by(signed_coins=signs)
+                teacher_signs = np.where(positions < self.num_other_teachers // 2, 1, -1).astype(
+                    np.int8
+                )
+                yield self._votes_by(signed_coins=teacher_signs)
             else:
                 # The votes for one side begin at the first position, and those for the other side at the last one. So
                 # no teacher votes for both.
                 positions_by_label = positions[:, :, None]
-                reversed_positions = self.num_others - 1 - positions_by_label
-                positions_of_side = np.where(self.sides < 0, reversed_positions, positions_by_label)
-                yield np.asarray(positions_of_side < self.others)
+                reversed_positions = self.num_other_teachers - 1 - positions_by_label
+                positions_of_side = np.where(
+                    self.label_sides < 0, reversed_positions, positions_by_label
+                )
+                yield np.asarray(positions_of_side < self.votes_of_others)
 
     def label_shares(self) -> FloatArray:
         """Returns the fraction of queries in which each of N teachers votes for each label, `[N, L]`."""
@@ -129,7 +134,7 @@ class CraftedVotes(TeacherVotes):
         if self.by_bit:
             sign_of_label = signed_coins.reshape(-1, self.num_queries, self.num_labels)
             return np.asarray(sign_of_label > 0)
-        return np.asarray(signed_coins[:, :, None] * self.sides > 0)
+        return np.asarray(signed_coins[:, :, None] * self.label_sides > 0)
 
     def _counted(self, max_votes: int | None) -> IntArray:
         """Returns the number of teachers that vote for each label of each query, `[Q, L]`, by a closed formula.
@@ -139,12 +144,12 @@ class CraftedVotes(TeacherVotes):
         """
         num_positive = (self.signed_coins > 0).sum(axis=0)
         if self.by_bit:
-            counts = self.num_others // 2 + self.repeats * num_positive
+            counts = self.num_other_teachers // 2 + self.repeats * num_positive
             return np.asarray(counts.reshape(self.num_queries, self.num_labels))
         num_negative = len(self.signed_coins) - num_positive
-        canary_votes = np.where(self.sides > 0, num_positive[:, None], num_negative[:, None])
-        canary_votes = canary_votes * (self.sides != 0)
-        return np.asarray(self.others + self.repeats * canary_votes)
+        canary_votes = np.where(self.label_sides > 0, num_positive[:, None], num_negative[:, None])
+        canary_votes = canary_votes * (self.label_sides != 0)
+        return np.asarray(self.votes_of_others + self.repeats * canary_votes)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
@@ -159,7 +164,7 @@ class TeacherAttack:
         num_canaries: the number m of canaries, at most an eighth of the teachers.
         repeats: the number of teachers that vote like each canary; a number above 1 breaks the price on purpose.
         craft: the pattern of the votes.
-        weights: the weight of each feature in the guess, fitted to releases that the attacker simulates, `[F]`.
+        feature_weights: the weight of each feature in the guess, fitted to releases that the attacker simulates, `[F]`.
         score: the squared ratio of signal to noise in the guess about one coin, estimated from simulated releases.
     """
 
@@ -168,7 +173,7 @@ class TeacherAttack:
     num_canaries: int
     repeats: int = 1
     craft: Craft
-    weights: FloatArray
+    feature_weights: FloatArray
     score: float = 0.0
 
     @classmethod
@@ -198,15 +203,17 @@ class TeacherAttack:
         """
         chosen_attack: TeacherAttack | None = None
         for num_canaries in canary_counts:
-            num_others = shape.num_teachers - repeats * num_canaries
+            num_other_teachers = shape.num_teachers - repeats * num_canaries
             rehearsals = []
-            for craft in _crafts(aggregator, vote_shape=shape, num_others=num_others):
+            for craft in _crafts(
+                aggregator, vote_shape=shape, num_other_teachers=num_other_teachers
+            ):
                 unfitted = cls(
                     aggregator=aggregator,
                     shape=shape,
                     num_canaries=num_canaries,
                     repeats=repeats,
-                    weights=np.empty(0),
+                    feature_weights=np.empty(0),
                     craft=craft,
                 )
                 rehearsals.append(unfitted._fit_weights(min_queries=_NUM_QUERIES, rng=rng))
@@ -239,13 +246,15 @@ class TeacherAttack:
             num_queries += len(release_features)
         features = np.concatenate(feature_blocks)
         sign_sums = np.concatenate(sign_sum_blocks)
-        weights = np.asarray(np.linalg.lstsq(features, sign_sums, rcond=1e-9)[0], np.float64)
+        feature_weights = np.asarray(
+            np.linalg.lstsq(features, sign_sums, rcond=1e-9)[0], np.float64
+        )
         # The fraction of the variance that is explained, less the fraction that as many features explain by chance.
-        explained = float(((features @ weights) ** 2).sum() / (sign_sums**2).sum())
+        explained = float(((features @ feature_weights) ** 2).sum() / (sign_sums**2).sum())
         explained_by_chance = np.count_nonzero(features.any(axis=0)) / len(features)
         queries_per_release = len(features) / len(feature_blocks)
         score = (explained - explained_by_chance) * queries_per_release / self.num_canaries
-        return replace(self, weights=weights, score=score)
+        return replace(self, feature_weights=feature_weights, score=score)
 
     def guess(self, coin_signs: Signs, *, rng: np.random.Generator) -> FloatArray:
         """Draws a release and returns a score for each canary, `[m]`: its sign is the guess, its size the confidence.
@@ -257,7 +266,7 @@ class TeacherAttack:
         signs = self._draw_signs(rng)
         signed_coins = signs * coin_signs[:, None]
         features = self._features(signed_coins, rng=rng)
-        return np.asarray(signs.astype(np.float64) @ (features @ self.weights))
+        return np.asarray(signs.astype(np.float64) @ (features @ self.feature_weights))
 
     def _draw_signs(self, rng: np.random.Generator) -> Signs:
         """Draws the signs of all canaries, 1 or -1: for each query, `[m, Q]`, or for each label, `[m, Q * L]`."""
@@ -271,18 +280,18 @@ class TeacherAttack:
     def _features(self, signed_coins: Signs, *, rng: np.random.Generator) -> FloatArray:
         """Draws a release of artificial votes and returns the features of each query, `[Q, F]`.
 
-        The features of a query are its released bits or scores for the labels in `Craft.others`, the sum of those for
-        the other labels, whether the query was answered, and whether it was a hit. Hits count towards the halt of a
-        session. From each feature its mean over all queries before the halt is subtracted, and all features are 0 for
-        queries after the halt. If canaries have a sign for each label (`Craft.is_by_bit`), the result is the released
-        bit or score of each label of each query, less the mean: `[Q * L, 1]`.
+        The features of a query are its released bits or scores for the labels in `Craft.votes_of_others`, the sum of
+        those for the other labels, whether the query was answered, and whether it was a hit. Hits count towards the
+        halt of a session. From each feature its mean over all queries before the halt is subtracted, and all features
+        are 0 for queries after the halt. If canaries have a sign for each label (`Craft.is_by_bit`), the result is the
+        released bit or score of each label of each query, less the mean: `[Q * L, 1]`.
 
         Args:
             signed_coins: the coin times the sign of each canary, see `CraftedVotes`.
             rng: draws the noise.
         """
         vote_source = CraftedVotes(self.craft, signed_coins, repeats=self.repeats, shape=self.shape)
-        expected_labels = np.minimum.accumulate(vote_source.sides) > 0
+        expected_labels = np.minimum.accumulate(vote_source.label_sides) > 0
 
         def predict_labels(labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
             """Returns a prior, the same in each query: the labels before the first whose side is not 1."""
@@ -290,22 +299,24 @@ class TeacherAttack:
 
         aggregator = self.aggregator.with_prior(predict_labels)
         release = aggregator.release(vote_source, rng=rng, record=MemoryRecord())
-        values = np.asarray(getattr(release, "scores", release.labels), dtype=np.float64)
+        released_values = np.asarray(getattr(release, "scores", release.labels), dtype=np.float64)
         if vote_source.by_bit:
-            return np.asarray(values.reshape(-1, 1) - values.mean())
-        num_crafted = len(self.craft.others)
-        sum_of_others = values[:, num_crafted:].sum(axis=1)
-        hits = getattr(release, "hits", np.zeros(len(values)))
+            return np.asarray(released_values.reshape(-1, 1) - released_values.mean())
+        num_crafted = len(self.craft.votes_of_others)
+        sum_of_others = released_values[:, num_crafted:].sum(axis=1)
+        is_hit = getattr(release, "hits", np.zeros(len(released_values)))
         features = np.column_stack(
-            [values[:, :num_crafted], sum_of_others, release.answered, hits]
+            [released_values[:, :num_crafted], sum_of_others, release.answered, is_hit]
         ).astype(np.float64)
         num_asked = getattr(release, "num_asked", len(features))
         is_asked = np.arange(len(features)) < num_asked
-        centered = features - features[is_asked].mean(axis=0)
-        return np.asarray(centered * is_asked[:, None])
+        centered_features = features - features[is_asked].mean(axis=0)
+        return np.asarray(centered_features * is_asked[:, None])
 
 
-def _crafts(aggregator: Aggregator, *, vote_shape: VoteShape, num_others: int) -> Iterator[Craft]:
+def _crafts(
+    aggregator: Aggregator, *, vote_shape: VoteShape, num_other_teachers: int
+) -> Iterator[Craft]:
     """Yields the patterns of votes that an attack tries, in which no teacher votes for more labels than are counted.
 
     Fewer patterns are tried for an aggregator that reads the votes of each teacher, because it is slow.
@@ -313,7 +324,7 @@ def _crafts(aggregator: Aggregator, *, vote_shape: VoteShape, num_others: int) -
     Args:
         aggregator: draws the release.
         vote_shape: the numbers of queries, labels and teachers of the release.
-        num_others: the number of teachers that are no canaries.
+        num_other_teachers: the number of teachers that are no canaries.
     """
     num_labels = vote_shape.num_labels
     max_votes = aggregator.max_votes_per_teacher or num_labels
@@ -324,19 +335,21 @@ def _crafts(aggregator: Aggregator, *, vote_shape: VoteShape, num_others: int) -
     gap_shares = _GAPS if aggregator.reads_counts else _FEW_GAPS
     for width in widths:
         for gap_share in gap_shares:
-            gap = round(gap_share * num_others)
+            gap = round(gap_share * num_other_teachers)
             if width <= max_votes and 2 * width <= num_labels:
-                yield _craft_of_two_sets(width=width, gap=gap, num_others=num_others)
+                yield _craft_of_two_sets(
+                    width=width, gap=gap, num_other_teachers=num_other_teachers
+                )
             if not aggregator.reads_counts or not may_vote_for_all:
                 continue
             for num_gaps in _NUMBERS_OF_GAPS:
-                if width * num_gaps < num_labels and gap * num_gaps <= num_others:
+                if width * num_gaps < num_labels and gap * num_gaps <= num_other_teachers:
                     yield _craft_of_falling_counts(
                         width=width, gap=gap, num_gaps=num_gaps, num_labels=num_labels
                     )
 
 
-def _craft_of_two_sets(*, width: int, gap: int, num_others: int) -> Craft:
+def _craft_of_two_sets(*, width: int, gap: int, num_other_teachers: int) -> Craft:
     """Returns a pattern of two sets of labels, for one of which each teacher votes.
 
     Canaries vote by coin and sign. Of all other teachers, a fixed number votes for each set.
@@ -344,13 +357,13 @@ def _craft_of_two_sets(*, width: int, gap: int, num_others: int) -> Craft:
     Args:
         width: the number of labels in each set.
         gap: the number of votes of other teachers by which each label of the first set is ahead.
-        num_others: the number of teachers that are no canaries.
+        num_other_teachers: the number of teachers that are no canaries.
     """
-    first_count = (num_others + gap) // 2
-    second_count = num_others - first_count
+    first_count = (num_other_teachers + gap) // 2
+    second_count = num_other_teachers - first_count
     return Craft(
-        sides=(1,) * width + (-1,) * width,
-        others=(first_count,) * width + (second_count,) * width,
+        label_sides=(1,) * width + (-1,) * width,
+        votes_of_others=(first_count,) * width + (second_count,) * width,
     )
 
 
@@ -367,6 +380,6 @@ def _craft_of_falling_counts(*, width: int, gap: int, num_gaps: int, num_labels:
     """
     ranks = [min(label // width, num_gaps) for label in range(num_labels)]
     return Craft(
-        sides=tuple(1 if rank % 2 == 0 else -1 for rank in ranks),
-        others=tuple(gap * (num_gaps - rank) for rank in ranks if rank < num_gaps),
+        label_sides=tuple(1 if rank % 2 == 0 else -1 for rank in ranks),
+        votes_of_others=tuple(gap * (num_gaps - rank) for rank in ranks if rank < num_gaps),
     )

@@ -234,7 +234,9 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
 
     mine, its_base = (
         published_claim(
-            aggregator=aggregator_class(noise_std=40.0), votes=TEACHER_VOTES, target_delta=1e-6
+            aggregator=aggregator_class(noise_std=40.0),
+            imported_votes=TEACHER_VOTES,
+            target_delta=1e-6,
         )
         for aggregator_class in (Mine, GaussianVotes)
     )
@@ -242,7 +244,7 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
     assert (
         published_claim(
             aggregator=Other(selection_scale=1.0, test_std=1.0),
-            votes=TEACHER_VOTES,
+            imported_votes=TEACHER_VOTES,
             target_delta=1e-6,
         )[0]
         == 600 * 1e-6

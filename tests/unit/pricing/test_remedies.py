@@ -70,7 +70,7 @@ SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=200)
 pytestmark = pytest.mark.slow
 
 
-UNLIMITED_SEARCH = RemedySearch(seconds=math.inf)
+UNLIMITED_SEARCH = RemedySearch(max_seconds=math.inf)
 
 
 def budget(
@@ -230,7 +230,7 @@ def test_plan_of_one_teacher_gets_no_remedies() -> None:
         remedies(plan.aggregator, priced_release=plan.priced(), budget=plan.budget, num_groups=1000)
         == []
     )
-    no_time = RemedySearch(seconds=0)  # the search above has shown that there are no remedies
+    no_time = RemedySearch(max_seconds=0)  # the search above has shown that there are no remedies
     with refused_parameter("num_teachers", value=1, rule_words="the one teacher is sure"):
         doubts_about(
             aggregator=plan.aggregator, shape=plan.shape, plan_budget=plan.budget, search=no_time
@@ -395,12 +395,12 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
     seconds = 0.0
 
     def plan_for_seven_seconds(
-        aggregator: Aggregator, shape: VoteShape, budget: Budget
+        aggregator: Aggregator, vote_shape: VoteShape, budget: Budget
     ) -> PricedRelease:
         nonlocal seconds
         seconds += 7
         calls.append("plan")
-        return plan_release(aggregator, shape=shape, budget=budget)
+        return plan_release(aggregator, shape=vote_shape, budget=budget)
 
     monkeypatch.setattr("pate.pricing.changed_plans.plan_or_none", plan_for_seven_seconds)
 
@@ -415,7 +415,7 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
         calls.append((refusal.name, refusal.value, seconds))
 
     search = RemedySearch(
-        seconds=20.0,
+        max_seconds=20.0,
         report_refusal=report_refusal,
         open_stage=open_stage,
         clock=lambda: seconds,
@@ -431,7 +431,7 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
     # The three plans begin at 0, 7 and 14 seconds.
     assert calls[1:] == ["searching for settings that work", "plan", "plan", "plan"]
     calls.clear()
-    at_once = replace(search, seconds=0.0)
+    at_once = replace(search, max_seconds=0.0)
     with refused_parameter("num_teachers", value=200, rule_words="found nothing that works"):
         doubts_about(aggregator=GaussianVotes(noise_std=1.0), search=at_once)
     plan = Plan(aggregator=GaussianVotes(noise_std=1.0), shape=SHAPE, budget=budget())

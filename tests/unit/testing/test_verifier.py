@@ -581,7 +581,7 @@ def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None
                 ),
                 10,
             )
-            for i, j in zip(some.first, some.second, strict=True)
+            for i, j in zip(some.first_rows, some.second_rows, strict=True)
         }
 
     assert divergences(kinds) == divergences(pairs)
