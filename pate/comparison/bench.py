@@ -58,12 +58,12 @@ class Bench:
         folder: Path,
     ) -> Self:
         """Returns the bench for a data set that this process has already read; arguments are the class's fields."""
-        digest = dataset.digest()
+        dataset_digest = dataset.digest()
         _DATASET_BY_DIGEST.clear()
-        _DATASET_BY_DIGEST[digest] = dataset
+        _DATASET_BY_DIGEST[dataset_digest] = dataset
         return cls(
             load_dataset=load_dataset,
-            digest=digest,
+            digest=dataset_digest,
             num_queries=num_queries,
             engine=engine,
             student_recipe=student_recipe,
@@ -79,10 +79,10 @@ class Bench:
         """
         if self.digest not in _DATASET_BY_DIGEST:
             dataset = self.load_dataset()
-            digest = dataset.digest()
+            dataset_digest = dataset.digest()
             rule = "the data that this comparison began with"
-            require(digest == self.digest, "data", digest[:12], rule)
-            _DATASET_BY_DIGEST[digest] = dataset
+            require(dataset_digest == self.digest, "data", dataset_digest[:12], rule)
+            _DATASET_BY_DIGEST[dataset_digest] = dataset
         return _DATASET_BY_DIGEST[self.digest]
 
     @property
@@ -95,60 +95,60 @@ class Bench:
         """The inputs of the public samples that are no queries, from which a student may learn without labels."""
         return self.dataset.public.take(slice(self.num_queries, None)).inputs
 
-    def label_accuracy(self, labels: BoolArray, answered: BoolArray) -> float | None:
+    def label_accuracy(self, released_labels: BoolArray, is_answered: BoolArray) -> float | None:
         """Returns the fraction of correct bits in the answers, among bits whose true label is known.
 
         Returns None if no query was answered, or if the answered queries have no known true labels.
 
         Args:
-            labels: the released labels, `[Q, L]`.
-            answered: True for an answered query, `[Q]`.
+            released_labels: the released labels, `[Q, L]`.
+            is_answered: True for an answered query, `[Q]`.
         """
-        if not (answered.any() and self.dataset.public_labeled):
+        if not (is_answered.any() and self.dataset.public_labeled):
             return None
-        is_correct = (labels == self.queries.labels)[answered]
+        is_correct = (released_labels == self.queries.labels)[is_answered]
         if self.queries.known is not None:
-            is_correct = is_correct[self.queries.known[answered]]
+            is_correct = is_correct[self.queries.known[is_answered]]
         return float(is_correct.mean()) if is_correct.size > 0 else None
 
     def student_of_labels(
-        self, labels: BoolArray, seed: int, known: BoolArray | None = None
+        self, query_labels: BoolArray, seed: int, known: BoolArray | None = None
     ) -> Trained:
         """Trains the student of the comparison on labels of all queries, without privacy.
 
         Args:
-            labels: the labels of the queries, `[Q, L]`.
+            query_labels: the labels of the queries, `[Q, L]`.
             seed: the seed of the training.
             known: which of the labels are known, `[Q, L]`; None where all are.
         """
         model = self.student_recipe.learn(
-            TrainingSet(self.queries.inputs, labels, known=known),
+            TrainingSet(self.queries.inputs, query_labels, known=known),
             pool=self.pool,
             seed=RandomStreams(seed).seed("student"),
         )
-        answered = np.ones(len(labels), dtype=np.bool_)
+        is_answered = np.ones(len(query_labels), dtype=np.bool_)
         return Trained(
             model,
-            num_answered=len(labels),
-            label_accuracy=self.label_accuracy(labels, answered=answered),
+            num_answered=len(query_labels),
+            label_accuracy=self.label_accuracy(query_labels, is_answered=is_answered),
         )
 
     def true_label_student(self, seed: int) -> Trained:
         """Trains the student of the comparison on the known true labels of the queries, without privacy."""
         return self.student_of_labels(self.queries.labels, seed=seed, known=self.queries.known)
 
-    def ceiling(self, name: str) -> Reference:
+    def ceiling(self, reference_name: str) -> Reference:
         """Returns, as a reference, the best of a few models that are trained on all private records without privacy.
 
         Args:
-            name: the name of the reference in tables.
+            reference_name: the name of the reference in tables.
         """
-        recipes = ceiling_recipes(self.student_recipe)
+        student_recipes = ceiling_recipes(self.student_recipe)
         return Reference(
-            name=name,
+            name=reference_name,
             train=self.all_records_model,
-            identity=[full_text(recipe) for recipe in recipes],
-            columns={"student": " or ".join(map(recipe_kind, recipes))},
+            identity=[full_text(student_recipe) for student_recipe in student_recipes],
+            columns={"student": " or ".join(map(recipe_kind, student_recipes))},
         )
 
     def all_records_model(self, seed: int) -> Trained:

@@ -41,20 +41,20 @@ class Calibration:
     refusal: str | None = None
 
     @classmethod
-    def read(cls, path: Path | None) -> Self | None:
+    def read(cls, calibration_file: Path | None) -> Self | None:
         """Returns the calibration in a file, or None if there is no such file. The price is not verified.
 
         Raises `DamagedFile` if the file is no calibration.
         """
-        if path is None or not os.path.lexists(path):
+        if calibration_file is None or not os.path.lexists(calibration_file):
             return None
-        return read_value(cls, path, name="calibration", rule=_RULE, remedy=_REMEDY)
+        return read_value(cls, calibration_file, name="calibration", rule=_RULE, remedy=_REMEDY)
 
-    def write(self, path: Path) -> None:
+    def write(self, calibration_file: Path) -> None:
         """Writes the calibration to a file, unless a parameter is neither a plain value nor a tuple of plain values."""
         if all(map(_can_be_kept, self.parameters.values())):
-            make_folder(path.parent, existing_parent=path.parent.parent)
-            write_text(path, text=to_json(self) + "\n")
+            make_folder(calibration_file.parent, existing_parent=calibration_file.parent.parent)
+            write_text(calibration_file, text=to_json(self) + "\n")
 
     def skip_reason(self, *, allow_useless: bool) -> str:
         """Returns the reason why the method is not trained, or an empty string if it is trained.
@@ -72,7 +72,12 @@ class NotTrained(ValueError):
 
 
 def calibrate_method(
-    method: Method, *, budget: Budget, bench: Bench, file_path: Path, allow_useless: bool = True
+    method: Method,
+    *,
+    budget: Budget,
+    bench: Bench,
+    calibration_file: Path,
+    allow_useless: bool = True,
 ) -> Contender:
     """Returns a method at a budget, ready to be trained.
 
@@ -83,7 +88,7 @@ def calibrate_method(
         method: the method.
         budget: the budget, with an epsilon.
         bench: what all methods share.
-        file_path: the file of the parameters.
+        calibration_file: the file of the parameters.
         allow_useless: whether to train the method although it would learn next to nothing.
 
     Raises:
@@ -91,27 +96,31 @@ def calibrate_method(
         DamagedFile: the file holds no calibration, or parameters of another method.
         NotTrained: the file states that no parameters meet the budget, or the method would learn next to nothing.
     """
-    stored = Calibration.read(file_path)
+    stored_calibration = Calibration.read(calibration_file)
     parameters = None
-    if stored is not None:
-        _require_trained(calibration=stored, allow_useless=allow_useless)
-        parameters = dict(stored.parameters)
+    if stored_calibration is not None:
+        _require_trained(calibration=stored_calibration, allow_useless=allow_useless)
+        parameters = dict(stored_calibration.parameters)
     try:
         contender = method.at(budget, bench, parameters)
         _require_epsilon(contender, budget=budget)
     except TypeError:  # the method has no parameters of these names
-        if stored is None:
+        if stored_calibration is None:
             raise
-        raise damaged(file_path, rule=_RULE, finding="other parameters", remedy=_REMEDY) from None
+        raise damaged(
+            calibration_file, rule=_RULE, finding="other parameters", remedy=_REMEDY
+        ) from None
     except InvalidValue as error:
-        if stored is None:
-            Calibration(parameters={}, epsilon=None, reason=str(error)).write(file_path)
+        if stored_calibration is None:
+            Calibration(parameters={}, epsilon=None, reason=str(error)).write(calibration_file)
         raise
-    calibration = stored or Calibration(parameters=contender.parameters, epsilon=contender.epsilon)
+    calibration = stored_calibration or Calibration(
+        parameters=contender.parameters, epsilon=contender.epsilon
+    )
     if not allow_useless and calibration.refusal is None:
         calibration = replace(calibration, refusal=contender.refusal())
-    if calibration is not stored:
-        calibration.write(file_path)
+    if calibration is not stored_calibration:
+        calibration.write(calibration_file)
     _require_trained(calibration=calibration, allow_useless=allow_useless)
     return contender
 
@@ -138,5 +147,5 @@ def _require_trained(calibration: Calibration, *, allow_useless: bool) -> None:
 
 def _can_be_kept(parameter: Any) -> bool:
     """Returns True for None, a truth value, a number, a text, or a tuple of such values, which JSON can keep."""
-    entries = parameter if isinstance(parameter, tuple) else (parameter,)
-    return all(isinstance(entry, _Plain) for entry in entries)
+    plain_entries = parameter if isinstance(parameter, tuple) else (parameter,)
+    return all(isinstance(entry, _Plain) for entry in plain_entries)

@@ -40,8 +40,8 @@ class ComparisonFolder(RunFolder):
     def remove_partials(self) -> None:
         """Removes partial files that a killed process left in this folder and in the folders of its ensembles."""
         super().remove_partials()
-        for path in self.ensembles.glob("*"):
-            EnsembleFolder(path).remove_partials()
+        for ensemble_folder in self.ensembles.glob("*"):
+            EnsembleFolder(ensemble_folder).remove_partials()
 
 
 @all_cores()
@@ -61,9 +61,9 @@ def compare(
     Raises:
         InvalidValue: the plan does not fit the data, or the folder has other contents; nothing is trained.
     """
-    folder = ComparisonFolder(Path(output_dir))
+    comparison_folder = ComparisonFolder(Path(output_dir))
     monitor = monitor or Monitor()
-    with folder.lock_for(settings=plan.settings):
+    with comparison_folder.lock_for(settings=plan.settings):
         with monitor.stage("reading the data"):
             dataset = require_dataset(plan.load_dataset())
         if plan.fewer_queries:
@@ -75,51 +75,56 @@ def compare(
             engine=plan.engine,
             student_recipe=plan.student,
             ensemble_seed=plan.ensemble_seed,
-            folder=folder.path,
+            folder=comparison_folder.path,
         )
         check_plan(plan, bench=bench, monitor=monitor)
-        folder.claim(plan.settings, digests={"data": bench.digest})
+        comparison_folder.claim(plan.settings, digests={"data": bench.digest})
         for method in plan.methods:
             method.prepare(bench, monitor)
         private_methods = [method for method in plan.methods if method.is_private]
-        trials = [
+        private_trials = [
             private_trial(plan, method=method, epsilon=epsilon, bench=bench)
             for method in private_methods
             for epsilon in plan.epsilons
         ]
-        baselines = baseline_trials(plan, bench=bench)
-        runs = [
+        trials_without_privacy = baseline_trials(plan, bench=bench)
+        comparison_runs = [
             *constant_runs(bench),
-            *run_trials(plan, trials=[*baselines, *trials], monitor=monitor),
+            *run_trials(plan, trials=[*trials_without_privacy, *private_trials], monitor=monitor),
         ]
         frontier = Frontier(
-            runs=tuple(runs),
+            runs=tuple(comparison_runs),
             metric=plan.metric,
             shares=plan.shares,
             dataset=dataset.name,
             real=dataset.real,
             num_test=len(dataset.test),
-            unit=_unit_of(runs, dataset=dataset),
+            unit=_unit_of(comparison_runs, dataset=dataset),
         )
         with monitor.stage("writing the frontier"):
             from pate.comparison.page import frontier_picture, render_page  # loads matplotlib
             from pate.report.picture import on_paper
 
-            renaming_line = keep_earlier_pages(folder.path, runs=runs)
+            renaming_line = keep_earlier_pages(
+                comparison_folder.path, comparison_runs=comparison_runs
+            )
             if renaming_line:
                 monitor.say(renaming_line)
-            write_runs(path=folder.table, runs=runs)
-            titles = [line.title for line in frontier.ranked]
-            picture = frontier_picture(frontier, titles, color_for=on_paper)
-            picture.write_png(path=folder.picture)
-            parameters = solved_parameters(plan, trials=trials)
-            write_text(folder.page, text=render_page(frontier, parameters=parameters))
+            write_runs(path=comparison_folder.table, runs=comparison_runs)
+            method_titles = [method_line.title for method_line in frontier.ranked]
+            picture_of_frontier = frontier_picture(frontier, method_titles, color_for=on_paper)
+            picture_of_frontier.write_png(path=comparison_folder.picture)
+            parameters_by_method = solved_parameters(plan, trials=private_trials)
+            write_text(
+                comparison_folder.page,
+                text=render_page(frontier, parameters_by_method=parameters_by_method),
+            )
     return frontier
 
 
-def _unit_of(runs: Sequence[Run], dataset: Dataset) -> str:
+def _unit_of(comparison_runs: Sequence[Run], dataset: Dataset) -> str:
     """Returns the unit of privacy of all runs in words; an empty string if their adjacencies differ or none has one."""
-    adjacencies = {run.adjacency for run in runs if run.adjacency is not None}
+    adjacencies = {run.adjacency for run in comparison_runs if run.adjacency is not None}
     if len(adjacencies) != 1:
         return ""
     return dataset.privacy_unit.protected_under(Adjacency.parse(adjacencies.pop()))

@@ -11,7 +11,7 @@ from pate.validation import InvalidValue
 PAGES = ("comparison.csv", "frontier.html", "frontier.png")
 
 
-def keep_earlier_pages(folder: Path, runs: Sequence[Run]) -> str:
+def keep_earlier_pages(folder: Path, comparison_runs: Sequence[Run]) -> str:
     """Renames comparison.csv, frontier.html and frontier.png if they show runs that the new ones will not show.
 
     They are also renamed if comparison.csv cannot be read. Without a comparison.csv nothing is renamed. The results of
@@ -19,39 +19,44 @@ def keep_earlier_pages(folder: Path, runs: Sequence[Run]) -> str:
 
     Args:
         folder: the folder of the comparison.
-        runs: the runs that the new pages will show.
+        comparison_runs: the runs that the new pages will show.
 
     Returns:
         A line that tells the new names, or an empty string if nothing was renamed.
     """
     if not os.path.lexists(folder / "comparison.csv"):
         return ""
-    new_rows = {_row_key(comparison_run) for comparison_run in runs}
+    new_rows = {_row_key(comparison_run) for comparison_run in comparison_runs}
     # An earlier row without a result, and so without a seed, is shown by each new row of the same method and epsilon.
     new_rows |= {(*row[:-1], None) for row in new_rows}
     try:
         earlier_rows = {
             _row_key(comparison_run) for comparison_run in read_runs(folder / "comparison.csv")
         }
-        missing = earlier_rows - new_rows
+        missing_rows = earlier_rows - new_rows
     except InvalidValue:  # a file of another version, or one that was edited
-        missing = {("an earlier comparison",)}
-    if not missing:
+        missing_rows = {("an earlier comparison",)}
+    if not missing_rows:
         return ""
     page_number = 1
-    while any(os.path.lexists(_with_number(folder / name, page_number)) for name in PAGES):
+    while any(
+        os.path.lexists(_with_number(folder / page_name, page_number)) for page_name in PAGES
+    ):
         page_number += 1
-    for name in PAGES:
-        if os.path.lexists(folder / name):
-            os.replace(folder / name, _with_number(folder / name, page_number))
-    methods = ", ".join(sorted({str(row[0]) for row in missing}))
-    new_names = ", ".join(_with_number(Path(name), page_number).name for name in PAGES)
+    for page_name in PAGES:
+        if os.path.lexists(folder / page_name):
+            os.replace(
+                folder / page_name,
+                _with_number(folder / page_name, page_number),
+            )
+    methods = ", ".join(sorted({str(row[0]) for row in missing_rows}))
+    new_names = ", ".join(_with_number(Path(page_name), page_number).name for page_name in PAGES)
     return f"output_dir={folder}: the pages here are of another selection ({methods}); they are kept as {new_names}"
 
 
-def _with_number(path: Path, page_number: int) -> Path:
+def _with_number(page_file: Path, page_number: int) -> Path:
     """Returns the path of a page with a number at the end of its name, such as `frontier-2.html`."""
-    return path.with_name(f"{path.stem}-{page_number}{path.suffix}")
+    return page_file.with_name(f"{page_file.stem}-{page_number}{page_file.suffix}")
 
 
 def _row_key(comparison_run: Run) -> tuple[object, ...]:
@@ -59,9 +64,9 @@ def _row_key(comparison_run: Run) -> tuple[object, ...]:
 
     These identify the row. The seed is None for a row without result.
     """
-    name = comparison_run.aggregator.partition("@")[0]
+    method_name = comparison_run.aggregator.partition("@")[0]
     return (
-        name,
+        method_name,
         comparison_run.teacher,
         comparison_run.num_teachers,
         comparison_run.student,

@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from pate.comparison.runs import METRICS, Run
+from pate.comparison.runs import METRIC_KEYS, Run
 from pate.report.constants import CONSTANTS
 from pate.report.wording import DASH, METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue
@@ -37,22 +37,28 @@ class Point:
     note: str = ""
 
     @classmethod
-    def from_runs(cls, epsilon: float, runs: list[Run], *, metric: str) -> Self:
+    def from_runs(cls, epsilon: float, comparison_runs: list[Run], *, metric_key: str) -> Self:
         """Returns the point of a method at an epsilon, over those of its runs that have a score by the metric.
 
         If none has a score, the point has the first note of the runs.
 
         Args:
             epsilon: the epsilon.
-            runs: the runs, one for each seed.
-            metric: the name of the metric, a field of `Run`.
+            comparison_runs: the runs, one for each seed.
+            metric_key: the name of the metric, a field of `Run`.
         """
-        scores = [getattr(run, metric) for run in runs]
+        scores = [getattr(comparison_run, metric_key) for comparison_run in comparison_runs]
         scores = [score for score in scores if score is not None]
         if not scores:
-            notes = [run.note for run in runs if run.note]
-            return cls(epsilon, note=notes[0] if notes else "")
-        nums_answered = [run.num_answered for run in runs if run.num_answered is not None]
+            notes_of_runs = [
+                comparison_run.note for comparison_run in comparison_runs if comparison_run.note
+            ]
+            return cls(epsilon, note=notes_of_runs[0] if notes_of_runs else "")
+        nums_answered = [
+            comparison_run.num_answered
+            for comparison_run in comparison_runs
+            if comparison_run.num_answered is not None
+        ]
         return cls(
             epsilon=epsilon,
             mean=float(np.mean(scores)),
@@ -119,7 +125,7 @@ class Frontier:
 
     Attributes:
         runs: the runs, baselines first, then method by method.
-        metric: the name of the metric, one of `METRICS`.
+        metric: the name of the metric, one of `METRIC_KEYS`.
         shares: the goals. A share s stands for the score floor + s (ceiling - floor).
         dataset: the name of the data set.
         real: False for synthetic data.
@@ -128,7 +134,7 @@ class Frontier:
     """
 
     runs: tuple[Run, ...]
-    metric: str = METRICS[0]
+    metric: str = METRIC_KEYS[0]
     shares: tuple[float, ...] = (0.5, 0.8)
     dataset: str = ""
     real: bool = True
@@ -155,63 +161,73 @@ class Frontier:
         """The methods with privacy in the order of the runs, each with its scores by `metric`."""
         return self.lines_of(self.metric)
 
-    def lines_of(self, metric: str) -> tuple[Line, ...]:
+    def lines_of(self, metric_key: str) -> tuple[Line, ...]:
         """Returns the methods with privacy in the order of the runs, each with its scores by a metric."""
         # The runs of each method, by epsilon. A method is known by its name, teacher and number of teachers.
-        by_method: dict[tuple[str, str | None, int | None], dict[float, list[Run]]] = {}
-        for run in self.runs:
-            if run.epsilon is not None:
-                method = (run.aggregator, run.teacher, run.num_teachers)
-                by_method.setdefault(method, {}).setdefault(run.epsilon, []).append(run)
-        lines = []
-        for (name, teacher, num_teachers), by_epsilon in by_method.items():
-            first_run = next(iter(by_epsilon.values()))[0]
+        runs_by_method: dict[tuple[str, str | None, int | None], dict[float, list[Run]]] = {}
+        for comparison_run in self.runs:
+            if comparison_run.epsilon is not None:
+                method_key = (
+                    comparison_run.aggregator,
+                    comparison_run.teacher,
+                    comparison_run.num_teachers,
+                )
+                runs_by_method.setdefault(method_key, {}).setdefault(
+                    comparison_run.epsilon, []
+                ).append(comparison_run)
+        method_lines = []
+        for (method_name, teacher_kind, num_teachers), runs_by_epsilon in runs_by_method.items():
+            first_run = next(iter(runs_by_epsilon.values()))[0]
             points = [
-                Point.from_runs(epsilon, runs, metric=metric)
-                for epsilon, runs in sorted(by_epsilon.items())
+                Point.from_runs(epsilon, runs_at_epsilon, metric_key=metric_key)
+                for epsilon, runs_at_epsilon in sorted(runs_by_epsilon.items())
             ]
-            line = Line(
-                name=name.partition("@")[0],
-                teacher=teacher or "",
+            method_line = Line(
+                name=method_name.partition("@")[0],
+                teacher=teacher_kind or "",
                 num_teachers=num_teachers or 0,
                 student=first_run.student or "",
                 points=tuple(points),
             )
-            lines.append(line)
-        return tuple(lines)
+            method_lines.append(method_line)
+        return tuple(method_lines)
 
     @property
     def recipe_warnings(self) -> list[str]:
         """Warnings, one for each PATE method whose kinds of teacher and student are not the most frequent pair."""
-        lines = [line for line in self.lines if line.teacher]
-        kinds = Counter(line.recipe for line in lines)
-        if len(kinds) < 2:
+        lines_with_teachers = [method_line for method_line in self.lines if method_line.teacher]
+        num_lines_by_recipe = Counter(method_line.recipe for method_line in lines_with_teachers)
+        if len(num_lines_by_recipe) < 2:
             return []
-        usual = max(kinds, key=lambda recipe: kinds[recipe])
+        usual_recipe = max(num_lines_by_recipe, key=lambda recipe: num_lines_by_recipe[recipe])
         return [
-            f"{line.title} has {line.recipe}, where most here have {usual}: it is compared with these, too"
-            for line in lines
-            if line.recipe != usual
+            f"{line.title} has {line.recipe}, where most here have {usual_recipe}: it is compared with these, too"
+            for line in lines_with_teachers
+            if line.recipe != usual_recipe
         ]
 
-    def baseline(self, name: str, metric: str | None = None) -> float:
+    def baseline(self, baseline_name: str, metric_key: str | None = None) -> float:
         """Returns the score of the first run of the baseline with a name.
 
         Raises `InvalidValue` if there is no such run, or if it has no score by the metric.
 
         Args:
-            name: the name of the baseline.
-            metric: the metric; None for the metric of the frontier.
+            baseline_name: the name of the baseline.
+            metric_key: the metric; None for the metric of the frontier.
         """
-        metric = metric or self.metric
-        scores = [getattr(run, metric) for run in self.baselines if run.aggregator == name]
+        metric_key = metric_key or self.metric
+        scores = [
+            getattr(comparison_run, metric_key)
+            for comparison_run in self.baselines
+            if comparison_run.aggregator == baseline_name
+        ]
         if not scores or scores[0] is None:
-            raise InvalidValue(name, None, rule=f"a run with {metric}")
+            raise InvalidValue(baseline_name, None, rule=f"a run with {metric_key}")
         return float(scores[0])
 
     def floor(self) -> float:
         """Returns the best score of a constant prediction, which is the floor of the comparison."""
-        return max(self.baseline(name) for name in CONSTANTS)
+        return max(self.baseline(baseline_name) for baseline_name in CONSTANTS)
 
     @property
     def ceiling_name(self) -> str:
@@ -238,37 +254,41 @@ class Frontier:
 
     def goal(self, share: float) -> float:
         """Returns the score floor + share (ceiling - floor)."""
-        low = self.floor()
-        high = self.ceiling()
-        return low + share * (high - low)
+        floor = self.floor()
+        ceiling = self.ceiling()
+        return floor + share * (ceiling - floor)
 
     @property
     def goals(self) -> list[str]:
         """The headings of the goals, each with its share and its score, such as "50% of the way (0.412)"."""
         return [f"{share:.0%} of the way ({self.goal(share):.3f})" for share in self.shares]
 
-    def cheapest(self, line: Line, share: float) -> float | None:
+    def cheapest(self, method_line: Line, share: float) -> float | None:
         """Returns the smallest epsilon at which the mean score of a method reaches the goal of a share.
 
         Returns None if the method reaches the goal at no epsilon, or if the ceiling is not above the floor.
         """
         goal = self.goal(share) if self.ceiling() > self.floor() else math.inf
-        return next((epsilon for epsilon, mean, _ in line.scored if mean >= goal), None)
+        return next(
+            (epsilon for epsilon, mean_score, _ in method_line.scored if mean_score >= goal), None
+        )
 
-    def cheapest_of(self, line: Line) -> list[str]:
+    def cheapest_of(self, method_line: Line) -> list[str]:
         """Returns the smallest epsilon at which a method reaches each goal, as texts; a dash if it never does."""
-        epsilons = [self.cheapest(line, share) for share in self.shares]
+        epsilons = [self.cheapest(method_line, share) for share in self.shares]
         return [DASH if epsilon is None else f"{epsilon:g}" for epsilon in epsilons]
 
     @property
     def ranked(self) -> tuple[Line, ...]:
         """The methods in falling order of `mean_over_epsilons`."""
-        return tuple(sorted(self.lines, key=lambda line: -self.mean_over_epsilons(line)))
+        return tuple(
+            sorted(self.lines, key=lambda method_line: -self.mean_over_epsilons(method_line))
+        )
 
-    def mean_over_epsilons(self, line: Line) -> float:
+    def mean_over_epsilons(self, method_line: Line) -> float:
         """Returns the mean score of a method over all epsilons; an epsilon without a score counts as the floor."""
-        floor = self.floor()
-        scores = [floor if point.mean is None else point.mean for point in line.points]
+        floor_score = self.floor()
+        scores = [floor_score if point.mean is None else point.mean for point in method_line.points]
         return float(np.mean(scores))
 
     @property
@@ -277,36 +297,36 @@ class Frontier:
 
         If no method has a score, the sentence says so.
         """
-        best_at: dict[
+        best_by_epsilon: dict[
             float, tuple[float, str]
         ] = {}  # the best mean score and its method, by epsilon
-        for line in self.lines:
-            for epsilon, mean, _ in line.scored:
-                if epsilon not in best_at or mean > best_at[epsilon][0]:
-                    best_at[epsilon] = (mean, line.title)
-        if not best_at:
+        for method_line in self.lines:
+            for epsilon, mean_score, _ in method_line.scored:
+                if epsilon not in best_by_epsilon or mean_score > best_by_epsilon[epsilon][0]:
+                    best_by_epsilon[epsilon] = (mean_score, method_line.title)
+        if not best_by_epsilon:
             return "Every method is out of reach at every epsilon that was tried."
         phrases = []
-        for epsilon in sorted({min(best_at), max(best_at)}):
-            mean, title = best_at[epsilon]
+        for epsilon in sorted({min(best_by_epsilon), max(best_by_epsilon)}):
+            mean_score, method_title = best_by_epsilon[epsilon]
             phrases.append(
-                f"at epsilon {epsilon:g} {title} with {mean:.3f}, {self._share_in_words(mean)}"
+                f"at epsilon {epsilon:g} {method_title} with {mean_score:.3f}, {self._share_in_words(mean_score)}"
             )
         best = f"Best {METRIC_NAMES[self.metric]} {'; '.join(phrases)}."
         ceiling = MODEL_NAMES[self.ceiling_name]
         return f"{best} A constant has {self.floor():.3f}, the {ceiling} {self.ceiling():.3f}."
 
-    def _share_in_words(self, mean: float) -> str:
+    def _share_in_words(self, mean_score: float) -> str:
         """Returns in words where a score lies between the floor and the ceiling, such as "62% of the reachable".
 
         A score may also be no better than the floor, or above the ceiling.
         """
-        low = self.floor()
-        high = self.ceiling()
-        if mean <= low:
+        floor = self.floor()
+        ceiling = self.ceiling()
+        if mean_score <= floor:
             return "no better than a constant"
-        if high <= low:
+        if ceiling <= floor:
             return "better than a constant"
-        if mean > high:
+        if mean_score > ceiling:
             return f"above the {MODEL_NAMES[self.ceiling_name]}"
-        return f"{(mean - low) / (high - low):.0%} of the reachable"
+        return f"{(mean_score - floor) / (ceiling - floor):.0%} of the reachable"

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from pate.comparison.frontier import Frontier, Line
-from pate.comparison.runs import METRICS
+from pate.comparison.runs import METRIC_KEYS
 from pate.report.page import render_template
 from pate.report.picture import (
     ACCENT_COLOR,
@@ -40,33 +40,38 @@ _MARGIN = 0.08
 _MAX_PICTURES = 2
 
 
-def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]]]) -> str:
+def render_page(
+    frontier: Frontier, parameters_by_method: dict[str, list[tuple[float, str]]]
+) -> str:
     """Returns the text of frontier.html, which is for the owner of the data alone.
 
     Args:
         frontier: the results of the comparison.
-        parameters: for each method, pairs of an epsilon and the parameters at this epsilon, in words.
+        parameters_by_method: for each method, pairs of an epsilon and the parameters at this epsilon, in words.
     """
-    metrics = dict.fromkeys([frontier.metric, *METRICS])
-    frontiers = [replace(frontier, metric=metric) for metric in metrics]
-    titles = [line.title for line in frontier.ranked]
-    pictured = [frontier for frontier in frontiers if frontier.has_levels][:_MAX_PICTURES]
+    metric_keys = dict.fromkeys([frontier.metric, *METRIC_KEYS])
+    frontiers = [replace(frontier, metric=metric_key) for metric_key in metric_keys]
+    method_titles = [method_line.title for method_line in frontier.ranked]
+    pictured_frontiers = [frontier for frontier in frontiers if frontier.has_levels][:_MAX_PICTURES]
     return render_template(
         "comparison/frontier.html",
         frontier=frontier,
-        pictures={frontier.metric: frontier_picture(frontier, titles) for frontier in pictured},
-        metric_frontiers=[(frontier, _in_order(frontier, titles)) for frontier in frontiers],
-        parameters=parameters,
+        pictures={
+            frontier.metric: frontier_picture(frontier, method_titles)
+            for frontier in pictured_frontiers
+        },
+        metric_frontiers=[(frontier, _in_order(frontier, method_titles)) for frontier in frontiers],
+        parameters=parameters_by_method,
     )
 
 
-def _in_order(frontier: Frontier, titles: list[str]) -> list[Line]:
+def _in_order(frontier: Frontier, method_titles: list[str]) -> list[Line]:
     """Returns the methods of a frontier in the order in which a list has their titles."""
-    return sorted(frontier.lines, key=lambda line: titles.index(line.title))
+    return sorted(frontier.lines, key=lambda method_line: method_titles.index(method_line.title))
 
 
 def frontier_picture(
-    frontier: Frontier, titles: list[str], *, color_for: Callable[[str], Any] = str
+    frontier: Frontier, method_titles: list[str], *, color_for: Callable[[str], Any] = str
 ) -> Picture:
     """Returns a picture of the score of each method as a function of epsilon.
 
@@ -74,32 +79,34 @@ def frontier_picture(
 
     Args:
         frontier: the results of the comparison.
-        titles: the titles of the methods, in the order in which colors and markers are assigned.
+        method_titles: the titles of the methods, in the order in which colors and markers are assigned.
         color_for: returns the color to draw for a color of the style sheet, such as `on_paper`; by default the same.
     """
-    levels = {
+    score_of_levels = {
         MODEL_NAMES[frontier.ceiling_name]: frontier.ceiling(),
         "a constant": frontier.floor(),
     }
-    lines = _in_order(frontier, titles)
+    method_lines = _in_order(frontier, method_titles)
 
     def paint(axes: Axes) -> None:
         """Draws the floor and the ceiling as horizontal lines, and the scores of each method over epsilon."""
-        for (text, level), dashes in zip(levels.items(), _LEVEL_DASHES, strict=True):
+        for (level_name, level_score), dashes in zip(
+            score_of_levels.items(), _LEVEL_DASHES, strict=True
+        ):
             axes.axhline(
-                level,
+                level_score,
                 color=color_for(INK_COLOR),
                 linewidth=1.0,
                 linestyle=dashes,
-                label=f"{text} {level:.3f}",
+                label=f"{level_name} {level_score:.3f}",
             )
-        for index, line in enumerate(lines):
+        for line_index, method_line in enumerate(method_lines):
             _paint_line(
                 axes,
-                line,
-                color=color_for(_COLORS[index % len(_COLORS)]),
-                marker=_MARKERS[index % len(_MARKERS)],
-                dashes=_DASHES[index // len(_COLORS) % len(_DASHES)],
+                method_line,
+                color=color_for(_COLORS[line_index % len(_COLORS)]),
+                marker=_MARKERS[line_index % len(_MARKERS)],
+                dashes=_DASHES[line_index // len(_COLORS) % len(_DASHES)],
             )
         axes.set_xscale("log")
         axes.set_xticks(frontier.epsilons, _tick_labels(frontier.epsilons))
@@ -107,49 +114,65 @@ def frontier_picture(
         axes.set(xlabel="epsilon, an upper bound", ylabel=METRIC_NAMES[frontier.metric])
         axes.margins(x=0.04)
         axes.grid()
-        bottom, top = _axis_limits(lines, shown_levels=levels.values())
-        axes.set_ylim(bottom, top)
+        axis_bottom, axis_top = _axis_limits(
+            method_lines, scores_of_levels=score_of_levels.values()
+        )
+        axes.set_ylim(axis_bottom, axis_top)
         axes.figure.legend(loc="outside lower left", borderaxespad=0, handlelength=2.2)
 
-    return Picture(paint, height=_AXES_HEIGHT + _ENTRY_HEIGHT * (len(levels) + len(lines)))
+    return Picture(
+        paint, height=_AXES_HEIGHT + _ENTRY_HEIGHT * (len(score_of_levels) + len(method_lines))
+    )
 
 
-def _paint_line(axes: Axes, frontier_line: Line, *, color: Any, marker: str, dashes: Any) -> None:
+def _paint_line(axes: Axes, method_line: Line, *, color: Any, marker: str, dashes: Any) -> None:
     """Draws the scores of a method. A method without scores is only in the legend, marked "out of reach"."""
-    outcome = "" if frontier_line.scored else ": out of reach"
-    label = shorten_name(frontier_line.title, max_length=_MAX_ENTRY_LENGTH - len(outcome)) + outcome
-    epsilons, means, stds = np.array(frontier_line.scored).reshape(-1, 3).T
+    outcome = "" if method_line.scored else ": out of reach"
+    legend_entry = (
+        shorten_name(method_line.title, max_length=_MAX_ENTRY_LENGTH - len(outcome)) + outcome
+    )
+    epsilons, mean_scores, score_stds = np.array(method_line.scored).reshape(-1, 3).T
     axes.plot(
         epsilons,
-        means,
-        label=label,
+        mean_scores,
+        label=legend_entry,
         color=color,
         marker=marker,
         linestyle=dashes,
         markersize=3.6,
         linewidth=1.3,
     )
-    if any(point.std is not None for point in frontier_line.points):
-        bars = np.minimum(stds, [means, 1 - means])  # scores are in [0, 1]
-        axes.errorbar(epsilons, means, bars, fmt="none", ecolor=color, capsize=1.8, elinewidth=0.8)
+    if any(point.std is not None for point in method_line.points):
+        bar_lengths = np.minimum(score_stds, [mean_scores, 1 - mean_scores])  # scores are in [0, 1]
+        axes.errorbar(
+            epsilons,
+            mean_scores,
+            bar_lengths,
+            fmt="none",
+            ecolor=color,
+            capsize=1.8,
+            elinewidth=0.8,
+        )
 
 
-def _axis_limits(lines: list[Line], shown_levels: Iterable[float]) -> tuple[float, float]:
+def _axis_limits(
+    method_lines: list[Line], scores_of_levels: Iterable[float]
+) -> tuple[float, float]:
     """Returns the two ends of the vertical axis, within [0, 1].
 
     Between them lie all scores, with one standard deviation on each side, and all levels.
 
     Args:
-        lines: the scores of the methods.
-        shown_levels: the scores that horizontal lines show, such as the floor and the ceiling.
+        method_lines: the scores of the methods.
+        scores_of_levels: the scores that horizontal lines show, such as the floor and the ceiling.
     """
-    ends = list(shown_levels)
-    for line in lines:
-        for _, mean, std in line.scored:
-            ends += [mean - std, mean + std]
-    low, high = np.clip([min(ends), max(ends)], 0, 1).tolist()
-    margin = _MARGIN * (high - low) or _MARGIN
-    return max(low - margin, 0.0), min(high + margin, 1.0)
+    shown_scores = list(scores_of_levels)
+    for method_line in method_lines:
+        for _, mean_score, score_std in method_line.scored:
+            shown_scores += [mean_score - score_std, mean_score + score_std]
+    lowest_score, highest_score = np.clip([min(shown_scores), max(shown_scores)], 0, 1).tolist()
+    margin = _MARGIN * (highest_score - lowest_score) or _MARGIN
+    return max(lowest_score - margin, 0.0), min(highest_score + margin, 1.0)
 
 
 def _tick_labels(epsilons: tuple[float, ...]) -> list[str]:

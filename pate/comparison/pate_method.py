@@ -65,19 +65,19 @@ class PATEMethod(Method):
 
     def columns(self, bench: Bench) -> dict[str, Any]:
         """Returns the cells of the method in comparison.csv: adjacency, teacher, num_teachers and student."""
-        columns = self._ensemble_columns(bench)
-        columns["adjacency"] = str(self.aggregator.adjacency)
-        columns["student"] = recipe_kind(self.student)
-        return columns
+        cell_by_column = self._ensemble_columns(bench)
+        cell_by_column["adjacency"] = str(self.aggregator.adjacency)
+        cell_by_column["student"] = recipe_kind(self.student)
+        return cell_by_column
 
     def identity(self, bench: Bench) -> list[Any]:
         """Returns the aggregator, the shape of its votes, the ensemble and the student, as plain values."""
-        shape = self._shape(bench)
+        vote_shape = self._shape(bench)
         return [
-            self.aggregator.identity(shape),
-            shape.num_queries,
-            shape.num_labels,
-            shape.num_teachers,
+            self.aggregator.identity(vote_shape),
+            vote_shape.num_queries,
+            vote_shape.num_labels,
+            vote_shape.num_teachers,
             self._ensemble_name(bench),
             full_text(self.student),
         ]
@@ -107,11 +107,11 @@ class PATEMethod(Method):
     def prepare(self, bench: Bench, monitor: Monitor) -> None:
         """Trains the ensemble and computes its votes, once for all methods with the same teachers."""
         partition = self._partition(bench)
-        progress = training_progress(
+        progress_text = training_progress(
             self.teacher, partition=partition, folder=self._ensemble_folder(bench)
         )
-        if progress:
-            monitor.say(f"output_dir={bench.folder}: {self.key}: {progress}")
+        if progress_text:
+            monitor.say(f"output_dir={bench.folder}: {self.key}: {progress_text}")
         # This writes the votes into the ensemble's folder, where all methods find them.
         self.votes(bench, monitor)
 
@@ -125,16 +125,18 @@ class PATEMethod(Method):
             bench: the data, queries and engine that all methods share.
             monitor: receives the progress of training and voting; None shows nothing.
         """
-        folder = self._ensemble_folder(bench)
-        streams = RandomStreams.of_run(folder.training_secret, seed=bench.ensemble_seed)
+        ensemble_folder = self._ensemble_folder(bench)
+        random_streams = RandomStreams.of_run(
+            ensemble_folder.training_secret, seed=bench.ensemble_seed
+        )
         ensemble = Ensemble.train(
             self.teacher,
             bench.dataset,
             self._partition(bench),
             num_queries=bench.num_queries,
-            seeds=streams.seeds("teachers", num_seeds=self._shape(bench).num_teachers),
+            seeds=random_streams.seeds("teachers", num_seeds=self._shape(bench).num_teachers),
             engine=bench.engine,
-            folder=folder,
+            folder=ensemble_folder,
             monitor=monitor or Monitor(),
         )
         return ensemble.vote()
@@ -152,16 +154,16 @@ class PATEMethod(Method):
         def train_student(seed: int) -> Trained:
             """Draws the release of a seed, and trains the student on it."""
             # 3. The release. Nobody is shown it but the owner: no ledger is charged.
-            votes = read_votes()
-            release = self.release(priced_release, bench=bench, votes=votes, seed=seed)
+            vote_source = read_votes()
+            release = self.release(priced_release, bench=bench, vote_source=vote_source, seed=seed)
             # 4. The student.
-            model = self.student.learn(
+            student_model = self.student.learn(
                 release.training_set(bench.queries.inputs),
                 pool=bench.pool,
                 seed=RandomStreams(seed).seed("student"),
             )
             return Trained(
-                model,
+                student_model,
                 num_answered=release.num_answered,
                 label_accuracy=bench.label_accuracy(release.labels, release.answered),
             )
@@ -192,18 +194,20 @@ class PATEMethod(Method):
         return plan_release(aggregator, shape=self._shape(bench), budget=budget)
 
     def release(
-        self, priced_release: PricedRelease, bench: Bench, votes: VoteSource, seed: int
+        self, priced_release: PricedRelease, bench: Bench, vote_source: VoteSource, seed: int
     ) -> Release:
         """Draws the release for a seed. No ledger is charged, as a comparison is for the owner of the data alone."""
-        streams = RandomStreams(seed)
-        prior = StudentPrior(
+        random_streams = RandomStreams(seed)
+        student_prior = StudentPrior(
             student_recipe=self.student,
             inputs=bench.queries.inputs,
-            seed=streams.seed("student"),
+            seed=random_streams.seed("student"),
             never_empty=priced_release.aggregator.never_empty,
         )
-        aggregator = priced_release.aggregator.with_prior(prior)
-        return aggregator.release(votes, rng=streams.generator("noise"), record=MemoryRecord())
+        aggregator_with_prior = priced_release.aggregator.with_prior(student_prior)
+        return aggregator_with_prior.release(
+            vote_source, rng=random_streams.generator("noise"), record=MemoryRecord()
+        )
 
     def references(self, bench: Bench) -> Iterator[Reference]:
         """Yields the student of the teachers' majority votes, without privacy; nothing if votes cannot be counted.
@@ -211,8 +215,8 @@ class PATEMethod(Method):
         Votes can be counted if they are `CountableVotes`, which those of kernel teachers are not.
         """
         if issubclass(self.teacher.gives, CountableVotes):
-            columns = self._ensemble_columns(bench)
-            columns["student"] = recipe_kind(bench.student_recipe)
+            cell_by_column = self._ensemble_columns(bench)
+            cell_by_column["student"] = recipe_kind(bench.student_recipe)
             yield Reference(
                 name="majority_vote_student",
                 train=partial(self._majority_student, bench),
@@ -221,7 +225,7 @@ class PATEMethod(Method):
                     full_text(bench.student_recipe),
                     self._ensemble_name(bench),
                 ],
-                columns=columns,
+                columns=cell_by_column,
             )
 
     def _majority_student(self, bench: Bench, seed: int) -> Trained:
@@ -229,24 +233,29 @@ class PATEMethod(Method):
 
         These are the labels for which more than half of the teachers vote, without those that abstain.
         """
-        votes = self.votes(bench).require_type(CountableVotes)
-        majority_labels = 2 * votes.counts() + votes.num_abstaining() > votes.num_teachers
+        countable_votes = self.votes(bench).require_type(CountableVotes)
+        majority_labels = (
+            2 * countable_votes.counts() + countable_votes.num_abstaining()
+            > countable_votes.num_teachers
+        )
         return bench.student_of_labels(majority_labels, seed=seed)
 
     def _ensemble_folder(self, bench: Bench) -> EnsembleFolder:
         """Returns the folder of this method's ensemble, which all methods with the same teachers share."""
-        path = bench.folder / "ensembles" / self._ensemble_name(bench)
-        return EnsembleFolder(make_folder(path, existing_parent=bench.folder))
+        ensemble_folder = bench.folder / "ensembles" / self._ensemble_name(bench)
+        return EnsembleFolder(make_folder(ensemble_folder, existing_parent=bench.folder))
 
     def _partition(self, bench: Bench) -> Partition:
         """Returns the assignment of private records to teachers; the first call writes it to the ensemble's folder."""
-        folder = self._ensemble_folder(bench)
-        streams = RandomStreams.of_run(folder.training_secret, seed=bench.ensemble_seed)
+        ensemble_folder = self._ensemble_folder(bench)
+        random_streams = RandomStreams.of_run(
+            ensemble_folder.training_secret, seed=bench.ensemble_seed
+        )
         return draw_partition(
             bench.dataset.private,
             num_teachers=self._shape(bench).num_teachers,
-            manifest_file=folder.partition,
-            rng=streams.generator("partition"),
+            manifest_file=ensemble_folder.partition,
+            rng=random_streams.generator("partition"),
         )
 
     def _refusal(self, priced_release: PricedRelease, budget: Budget, bench: Bench) -> str:
@@ -287,13 +296,13 @@ class PATEMethod(Method):
         It depends on the teacher's settings, the numbers of teachers and queries, and the seed of the ensemble.
         """
         num_teachers = self._shape(bench).num_teachers
-        identity = [
+        ensemble_settings = [
             full_text(self.teacher),
             num_teachers,
             bench.ensemble_seed,
             bench.num_queries,
         ]
-        return f"{recipe_kind(self.teacher)}-{num_teachers}-{digest(identity)}"
+        return f"{recipe_kind(self.teacher)}-{num_teachers}-{digest(ensemble_settings)}"
 
     def _ensemble_columns(self, bench: Bench) -> dict[str, Any]:
         """Returns the cells of the ensemble in comparison.csv: the kind and the number of teachers."""

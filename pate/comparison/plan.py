@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pate.accounting import Accountant, AutoAccountant, PureDpEvent
 from pate.comparison.bench import Bench
 from pate.comparison.method import Method
-from pate.comparison.runs import METRICS
+from pate.comparison.runs import METRIC_KEYS
 from pate.data import Dataset
 from pate.models import Engine, Student
 from pate.pricing.affordable_queries import require_achievable_delta
@@ -57,7 +57,7 @@ class ComparisonPlan:
     seeds: tuple[int, ...]
     ensemble_seed: int = 0
     accountant: Callable[[], Accountant] = AutoAccountant
-    metric: str = METRICS[0]
+    metric: str = METRIC_KEYS[0]
     shares: tuple[float, ...] = (0.5, 0.8)
     num_workers: int | None = None
     allow_useless: bool = False
@@ -67,7 +67,7 @@ class ComparisonPlan:
     def __post_init__(self) -> None:
         require_count("num_queries", self.num_queries)
         require_probability("target_delta", self.target_delta)
-        require_choice("metric", self.metric, METRICS)
+        require_choice("metric", self.metric, METRIC_KEYS)
         for epsilon in self.epsilons:
             require_positive("epsilons", epsilon)
         for seed in self.seeds:
@@ -78,16 +78,16 @@ class ComparisonPlan:
         if self.num_workers is not None:
             require_count("num_workers", self.num_workers)
         _require_distinct(
-            setting_name="aggregators", values=[method.key for method in self.methods]
+            setting_name="aggregators", setting_values=[method.key for method in self.methods]
         )
-        _require_distinct(setting_name="epsilons", values=self.epsilons)
-        _require_distinct(setting_name="seeds", values=self.seeds)
+        _require_distinct(setting_name="epsilons", setting_values=self.epsilons)
+        _require_distinct(setting_name="seeds", setting_values=self.seeds)
 
 
-def _require_distinct(setting_name: str, values: Sequence[object]) -> None:
+def _require_distinct(setting_name: str, setting_values: Sequence[object]) -> None:
     """Raises `InvalidValue`, with the name of a setting, if its list of values is empty or has a value twice."""
-    is_distinct = len(values) > 0 and len(set(values)) == len(values)
-    values_text = f"[{', '.join(map(str, values))}]"
+    is_distinct = len(setting_values) > 0 and len(set(setting_values)) == len(setting_values)
+    values_text = f"[{', '.join(map(str, setting_values))}]"
     require(is_distinct, setting_name, values_text, "at least one, each once")
 
 
@@ -110,7 +110,7 @@ def check_plan(comparison_plan: ComparisonPlan, bench: Bench, monitor: Monitor) 
         comparison_plan.target_delta
     )
     warnings_of_methods = [
-        line for method in comparison_plan.methods for line in method.warnings(bench)
+        warning for method in comparison_plan.methods for warning in method.warnings(bench)
     ]
-    for line in dict.fromkeys(warnings_of_methods):
-        monitor.say(line)
+    for warning in dict.fromkeys(warnings_of_methods):
+        monitor.say(warning)

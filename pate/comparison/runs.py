@@ -14,7 +14,7 @@ from pate.report.wording import METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue, require
 
 # The names of the student's scores, as in report.json; the first one is the headline.
-METRICS = tuple(METRIC_NAMES)
+METRIC_KEYS = tuple(METRIC_NAMES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class Run:
 # The columns that are fields of `Run`.
 _FIELD_COLUMNS = tuple(run_field.name for run_field in fields(Run) if run_field.name != "intervals")
 # The two columns of the interval of each metric.
-_INTERVAL_COLUMNS = {metric: (f"{metric}_low", f"{metric}_high") for metric in METRICS}
+_INTERVAL_COLUMNS = {metric: (f"{metric}_low", f"{metric}_high") for metric in METRIC_KEYS}
 # All columns of the file, in their order.
 _COLUMNS = (
     *_FIELD_COLUMNS,
@@ -100,16 +100,16 @@ _COLUMN_TYPES = {**dict.fromkeys(_COLUMNS, float | None), **get_type_hints(Run)}
 
 def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
     """Writes comparison.csv: a header, and one row for each run, in which None is an empty cell."""
-    text = io.StringIO()
-    write_row = row_writer(text, line_end="\n")
+    csv_buffer = io.StringIO()
+    write_row = row_writer(csv_buffer, line_end="\n")
     write_row(_COLUMNS)
-    for run in runs:
-        cells = dict(vars(run))
-        for metric, interval in run.intervals.items():
-            low_column, high_column = _INTERVAL_COLUMNS[metric]
-            cells[low_column], cells[high_column] = interval
-        write_row(cells.get(column, "") for column in _COLUMNS)
-    write_text(path, text=text.getvalue())
+    for comparison_run in runs:
+        cell_by_column = dict(vars(comparison_run))
+        for metric_key, interval_ends in comparison_run.intervals.items():
+            low_column, high_column = _INTERVAL_COLUMNS[metric_key]
+            cell_by_column[low_column], cell_by_column[high_column] = interval_ends
+        write_row(cell_by_column.get(column, "") for column in _COLUMNS)
+    write_text(path, text=csv_buffer.getvalue())
 
 
 def read_runs(path: Path | str) -> list[Run]:
@@ -119,33 +119,38 @@ def read_runs(path: Path | str) -> list[Run]:
     """
     require(os.path.isfile(path), "comparison", path, "a comparison.csv")
     runs = []
-    with open(path, encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        has_columns = tuple(reader.fieldnames or ()) == _COLUMNS
+    with open(path, encoding="utf-8", newline="") as csv_file:
+        csv_reader = csv.DictReader(csv_file)
+        has_columns = tuple(csv_reader.fieldnames or ()) == _COLUMNS
         require(has_columns, "comparison", path, f"the columns {', '.join(_COLUMNS)}")
-        for row in reader:
-            field_values = {column: _value(column, row[column]) for column in _FIELD_COLUMNS}
+        for cell_by_column in csv_reader:
+            value_by_field = {
+                column_name: _cell_value(column_name, cell_by_column[column_name])
+                for column_name in _FIELD_COLUMNS
+            }
             intervals = {}
-            for metric, (low_column, high_column) in _INTERVAL_COLUMNS.items():
-                low = _value(low_column, row[low_column])
-                high = _value(high_column, row[high_column])
-                if low is not None and high is not None:
-                    intervals[metric] = (low, high)
-            runs.append(Run(**field_values, intervals=intervals))
+            for metric_key, (low_column, high_column) in _INTERVAL_COLUMNS.items():
+                interval_low = _cell_value(low_column, cell_by_column[low_column])
+                interval_high = _cell_value(high_column, cell_by_column[high_column])
+                if interval_low is not None and interval_high is not None:
+                    intervals[metric_key] = (interval_low, interval_high)
+            runs.append(Run(**value_by_field, intervals=intervals))
     return runs
 
 
-def _value(column_name: str, cell_text: str) -> Any:
+def _cell_value(column_name: str, cell_text: str) -> Any:
     """Returns the value of a cell of comparison.csv in the type of its column; None for an empty cell that may be None.
 
     Raises `InvalidValue` for a text of another type.
     """
     column_type = _COLUMN_TYPES[column_name]
-    types = get_args(column_type) or (column_type,)  # (float, NoneType) for `float | None`
-    if cell_text == "" and type(None) in types:
+    accepted_types = get_args(column_type) or (column_type,)  # (float, NoneType) for `float | None`
+    if cell_text == "" and type(None) in accepted_types:
         return None
-    convert = types[0]
+    cell_type = accepted_types[0]
     try:
-        return convert(cell_text)
+        return cell_type(cell_text)
     except ValueError as error:
-        raise InvalidValue(f"comparison.{column_name}", cell_text, rule=convert.__name__) from error
+        raise InvalidValue(
+            f"comparison.{column_name}", cell_text, rule=cell_type.__name__
+        ) from error

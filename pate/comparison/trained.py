@@ -43,14 +43,14 @@ class Reference:
 
 def recipe_kind(recipe: Any) -> str:
     """Returns the name of a teacher or student in tables, from its class: `low_rank` for `LowRankStudent`."""
-    name = type(recipe).__name__.removesuffix("Teacher").removesuffix("Student")
-    return re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    class_name = type(recipe).__name__.removesuffix("Teacher").removesuffix("Student")
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", class_name).lower()
 
 
-def require_plain_name(setting: str, name: str) -> None:
+def require_plain_name(setting_name: str, method_name: str) -> None:
     """Raises `InvalidValue`, with the name of the setting, if a method's name has a character that is not allowed.
 
     Letters, digits, - and _ are allowed.
     """
-    is_plain = name.replace("_", "").replace("-", "").isalnum()
-    require(is_plain, setting, name, "names of letters, digits, - and _")
+    is_plain = method_name.replace("_", "").replace("-", "").isalnum()
+    require(is_plain, setting_name, method_name, "names of letters, digits, - and _")

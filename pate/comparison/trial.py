@@ -43,8 +43,8 @@ class Trial:
     Attributes:
         bench: the data, queries and student that all methods share.
         unscored_run: a run with all that is known before the training.
-        paths: the file of each result, by the seed of noise and training. Its name contains a digest of all that the
-            result depends on.
+        result_file_by_seed: the file of each result, by the seed of noise and training. Its name contains a digest of
+            all that the result depends on.
         make_contender: returns the method, ready to be trained; raises `InvalidValue` or `NotTrained` if it is not
             trained at the budget.
         calibration_file: the file of the method's parameters; None for a model without a budget.
@@ -53,7 +53,7 @@ class Trial:
 
     bench: Bench
     unscored_run: Run
-    paths: Mapping[int, Path]
+    result_file_by_seed: Mapping[int, Path]
     make_contender: Callable[[], Contender]
     calibration_file: Path | None = None
     allow_useless: bool = True
@@ -63,17 +63,19 @@ class Trial:
 
         Raises `DamagedFile` if the file holds no result.
         """
-        path = self.paths[seed]
-        if not os.path.lexists(path):
+        result_file = self.result_file_by_seed[seed]
+        if not os.path.lexists(result_file):
             return None
-        run = read_value(Run, path, name="run", rule="a result of this comparison", remedy=_REMEDY)
-        return replace(run, aggregator=self.unscored_run.aggregator)
+        stored_run = read_value(
+            Run, result_file, name="run", rule="a result of this comparison", remedy=_REMEDY
+        )
+        return replace(stored_run, aggregator=self.unscored_run.aggregator)
 
     def write(self, seed: int, comparison_run: Run) -> Run:
         """Writes the result of a seed to its file, and returns the result."""
-        path = self.paths[seed]
-        make_folder(path.parent, existing_parent=path.parent.parent)
-        write_text(path, text=to_json_line(comparison_run) + "\n")
+        result_file = self.result_file_by_seed[seed]
+        make_folder(result_file.parent, existing_parent=result_file.parent.parent)
+        write_text(result_file, text=to_json_line(comparison_run) + "\n")
         return comparison_run
 
     def stored_runs(self) -> list[Run] | None:
@@ -84,14 +86,18 @@ class Trial:
         """
         calibration = Calibration.read(self.calibration_file)
         if calibration is not None:
-            reason = calibration.skip_reason(allow_useless=self.allow_useless)
-            if reason:
-                return [replace(self.unscored_run, note=reason)]
+            skip_reason = calibration.skip_reason(allow_useless=self.allow_useless)
+            if skip_reason:
+                return [replace(self.unscored_run, note=skip_reason)]
         is_refusal_known = calibration is not None and calibration.refusal is not None
         if not (self.allow_useless or is_refusal_known):
             return None
-        runs = [run for run in map(self.read, self.paths) if run is not None]
-        return runs if len(runs) == len(self.paths) else None
+        stored_runs = [
+            stored_run
+            for stored_run in map(self.read, self.result_file_by_seed)
+            if stored_run is not None
+        ]
+        return stored_runs if len(stored_runs) == len(self.result_file_by_seed) else None
 
     def run_all(self) -> list[Run]:
         """Returns the results of all seeds, and trains where a result is missing.
@@ -105,7 +111,7 @@ class Trial:
         return [
             self.read(seed)
             or self.write(seed, comparison_run=self._train_and_score(contender, seed=seed))
-            for seed in self.paths
+            for seed in self.result_file_by_seed
         ]
 
     def _train_and_score(self, contender: Contender, seed: int) -> Run:
@@ -117,17 +123,19 @@ class Trial:
         if not unscored_run.is_baseline:
             unscored_run = replace(unscored_run, priced_epsilon=contender.epsilon, seed=seed)
         try:
-            trained = contender.train(seed)
+            trained_model = contender.train(seed)
             unscored_run = replace(
                 unscored_run,
-                num_answered=trained.num_answered,
-                label_accuracy=trained.label_accuracy,
+                num_answered=trained_model.num_answered,
+                label_accuracy=trained_model.label_accuracy,
             )
             test_split = self.bench.dataset.test
             return _with_scores(
                 unscored_run,
-                predicted=trained.model.predict(test_split.inputs),
-                probabilities=trained.model.predict_proba(test_split.inputs).astype(np.float64),
+                predicted_labels=trained_model.model.predict(test_split.inputs),
+                predicted_probabilities=trained_model.model.predict_proba(test_split.inputs).astype(
+                    np.float64
+                ),
                 test_split=test_split,
             )
         except InvalidValue as error:  # the method cannot handle the data
@@ -137,23 +145,33 @@ class Trial:
 
 
 def _with_scores(
-    comparison_run: Run, *, predicted: BoolArray, probabilities: FloatArray, test_split: Split
+    comparison_run: Run,
+    *,
+    predicted_labels: BoolArray,
+    predicted_probabilities: FloatArray,
+    test_split: Split,
 ) -> Run:
     """Returns a run with the five scores of a model on the test split, and their intervals.
 
     Args:
         comparison_run: the run without scores.
-        predicted: the predicted labels of the test samples, `[num_test, num_labels]`.
-        probabilities: their predicted probabilities, `[num_test, num_labels]`.
+        predicted_labels: the predicted labels of the test samples, `[num_test, num_labels]`.
+        predicted_probabilities: their predicted probabilities, `[num_test, num_labels]`.
         test_split: the test split.
     """
     scores = multilabel_metrics(
-        predicted, scores=probabilities, true_labels=test_split.labels, known=test_split.known
+        predicted_labels,
+        scores=predicted_probabilities,
+        true_labels=test_split.labels,
+        known=test_split.known,
     )
     return replace(
         comparison_run,
         intervals=metric_intervals(
-            predicted, scores=probabilities, true_labels=test_split.labels, known=test_split.known
+            predicted_labels,
+            scores=predicted_probabilities,
+            true_labels=test_split.labels,
+            known=test_split.known,
         ),
         accuracy=scores.accuracy,
         balanced_accuracy=scores.balanced_accuracy,
@@ -164,7 +182,7 @@ def _with_scores(
 
 
 def result_paths(
-    name_start: str, bench: Bench, seeds: Sequence[int], identity: list[Any]
+    name_start: str, bench: Bench, seeds: Sequence[int], result_settings: list[Any]
 ) -> dict[int, Path]:
     """Returns the file of the result of each seed, by the seed.
 
@@ -172,50 +190,66 @@ def result_paths(
         name_start: the start of the files' names.
         bench: what all methods share.
         seeds: the seeds.
-        identity: all values on which a result depends, apart from the seed; the files' names contain their digest.
+        result_settings: all values on which a result depends, apart from the seed; the files' names contain their
+            digest.
     """
-    folder = bench.folder / "runs"
-    return {seed: folder / f"{name_start}-{digest([identity, seed])}.json" for seed in seeds}
+    runs_folder = bench.folder / "runs"
+    return {
+        seed: runs_folder / f"{name_start}-{digest([result_settings, seed])}.json" for seed in seeds
+    }
 
 
 def private_trial(
     comparison_plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench
 ) -> Trial:
     """Returns the trial of a method with privacy at an epsilon, with the seeds and the delta of the plan."""
-    accountant = comparison_plan.accountant().name
-    identity = [VERSION, method.identity(bench), accountant, epsilon, comparison_plan.target_delta]
-    name = f"{method.key}-{epsilon:g}"
-    columns = method.columns(bench)
+    accountant_name = comparison_plan.accountant().name
+    calibration_settings = [
+        VERSION,
+        method.identity(bench),
+        accountant_name,
+        epsilon,
+        comparison_plan.target_delta,
+    ]
+    trial_name = f"{method.key}-{epsilon:g}"
+    cell_by_column = method.columns(bench)
     # Tables show the first method of a name by its name, and later ones with @ and their number of teachers.
-    namesakes = [other for other in comparison_plan.methods if other.name == method.name]
+    namesakes = [
+        other_method for other_method in comparison_plan.methods if other_method.name == method.name
+    ]
     is_first = method is namesakes[0]
-    title = method.name if is_first else f"{method.name}@{columns['num_teachers']}"
+    method_title = method.name if is_first else f"{method.name}@{cell_by_column['num_teachers']}"
     budget = Budget(
         epsilon=epsilon, delta=comparison_plan.target_delta, accountant=comparison_plan.accountant
     )
-    path = bench.folder / "calibrations" / f"{name}-{digest(identity)}.json"
+    calibration_file = (
+        bench.folder / "calibrations" / f"{trial_name}-{digest(calibration_settings)}.json"
+    )
     return Trial(
         bench=bench,
         unscored_run=Run(
-            aggregator=title,
+            aggregator=method_title,
             num_queries=comparison_plan.num_queries,
             epsilon=epsilon,
             delta=comparison_plan.target_delta,
-            accountant=accountant,
-            **columns,
+            accountant=accountant_name,
+            **cell_by_column,
         ),
-        paths=result_paths(
-            name, bench=bench, seeds=comparison_plan.seeds, identity=[identity, bench.digest]
+        result_file_by_seed=result_paths(
+            trial_name,
+            bench=bench,
+            seeds=comparison_plan.seeds,
+            result_settings=[calibration_settings, bench.digest],
         ),
         make_contender=partial(
             calibrate_method,
             method=method,
             budget=budget,
             bench=bench,
-            file_path=path,
+            calibration_file=calibration_file,
             allow_useless=comparison_plan.allow_useless,
         ),
-        calibration_file=path,
+        calibration_file=calibration_file,
         allow_useless=comparison_plan.allow_useless,
     )
 
@@ -240,21 +274,23 @@ def baseline_trials(comparison_plan: ComparisonPlan, bench: Bench) -> list[Trial
     for method in comparison_plan.methods:
         references += method.references(bench)
     seed = bench.ensemble_seed
-    trials: dict[Path, Trial] = {}
+    trial_by_file: dict[Path, Trial] = {}
     for reference in references:
-        identity = [VERSION, bench.digest, reference.identity]
-        paths = result_paths(reference.name, bench=bench, seeds=[seed], identity=identity)
-        trials[paths[seed]] = Trial(
+        result_settings = [VERSION, bench.digest, reference.identity]
+        result_file_by_seed = result_paths(
+            reference.name, bench=bench, seeds=[seed], result_settings=result_settings
+        )
+        trial_by_file[result_file_by_seed[seed]] = Trial(
             bench=bench,
             unscored_run=Run(
                 aggregator=reference.name, num_queries=bench.num_queries, **reference.columns
             ),
-            paths=paths,
+            result_file_by_seed=result_file_by_seed,
             make_contender=partial(
                 Contender, epsilon=math.inf, parameters={}, train=reference.train
             ),
         )
-    return list(trials.values())
+    return list(trial_by_file.values())
 
 
 def constant_runs(bench: Bench) -> Iterator[Run]:
@@ -262,15 +298,17 @@ def constant_runs(bench: Bench) -> Iterator[Run]:
 
     The labels follow from the frequencies of labels among private records.
     """
-    test = bench.dataset.test
-    frequencies = bench.dataset.private.label_shares
-    for name, constant in CONSTANTS.items():
-        predicted, probabilities = constant(frequencies).for_samples(len(test))
+    test_split = bench.dataset.test
+    frequency_of_labels = bench.dataset.private.label_shares
+    for constant_name, make_constant in CONSTANTS.items():
+        predicted_labels, label_scores = make_constant(frequency_of_labels).for_samples(
+            len(test_split)
+        )
         yield _with_scores(
-            Run(aggregator=name, num_queries=bench.num_queries),
-            predicted=predicted,
-            probabilities=probabilities,
-            test_split=test,
+            Run(aggregator=constant_name, num_queries=bench.num_queries),
+            predicted_labels=predicted_labels,
+            predicted_probabilities=label_scores,
+            test_split=test_split,
         )
 
 
@@ -278,41 +316,43 @@ def run_trials(comparison_plan: ComparisonPlan, trials: list[Trial], monitor: Mo
     """Returns the results of all trials, in the order of the trials; worker processes train what is missing."""
     from joblib import Parallel, cpu_count, delayed, parallel_config  # loads slowly
 
-    results: dict[int, list[Run]] = {}  # by the index of the trial
-    tasks = []
+    runs_by_trial_index: dict[int, list[Run]] = {}  # by the index of the trial
+    missing_tasks = []
     for trial_index, trial in enumerate(trials):
         runs_on_disk = trial.stored_runs()
         if runs_on_disk is None:
-            tasks.append(delayed(_run_trial)(trial_index, trial))
+            missing_tasks.append(delayed(_run_trial)(trial_index, trial))
         else:
-            results[trial_index] = runs_on_disk
-    num_steps = sum(len(trial.paths) for trial in trials)
-    num_done = sum(len(trials[trial_index].paths) for trial_index in results)
-    if results:
-        folder = trials[0].bench.folder
+            runs_by_trial_index[trial_index] = runs_on_disk
+    num_results = sum(len(trial.result_file_by_seed) for trial in trials)
+    num_done_results = sum(
+        len(trials[trial_index].result_file_by_seed) for trial_index in runs_by_trial_index
+    )
+    if runs_by_trial_index:
+        comparison_folder = trials[0].bench.folder
         monitor.say(
-            f"output_dir={folder}: {num_done} of {num_steps} releases and students are there"
+            f"output_dir={comparison_folder}: {num_done_results} of {num_results} releases and students are there"
         )
     with (
-        monitor.stage("releases and students", num_steps) as advance,
+        monitor.stage("releases and students", num_results) as advance,
         parallel_config("loky", inner_max_num_threads=1),
         warnings.catch_warnings(),
     ):
         # joblib warns when it replaces a worker whose memory has grown.
         warnings.filterwarnings("ignore", "A worker stopped while")
-        advance(num_done)
+        advance(num_done_results)
         parallel = Parallel(
-            n_jobs=min(comparison_plan.num_workers or cpu_count(), max(len(tasks), 1)),
+            n_jobs=min(comparison_plan.num_workers or cpu_count(), max(len(missing_tasks), 1)),
             max_nbytes=None,
             batch_size=1,
             return_as="generator_unordered",
         )
-        for trial_index, runs in parallel(tasks):
-            results[trial_index] = runs
-            num_done += len(trials[trial_index].paths)
-            name_of_last = runs[0].aggregator
-            advance(num_done, name_of_last)
-    return [run for trial_index in range(len(trials)) for run in results[trial_index]]
+        for trial_index, runs_of_trial in parallel(missing_tasks):
+            runs_by_trial_index[trial_index] = runs_of_trial
+            num_done_results += len(trials[trial_index].result_file_by_seed)
+            name_of_last = runs_of_trial[0].aggregator
+            advance(num_done_results, name_of_last)
+    return [run for trial_index in range(len(trials)) for run in runs_by_trial_index[trial_index]]
 
 
 def _run_trial(trial_index: int, trial: Trial) -> tuple[int, list[Run]]:
@@ -324,8 +364,8 @@ def _run_trial(trial_index: int, trial: Trial) -> tuple[int, list[Run]]:
         with one_thread():  # the same last bits in a worker and in this process
             return trial_index, trial.run_all()
     except InvalidValue as error:
-        name = f"{trial.unscored_run.aggregator}, {error.name}"
-        raise InvalidValue(name, error.value, rule=error.rule) from error
+        setting_name = f"{trial.unscored_run.aggregator}, {error.name}"
+        raise InvalidValue(setting_name, error.value, rule=error.rule) from error
 
 
 def solved_parameters(
@@ -339,21 +379,25 @@ def solved_parameters(
         comparison_plan: the plan of the comparison.
         trials: one for each private method and epsilon, method by method in the order of the plan.
     """
-    parameters: dict[str, list[tuple[float, str]]] = {}
-    keys = [
+    parameters_by_method: dict[str, list[tuple[float, str]]] = {}
+    method_keys = [
         method.key
         for method in comparison_plan.methods
         if method.is_private
         for _ in comparison_plan.epsilons
     ]
-    for key, trial in zip(keys, trials, strict=True):
+    for method_key, trial in zip(method_keys, trials, strict=True):
         calibration = Calibration.read(trial.calibration_file)
         solved_for = {} if calibration is None else calibration.parameters
-        values = [
-            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
-            for name, value in solved_for.items()
+        parameter_texts = [
+            f"{parameter_name} {parameter:.3g}"
+            if isinstance(parameter, float)
+            else f"{parameter_name} {parameter}"
+            for parameter_name, parameter in solved_for.items()
         ]
-        reason = "" if calibration is None else calibration.reason
-        words = reason or ", ".join(values)
-        parameters.setdefault(key, []).append((trial.unscored_run.epsilon or 0.0, words))
-    return parameters
+        failure_reason = "" if calibration is None else calibration.reason
+        parameters_text = failure_reason or ", ".join(parameter_texts)
+        parameters_by_method.setdefault(method_key, []).append(
+            (trial.unscored_run.epsilon or 0.0, parameters_text)
+        )
+    return parameters_by_method

@@ -8,7 +8,7 @@ import numpy as np
 
 from pate.comparison import Frontier, Run
 from pate.comparison.page import render_page
-from pate.comparison.runs import METRICS
+from pate.comparison.runs import METRIC_KEYS
 from pate.report import Report, Scores
 from pate.report.page import render_html
 from pate.report.picture_arrays import PictureArrays
@@ -69,7 +69,7 @@ def usual_report(num_labels: int, num_queries: int, num_answered: int) -> Report
             beats_prior=False,
             text="Reached 50% of the reachable mean average precision.",
         ),
-        intervals={name: dict.fromkeys(METRICS, (0.3, 0.4)) for name in ("student", "prior")},
+        intervals={name: dict.fromkeys(METRIC_KEYS, (0.3, 0.4)) for name in ("student", "prior")},
         data=replace(REPORT.data, num_labels=num_labels),
         heading=Heading(
             aggregator="stable_top_k_table", given={"target_epsilon": "8", "data": LONG}
@@ -309,13 +309,13 @@ def hostile_entrants() -> str:
         dataset=HOSTILE,
         real=False,
     )
-    return render_page(frontier, parameters={HOSTILE: [(1.0, HOSTILE)]})
+    return render_page(frontier, parameters_by_method={HOSTILE: [(1.0, HOSTILE)]})
 
 
 def _run_of(aggregator: str, score: float | None) -> Run:
     """Returns a run of an aggregator whose scores are all equal, or None for a run that failed."""
     num_answered = None if score is None else 300
-    scores = dict.fromkeys(METRICS, score)
+    scores = dict.fromkeys(METRIC_KEYS, score)
     return Run(aggregator=aggregator, num_queries=600, num_answered=num_answered, **scores)
 
 

@@ -13,7 +13,7 @@ import pate.accounting as pa
 from pate.accounting.privacy_profile import privacy_profile
 from pate.aggregators.prevalence import Prevalence
 from pate.array_types import BoolArray, FloatArray, IntArray
-from pate.comparison.alternatives.alternative import Training
+from pate.comparison.alternatives.alternative import TrainingData
 from pate.comparison.alternatives.clipped_gradients import clipped_sums
 from pate.comparison.alternatives.covariance_method import CovarianceMethod
 from pate.comparison.alternatives.dp_fc import DpFeatureCovariance
@@ -379,7 +379,7 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
             labels=np.concatenate([fixed_labels, changed_labels]),
             group_ids=np.concatenate([fixed_group_ids, np.full(len(changed_features), 99)]),
         )
-        assert len(groups.sizes) == 16
+        assert len(groups.group_sizes) == 16
         sums.append(np.rint(groups.clipped_sum(weights, bias, clip=CLIP) / step))
     sum_without_group = GroupGradients.from_records(
         features=fixed_features, labels=fixed_labels, group_ids=fixed_group_ids
@@ -470,7 +470,7 @@ def test_all_releases_of_a_training_add_up_to_its_price(
     monkeypatch.setattr(NoisyGradient, "release", record_and_release)
     rival = method(name="rival", covariance=covariance)
     bench = small_bench()
-    rival.train_model(noise_multiplier=2.0, training=Training(bench), seed=0)
+    rival.train_model(noise_multiplier=2.0, training_data=TrainingData(bench), seed=0)
     event = rival.event_for(noise_multiplier=2.0, num_groups=bench.dataset.private.num_groups)
     prevalence = Prevalence(
         noise_multiplier=Multipliers.of_training(noise_multiplier=2.0).prevalence
@@ -491,7 +491,9 @@ def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
 
     def length_of_sum(group_ids: IntArray) -> float:
         gradients = GroupGradients.from_records(features, labels, group_ids=group_ids)
-        clipped_sum = gradients.clipped_sum(weights=np.zeros((2, 2)), bias=np.zeros(2), clip=CLIP)
+        clipped_sum = gradients.clipped_sum(
+            model_weights=np.zeros((2, 2)), bias=np.zeros(2), clip=CLIP
+        )
         return float(np.linalg.norm(clipped_sum))
 
     assert length_of_sum(group_ids=np.zeros(40, int)) <= CLIP * (1 + 1e-12)

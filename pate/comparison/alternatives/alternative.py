@@ -31,7 +31,7 @@ _MIN_LEARNED_SHARE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class TrainingData:
     """The data on which an alternative trains, and quantities of the public inputs that all seeds share.
 
     Attributes:
@@ -51,7 +51,7 @@ class Training:
         return np.asarray(self.bench.dataset.public.inputs[:MAX_ROWS])
 
     @cached_property
-    def directions(self) -> PublicDirections:
+    def public_directions(self) -> PublicDirections:
         """The principal directions of the public inputs."""
         return PublicDirections.fit(self.public_inputs)
 
@@ -61,16 +61,16 @@ class Training:
         If some labels are unknown, the share is among the records whose label is known. The share of records whose
         label is known is released too. Both cost one Gaussian event of `noise_multiplier` together.
         """
-        private = self.bench.dataset.private
-        _, group_of = np.unique(private.group_ids, return_inverse=True)
-        shares = RecordShares(
-            labels=private.labels,
-            teacher_of=group_of,
+        private_split = self.bench.dataset.private
+        _, group_of_records = np.unique(private_split.group_ids, return_inverse=True)
+        record_shares = RecordShares(
+            labels=private_split.labels,
+            teacher_of=group_of_records,
             num_teachers=self.num_groups,
-            known=private.known,
+            known=private_split.known,
         )
         return Prevalence(noise_multiplier=noise_multiplier).release_shares(
-            shares, num_teachers=self.num_groups, rng=rng
+            record_shares, num_teachers=self.num_groups, rng=rng
         )
 
 
@@ -109,47 +109,49 @@ class Alternative(Method):
         require_positive("clip_factor", self.clip_factor)
         require_positive("signal_variance", self.signal_variance)
 
-    def gradient_clip(self, shares: ReleasedShares) -> float:
+    def gradient_clip(self, released_shares: ReleasedShares) -> float:
         """Returns the clip, which is the largest l2 length of a group's gradient: `clip_factor` times a typical length.
 
         Args:
-            shares: the released prevalence of each label, and the share of records that know it.
+            released_shares: the released prevalence of each label, and the share of records that know it.
         """
-        variance = shares.prevalence * (1 - shares.prevalence)
-        if shares.known_shares is not None:  # a gradient is 0 where the label is unknown
-            variance = variance * shares.known_shares
-        return self.clip_factor * math.sqrt(float(variance.sum()))
+        label_variances = released_shares.prevalence * (1 - released_shares.prevalence)
+        if released_shares.known_shares is not None:  # a gradient is 0 where the label is unknown
+            label_variances = label_variances * released_shares.known_shares
+        return self.clip_factor * math.sqrt(float(label_variances.sum()))
 
     def schedule(
         self,
-        training: Training,
+        training_data: TrainingData,
         noise_multiplier: float,
-        shares: ReleasedShares,
+        released_shares: ReleasedShares,
         *,
-        concentrated: bool = False,
+        signal_is_concentrated: bool = False,
     ) -> Schedule:
         """Returns the training schedule with the least expected error of the log-odds.
 
         Args:
-            training: the data.
+            training_data: the data.
             noise_multiplier: the noise multiplier of the method.
-            shares: the prevalence of each label, and the share of records that know it.
-            concentrated: whether to assume the best case, in which all signal lies along the widest direction.
+            released_shares: the prevalence of each label, and the share of records that know it.
+            signal_is_concentrated: whether to assume the best case: all signal lies along the widest direction.
         """
         noise_rate: FloatArray | float = self.noise_rate(
-            noise_multiplier, clip=self.gradient_clip(shares), num_groups=training.num_groups
+            noise_multiplier,
+            clip=self.gradient_clip(released_shares),
+            num_groups=training_data.num_groups,
         )
-        if shares.known_shares is not None:
+        if released_shares.known_shares is not None:
             # The mean gradient is over the records that know a label.
-            noise_rate = noise_rate / shares.known_shares**2
+            noise_rate = noise_rate / released_shares.known_shares**2
         return Schedule.best(
-            training.directions,
-            training.public_inputs,
-            shares.prevalence,
+            training_data.public_directions,
+            training_data.public_inputs,
+            released_shares.prevalence,
             noise_rate=noise_rate,
             clip_factor=self.clip_factor,
             signal_variance=self.signal_variance,
-            concentrated=concentrated,
+            signal_is_concentrated=signal_is_concentrated,
         )
 
     def identity(self, bench: Bench) -> list[Any]:
@@ -176,12 +178,14 @@ class Alternative(Method):
         """
 
     @abstractmethod
-    def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+    def train_model(
+        self, noise_multiplier: float, training_data: TrainingData, *, seed: int
+    ) -> NoisyModel:
         """Returns a model that is trained with noise; `DpSgd` raises `InvalidValue` if the weights diverge.
 
         Args:
             noise_multiplier: the noise multiplier of the method, as in `event_for`.
-            training: the data.
+            training_data: the data.
             seed: the seed of the noise, of samples and of first weights.
         """
 
@@ -201,14 +205,14 @@ class Alternative(Method):
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
         """Returns the method with the noise multiplier that meets a budget; see `Method.at`."""
-        training = Training(bench=bench)
-        event_for = partial(self.event_for, num_groups=training.num_groups)
+        training_data = TrainingData(bench=bench)
+        event_for = partial(self.event_for, num_groups=training_data.num_groups)
         if parameters is None:
-            target = budget.required_epsilon()
+            target_epsilon = budget.required_epsilon()
             parameters = {
                 "noise_multiplier": calibrate(
                     event_for=event_for,
-                    target_epsilon=target,
+                    target_epsilon=target_epsilon,
                     target_delta=budget.delta,
                     accountant=budget.accountant,
                 )
@@ -219,16 +223,18 @@ class Alternative(Method):
 
         def train(seed: int) -> Trained:
             """Returns a model that is trained with a seed."""
-            return Trained(model=self.train_model(noise_multiplier, training=training, seed=seed))
+            return Trained(
+                model=self.train_model(noise_multiplier, training_data=training_data, seed=seed)
+            )
 
         return Contender(
             epsilon=budget.epsilon_of(event_for(noise_multiplier)),
             parameters=parameters,
             train=train,
-            refusal=partial(self._refusal, noise_multiplier, training),
+            refusal=partial(self._refusal, noise_multiplier, training_data),
         )
 
-    def _refusal(self, noise_multiplier: float, training: Training) -> str:
+    def _refusal(self, noise_multiplier: float, training_data: TrainingData) -> str:
         """Returns the reason not to train if a model is expected to learn too little under its noise, else "".
 
         A model learns too little if it is expected to explain less than 1% of the variance of the labels' log-odds in
@@ -237,44 +243,46 @@ class Alternative(Method):
 
         Args:
             noise_multiplier: the noise multiplier of the method.
-            training: the data.
+            training_data: the data.
         """
         # The best case is judged: all signal lies along the widest direction, and a tenth of the records have a label.
         # A mean case would refuse too much. A model with 1% of the variance of the log-odds has a correlation of 0.1
         # with them, and real labels vary along wide directions more than along others.
-        prevalence = np.full(training.bench.dataset.num_labels, _LIKELY_PREVALENCE)
-        likely_shares = ReleasedShares(prevalence)
-        schedule = self.schedule(training, noise_multiplier, likely_shares, concentrated=True)
-        learned_share = 1 - schedule.error / self.signal_variance
+        likely_prevalence = np.full(training_data.bench.dataset.num_labels, _LIKELY_PREVALENCE)
+        likely_shares = ReleasedShares(likely_prevalence)
+        schedule = self.schedule(
+            training_data, noise_multiplier, likely_shares, signal_is_concentrated=True
+        )
+        learned_share = 1 - schedule.expected_squared_error / self.signal_variance
         if learned_share >= _MIN_LEARNED_SHARE:
             return ""
         return (
             f"methods={self.name}: expected to learn {max(learned_share, 0.0):.1%} of what a linear model can "
-            f"from {training.num_groups:,} groups; more groups, a larger epsilon in 'epsilons=[…]', "
+            f"from {training_data.num_groups:,} groups; more groups, a larger epsilon in 'epsilons=[…]', "
             "or allow_useless=true"
         )
 
 
 def linear_model(
-    training: Training, schedule: Schedule, weights: FloatArray, bias: FloatArray
+    training_data: TrainingData, schedule: Schedule, model_weights: FloatArray, bias: FloatArray
 ) -> NoisyModel:
     """Returns the model of given weights, which were trained with noise; its log-odds are linear in the features.
 
     Args:
-        training: the data.
+        training_data: the data.
         schedule: the training schedule.
-        weights: `[k, L]`, for k features and L labels.
+        model_weights: `[k, L]`, for k features and L labels.
         bias: the log-odds of the prevalence of each label, `[L]`.
     """
 
     def log_odds(inputs: Any) -> FloatArray:
         """Returns the log-odds of each label for n inputs, `[n, L]`."""
-        features = training.directions.features(inputs, ridge=schedule.ridge)
-        return np.asarray(features @ weights + bias)
+        features = training_data.public_directions.features(inputs, ridge=schedule.ridge)
+        return np.asarray(features @ model_weights + bias)
 
     return NoisyModel(
         log_odds=log_odds,
         bias=bias,
         noise_variance=schedule.noise_variance,
-        public_inputs=training.public_inputs,
+        public_inputs=training_data.public_inputs,
     )

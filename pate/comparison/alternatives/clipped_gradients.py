@@ -34,7 +34,7 @@ def clipped_sums(
     from opacus import GradSampleModule
     from opacus.optimizers import DPOptimizer
 
-    module = GradSampleModule(network, loss_reduction="sum")
+    grad_sample_module = GradSampleModule(network, loss_reduction="sum")
     parameters: list[Any] = list(network.parameters())
     num_weights = sum(parameter.numel() for parameter in parameters)
     clipping = DPOptimizer(
@@ -58,15 +58,18 @@ def clipped_sums(
             return np.zeros(num_weights)
         for parameter in parameters:
             parameter.summed_grad = None
-        chunk_rows = max(1, _CHUNK_ENTRIES // num_weights)
-        for start in range(0, len(inputs), chunk_rows):
-            rows = slice(start, start + chunk_rows)
-            chunk = torch.from_numpy(inputs[rows])
-            targets = KnownTargets.from_array(torch.from_numpy(labels[rows]))
-            loss = functional.binary_cross_entropy_with_logits(
-                module(chunk), targets.values, weight=targets.weights, reduction="sum"
+        rows_per_chunk = max(1, _CHUNK_ENTRIES // num_weights)
+        for first_row in range(0, len(inputs), rows_per_chunk):
+            row_slice = slice(first_row, first_row + rows_per_chunk)
+            input_chunk = torch.from_numpy(inputs[row_slice])
+            label_targets = KnownTargets.from_array(torch.from_numpy(labels[row_slice]))
+            loss_sum = functional.binary_cross_entropy_with_logits(
+                grad_sample_module(input_chunk),
+                label_targets.values,
+                weight=label_targets.weights,
+                reduction="sum",
             )
-            torch.autograd.backward(loss)
+            torch.autograd.backward(loss_sum)
             clipping.clip_and_accumulate()
             for parameter in parameters:
                 parameter.grad_sample = parameter.grad = None
@@ -75,6 +78,6 @@ def clipped_sums(
         )
 
     yield clipped_sum
-    module.to_standard_module()
+    grad_sample_module.to_standard_module()
     for parameter in parameters:
         parameter.requires_grad_(False)

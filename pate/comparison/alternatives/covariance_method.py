@@ -8,7 +8,7 @@ import numpy as np
 
 from pate.aggregators.prevalence import ReleasedShares
 from pate.array_types import FloatArray
-from pate.comparison.alternatives.alternative import Training
+from pate.comparison.alternatives.alternative import TrainingData
 from pate.comparison.alternatives.feature_covariance import (
     COVARIANCE_SHARE,
     NOISY,
@@ -45,28 +45,28 @@ class CovarianceMethod(FullBatch, ABC):
             require_choice("covariance", self.covariance, (PUBLIC, NOISY))
 
     def released_covariance(
-        self, training: Training, noise_multiplier: float, num_features: int
+        self, training_data: TrainingData, noise_multiplier: float, num_features: int
     ) -> CovarianceRelease | None:
         """Returns the mechanism that releases the covariance, or None if that of the public pool is taken.
 
         Args:
-            training: the data.
+            training_data: the data.
             noise_multiplier: the noise multiplier of all that is released after the prevalence.
             num_features: D, the number of features.
         """
         mechanism = CovarianceRelease(
             noise_multiplier=noise_multiplier / math.sqrt(COVARIANCE_SHARE),
-            num_groups=training.num_groups,
+            num_groups=training_data.num_groups,
         )
         if self.covariance is None:
-            pool_error = 1 / len(training.public_inputs)
+            pool_error = 1 / len(training_data.public_inputs)
             is_noisy = mechanism.squared_error(num_features) < pool_error
         else:
             is_noisy = self.covariance == NOISY
         return mechanism if is_noisy else None
 
     def start_training(
-        self, noise_multiplier: float, training: Training, *, seed: int
+        self, noise_multiplier: float, training_data: TrainingData, *, seed: int
     ) -> "CovarianceState":
         """Returns the state of a training before its first gradient.
 
@@ -74,45 +74,63 @@ class CovarianceMethod(FullBatch, ABC):
 
         Args:
             noise_multiplier: the noise multiplier of the method.
-            training: the data.
+            training_data: the data.
             seed: the seed of the noise.
         """
         prevalence_rng, rng_after_prevalence = RandomStreams(seed).generator("noise").spawn(2)
-        multipliers = Multipliers.of_training(noise_multiplier)
-        private = training.bench.dataset.private
-        shares = training.release_shares(multipliers.prevalence, rng=prevalence_rng)
-        ridge = self.schedule(training, noise_multiplier, shares=shares).ridge
-        features = training.directions.features(private.inputs, ridge=ridge)
-        public_features = training.directions.features(training.public_inputs, ridge=ridge)
+        noise_multipliers = Multipliers.of_training(noise_multiplier)
+        private_split = training_data.bench.dataset.private
+        released_shares = training_data.release_shares(
+            noise_multipliers.prevalence, rng=prevalence_rng
+        )
+        ridge = self.schedule(
+            training_data, noise_multiplier, released_shares=released_shares
+        ).ridge
+        private_features = training_data.public_directions.features(
+            private_split.inputs, ridge=ridge
+        )
+        public_features = training_data.public_directions.features(
+            training_data.public_inputs, ridge=ridge
+        )
         covariance_release = self.released_covariance(
-            training, noise_multiplier=multipliers.steps, num_features=features.shape[1]
+            training_data,
+            noise_multiplier=noise_multipliers.steps,
+            num_features=private_features.shape[1],
         )
         if covariance_release is None:
             covariance = public_features.T @ public_features / len(public_features)
-            axes = FeatureAxes.of_covariance(covariance)
+            feature_axes = FeatureAxes.of_covariance(covariance)
             gradient_share = 1.0
         else:
             covariance = covariance_release.release(
-                features, private.group_ids, rng=rng_after_prevalence
+                private_features, private_split.group_ids, rng=rng_after_prevalence
             )
-            axes = FeatureAxes.of_covariance(covariance, noise_std=covariance_release.noise_std)
+            feature_axes = FeatureAxes.of_covariance(
+                covariance, noise_std=covariance_release.noise_std
+            )
             gradient_share = 1 - COVARIANCE_SHARE
         prior_variances = _prior_variances(
-            training.directions, public_features, axes, signal_variance=self.signal_variance
+            training_data.public_directions,
+            public_features,
+            feature_axes,
+            signal_variance=self.signal_variance,
         )
         return CovarianceState(
-            shares=shares,
+            released_shares=released_shares,
             ridge=ridge,
             public_features=public_features,
-            groups=GroupGradients.from_records(
-                features, private.labels, private.group_ids, known=private.known
+            group_gradients=GroupGradients.from_records(
+                private_features,
+                private_split.labels,
+                private_split.group_ids,
+                known=private_split.known,
             ),
-            num_groups=training.num_groups,
-            axes=axes,
-            prior=SignalPosterior.before_observations(
-                prior_variances, num_labels=len(shares.prevalence)
+            num_groups=training_data.num_groups,
+            feature_axes=feature_axes,
+            weight_prior=SignalPosterior.before_observations(
+                prior_variances, num_labels=len(released_shares.prevalence)
             ),
-            noise_multiplier=multipliers.steps / math.sqrt(gradient_share),
+            noise_multiplier=noise_multipliers.steps / math.sqrt(gradient_share),
             clip_factor=self.clip_factor,
             rng=rng_after_prevalence,
         )
@@ -123,36 +141,36 @@ class CovarianceState:
     """The state of a training before its first gradient.
 
     Attributes:
-        shares: the released prevalence of each label, and the share of records for which the label is known.
+        released_shares: the released prevalence of each label, and the share of records for which the label is known.
         ridge: the ridge of the features, see `PublicDirections.features`.
         public_features: the features of the public pool, `[m, D]`.
-        groups: the private records by group.
+        group_gradients: the private records by group.
         num_groups: the number of groups N, public.
-        axes: the principal axes of the features, from the covariance.
-        prior: the distribution of the weights along the axes before any gradient.
+        feature_axes: the principal axes of the features, from the covariance.
+        weight_prior: the distribution of the weights along the axes before any gradient.
         noise_multiplier: the noise multiplier of all gradients together.
         clip_factor: the clip, in typical lengths of a group's gradient.
         rng: draws the noise of the gradients.
     """
 
-    shares: ReleasedShares
+    released_shares: ReleasedShares
     ridge: float
     public_features: FloatArray
-    groups: GroupGradients
+    group_gradients: GroupGradients
     num_groups: int
-    axes: FeatureAxes
-    prior: SignalPosterior
+    feature_axes: FeatureAxes
+    weight_prior: SignalPosterior
     noise_multiplier: float
     clip_factor: float
     rng: np.random.Generator
 
     def observe_gradient(
         self,
-        posterior: SignalPosterior,
+        weight_posterior: SignalPosterior,
         *,
         bias: FloatArray,
-        weights: FloatArray,
-        curvature: FloatArray,
+        model_weights: FloatArray,
+        curvature_of_labels: FloatArray,
         num_steps: int,
     ) -> SignalPosterior:
         """Releases the noisy sum of all groups' clipped gradients, and returns the posterior that it gives.
@@ -162,38 +180,55 @@ class CovarianceState:
         gradient is an observation of the best weight with known noise.
 
         Args:
-            posterior: the posterior of the weights before the gradient.
+            weight_posterior: the posterior of the weights before the gradient.
             bias: the log-odds of the prevalence of each label, `[L]`.
-            weights: the weights of the model, `[D, L]`.
-            curvature: the mean of p (1 - p) for each label, with p the probabilities of the model, `[L]`.
+            model_weights: the weights of the model, `[D, L]`.
+            curvature_of_labels: the mean of p (1 - p) for each label, with p the probabilities of the model, `[L]`.
             num_steps: the number of gradients that share the noise multiplier, this one included.
         """
-        known = np.ones_like(bias) if self.shares.known_shares is None else self.shares.known_shares
-        clip = self.clip_factor * math.sqrt(float((curvature * known).sum()))
+        known_share_of_labels = (
+            np.ones_like(bias)
+            if self.released_shares.known_shares is None
+            else self.released_shares.known_shares
+        )
+        clip = self.clip_factor * math.sqrt(
+            float((curvature_of_labels * known_share_of_labels).sum())
+        )
         noisy_gradient = NoisyGradient(
             clip=clip,
             noise_multiplier=self.noise_multiplier * math.sqrt(num_steps),
             max_units=self.num_groups,
         )
-        gradient_sum = self.groups.clipped_sum(weights=weights, bias=bias, clip=clip)
-        gradient = noisy_gradient.release(gradient_sum, rng=self.rng) / self.num_groups / known
+        gradient_sum = self.group_gradients.clipped_sum(
+            model_weights=model_weights, bias=bias, clip=clip
+        )
+        mean_gradient = (
+            noisy_gradient.release(gradient_sum, rng=self.rng)
+            / self.num_groups
+            / known_share_of_labels
+        )
         # A clip at a share of the typical length leaves about this share of a gradient.
         clip_share = min(self.clip_factor, 1.0)
-        slopes = clip_share * curvature * self.axes.variances[:, None]  # [D, L]
-        noise_std = 2 * clip * noisy_gradient.noise_multiplier / self.num_groups / known
+        gradient_slopes = (
+            clip_share * curvature_of_labels * self.feature_axes.variances[:, None]
+        )  # [D, L]
+        noise_std = (
+            2 * clip * noisy_gradient.noise_multiplier / self.num_groups / known_share_of_labels
+        )
         # Gradients of N groups are also a sample, the same one in all steps.
-        sampling_variance = num_steps * clip_share * slopes / self.num_groups
-        axes = self.axes.axes
-        return posterior.with_observation(
-            weights=axes.T @ gradient / slopes + axes.T @ weights,
-            variances=(noise_std**2 + sampling_variance) / slopes**2,
+        sampling_variance = num_steps * clip_share * gradient_slopes / self.num_groups
+        axis_columns = self.feature_axes.axes
+        return weight_posterior.with_observation(
+            observed_weights=axis_columns.T @ mean_gradient / gradient_slopes
+            + axis_columns.T @ model_weights,
+            observation_variances=(noise_std**2 + sampling_variance) / gradient_slopes**2,
         )
 
 
 def _prior_variances(
-    directions: PublicDirections,
+    public_directions: PublicDirections,
     public_features: FloatArray,
-    axes: FeatureAxes,
+    feature_axes: FeatureAxes,
     *,
     signal_variance: float,
 ) -> FloatArray:
@@ -202,13 +237,13 @@ def _prior_variances(
     The last of the D features is constant. Its weight has the mean variance of the other weights.
 
     Args:
-        directions: the principal directions of the public pool.
+        public_directions: the principal directions of the public pool.
         public_features: the features of the public pool, `[m, D]`.
-        axes: the principal axes of the features.
+        feature_axes: the principal axes of the features.
         signal_variance: the assumed variance of the log-odds of a label.
     """
-    signal = directions.standard_deviations
-    variances = signal_variance * signal / signal.sum()
-    variances /= np.square(public_features[:, :-1]).mean(axis=0)
-    variances = np.append(variances, variances.mean())
-    return np.asarray(np.square(axes.axes).T @ variances)
+    direction_stds = public_directions.standard_deviations
+    weight_variances = signal_variance * direction_stds / direction_stds.sum()
+    weight_variances /= np.square(public_features[:, :-1]).mean(axis=0)
+    weight_variances = np.append(weight_variances, weight_variances.mean())
+    return np.asarray(np.square(feature_axes.axes).T @ weight_variances)

@@ -7,7 +7,7 @@ import numpy as np
 import scipy
 
 from pate.array_types import FloatArray
-from pate.comparison.alternatives.alternative import Training
+from pate.comparison.alternatives.alternative import TrainingData
 from pate.comparison.alternatives.covariance_method import CovarianceMethod
 from pate.comparison.alternatives.noisy_model import NoisyModel
 from pate.validation import require_count
@@ -41,35 +41,37 @@ class DpFeatureCovariance(CovarianceMethod):
         super().__post_init__()
         require_count("num_steps", self.num_steps)
 
-    def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+    def train_model(
+        self, noise_multiplier: float, training_data: TrainingData, *, seed: int
+    ) -> NoisyModel:
         """Returns a linear model that learns from `num_steps` noisy sums of the gradients of all groups.
 
         Its weights are their posterior mean given all sums. The prevalence is released before, and so is the covariance
         unless that of the public pool is taken. All releases together cost one Gaussian event of `noise_multiplier`.
         """
-        state = self.start_training(noise_multiplier, training, seed=seed)
-        posterior = state.prior
-        bias = scipy.special.logit(state.shares.prevalence)
-        weights = np.zeros((len(state.axes.variances), len(bias)))
+        state = self.start_training(noise_multiplier, training_data, seed=seed)
+        weight_posterior = state.weight_prior
+        bias = scipy.special.logit(state.released_shares.prevalence)
+        model_weights = np.zeros((len(state.feature_axes.variances), len(bias)))
         for _ in range(self.num_steps):
-            probabilities = scipy.special.expit(state.public_features @ weights + bias)
-            posterior = state.observe_gradient(
-                posterior,
+            probabilities = scipy.special.expit(state.public_features @ model_weights + bias)
+            weight_posterior = state.observe_gradient(
+                weight_posterior,
                 bias=bias,
-                weights=weights,
-                curvature=(probabilities * (1 - probabilities)).mean(axis=0),
+                model_weights=model_weights,
+                curvature_of_labels=(probabilities * (1 - probabilities)).mean(axis=0),
                 num_steps=self.num_steps,
             )
-            weights = state.axes.axes @ posterior.mean
+            model_weights = state.feature_axes.axes @ weight_posterior.mean
 
         def log_odds(inputs: Any) -> FloatArray:
             """Returns the log-odds of each label for n inputs, `[n, L]`."""
-            features = training.directions.features(inputs, ridge=state.ridge)
-            return np.asarray(features @ weights + bias)
+            features = training_data.public_directions.features(inputs, ridge=state.ridge)
+            return np.asarray(features @ model_weights + bias)
 
         return NoisyModel(
             log_odds=log_odds,
             bias=bias,
-            noise_variance=state.axes.variances @ posterior.variances,
-            public_inputs=training.public_inputs,
+            noise_variance=state.feature_axes.variances @ weight_posterior.variances,
+            public_inputs=training_data.public_inputs,
         )

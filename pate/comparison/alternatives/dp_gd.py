@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from pate.comparison.alternatives.alternative import Training, linear_model
+from pate.comparison.alternatives.alternative import TrainingData, linear_model
 from pate.comparison.alternatives.full_batch import FullBatch, Multipliers
 from pate.comparison.alternatives.group_gradients import GroupGradients
 from pate.comparison.alternatives.noisy_gradient import NoisyGradient
@@ -32,36 +32,49 @@ class DpGradientDescent(FullBatch):
     Source: Song, Chaudhuri & Sarwate 2013; Tramèr & Boneh 2021 for public features; docs/proofs/alternatives.md.
     """
 
-    def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+    def train_model(
+        self, noise_multiplier: float, training_data: TrainingData, *, seed: int
+    ) -> NoisyModel:
         """Returns a linear model that learns by gradient descent with noisy sums of the gradients of all groups.
 
         The prevalence is released first, and the number of steps follows from it. All releases together cost one
         Gaussian event of `noise_multiplier`.
         """
         prevalence_rng, rng_after_prevalence = RandomStreams(seed).generator("noise").spawn(2)
-        multipliers = Multipliers.of_training(noise_multiplier)
-        private = training.bench.dataset.private
-        num_groups = training.num_groups
-        shares = training.release_shares(multipliers.prevalence, rng=prevalence_rng)
-        schedule = self.schedule(training, noise_multiplier, shares=shares)
-        features = training.directions.features(private.inputs, ridge=schedule.ridge)
-        groups = GroupGradients.from_records(
-            features, private.labels, private.group_ids, known=private.known
+        noise_multipliers = Multipliers.of_training(noise_multiplier)
+        private_split = training_data.bench.dataset.private
+        num_groups = training_data.num_groups
+        released_shares = training_data.release_shares(
+            noise_multipliers.prevalence, rng=prevalence_rng
         )
-        clip = self.gradient_clip(shares)
-        bias = scipy.special.logit(shares.prevalence)
+        schedule = self.schedule(training_data, noise_multiplier, released_shares=released_shares)
+        private_features = training_data.public_directions.features(
+            private_split.inputs, ridge=schedule.ridge
+        )
+        group_gradients = GroupGradients.from_records(
+            private_features,
+            private_split.labels,
+            private_split.group_ids,
+            known=private_split.known,
+        )
+        clip = self.gradient_clip(released_shares)
+        bias = scipy.special.logit(released_shares.prevalence)
         noisy_gradient = NoisyGradient(
             clip=clip,
-            noise_multiplier=multipliers.steps * math.sqrt(schedule.num_steps),
+            noise_multiplier=noise_multipliers.steps * math.sqrt(schedule.num_steps),
             max_units=num_groups,
         )
-        weights = np.zeros((features.shape[1], len(bias)))
-        learning_rates = schedule.times / schedule.num_steps
-        if shares.known_shares is not None:
+        model_weights = np.zeros((private_features.shape[1], len(bias)))
+        learning_rate_of_labels = schedule.label_learning_times / schedule.num_steps
+        if released_shares.known_shares is not None:
             # The mean gradient is over the records that know a label.
-            learning_rates = learning_rates / shares.known_shares
+            learning_rate_of_labels = learning_rate_of_labels / released_shares.known_shares
         for _ in range(schedule.num_steps):
-            gradient_sum = groups.clipped_sum(weights=weights, bias=bias, clip=clip)
+            gradient_sum = group_gradients.clipped_sum(
+                model_weights=model_weights, bias=bias, clip=clip
+            )
             noisy_sum = noisy_gradient.release(gradient_sum, rng=rng_after_prevalence)
-            weights += learning_rates * noisy_sum / num_groups
-        return linear_model(training, schedule=schedule, weights=weights, bias=bias)
+            model_weights += learning_rate_of_labels * noisy_sum / num_groups
+        return linear_model(
+            training_data, schedule=schedule, model_weights=model_weights, bias=bias
+        )

@@ -7,7 +7,7 @@ import numpy as np
 import scipy
 
 from pate.array_types import FloatArray
-from pate.comparison.alternatives.alternative import Training
+from pate.comparison.alternatives.alternative import TrainingData
 from pate.comparison.alternatives.covariance_method import CovarianceMethod
 from pate.comparison.alternatives.noisy_model import NoisyModel
 
@@ -33,31 +33,33 @@ class DpLeastSquares(CovarianceMethod):
     docs/proofs/alternatives.md.
     """
 
-    def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+    def train_model(
+        self, noise_multiplier: float, training_data: TrainingData, *, seed: int
+    ) -> NoisyModel:
         """Returns the linear model of least squares, from the noisy prevalence, a covariance and one noisy sum.
 
         A group adds to the sum its mean of x (y - prevalence)', clipped, for features x and labels y. All releases
         together cost one Gaussian event of `noise_multiplier`.
         """
-        state = self.start_training(noise_multiplier, training, seed=seed)
-        prevalence = state.shares.prevalence
+        state = self.start_training(noise_multiplier, training_data, seed=seed)
+        prevalence = state.released_shares.prevalence
         bias = scipy.special.logit(prevalence)
-        curvature = prevalence * (1 - prevalence)
+        curvature_of_labels = prevalence * (1 - prevalence)
         # With weights of 0 a gradient is the mean of x (y - prevalence)'.
-        posterior = state.observe_gradient(
-            posterior=state.prior,
+        weight_posterior = state.observe_gradient(
+            weight_posterior=state.weight_prior,
             bias=bias,
-            weights=np.zeros((len(state.axes.variances), len(bias))),
-            curvature=curvature,
+            model_weights=np.zeros((len(state.feature_axes.variances), len(bias))),
+            curvature_of_labels=curvature_of_labels,
             num_steps=1,
         )
         # The posterior is of weights of log-odds. Times the curvature they are weights of probabilities.
-        weights = state.axes.axes @ posterior.mean * curvature
+        model_weights = state.feature_axes.axes @ weight_posterior.mean * curvature_of_labels
 
         def log_odds(inputs: Any) -> FloatArray:
             """Returns the log-odds of each label for n inputs, `[n, L]`."""
-            features = training.directions.features(inputs, ridge=state.ridge)
-            probabilities = prevalence + features @ weights
+            features = training_data.public_directions.features(inputs, ridge=state.ridge)
+            probabilities = prevalence + features @ model_weights
             return np.asarray(
                 scipy.special.logit(probabilities.clip(_MIN_PROBABILITY, 1 - _MIN_PROBABILITY))
             )
@@ -66,5 +68,5 @@ class DpLeastSquares(CovarianceMethod):
             log_odds=log_odds,
             bias=bias,
             noise_variance=np.zeros(len(bias)),
-            public_inputs=training.public_inputs,
+            public_inputs=training_data.public_inputs,
         )

@@ -17,7 +17,7 @@ from pate.array_types import FloatArray
 from pate.comparison.alternatives.alternative import (
     PREVALENCE_SHARE,
     Alternative,
-    Training,
+    TrainingData,
     linear_model,
 )
 from pate.comparison.alternatives.clipped_gradients import clipped_sums
@@ -86,8 +86,8 @@ class DpSgd(Alternative):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_choice("network", self.network, NETWORKS)
-        for name in ("batch_size", "num_steps", "hidden"):
-            require_count(name, getattr(self, name))
+        for setting_name in ("batch_size", "num_steps", "hidden"):
+            require_count(setting_name, getattr(self, setting_name))
         require_positive("learning_rate", self.learning_rate)
         require_extra("method", "opacus", self.name)
         with warnings.catch_warnings():
@@ -119,11 +119,11 @@ class DpSgd(Alternative):
         The noise multiplier is that of each step. The prevalence gets one that follows from it, see
         `_prevalence_multiplier`.
         """
-        step = SampledGaussianEvent(noise_multiplier, self.sampling_prob(num_groups))
+        step_event = SampledGaussianEvent(noise_multiplier, self.sampling_prob(num_groups))
         prevalence_multiplier = self._prevalence_multiplier(noise_multiplier, num_groups=num_groups)
-        prevalence = Prevalence(noise_multiplier=prevalence_multiplier)
-        all_steps = SelfComposedEvent(step, count=self.num_steps)
-        return ComposedEvent(events=(prevalence.event, all_steps))
+        prevalence_mechanism = Prevalence(noise_multiplier=prevalence_multiplier)
+        event_of_all_steps = SelfComposedEvent(step_event, count=self.num_steps)
+        return ComposedEvent(events=(prevalence_mechanism.event, event_of_all_steps))
 
     def noise_rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
         """Returns the variance of the noise in an entry of a step's mean gradient, divided by the number of steps.
@@ -134,7 +134,9 @@ class DpSgd(Alternative):
         expected_groups = self.sampling_prob(num_groups) * num_groups
         return (2 * clip * noise_multiplier / expected_groups) ** 2 / self.num_steps
 
-    def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+    def train_model(
+        self, noise_multiplier: float, training_data: TrainingData, *, seed: int
+    ) -> NoisyModel:
         """Returns a network that learns by noisy sums of the clipped gradients of sampled groups.
 
         The noisy prevalence of the labels is released first, and its log-odds are a fixed bias of the output.
@@ -142,24 +144,24 @@ class DpSgd(Alternative):
         Args:
             noise_multiplier: the standard deviation of the noise in the sum of a step, divided by the sensitivity of
                 the sum, which is two clips.
-            training: the data.
+            training_data: the data.
             seed: the seed of the noise, of samples and of first weights.
 
         Raises:
             InvalidValue: the weights diverge.
         """
         prevalence_rng, rng_after_prevalence = RandomStreams(seed).generator("noise").spawn(2)
-        private = training.bench.dataset.private
+        private_split = training_data.bench.dataset.private
         prevalence_multiplier = self._prevalence_multiplier(
-            noise_multiplier, num_groups=training.num_groups
+            noise_multiplier, num_groups=training_data.num_groups
         )
-        shares = training.release_shares(prevalence_multiplier, rng=prevalence_rng)
-        schedule = self.schedule(training, noise_multiplier, shares=shares)
-        bias = scipy.special.logit(shares.prevalence)
-        learning_rates = schedule.times / self.num_steps
-        if shares.known_shares is not None:
+        released_shares = training_data.release_shares(prevalence_multiplier, rng=prevalence_rng)
+        schedule = self.schedule(training_data, noise_multiplier, released_shares=released_shares)
+        bias = scipy.special.logit(released_shares.prevalence)
+        learning_rate_of_labels = schedule.label_learning_times / self.num_steps
+        if released_shares.known_shares is not None:
             # The mean gradient is over the records that know a label.
-            learning_rates = learning_rates / shares.known_shares
+            learning_rate_of_labels = learning_rate_of_labels / released_shares.known_shares
 
         def scaled_inputs(inputs: Any) -> FloatArray:
             """Returns inputs as the network reads them.
@@ -168,7 +170,7 @@ class DpSgd(Alternative):
             """
             if self.network == "cnn":
                 return np.asarray(inputs, dtype=np.float64) * 2 - 1
-            features = training.directions.features(inputs, ridge=schedule.ridge)
+            features = training_data.public_directions.features(inputs, ridge=schedule.ridge)
             if self.network == "mlp":
                 return features * math.sqrt(features.shape[1])
             return features
@@ -179,34 +181,34 @@ class DpSgd(Alternative):
                 network_inputs = torch.from_numpy(np.ascontiguousarray(scaled_inputs(inputs)))
                 return np.asarray(network(network_inputs).numpy())
 
-        groups = SampledGroups.from_records(
-            inputs=scaled_inputs(private.inputs),
-            labels=private.labels,
-            group_ids=private.group_ids,
-            known=private.known,
+        sampled_groups = SampledGroups.from_records(
+            inputs=scaled_inputs(private_split.inputs),
+            labels=private_split.labels,
+            group_ids=private_split.group_ids,
+            known=private_split.known,
         )
         with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             # Opacus and torch warn of hooks and generators that are not used here.
             warnings.simplefilter("ignore")
             torch.manual_seed(RandomStreams(seed).seed("student"))
-            network = self._network(groups.inputs.shape[1:], bias).double()
+            network = self._network(sampled_groups.inputs.shape[1:], bias).double()
             noisy_gradient = NoisyGradient(
-                clip=self.gradient_clip(shares),
+                clip=self.gradient_clip(released_shares),
                 noise_multiplier=noise_multiplier,
-                max_units=len(groups.starts),
+                max_units=len(sampled_groups.first_rows),
             )
             self._descend(
                 network,
-                groups,
+                sampled_groups,
                 noisy_gradient=noisy_gradient,
-                learning_rates=learning_rates,
+                learning_rate_of_labels=learning_rate_of_labels,
                 rng=rng_after_prevalence,
             )
         if self.network == "linear":
             return linear_model(
-                training,
+                training_data,
                 schedule,
-                weights=next(network.parameters()).detach().numpy().T.copy(),
+                model_weights=next(network.parameters()).detach().numpy().T.copy(),
                 bias=bias,
             )
         network.eval()
@@ -214,16 +216,16 @@ class DpSgd(Alternative):
             log_odds=log_odds,
             bias=bias,
             noise_variance=np.zeros(len(bias)),
-            public_inputs=training.public_inputs,
+            public_inputs=training_data.public_inputs,
         )
 
     def _descend(
         self,
         network: nn.Module,
-        groups: SampledGroups,
+        sampled_groups: SampledGroups,
         *,
         noisy_gradient: NoisyGradient,
-        learning_rates: FloatArray,
+        learning_rate_of_labels: FloatArray,
         rng: np.random.Generator,
     ) -> None:
         """Trains a network in place by `num_steps` noisy sums of clipped gradients.
@@ -232,43 +234,48 @@ class DpSgd(Alternative):
 
         Args:
             network: the network with its initial weights.
-            groups: the private records by group.
+            sampled_groups: the private records by group.
             noisy_gradient: releases the sum of the gradients of a step with noise.
-            learning_rates: the learning rate of each label, for a linear model, `[L]`.
+            learning_rate_of_labels: the learning rate of each label, for a linear model, `[L]`.
             rng: draws samples and noise.
 
         Raises:
             InvalidValue: the weights diverge.
         """
         is_linear = self.network == "linear"
-        sampling_prob = self.sampling_prob(len(groups.starts))
+        sampling_prob = self.sampling_prob(len(sampled_groups.first_rows))
         parameters = list(network.parameters())
-        sizes = [parameter.numel() for parameter in parameters]
+        parameter_sizes = [parameter.numel() for parameter in parameters]
         adam = torch.optim.Adam(parameters, lr=self.learning_rate)
         optimizer = torch.optim.SGD(parameters, lr=1.0) if is_linear else adam
         num_averaged = 0
-        sum_of_weights = torch.zeros(sum(sizes), dtype=torch.float64)
+        sum_of_parameter_vectors = torch.zeros(sum(parameter_sizes), dtype=torch.float64)
         with clipped_sums(network, clip=noisy_gradient.clip) as clipped_sum:
             for step in range(self.num_steps):
-                rows = groups.draw(sampling_prob, rng=rng)
-                gradient_sum = clipped_sum(groups.inputs[rows], groups.labels[rows])
-                released = noisy_gradient.release(gradient_sum, rng=rng)
-                released /= sampling_prob * len(groups.starts)
+                sampled_rows = sampled_groups.draw(sampling_prob, rng=rng)
+                gradient_sum = clipped_sum(
+                    sampled_groups.inputs[sampled_rows], sampled_groups.labels[sampled_rows]
+                )
+                noisy_gradient_mean = noisy_gradient.release(gradient_sum, rng=rng)
+                noisy_gradient_mean /= sampling_prob * len(sampled_groups.first_rows)
                 if is_linear:  # its only parameter has a row for each label
-                    released *= np.repeat(learning_rates, len(released) // len(learning_rates))
-                parts = torch.split(torch.from_numpy(released), sizes)
-                for parameter, part in zip(parameters, parts, strict=True):
-                    parameter.grad = part.view_as(parameter)
+                    noisy_gradient_mean *= np.repeat(
+                        learning_rate_of_labels,
+                        len(noisy_gradient_mean) // len(learning_rate_of_labels),
+                    )
+                gradient_parts = torch.split(torch.from_numpy(noisy_gradient_mean), parameter_sizes)
+                for parameter, gradient_part in zip(parameters, gradient_parts, strict=True):
+                    parameter.grad = gradient_part.view_as(parameter)
                 optimizer.step()
-                weights = nn.utils.parameters_to_vector(parameters).detach()
-                if not float(weights.abs().max()) < _LARGEST_WEIGHT:
+                parameter_vector = nn.utils.parameters_to_vector(parameters).detach()
+                if not float(parameter_vector.abs().max()) < _LARGEST_WEIGHT:
                     rule = "a smaller one, weights diverged"
                     raise InvalidValue("method.learning_rate", self.learning_rate, rule=rule)
                 if not is_linear and step >= (1 - _AVERAGED_SHARE) * self.num_steps:
-                    sum_of_weights = sum_of_weights + weights
+                    sum_of_parameter_vectors = sum_of_parameter_vectors + parameter_vector
                     num_averaged += 1
         if num_averaged:
-            nn.utils.vector_to_parameters(sum_of_weights / num_averaged, parameters)
+            nn.utils.vector_to_parameters(sum_of_parameter_vectors / num_averaged, parameters)
 
     def _network(self, input_shape: tuple[int, ...], bias: FloatArray) -> nn.Module:
         """Returns an untrained network, whose log-odds for every input are equal to the bias.
@@ -320,14 +327,14 @@ class DpSgd(Alternative):
 class _Biased(nn.Module):
     """A network that adds a fixed bias to the output of an inner network; this output is 0 before training."""
 
-    def __init__(self, inner: nn.Module, bias: FloatArray) -> None:
+    def __init__(self, inner_network: nn.Module, bias: FloatArray) -> None:
         super().__init__()
-        self.inner = inner
-        self.prevalence = torch.from_numpy(bias).clone()
-        for parameter in list(inner.modules())[-1].parameters():
+        self.inner_network = inner_network
+        self.bias = torch.from_numpy(bias).clone()
+        for parameter in list(inner_network.modules())[-1].parameters():
             nn.init.zeros_(parameter)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Returns the log-odds of each label, `[m, L]`, for a batch of m inputs."""
-        added: torch.Tensor = self.inner(inputs)
-        return added + self.prevalence
+        inner_output: torch.Tensor = self.inner_network(inputs)
+        return inner_output + self.bias

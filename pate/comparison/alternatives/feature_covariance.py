@@ -45,9 +45,9 @@ class FeatureAxes:
         """
         variances, axes = np.linalg.eigh(covariance)
         # Wigner's semicircle: noise of std s in each entry of a symmetric matrix has eigenvalues up to 2 s sqrt(D).
-        largest_of_noise = 2 * noise_std * math.sqrt(len(variances))
-        smallest = max(_SMALLEST_VARIANCE * float(variances[-1]), largest_of_noise)
-        return cls(axes=axes, variances=np.maximum(variances, smallest))
+        largest_noise_eigenvalue = 2 * noise_std * math.sqrt(len(variances))
+        smallest_variance = max(_SMALLEST_VARIANCE * float(variances[-1]), largest_noise_eigenvalue)
+        return cls(axes=axes, variances=np.maximum(variances, smallest_variance))
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,12 @@ class CovarianceRelease:
         noisy_gradient = NoisyGradient(
             clip=_CLIP, noise_multiplier=self.noise_multiplier, max_units=self.num_groups
         )
-        noisy = noisy_gradient.release(summed_entries(features, group_ids), rng=rng)
+        noisy_entries = noisy_gradient.release(summed_entries(features, group_ids), rng=rng)
         num_features = features.shape[1]
-        upper = np.triu_indices(num_features)
+        upper_triangle = np.triu_indices(num_features)
         covariance = np.empty((num_features, num_features))
-        covariance[upper] = noisy / _entry_weights(num_features) / self.num_groups
-        covariance.T[upper] = covariance[upper]
+        covariance[upper_triangle] = noisy_entries / _entry_weights(num_features) / self.num_groups
+        covariance.T[upper_triangle] = covariance[upper_triangle]
         return covariance
 
 
@@ -119,14 +119,16 @@ def summed_entries(features: FloatArray, group_ids: IntArray) -> FloatArray:
         features: `[n, D]`, the features x of each record.
         group_ids: the group of each record, `[n]`.
     """
-    _, group, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
-    shares = 1 / sizes[group]
+    _, group_of_records, group_sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
+    weight_of_records = 1 / group_sizes[group_of_records]
     num_features = features.shape[1]
-    total = np.zeros((num_features, num_features))
-    for start in range(0, len(features), ROWS_AT_ONCE):
-        rows = features[start : start + ROWS_AT_ONCE]
-        total += rows.T @ (rows * shares[start : start + ROWS_AT_ONCE, None])
-    return np.asarray(total[np.triu_indices(num_features)] * _entry_weights(num_features))
+    product_total = np.zeros((num_features, num_features))
+    for first_row in range(0, len(features), ROWS_AT_ONCE):
+        feature_rows = features[first_row : first_row + ROWS_AT_ONCE]
+        product_total += feature_rows.T @ (
+            feature_rows * weight_of_records[first_row : first_row + ROWS_AT_ONCE, None]
+        )
+    return np.asarray(product_total[np.triu_indices(num_features)] * _entry_weights(num_features))
 
 
 def _entry_weights(num_features: int) -> FloatArray:

@@ -48,9 +48,9 @@ class FullBatch(Alternative, ABC):
 
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
         """Returns the price of the whole training, one Gaussian event; it does not depend on the number of groups."""
-        multipliers = Multipliers.of_training(noise_multiplier)
-        prevalence = Prevalence(noise_multiplier=multipliers.prevalence).event
-        return GaussianEvent.composed([prevalence.noise_multiplier, multipliers.steps])
+        noise_multipliers = Multipliers.of_training(noise_multiplier)
+        prevalence_event = Prevalence(noise_multiplier=noise_multipliers.prevalence).event
+        return GaussianEvent.composed([prevalence_event.noise_multiplier, noise_multipliers.steps])
 
     def noise_rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
         """Returns the variance of the noise in an entry of a step's mean gradient, divided by the number of steps.

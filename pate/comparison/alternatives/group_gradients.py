@@ -33,13 +33,13 @@ class GroupGradients:
         features: the features of the records, `[n, k]`, each row of length 1. Records are sorted by the size of their
             group and by group.
         labels: the labels of the records, `[n, L]`.
-        sizes: the number of records in each group, `[N]`, rising.
+        group_sizes: the number of records in each group, `[N]`, rising.
         known: which labels are known, `[n, L]`; None for all.
     """
 
     features: FloatArray
     labels: FloatArray
-    sizes: IntArray
+    group_sizes: IntArray
     known: BoolArray | None = None
 
     @classmethod
@@ -58,43 +58,47 @@ class GroupGradients:
             group_ids: the group of each record, `[n]`.
             known: which labels are known, `[n, L]`; None where all are. A gradient is 0 where a label is unknown.
         """
-        _, group, sizes = np.unique(group_ids, return_inverse=True, return_counts=True)
-        order = np.lexsort((group, sizes[group]))
+        _, group_of_records, group_sizes = np.unique(
+            group_ids, return_inverse=True, return_counts=True
+        )
+        rows_by_group = np.lexsort((group_of_records, group_sizes[group_of_records]))
         return cls(
-            features=features[order],
-            labels=labels[order].astype(np.float64),
-            sizes=np.sort(sizes),
-            known=None if known is None else known[order],
+            features=features[rows_by_group],
+            labels=labels[rows_by_group].astype(np.float64),
+            group_sizes=np.sort(group_sizes),
+            known=None if known is None else known[rows_by_group],
         )
 
-    def clipped_sum(self, weights: FloatArray, bias: FloatArray, clip: float) -> FloatArray:
+    def clipped_sum(self, model_weights: FloatArray, bias: FloatArray, clip: float) -> FloatArray:
         """Returns the sum over groups of their clipped gradients, `[k, L]`.
 
         Args:
-            weights: the weights of the model, `[k, L]`.
+            model_weights: the weights of the model, `[k, L]`.
             bias: the bias of the model, `[L]`.
             clip: the largest l2 length of a group's gradient.
         """
-        residuals = self.labels - scipy.special.expit(self.features @ weights + bias)
+        residuals = self.labels - scipy.special.expit(self.features @ model_weights + bias)
         if self.known is not None:
             residuals *= self.known
-        num_small_groups = int(np.searchsorted(self.sizes, FEW_RECORDS, side="right"))
-        num_small_records = int(self.sizes[:num_small_groups].sum())
+        num_small_groups = int(np.searchsorted(self.group_sizes, FEW_RECORDS, side="right"))
+        num_small_records = int(self.group_sizes[:num_small_groups].sum())
         record_weights = self._weights_in_small_groups(residuals, clip)
         residuals[:num_small_records] *= record_weights[:, None]
-        total = np.zeros((self.features.shape[1], residuals.shape[1]))
-        for start in range(0, num_small_records, ROWS_AT_ONCE):
-            rows = slice(start, min(start + ROWS_AT_ONCE, num_small_records))
-            total += self.features[rows].T @ residuals[rows]
-        max_records = max(1, _BLOCK_ENTRIES // total.size)
-        for first_group, end in self._blocks(first_group=num_small_groups, max_records=max_records):
-            total += self._clipped_sum_of_block(
-                residuals, clip=clip, first_group=first_group, end=end
+        gradient_total = np.zeros((self.features.shape[1], residuals.shape[1]))
+        for first_row in range(0, num_small_records, ROWS_AT_ONCE):
+            row_slice = slice(first_row, min(first_row + ROWS_AT_ONCE, num_small_records))
+            gradient_total += self.features[row_slice].T @ residuals[row_slice]
+        max_records = max(1, _BLOCK_ENTRIES // gradient_total.size)
+        for first_group, end_group in self._blocks(
+            first_group=num_small_groups, max_records=max_records
+        ):
+            gradient_total += self._clipped_sum_of_block(
+                residuals, clip=clip, first_group=first_group, end_group=end_group
             )
-        return np.asarray(total)
+        return np.asarray(gradient_total)
 
     def _clipped_sum_of_block(
-        self, residuals: FloatArray, *, clip: float, first_group: int, end: int
+        self, residuals: FloatArray, *, clip: float, first_group: int, end_group: int
     ) -> FloatArray:
         """Returns the sum of the clipped gradients of consecutive groups, `[k, L]`; computes each gradient itself.
 
@@ -102,21 +106,31 @@ class GroupGradients:
             residuals: labels - probabilities of each record, `[n, L]`.
             clip: the largest l2 length of a group's gradient.
             first_group: the index of the first of the groups.
-            end: the index of the last of the groups + 1.
+            end_group: the index of the last of the groups + 1.
         """
-        rows = slice(
-            int(self._starts[first_group]), int(self._starts[end - 1] + self.sizes[end - 1])
+        row_slice = slice(
+            int(self._first_rows[first_group]),
+            int(self._first_rows[end_group - 1] + self.group_sizes[end_group - 1]),
         )
-        products = np.einsum("ik,il->ikl", self.features[rows], residuals[rows])
-        starts = self._starts[first_group:end] - self._starts[first_group]
-        means = np.add.reduceat(products, starts, axis=0) / self.sizes[first_group:end, None, None]
-        lengths = np.sqrt(np.square(means).sum(axis=(1, 2)))
-        return np.asarray(np.einsum("g,gkl->kl", clip / np.maximum(lengths, clip), means))
+        gradient_of_records = np.einsum(
+            "ik,il->ikl", self.features[row_slice], residuals[row_slice]
+        )
+        first_rows_in_block = (
+            self._first_rows[first_group:end_group] - self._first_rows[first_group]
+        )
+        gradient_of_groups = (
+            np.add.reduceat(gradient_of_records, first_rows_in_block, axis=0)
+            / self.group_sizes[first_group:end_group, None, None]
+        )
+        gradient_lengths = np.sqrt(np.square(gradient_of_groups).sum(axis=(1, 2)))
+        return np.asarray(
+            np.einsum("g,gkl->kl", clip / np.maximum(gradient_lengths, clip), gradient_of_groups)
+        )
 
     @cached_property
-    def _starts(self) -> IntArray:
+    def _first_rows(self) -> IntArray:
         """The row of the first record of each group, `[N]`."""
-        return np.cumsum(self.sizes) - self.sizes
+        return np.cumsum(self.group_sizes) - self.group_sizes
 
     def _weights_in_small_groups(self, residuals: FloatArray, clip: float) -> FloatArray:
         """Returns the weight of each record of a small group in the clipped sum, `[num_small_records]`.
@@ -132,22 +146,30 @@ class GroupGradients:
             residuals: labels - probabilities of each record, `[n, L]`.
             clip: the largest l2 length of a group's gradient.
         """
-        weights = [np.empty(0)]
-        for size in range(1, FEW_RECORDS + 1):
-            first, end = np.searchsorted(self.sizes, [size, size + 1]).tolist()
-            for group in range(first, end, ROWS_AT_ONCE):
-                num_groups = min(ROWS_AT_ONCE, end - group)
-                first_row = int(self._starts[group])
-                rows = slice(first_row, first_row + num_groups * size)
-                x = self.features[rows].reshape(num_groups, size, -1)
-                r = residuals[rows].reshape(num_groups, size, -1)
+        weight_blocks = [np.empty(0)]
+        for group_size in range(1, FEW_RECORDS + 1):
+            first_group, end_group = np.searchsorted(
+                self.group_sizes, [group_size, group_size + 1]
+            ).tolist()
+            for block_start in range(first_group, end_group, ROWS_AT_ONCE):
+                num_groups = min(ROWS_AT_ONCE, end_group - block_start)
+                first_row_of_block = int(self._first_rows[block_start])
+                row_slice = slice(first_row_of_block, first_row_of_block + num_groups * group_size)
+                x = self.features[row_slice].reshape(num_groups, group_size, -1)
+                r = residuals[row_slice].reshape(num_groups, group_size, -1)
                 # |sum_i x_i r_i^T|^2 = sum_ij (x_i . x_j) (r_i . r_j)
                 inner_products = (x @ x.transpose(0, 2, 1)) * (r @ r.transpose(0, 2, 1))
-                uncanceled = np.sqrt(np.diagonal(inner_products, axis1=1, axis2=2)).sum(axis=1)
-                lengths = np.sqrt(np.maximum(inner_products.sum(axis=(1, 2)), 0))
-                lengths = np.maximum(lengths, uncanceled / MAX_CANCELLATION) / size
-                weights.append(np.repeat(clip / np.maximum(lengths, clip) / size, size))
-        return np.concatenate(weights)
+                uncanceled_lengths = np.sqrt(np.diagonal(inner_products, axis1=1, axis2=2)).sum(
+                    axis=1
+                )
+                gradient_lengths = np.sqrt(np.maximum(inner_products.sum(axis=(1, 2)), 0))
+                gradient_lengths = (
+                    np.maximum(gradient_lengths, uncanceled_lengths / MAX_CANCELLATION) / group_size
+                )
+                weight_blocks.append(
+                    np.repeat(clip / np.maximum(gradient_lengths, clip) / group_size, group_size)
+                )
+        return np.concatenate(weight_blocks)
 
     def _blocks(self, first_group: int, max_records: int) -> list[tuple[int, int]]:
         """Returns consecutive blocks of groups up to the last group, as pairs of indices (first group, last group + 1).
@@ -156,14 +178,16 @@ class GroupGradients:
             first_group: the index of the first group of the first block.
             max_records: the largest number of records in a block; a single larger group is a block too.
         """
-        blocks = []
+        group_blocks = []
         num_records = 0
-        for index, size in enumerate(self.sizes[first_group:].tolist(), start=first_group):
-            if num_records and num_records + size > max_records:
-                blocks.append((first_group, index))
-                first_group = index
+        for group_index, group_size in enumerate(
+            self.group_sizes[first_group:].tolist(), start=first_group
+        ):
+            if num_records and num_records + group_size > max_records:
+                group_blocks.append((first_group, group_index))
+                first_group = group_index
                 num_records = 0
-            num_records += size
+            num_records += group_size
         if num_records:
-            blocks.append((first_group, len(self.sizes)))
-        return blocks
+            group_blocks.append((first_group, len(self.group_sizes)))
+        return group_blocks

@@ -54,8 +54,8 @@ class NoisyGradient:
         )
         num_terms = self.max_units + 8 + num_terms_of_few
         float_error = 2 * _DOUBLE_SPACING * num_terms * self.max_units * max(self.clip, 1.0)
-        distance = self.clip * (1 + _LENGTH_ERROR) + float_error
-        return 2 * (distance / self.grid_step(num_entries=num_entries) + math.sqrt(num_entries))
+        max_distance = self.clip * (1 + _LENGTH_ERROR) + float_error
+        return 2 * (max_distance / self.grid_step(num_entries=num_entries) + math.sqrt(num_entries))
 
     def release(self, gradient_sum: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Returns a sum that is rounded to the grid, plus noise.
@@ -64,7 +64,9 @@ class NoisyGradient:
             gradient_sum: the sum of the clipped contributions of all units, of any shape.
             rng: draws the noise.
         """
-        step = self.grid_step(num_entries=gradient_sum.size)
-        noise_std = self.noise_multiplier * self.sensitivity_in_steps(num_entries=gradient_sum.size)
-        noise = RoundedGaussian(std=noise_std).sample(gradient_sum.shape, rng=rng)
-        return np.asarray((np.rint(gradient_sum / step) + noise) * step)
+        grid_step = self.grid_step(num_entries=gradient_sum.size)
+        noise_std_in_steps = self.noise_multiplier * self.sensitivity_in_steps(
+            num_entries=gradient_sum.size
+        )
+        noise_in_steps = RoundedGaussian(std=noise_std_in_steps).sample(gradient_sum.shape, rng=rng)
+        return np.asarray((np.rint(gradient_sum / grid_step) + noise_in_steps) * grid_step)

@@ -44,11 +44,11 @@ class NoisyModel:
 
     def predict_proba(self, inputs: Any) -> FloatArray:
         """Returns the probability of each label, `[n, L]`, corrected for the noise in the weights."""
-        blocks = [
-            self.log_odds(inputs[first : first + ROWS_AT_ONCE])
-            for first in range(0, len(inputs), ROWS_AT_ONCE)
+        log_odds_blocks = [
+            self.log_odds(inputs[first_row : first_row + ROWS_AT_ONCE])
+            for first_row in range(0, len(inputs), ROWS_AT_ONCE)
         ]
         # The mean of sigmoid(x + z) over z of variance s^2 is about sigmoid(x / sqrt(1 + pi s^2 / 8)) (MacKay 1992).
         shrinkage = 1 / np.sqrt(1 + math.pi / 8 * self.noise_variance)
-        corrected_log_odds = self.bias + (np.concatenate(blocks) - self.bias) * shrinkage
+        corrected_log_odds = self.bias + (np.concatenate(log_odds_blocks) - self.bias) * shrinkage
         return np.asarray(scipy.special.expit(corrected_log_odds))

@@ -49,28 +49,32 @@ class PublicDirections:
         Directions with less than 1e-9 of the largest variance are left out. Raises `InvalidValue` if all inputs are
         equal.
         """
-        rows = _flat(np.asarray(public_inputs[:MAX_ROWS]))
-        center = rows.mean(axis=0)
-        rows = rows - center
+        input_rows = _flat(np.asarray(public_inputs[:MAX_ROWS]))
+        center = input_rows.mean(axis=0)
+        input_rows = input_rows - center
         # If there are fewer rows than columns, the matrix of inner products of rows is the smaller one. It has the same
         # eigenvalues, and its eigenvectors are mapped to directions of inputs below.
-        is_wide = rows.shape[1] > len(rows)
-        products = rows @ rows.T if is_wide else rows.T @ rows
-        variances, vectors = np.linalg.eigh(products / len(rows))
-        variances = variances[::-1]
-        vectors = vectors[:, ::-1]
-        num_varying = int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 1e-30)))
+        is_wide = input_rows.shape[1] > len(input_rows)
+        inner_products = input_rows @ input_rows.T if is_wide else input_rows.T @ input_rows
+        direction_variances, direction_vectors = np.linalg.eigh(inner_products / len(input_rows))
+        direction_variances = direction_variances[::-1]
+        direction_vectors = direction_vectors[:, ::-1]
+        num_varying = int(
+            np.sum(direction_variances > _SMALLEST_VARIANCE * max(direction_variances[0], 1e-30))
+        )
         if num_varying == 0:
             raise InvalidValue("public_inputs", "all alike", rule="at least two different inputs")
         num_directions = min(num_varying, _MAX_DIRECTIONS)
-        variances = variances[:num_directions]
-        vectors = vectors[:, :num_directions]
+        direction_variances = direction_variances[:num_directions]
+        direction_vectors = direction_vectors[:, :num_directions]
         if is_wide:
-            vectors = rows.T @ vectors / np.sqrt(len(rows) * variances)
+            direction_vectors = (
+                input_rows.T @ direction_vectors / np.sqrt(len(input_rows) * direction_variances)
+            )
         return cls(
             center=center,
-            directions=vectors,
-            variances=variances,
+            directions=direction_vectors,
+            variances=direction_variances,
             has_height=num_directions == num_varying,
         )
 
@@ -98,18 +102,24 @@ class PublicDirections:
                 large ridge the variances keep their proportions.
         """
         require_non_negative("ridge", ridge)
-        spread = np.sqrt(self.variances + ridge * self.variances.mean())
+        direction_spreads = np.sqrt(self.variances + ridge * self.variances.mean())
         # Scaled so that the entries of the pool have a mean square of 1.
-        spread *= np.sqrt((self.variances / spread**2).mean())
-        columns = (_flat(np.asarray(inputs)) - self.center) @ (self.directions / spread)
+        direction_spreads *= np.sqrt((self.variances / direction_spreads**2).mean())
+        feature_columns = (_flat(np.asarray(inputs)) - self.center) @ (
+            self.directions / direction_spreads
+        )
         if self.has_height:
-            columns = np.append(columns, np.ones((len(columns), 1)), axis=1)
-        lengths = np.linalg.norm(columns, axis=1, keepdims=True)
-        columns *= _OTHER_LENGTH / np.where(lengths > 0, lengths, 1)
-        return np.append(columns, np.full((len(columns), 1), _CONSTANT_FEATURE), axis=1)
+            feature_columns = np.append(feature_columns, np.ones((len(feature_columns), 1)), axis=1)
+        row_lengths = np.linalg.norm(feature_columns, axis=1, keepdims=True)
+        feature_columns *= _OTHER_LENGTH / np.where(row_lengths > 0, row_lengths, 1)
+        return np.append(
+            feature_columns, np.full((len(feature_columns), 1), _CONSTANT_FEATURE), axis=1
+        )
 
 
 def _flat(inputs: NDArray[Any]) -> FloatArray:
     """Returns n inputs of any shape as rows `[n, d]`."""
-    rows = require_features("inputs", inputs)
-    return rows.reshape(len(rows), int(np.prod(rows.shape[1:]))).astype(np.float64)
+    input_rows = require_features("inputs", inputs)
+    return input_rows.reshape(len(input_rows), int(np.prod(input_rows.shape[1:]))).astype(
+        np.float64
+    )

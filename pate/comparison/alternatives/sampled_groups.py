@@ -15,14 +15,14 @@ class SampledGroups:
     Attributes:
         inputs: the inputs of the n records, sorted by group, `[n, …]`.
         labels: the labels of the records, 0 or 1, and NaN where a label is unknown, `[n, L]`.
-        starts: the row of the first record of each group, `[N]`.
-        sizes: the number of records in each group, `[N]`.
+        first_rows: the row of the first record of each group, `[N]`.
+        group_sizes: the number of records in each group, `[N]`.
     """
 
     inputs: FloatArray
     labels: FloatArray
-    starts: IntArray
-    sizes: IntArray
+    first_rows: IntArray
+    group_sizes: IntArray
 
     @classmethod
     def from_records(
@@ -40,12 +40,19 @@ class SampledGroups:
             group_ids: the group of each record, `[n]`.
             known: which labels are known, `[n, L]`; None if all are.
         """
-        order = np.argsort(group_ids, kind="stable")
-        _, starts, sizes = np.unique(group_ids[order], return_index=True, return_counts=True)
-        sorted_labels = labels[order].astype(np.float64)
+        rows_by_group = np.argsort(group_ids, kind="stable")
+        _, first_rows, group_sizes = np.unique(
+            group_ids[rows_by_group], return_index=True, return_counts=True
+        )
+        sorted_labels = labels[rows_by_group].astype(np.float64)
         if known is not None:
-            sorted_labels[~known[order]] = np.nan
-        return cls(inputs=inputs[order], labels=sorted_labels, starts=starts, sizes=sizes)
+            sorted_labels[~known[rows_by_group]] = np.nan
+        return cls(
+            inputs=inputs[rows_by_group],
+            labels=sorted_labels,
+            first_rows=first_rows,
+            group_sizes=group_sizes,
+        )
 
     def draw(self, sampling_prob: float, rng: np.random.Generator) -> IntArray:
         """Draws a Poisson sample of the groups and one random record of each; returns the rows of these records, `[m]`.
@@ -58,6 +65,8 @@ class SampledGroups:
         """
         # One uniform number decides whether a group is sampled. The other one, times the size of the group, picks its
         # record, and rounding may not lift it to the size.
-        coins, positions = rng.random((2, len(self.starts)))
-        indices_in_group = np.minimum((positions * self.sizes).astype(np.int64), self.sizes - 1)
-        return np.asarray((self.starts + indices_in_group)[coins < sampling_prob])
+        sampling_coins, record_positions = rng.random((2, len(self.first_rows)))
+        indices_in_group = np.minimum(
+            (record_positions * self.group_sizes).astype(np.int64), self.group_sizes - 1
+        )
+        return np.asarray((self.first_rows + indices_in_group)[sampling_coins < sampling_prob])

@@ -25,29 +25,29 @@ class Schedule:
 
     Attributes:
         ridge: the ridge of the features, see `PublicDirections.features`.
-        times: the learning time of each label, its learning rate times the number of steps, `[L]`.
+        label_learning_times: the learning time of each label, its learning rate times the number of steps, `[L]`.
         num_steps: the number of gradient steps, from 10 to 100. Times are shortened where so many would not be stable.
         noise_variance: the approximate variance of the noise in the log-odds of each label after training, `[L]`.
-        error: the expected mean square error of the log-odds.
+        expected_squared_error: the expected mean square error of the log-odds.
     """
 
     ridge: float
-    times: FloatArray
+    label_learning_times: FloatArray
     num_steps: int
     noise_variance: FloatArray
-    error: float
+    expected_squared_error: float
 
     @classmethod
     def best(
         cls,
-        directions: PublicDirections,
+        public_directions: PublicDirections,
         public_inputs: Any,
         prevalence: FloatArray,
         noise_rate: FloatArray | float,
         *,
         clip_factor: float,
         signal_variance: float,
-        concentrated: bool = False,
+        signal_is_concentrated: bool = False,
     ) -> Self:
         """Returns the schedule with the least expected error of the log-odds.
 
@@ -55,7 +55,7 @@ class Schedule:
         ridges. The ridge with the least error is taken.
 
         Args:
-            directions: the principal directions of the public pool.
+            public_directions: the principal directions of the public pool.
             public_inputs: the inputs of the public pool.
             prevalence: the prevalence of each label, public or released, `[L]`.
             noise_rate: the variance of the noise in an entry of a mean gradient, divided by the number of steps; one
@@ -63,33 +63,35 @@ class Schedule:
             clip_factor: the clip divided by the typical length of a group's gradient.
             signal_variance: the assumed variance of the log-odds of a label, which is divided among the directions in
                 proportion to their standard deviations.
-            concentrated: whether to assume the best case, in which all signal lies along the widest direction.
+            signal_is_concentrated: whether to assume the best case: all signal lies along the widest direction.
 
         Source: docs/when-to-take-what.md.
         """
-        signal = directions.standard_deviations
-        if concentrated:
-            signal[1:] = 0
-        signal = signal_variance * signal / signal.sum()
+        signal_variances = public_directions.standard_deviations
+        if signal_is_concentrated:
+            signal_variances[1:] = 0
+        signal_variances = signal_variance * signal_variances / signal_variances.sum()
         schedules = []
         for ridge in _RIDGES:
-            features = directions.features(public_inputs, ridge=ridge)[:, :-1]
+            features = public_directions.features(public_inputs, ridge=ridge)[:, :-1]
             learning = LearningTimes.best(
                 feature_mean_squares=np.square(features).mean(axis=0),
-                signal_variances=signal,
+                signal_variances=signal_variances,
                 prevalence=prevalence,
                 noise_rate=noise_rate,
                 clip_factor=clip_factor,
             )
-            fastest = float((learning.speeds.max(axis=1) * learning.times).max())
-            steps = min(max(math.ceil(fastest / _MAX_SHARE_PER_STEP), _MIN_STEPS), _MAX_STEPS)
+            fastest_progress = float((learning.speeds.max(axis=1) * learning.times).max())
+            num_steps = min(
+                max(math.ceil(fastest_progress / _MAX_SHARE_PER_STEP), _MIN_STEPS), _MAX_STEPS
+            )
             schedules.append(
                 cls(
                     ridge=ridge,
-                    times=learning.within(steps),
-                    num_steps=steps,
+                    label_learning_times=learning.within(num_steps),
+                    num_steps=num_steps,
                     noise_variance=learning.noise_variance,
-                    error=learning.error,
+                    expected_squared_error=learning.error,
                 )
             )
-        return min(schedules, key=attrgetter("error"))
+        return min(schedules, key=attrgetter("expected_squared_error"))

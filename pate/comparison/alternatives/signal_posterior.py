@@ -44,17 +44,19 @@ class SignalPosterior:
         zeros = np.zeros((len(prior_variances), num_labels))
         return cls(prior_variances=prior_variances, precision=zeros, weighted_sum=zeros)
 
-    def with_observation(self, weights: FloatArray, variances: FloatArray) -> Self:
+    def with_observation(
+        self, observed_weights: FloatArray, observation_variances: FloatArray
+    ) -> Self:
         """Returns the posterior with one more observation.
 
         Args:
-            weights: the observed weights, which have noise, `[D, L]`.
-            variances: the variance of the noise of each weight, > 0, `[D, L]`.
+            observed_weights: the observed weights, which have noise, `[D, L]`.
+            observation_variances: the variance of the noise of each weight, > 0, `[D, L]`.
         """
         return type(self)(
             prior_variances=self.prior_variances,
-            precision=self.precision + 1 / variances,
-            weighted_sum=self.weighted_sum + weights / variances,
+            precision=self.precision + 1 / observation_variances,
+            weighted_sum=self.weighted_sum + observed_weights / observation_variances,
         )
 
     @cached_property
@@ -63,19 +65,23 @@ class SignalPosterior:
         log_likelihoods = []
         for scale in _SCALES:
             # The weighted mean of all observations of a weight is a sufficient statistic. It is normal with mean 0.
-            variances = scale * self.prior_variances[:, None] + 1 / self.precision
-            squares = np.square(self.weighted_sum / self.precision)
-            log_likelihoods.append(-np.sum(np.log(variances) + squares / variances))
+            mean_variances = scale * self.prior_variances[:, None] + 1 / self.precision
+            squared_means = np.square(self.weighted_sum / self.precision)
+            log_likelihoods.append(-np.sum(np.log(mean_variances) + squared_means / mean_variances))
         return float(_SCALES[int(np.argmax(log_likelihoods))])
 
     @property
     def mean(self) -> FloatArray:
         """The posterior mean of the weights, `[D, L]`."""
-        variances = self.scale * self.prior_variances[:, None]
-        return np.asarray(self.weighted_sum * variances / (1 + self.precision * variances))
+        scaled_prior_variances = self.scale * self.prior_variances[:, None]
+        return np.asarray(
+            self.weighted_sum
+            * scaled_prior_variances
+            / (1 + self.precision * scaled_prior_variances)
+        )
 
     @property
     def variances(self) -> FloatArray:
         """The posterior variances of the weights, `[D, L]`."""
-        variances = self.scale * self.prior_variances[:, None]
-        return np.asarray(variances / (1 + self.precision * variances))
+        scaled_prior_variances = self.scale * self.prior_variances[:, None]
+        return np.asarray(scaled_prior_variances / (1 + self.precision * scaled_prior_variances))

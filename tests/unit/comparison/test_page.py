@@ -20,7 +20,7 @@ METHOD_PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]
 @pytest.mark.slow
 def test_page_is_self_contained_and_escapes_names(frontier: Frontier) -> None:
     """The page loads nothing from elsewhere, and escapes HTML characters in names and parameters."""
-    html = render_page(frontier, parameters=METHOD_PARAMETERS)
+    html = render_page(frontier, parameters_by_method=METHOD_PARAMETERS)
     parsed_page(html=html)
     assert "never<b>" not in html
     assert "noise_std &lt;1&gt;" in html
@@ -33,7 +33,9 @@ def test_tables_of_the_page_have_scores_and_goals(frontier: Frontier) -> None:
 
     A method without scores is called out of reach. The goals are headings.
     """
-    rows = Page(html=render_page(frontier, parameters=METHOD_PARAMETERS)).texts_of(tag="tr")
+    rows = Page(html=render_page(frontier, parameters_by_method=METHOD_PARAMETERS)).texts_of(
+        tag="tr"
+    )
     assert any(
         row.startswith("early (400)") and "0.300" in row and "0.550" in row and "±" not in row
         for row in rows
@@ -87,8 +89,13 @@ def test_the_axis_contains_all_bars_and_stays_between_0_and_1(
     """The vertical axis contains every score with its error bar, and does not leave the range of 0 to 1."""
     line = frontier.lines[0]
     line_near_0 = replace(line, points=(replace(line.points[0], mean=0.0005, std=0.0005),))
-    bottom, top = _axis_limits(lines=[line_near_0, *frontier.lines[1:]], shown_levels=(0.2, 0.6))
+    bottom, top = _axis_limits(
+        method_lines=[line_near_0, *frontier.lines[1:]], scores_of_levels=(0.2, 0.6)
+    )
     assert bottom == 0.0
     assert top == pytest.approx(0.648)
     line_with_long_bar = replace(line, points=(replace(line.points[0], mean=0.5, std=0.9),))
-    assert _axis_limits(lines=[line_with_long_bar], shown_levels=(0.2, 0.6)) == (0.0, 1.0)
+    assert _axis_limits(method_lines=[line_with_long_bar], scores_of_levels=(0.2, 0.6)) == (
+        0.0,
+        1.0,
+    )

@@ -37,7 +37,7 @@ def calibrated_contender(aggregator: Aggregator, calibration_path: Path) -> Cont
         pate_method(name="votes", aggregator=aggregator),
         budget=BUDGET,
         bench=small_bench(comparison_folder=calibration_path.parent),
-        file_path=calibration_path,
+        calibration_file=calibration_path,
     )
 
 
@@ -147,7 +147,7 @@ def test_a_damaged_run_or_calibration_is_refused(tmp_path: Path, damage_file: Wa
     trial = Trial(
         bench=small_bench(),
         unscored_run=RUN,
-        paths={3: run_path},
+        result_file_by_seed={3: run_path},
         make_contender=fail_if_calibrated,
     )
     assert trial.read(seed=3) is None

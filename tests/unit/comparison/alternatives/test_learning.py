@@ -33,13 +33,13 @@ def best_schedule(
         concentrated: whether all signal is along the widest direction.
     """
     return Schedule.best(
-        directions=PublicDirections.fit(public_inputs=public_pool()),
+        public_directions=PublicDirections.fit(public_inputs=public_pool()),
         public_inputs=public_pool(),
         prevalence=prevalence,
         noise_rate=noise_rate,
         clip_factor=CLIP_FACTOR,
         signal_variance=SIGNAL_VARIANCE,
-        concentrated=concentrated,
+        signal_is_concentrated=concentrated,
     )
 
 
@@ -49,8 +49,17 @@ def test_more_noise_shortens_learning_and_raises_the_expected_error() -> None:
     little, more, most = (
         best_schedule(prevalence, noise_rate=noise_rate) for noise_rate in (1e-8, 1e-5, 1e-2)
     )
-    assert little.times.min() > more.times.min() > most.times.min()
-    assert little.error < more.error < most.error <= SIGNAL_VARIANCE * 1.001
+    assert (
+        little.label_learning_times.min()
+        > more.label_learning_times.min()
+        > most.label_learning_times.min()
+    )
+    assert (
+        little.expected_squared_error
+        < more.expected_squared_error
+        < most.expected_squared_error
+        <= SIGNAL_VARIANCE * 1.001
+    )
     assert all(10 <= schedule.num_steps <= 100 for schedule in (little, more, most))
 
 
@@ -62,8 +71,8 @@ def test_a_signal_in_one_direction_is_learned_better_at_large_noise() -> None:
     prevalence = np.array([0.05, 0.3])
     schedule_of_spread_signal = best_schedule(prevalence, noise_rate=1e-2)
     concentrated = best_schedule(prevalence, noise_rate=1e-2, concentrated=True)
-    gain = SIGNAL_VARIANCE - schedule_of_spread_signal.error
-    assert SIGNAL_VARIANCE - concentrated.error > 2 * gain > 0
+    gain = SIGNAL_VARIANCE - schedule_of_spread_signal.expected_squared_error
+    assert SIGNAL_VARIANCE - concentrated.expected_squared_error > 2 * gain > 0
 
 
 def test_noise_of_trained_weights_has_the_expected_variance() -> None:
@@ -79,7 +88,7 @@ def test_noise_of_trained_weights_has_the_expected_variance() -> None:
     features = directions.features(public_pool(), ridge=schedule.ridge)
     curvature = CLIP_FACTOR * prevalence * (1 - prevalence)
     weights = np.zeros((400, 8, 2))
-    learning_rates = schedule.times / schedule.num_steps
+    learning_rates = schedule.label_learning_times / schedule.num_steps
     covariance = features.T @ features / len(features)
     for _ in range(schedule.num_steps):
         noise = np.sqrt(noise_rate * schedule.num_steps) * rng.normal(size=weights.shape)
@@ -107,7 +116,7 @@ def test_gradients_of_groups_are_those_of_a_loop(num_groups: int) -> None:
         gradient = features[rows].T @ residuals[rows] / rows.sum()
         expected_sum += gradient * min(1.0, clip / np.linalg.norm(gradient))
     groups = GroupGradients.from_records(features, labels, group_ids=group_ids)
-    clipped_sum = groups.clipped_sum(weights=weights, bias=bias, clip=clip)
+    clipped_sum = groups.clipped_sum(model_weights=weights, bias=bias, clip=clip)
     np.testing.assert_allclose(clipped_sum, expected_sum)
 
 
@@ -116,7 +125,9 @@ def test_a_group_whose_records_cancel_adds_less_than_its_clip() -> None:
     features = np.array([[1.0, 0.0], [-1.0, 1e-9]])
     labels = np.zeros((2, 1), bool)
     group = GroupGradients.from_records(features, labels, group_ids=np.zeros(2, dtype=int))
-    clipped_sum = group.clipped_sum(weights=np.zeros((2, 1)), bias=np.array([20.0]), clip=1e-9)
+    clipped_sum = group.clipped_sum(
+        model_weights=np.zeros((2, 1)), bias=np.array([20.0]), clip=1e-9
+    )
     assert 0 < np.linalg.norm(clipped_sum) < 1e-9
 
 
@@ -139,8 +150,12 @@ def test_a_posterior_shrinks_by_the_known_noise() -> None:
     """
     posterior = (
         SignalPosterior.before_observations(prior_variances=np.ones(1), num_labels=1)
-        .with_observation(weights=np.array([[2.0]]), variances=np.array([[1.0]]))
-        .with_observation(weights=np.array([[0.5]]), variances=np.array([[2.0]]))
+        .with_observation(
+            observed_weights=np.array([[2.0]]), observation_variances=np.array([[1.0]])
+        )
+        .with_observation(
+            observed_weights=np.array([[0.5]]), observation_variances=np.array([[2.0]])
+        )
     )
     # The most likely variance of the weight, 1.5**2 - 1 / 1.5, is between the scales 1 and 2.
     assert posterior.scale in (1.0, 2.0)
@@ -162,7 +177,9 @@ def test_the_most_likely_scale_is_that_of_the_weights(scale: float) -> None:
     observed_weights = weights + 2.0 * rng.normal(size=weights.shape)
     posterior = SignalPosterior.before_observations(
         prior_variances, num_labels=30
-    ).with_observation(weights=observed_weights, variances=np.full_like(weights, 4.0))
+    ).with_observation(
+        observed_weights=observed_weights, observation_variances=np.full_like(weights, 4.0)
+    )
     assert posterior.scale == scale
     error = np.square(posterior.mean - weights).mean()
     assert error == pytest.approx(posterior.variances.mean(), rel=0.1)

@@ -11,7 +11,7 @@ import pytest
 from pate.accounting import Adjacency, Budget, GaussianEvent, gaussian_epsilon
 from pate.comparison import compare, read_runs
 from pate.comparison.alternatives import AllRecords
-from pate.comparison.alternatives.alternative import Alternative, Training
+from pate.comparison.alternatives.alternative import Alternative, TrainingData
 from pate.comparison.alternatives.covariance_method import CovarianceMethod
 from pate.comparison.alternatives.dp_fc import DpFeatureCovariance
 from pate.comparison.alternatives.dp_gd import DpGradientDescent
@@ -65,13 +65,13 @@ def test_a_stored_calibration_is_priced_again(method: Alternative, tmp_path: Pat
         method,
         budget=budget_at_epsilon(epsilon=3.0),
         bench=small_bench(),
-        file_path=calibration_path,
+        calibration_file=calibration_path,
     )
     stored_contender = calibrate_method(
         method,
         budget=budget_at_epsilon(epsilon=3.0),
         bench=small_bench(),
-        file_path=calibration_path,
+        calibration_file=calibration_path,
     )
     assert stored_contender.epsilon == contender.epsilon <= 3.0
     lowered_multiplier = 0.9 * contender.parameters["noise_multiplier"]
@@ -84,7 +84,7 @@ def test_a_stored_calibration_is_priced_again(method: Alternative, tmp_path: Pat
             method,
             budget=budget_at_epsilon(epsilon=3.0),
             bench=small_bench(),
-            file_path=calibration_path,
+            calibration_file=calibration_path,
         )
 
 
@@ -149,12 +149,12 @@ def test_the_covariance_with_less_error_is_taken(
     """
     dataset = small_dataset()
     small_pool = dataset.public.take(row_numbers=slice(0, pool_size))
-    training = Training(bench=small_bench(dataset=replace(dataset, public=small_pool)))
+    training_data = TrainingData(bench=small_bench(dataset=replace(dataset, public=small_pool)))
 
     def is_covariance_released(method: CovarianceMethod) -> bool:
         """Returns True if a method releases a noisy covariance."""
         mechanism = method.released_covariance(
-            training, noise_multiplier=noise_multiplier, num_features=9
+            training_data, noise_multiplier=noise_multiplier, num_features=9
         )
         return mechanism is not None
 
@@ -168,19 +168,23 @@ def test_the_covariance_with_less_error_is_taken(
 def test_least_squares_without_noise_or_clip_is_ordinary(covariance: str) -> None:
     """With almost no noise and a large clip, `dp_ls` predicts as ordinary least squares on the centered labels."""
     bench = small_bench()
-    training = Training(bench=bench)
+    training_data = TrainingData(bench=bench)
     method = replace(SQUARES, covariance=covariance, clip_factor=50.0)
-    model = method.train_model(noise_multiplier=1e-5, training=training, seed=0)
+    model = method.train_model(noise_multiplier=1e-5, training_data=training_data, seed=0)
     private_split = bench.dataset.private
-    released_shares = training.release_shares(noise_multiplier=1e-5, rng=np.random.default_rng(0))
-    ridge = method.schedule(training, noise_multiplier=1e-5, shares=released_shares).ridge
+    released_shares = training_data.release_shares(
+        noise_multiplier=1e-5, rng=np.random.default_rng(0)
+    )
+    ridge = method.schedule(
+        training_data, noise_multiplier=1e-5, released_shares=released_shares
+    ).ridge
     prevalence = private_split.labels.mean(axis=0)
     weights = np.linalg.lstsq(
-        training.directions.features(private_split.inputs, ridge=ridge),
+        training_data.public_directions.features(private_split.inputs, ridge=ridge),
         private_split.labels - prevalence,
         rcond=None,
     )[0]
-    test_features = training.directions.features(bench.dataset.test.inputs, ridge=ridge)
+    test_features = training_data.public_directions.features(bench.dataset.test.inputs, ridge=ridge)
     expected = np.clip(prevalence + test_features @ weights, a_min=1e-3, a_max=1 - 1e-3)
     error = np.abs(model.predict_proba(bench.dataset.test.inputs) - expected).mean()
     assert error < (0.01 if covariance == "noisy" else 0.08)
