@@ -242,7 +242,7 @@ class GroupVotesPlan(FitPlan):
             yield from remarks_on_lost_columns(
                 "X",
                 self.schema.columns,
-                encoded_records.unknown_and_missing,
+                encoded_records.num_unknown_and_missing,
                 num_records=len(encoded_records.features),
             )
 
@@ -309,5 +309,5 @@ class GroupVotesPlan(FitPlan):
         return Encoded(
             features=np.asarray(dense(inputs), np.float32),
             wrong=np.zeros(0, np.bool_),
-            unknown_and_missing=np.zeros((0, 2), np.int64),
+            num_unknown_and_missing=np.zeros((0, 2), np.int64),
         )

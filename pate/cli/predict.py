@@ -192,11 +192,11 @@ def _table_blocks(
     require_columns("data", column_names=table_file.names, required=schema.names)
     schema = replace(schema, spelling=table_file.spelling(schema.spelling))
     column_names = [name for name in table_file.names if name in schema.names or name == id_column]
-    unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
+    num_unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
     num_rows = 0
     for numbers, batch in table_file.rows(column_names):
         encoded = schema.read_table(arrow_table=batch, first_row=int(numbers[0]))
-        unknown_and_missing += encoded.unknown_and_missing
+        num_unknown_and_missing += encoded.num_unknown_and_missing
         num_rows += len(numbers)
         if id_column is None:
             names = [str(number + 1) for number in numbers]
@@ -205,7 +205,7 @@ def _table_blocks(
             names = ["" if word is None else word for word in words]
         yield PredictedBlock(record_names=names, inputs=encoded.features)
     for line in schema.unknown_cell_remarks(
-        name="data", unknown_and_missing=unknown_and_missing, num_records=num_rows
+        name="data", num_unknown_and_missing=num_unknown_and_missing, num_records=num_rows
     ):
         print_lines(f"warning: {line}", stderr=True)
 

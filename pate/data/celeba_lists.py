@@ -154,10 +154,10 @@ def read_numbers(folder: Path, list_name: str, file_names: Sequence[str]) -> Lis
             rule = "a file name, once, and a whole number, and nothing else"
             raise InvalidValue(f"{path.name} row", " ".join(row)[:_MAX_SHOWN], rule=rule)
         number_of_file[row[0]] = int(row[1])
-    missing_file = next((file for file in file_names if file not in number_of_file), None)
-    if missing_file is not None:
+    missing_file_name = next((file for file in file_names if file not in number_of_file), None)
+    if missing_file_name is not None:
         rule = f"a row for each image of {ATTRIBUTE_LIST}, found none"
-        raise InvalidValue(list_name, missing_file, rule=rule)
+        raise InvalidValue(list_name, missing_file_name, rule=rule)
     return ListedNumbers(
         numbers=np.array([number_of_file[file] for file in file_names], dtype=np.int64),
         num_others=len(number_of_file) - len(file_names),

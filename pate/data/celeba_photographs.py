@@ -189,13 +189,13 @@ def decode_images(
         list(pool.map(decode_from, range(0, len(image_paths), _IMAGES_PER_TASK)))
     if damaged:
         first_path, *other_paths = sorted(damaged)
-        names = ", ".join([str(first_path), *(path.name for path in other_paths)])
+        damaged_names = ", ".join([str(first_path), *(path.name for path in other_paths)])
         first_error = damaged[first_path]
         depth = "" if first_error.rule == UNREADABLE else " of 8 bits a channel"
         rule = (
             f"a readable image{depth}; fetch it again, or remove it: a missing one is passed over"
         )
-        raise InvalidValue("image", names, rule=rule) from first_error
+        raise InvalidValue("image", damaged_names, rule=rule) from first_error
     return images
 
 

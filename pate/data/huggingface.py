@@ -237,10 +237,10 @@ class HuggingFace(TextReader):
         """The column whose lists hold the labels of a record; None if each label has a column."""
         if len(self.labels) > 1:
             return None
-        name = self.labels[0]
+        column_name = self.labels[0]
         return LabelListColumn.from_feature(
-            name,
-            feature=self._splits["private"].features.get(name),
+            column_name,
+            feature=self._splits["private"].features.get(column_name),
             other_columns=(*self.inputs, self.group, self.id),
         )
 
@@ -259,8 +259,8 @@ class HuggingFace(TextReader):
         self._require_columns("public")
         if len(self.inputs) > 1 or self.text:
             return None
-        name = self.inputs[0]
-        if type(public.features[name]).__name__ == "Image":
+        column_name = self.inputs[0]
+        if type(public.features[column_name]).__name__ == "Image":
             form = ImageForm(
                 channels=self.channels,
                 height=self.image_size,
@@ -268,13 +268,15 @@ class HuggingFace(TextReader):
                 fit=self.fit,
                 white=self.white,
             )
-            return PictureColumn(name=name, missing=False, form=form, open_cell=_open_picture)
-        first_cell = public.select_columns([name]).with_format("arrow")[:1].column(0)
+            return PictureColumn(
+                name=column_name, missing=False, form=form, open_cell=_open_picture
+            )
+        first_cell = public.select_columns([column_name]).with_format("arrow")[:1].column(0)
         types = import_pyarrow().types
         list_checks = (types.is_list, types.is_large_list, types.is_fixed_size_list)
         if any(is_list_type(first_cell.type) for is_list_type in list_checks):
             numbers = first_cell[0].as_py() or ()
-            return ListColumn(name=name, missing=False, length=len(numbers))
+            return ListColumn(name=column_name, missing=False, length=len(numbers))
         return None
 
     def _table_schema(self, stage: StageOpener) -> TableSchema:

@@ -39,4 +39,6 @@ class ListColumn(Column):
                 if len(cell) == self.length and np.isfinite(cell).all():
                     features[row] = cell
         is_list = np.isfinite(features).all(axis=1) & np.array(self.length > 0)
-        return Encoded(features=features, wrong=~is_list, unknown_and_missing=np.zeros(2, np.int64))
+        return Encoded(
+            features=features, wrong=~is_list, num_unknown_and_missing=np.zeros(2, np.int64)
+        )

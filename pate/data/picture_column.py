@@ -59,7 +59,7 @@ class PictureColumn(Column):
         return Encoded(
             features=levels.reshape(len(levels), -1),
             wrong=wrong,
-            unknown_and_missing=np.zeros(2, np.int64),
+            num_unknown_and_missing=np.zeros(2, np.int64),
             broken_rules=(first_broken_rule,),
         )
 

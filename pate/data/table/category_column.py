@@ -83,7 +83,7 @@ class CategoryColumn(Column):
         return Encoded(
             features=features,
             wrong=np.zeros_like(missing),
-            unknown_and_missing=np.array([unknown.sum(), missing.sum()]),
+            num_unknown_and_missing=np.array([unknown.sum(), missing.sum()]),
         )
 
     def frame_columns(self, encoded_cells: Float32Array) -> dict[str, Any]:

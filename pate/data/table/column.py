@@ -42,8 +42,8 @@ class Encoded(NamedTuple):
         features: the features of the n rows, `[n, num_features]`.
         wrong: whether each cell is of another kind than its column, such as a word among numbers: bool `[n]` for a
             column, and `[n, num_columns]` for a table.
-        unknown_and_missing: two numbers, `[2]` for a column and `[num_columns, 2]` for a table. The first is that of
-            unknown cells: words that are no category of the public file, or numbers beyond its range. The second is
+        num_unknown_and_missing: two numbers, `[2]` for a column and `[num_columns, 2]` for a table. The first is that
+            of unknown cells: words that are no category of the public file, or numbers beyond its range. The second is
             that of missing cells.
         broken_rules: the rule that the first wrong cell violates, for an error message: one for a column, and
             `num_columns` for a table. None where no cell is wrong, or the rule is that of all cells, `Column.expects`.
@@ -51,7 +51,7 @@ class Encoded(NamedTuple):
 
     features: Float32Array
     wrong: BoolArray
-    unknown_and_missing: IntArray
+    num_unknown_and_missing: IntArray
     broken_rules: tuple[str | None, ...] = (None,)
 
 
@@ -100,7 +100,7 @@ class Column(ABC):
         return Encoded(
             features=np.zeros((len(cells), 0), np.float32),
             wrong=np.zeros_like(missing),
-            unknown_and_missing=np.array([0, missing.sum()]),
+            num_unknown_and_missing=np.array([0, missing.sum()]),
         )
 
     def frame_columns(self, encoded_cells: Float32Array) -> dict[str, Any]:

@@ -405,10 +405,10 @@ def _likeliest_reading(words: Any, counts_per_word: IntArray, spelling: CellSpel
     sample = words.slice(0, _SAMPLE_WORDS)
     sample_counts = counts_per_word[:_SAMPLE_WORDS]
 
-    def num_read(reading: _Reading) -> int:
+    def count_cells_read(reading: _Reading) -> int:
         return int(sample_counts[~reading.fails_on(words=sample)].sum())
 
-    return max(readings, key=num_read)
+    return max(readings, key=count_cells_read)
 
 
 def _by_frequency(

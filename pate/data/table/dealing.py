@@ -86,10 +86,11 @@ class Dealing:
                 raise InvalidValue("output", part_file, rule=rule)
         part_of_row = self.part_of_row()
         # Lists of words stay lists, so that they are read as in the original file.
-        table_file = replace(self.table_file, whole_lists=tuple(self.table_file.names))
+        table_file = replace(self.table_file, columns_with_whole_lists=tuple(self.table_file.names))
         with ExitStack() as stack:
             writers = [
-                stack.enter_context(_writer(table_file, part_file)) for part_file in paths.values()
+                stack.enter_context(_writer(table_file, new_file=part_file))
+                for part_file in paths.values()
             ]
             for numbers, batch in table_file.rows():
                 for part, write in enumerate(writers):
@@ -103,8 +104,8 @@ class Dealing:
         Raises `InvalidValue` if the column `group` is missing or has a missing cell.
         """
         if self.group is None:
-            first_column = self.table_file.names[:1]
-            num_rows = sum(table.num_rows for _, table in self.table_file.rows(first_column))
+            first_column_names = self.table_file.names[:1]
+            num_rows = sum(table.num_rows for _, table in self.table_file.rows(first_column_names))
             return np.arange(num_rows, dtype=np.int64)
         require_column(
             "group",
@@ -154,20 +155,20 @@ class Dealing:
 
 
 @contextmanager
-def _writer(table_file: TableFile, path: Path) -> Iterator[Write]:
+def _writer(table_file: TableFile, new_file: Path) -> Iterator[Write]:
     """Opens a new file with the columns and the format of `table_file` for a `with` block.
 
     The block gets a function that appends a pyarrow table to the file.
 
     Args:
         table_file: the file whose columns and format are copied.
-        path: the new file.
+        new_file: the path of the new file.
     """
-    with atomic_write(path) as out:
+    with atomic_write(new_file) as out:
         if table_file.is_text:
             with ExitStack() as stack:
                 packed_stream = out
-                if path.suffix == ".gz":
+                if new_file.suffix == ".gz":
                     gzip_stream = gzip.GzipFile(fileobj=out, mode="wb", mtime=0)
                     packed_stream = cast(BinaryIO, stack.enter_context(gzip_stream))
                 text_stream = io.TextIOWrapper(packed_stream, table_file.read_in, newline="")
@@ -181,9 +182,9 @@ def _writer(table_file: TableFile, path: Path) -> Iterator[Write]:
             return
         from pyarrow import ipc, parquet
 
-        schema = next(table_file.batches()).schema
+        arrow_schema = next(table_file.batches()).schema
         writer = parquet.ParquetWriter if table_file.kind == "parquet" else ipc.new_file
-        with writer(import_pyarrow().PythonFile(out, mode="w"), schema) as table_writer:
+        with writer(import_pyarrow().PythonFile(out, mode="w"), arrow_schema) as table_writer:
             yield table_writer.write_table
 
 

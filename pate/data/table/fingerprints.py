@@ -35,16 +35,16 @@ def row_fingerprints(batches: Iterable[NumberedBatch], schema: TableSchema) -> N
         batches: pairs of row numbers, which are ignored, and a pyarrow table of the rows.
         schema: the columns that are compared, and the notation of their cells.
     """
-    numbers = []
+    row_hashes = []
     for _, table in batches:
-        values = [
+        value_columns = [
             _values_of(
                 cells=table.column(column.name), schema_column=column, spelling=schema.spelling
             )
             for column in schema.columns
         ]
-        numbers.append(_hash_rows(cell_columns=values))
-    return np.concatenate(numbers)
+        row_hashes.append(_hash_rows(cell_columns=value_columns))
+    return np.concatenate(row_hashes)
 
 
 def _values_of(cells: Any, schema_column: Column, spelling: CellSpelling) -> Any:
@@ -99,10 +99,10 @@ class CellDigest:
 
         `cell_columns` are pyarrow arrays of the cells of these rows, one for each column, from `digest_cells`.
         """
-        words = [digest_texts(column).fill_null(_MISSING_WORD) for column in cell_columns]
+        word_columns = [digest_texts(column).fill_null(_MISSING_WORD) for column in cell_columns]
         if self._cells_are_text:
-            words = [with_points(column_words) for column_words in words]
-        return _hash_rows(cell_columns=words)
+            word_columns = [with_points(words) for words in word_columns]
+        return _hash_rows(cell_columns=word_columns)
 
     def add(self, hashes: NDArray[np.uint64]) -> None:
         """Adds rows to the digest, by their hashes `[num_rows]` from the method `hashes`."""

@@ -28,13 +28,13 @@ class JsonLines:
 
     Args:
         source_file: the file to read.
-        whole_lists: the columns in which a list stays a list, as JSON text. In other columns the items of a list are
-            joined to one text.
+        columns_with_whole_lists: the columns in which a list stays a list, as JSON text. In other columns the items of
+            a list are joined to one text.
     """
 
-    def __init__(self, source_file: SourceFile, whole_lists: Collection[str]) -> None:
+    def __init__(self, source_file: SourceFile, columns_with_whole_lists: Collection[str]) -> None:
         self._file = source_file
-        self._whole_lists = frozenset(whole_lists)
+        self._columns_with_whole_lists = frozenset(columns_with_whole_lists)
 
     def batches(self, column_names: list[str] | None) -> Iterator[Any]:
         """Yields the content of the file as pyarrow tables in which every cell is a text, or null if it is missing.
@@ -96,11 +96,11 @@ class JsonLines:
     def _cell(self, value: Any, column: str) -> str | None:
         """Returns the value of a JSON field as the text of a cell; None for null and other words for missing values.
 
-        Truth values become 0 and 1, and an object its JSON. A list becomes its JSON if `whole_lists` has the column
-        `column`, and otherwise its items joined by a separator.
+        Truth values become 0 and 1, and an object its JSON. A list becomes its JSON if `columns_with_whole_lists` has
+        the column `column`, and otherwise its items joined by a separator.
         """
         if isinstance(value, list):
-            if column in self._whole_lists:
+            if column in self._columns_with_whole_lists:
                 return json.dumps(value, ensure_ascii=False)
             return _LIST_SEPARATOR.join(map(str, value))
         if isinstance(value, dict):

@@ -193,7 +193,9 @@ def _words_with_whole_lists(
 
     Columns that the file lacks are left out.
     """
-    return _words_in(replace(table_file, whole_lists=tuple(table_file.names)), column_names)
+    return _words_in(
+        replace(table_file, columns_with_whole_lists=tuple(table_file.names)), column_names
+    )
 
 
 def _words_in(table_file: TableFile, column_names: Iterable[str]) -> Mapping[str, set[str]]:

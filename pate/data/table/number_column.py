@@ -152,7 +152,7 @@ class NumberColumn(Column):
         return Encoded(
             features=features,
             wrong=np.isinf(numbers),
-            unknown_and_missing=np.array([outside.sum(), missing.sum()]),
+            num_unknown_and_missing=np.array([outside.sum(), missing.sum()]),
         )
 
     def frame_columns(self, encoded_cells: Float32Array) -> dict[str, Any]:
@@ -165,11 +165,10 @@ class NumberColumn(Column):
         numbers = _inverse_yeo_johnson(transformed_numbers, self.power) * self.std + self.mean
         magnitude = int(np.ceil(np.log10(max(self.max - self.min, _TINY))))
         numbers = numbers.round(_FRAME_DIGITS - magnitude)
-        return {
-            self.name: np.where(encoded_cells[:, 1] > 0, np.nan, numbers)
-            if self.missing
-            else numbers
-        }
+        if not self.missing:
+            return {self.name: numbers}
+        is_missing_cell = encoded_cells[:, 1] > 0
+        return {self.name: np.where(is_missing_cell, np.nan, numbers)}
 
     def plain(self) -> dict[str, Any]:
         """Returns the column as values for JSON.

@@ -242,9 +242,9 @@ def smallest_of_group(group_of_row: IntArray, number_of_row: IntArray) -> IntArr
         group_of_row: the group of each row, from 0, `[num_rows]`.
         number_of_row: a whole number for each row, `[num_rows]`.
     """
-    smallest = np.full(int(group_of_row.max()) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(smallest, group_of_row, number_of_row)
-    return np.asarray(smallest[group_of_row], np.int64)
+    smallest_of_groups = np.full(int(group_of_row.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(smallest_of_groups, group_of_row, number_of_row)
+    return np.asarray(smallest_of_groups[group_of_row], np.int64)
 
 
 def _codes(words: Any) -> IntArray:

@@ -134,7 +134,7 @@ class Rows:
         ids: the names of the records in the same form; None if no column names them.
         budgets: pyarrow words `[n]`; None if no column has budgets.
         texts: the first 2,000 texts of each column of free text, by the column's name.
-        unknown_and_missing: the numbers of unknown and of missing cells, `[num_columns, 2]`, see `Encoded`.
+        num_unknown_and_missing: the numbers of unknown and of missing cells, `[num_columns, 2]`, see `Encoded`.
 
     Args:
         batches: the rows, some thousand at a time, as pairs of row numbers and a pyarrow table.
@@ -171,7 +171,7 @@ class Rows:
         self._describe_row = describe_row
         self._wrong_cells = _WrongCells(num_columns=len(schema.columns))
         self._wrong_labels = _WrongCells(num_columns=len(label_form.names))
-        self.unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
+        self.num_unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
         self.texts: dict[str, list[str]] = {column_name: [] for column_name in schema.texts}
         self.labeled = split_name != "public"
         inputs = Spilled()
@@ -268,7 +268,7 @@ class Rows:
             row_numbers=read_batch.row_numbers,
             broken_rules=read_batch.encoded.broken_rules,
         )
-        self.unknown_and_missing += read_batch.encoded.unknown_and_missing
+        self.num_unknown_and_missing += read_batch.encoded.num_unknown_and_missing
         self.labeled = self.labeled or read_batch.has_label
         for column, texts in read_batch.texts.items():
             num_wanted = NUM_COUNTED_TEXTS - len(self.texts[column])

@@ -196,7 +196,7 @@ class TableSchema(Preprocessing):
     def require_usable(
         self,
         setting_name: str,
-        remarks: Mapping[str, str] | None = None,
+        remark_of_column: Mapping[str, str] | None = None,
         text_columns: Collection[str] = (),
         *,
         owner_columns_in_words: str | None = None,
@@ -206,7 +206,7 @@ class TableSchema(Preprocessing):
 
         Args:
             setting_name: the name of the setting that names the public file, for messages.
-            remarks: for some columns, a remark that is added to the message.
+            remark_of_column: for some columns, a remark that is added to the message.
             text_columns: the columns that get text vectors later; they are not checked.
             owner_columns_in_words: the columns that name the owner of a row; None if settings name none. The advice in
                 the message depends on them.
@@ -226,8 +226,8 @@ class TableSchema(Preprocessing):
             )
             if isinstance(column, TextColumn):
                 remedy += f"; {text_remedy(column.name, source_of_new_schema=source_of_new_schema)}"
-            if remarks is not None and column.name in remarks:
-                remedy += f"; {remarks[column.name]}"
+            if remark_of_column is not None and column.name in remark_of_column:
+                remedy += f"; {remark_of_column[column.name]}"
             raise InvalidValue(f"{setting_name}.{column.name}", rule=f"{column.expects}; {remedy}")
         if not self.columns:
             rule = "a column that is no label, group or id"
@@ -252,8 +252,8 @@ class TableSchema(Preprocessing):
         return Encoded(
             features=np.concatenate([encoded.features for encoded in encoded_columns], axis=1),
             wrong=np.stack([encoded.wrong for encoded in encoded_columns], axis=1),
-            unknown_and_missing=np.stack(
-                [encoded.unknown_and_missing for encoded in encoded_columns]
+            num_unknown_and_missing=np.stack(
+                [encoded.num_unknown_and_missing for encoded in encoded_columns]
             ),
             broken_rules=tuple(
                 broken_rule for encoded in encoded_columns for broken_rule in encoded.broken_rules
@@ -302,7 +302,7 @@ class TableSchema(Preprocessing):
         encoded = self.read_table(as_table(samples), name=name)
         remarks = self.unknown_cell_remarks(
             name=name,
-            unknown_and_missing=encoded.unknown_and_missing,
+            num_unknown_and_missing=encoded.num_unknown_and_missing,
             num_records=len(encoded.features),
         )
         for remark in remarks:
@@ -369,33 +369,34 @@ class TableSchema(Preprocessing):
                     first_row_in_words=describe_row(first_wrong_row),
                 )
                 rule = f"{broken_rule or column.expects}, {wrong_cells}"
-                prefix = "data." if "." in name else ""  # other commands have no such prefix
-                hint = self._hint_for(column, prefix)
+                # Other commands have no such prefix.
+                setting_prefix = "data." if "." in name else ""
+                hint = self._hint_for(column, setting_prefix)
                 raise InvalidValue(f"{name}.{column.name}", rule=rule, hint=hint)
 
-    def _hint_for(self, column: Column, prefix: str) -> str:
+    def _hint_for(self, column: Column, setting_prefix: str) -> str:
         """Returns advice: the settings with which wrong cells of a column might be readable; empty if there are none.
 
         Args:
             column: the column.
-            prefix: the text before the name of a setting, such as `data.`.
+            setting_prefix: the text before the name of a setting, such as `data.`.
         """
         if isinstance(column, DateColumn):
             if column.order is not None:
                 return ""
-            return f"dates in other orders need {prefix}date_order=dmy, say"
+            return f"dates in other orders need {setting_prefix}date_order=dmy, say"
         if not isinstance(column, NumberColumn):
             return ""
         decimal = "comma"
         if self.spelling.decimal_mark == ",":
-            decimal = f"point or {prefix}thousands=."
+            decimal = f"point or {setting_prefix}thousands=."
         return (
-            f"other numbers need {prefix}decimal={decimal}, words for a missing cell "
-            f"{prefix}missing=[WORD]"
+            f"other numbers need {setting_prefix}decimal={decimal}, words for a missing cell "
+            f"{setting_prefix}missing=[WORD]"
         )
 
     def unknown_cell_remarks(
-        self, name: str, unknown_and_missing: IntArray, num_records: int
+        self, name: str, num_unknown_and_missing: IntArray, num_records: int
     ) -> Iterator[str]:
         """Yields remarks on columns with cells that the public file does not know: on five, and then on how many more.
 
@@ -405,13 +406,13 @@ class TableSchema(Preprocessing):
 
         Args:
             name: the name of the setting that names the table.
-            unknown_and_missing: the numbers of unknown and of missing cells, `[num_columns, 2]`: sums of
-                `Encoded.unknown_and_missing`.
+            num_unknown_and_missing: the numbers of unknown and of missing cells, `[num_columns, 2]`: sums of
+                `Encoded.num_unknown_and_missing`.
             num_records: the number of rows of the table.
         """
         num_losses: dict[str, int] = {}  # the number of such cells, by remark
         for column, (num_unknown, num_missing) in zip(
-            self.columns, unknown_and_missing.tolist(), strict=True
+            self.columns, num_unknown_and_missing.tolist(), strict=True
         ):
             is_usual = column.missing and num_missing < num_records
             num_lost = 0 if is_usual else num_missing
@@ -493,18 +494,18 @@ class TableSchema(Preprocessing):
         plain_settings = {} if settings is None else settings.plain()
         if plain_settings:
             content["settings"] = plain_settings
-        text = yaml.safe_dump(
+        schema_yaml = yaml.safe_dump(
             {**content, "columns": columns}, sort_keys=False, allow_unicode=True, width=110
         )
         self.save(Path(path).parent)
-        write_text(path, text=_HEADING + text)
+        write_text(path, text=_HEADING + schema_yaml)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Reads the YAML file that `write` wrote, with the files of vectors in the same folder."""
-        name = f"data.schema={path}"
-        content = _read_file(Path(path), name=name)
-        return cls.read(content, name=name, folder=Path(path).parent)
+        setting_name = f"data.schema={path}"
+        content = _read_file(Path(path), setting_name=setting_name)
+        return cls.read(content, name=setting_name, folder=Path(path).parent)
 
 
 def load_settings(path: Path | str) -> TableSettings:
@@ -512,24 +513,26 @@ def load_settings(path: Path | str) -> TableSettings:
 
     Raises `InvalidValue` if the file cannot be read or a setting is impossible.
     """
-    name = f"data.schema={path}"
-    return TableSettings.read(_read_file(Path(path), name=name), name=name)
+    setting_name = f"data.schema={path}"
+    return TableSettings.read(
+        _read_file(Path(path), setting_name=setting_name), setting_name=setting_name
+    )
 
 
-def _read_file(path: Path, name: str) -> Any:
+def _read_file(path: Path, setting_name: str) -> Any:
     """Returns the value of the YAML in a schema's file; raises `InvalidValue` if the file is missing or no YAML.
 
     Args:
         path: the file.
-        name: the name of the setting that names the file, for messages.
+        setting_name: the name of the setting that names the file, for messages.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        schema_yaml = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidValue(
-            name, rule=f"a file that pate-schema wrote ({type(error).__name__})"
+            setting_name, rule=f"a file that pate-schema wrote ({type(error).__name__})"
         ) from error
-    return read_yaml(text, name, rule="YAML as pate-schema writes it")
+    return read_yaml(schema_yaml, setting_name, rule="YAML as pate-schema writes it")
 
 
 def _without_columns(table: Any, column_names: Collection[str]) -> Any:

@@ -258,7 +258,7 @@ class Table(TextReader):
         numbers = [column for column in reading.schema.columns if isinstance(column, NumberColumn)]
         two_valued = [column.name for column in numbers if column.power == 1 and column.unit != 1]
         long_tailed = [column.name for column in numbers if column.power != 1]
-        remarks = [line for _, line in reading.remarks]
+        remarks = [line for _, line in reading.column_remarks]
         if two_valued:
             remarks.append(
                 f"data: {_columns_in_words(two_valued)}: two numbers alone, such as 0 and 1, which are "
@@ -363,7 +363,7 @@ class Table(TextReader):
         remarks += remarks_on_lost_columns(
             name="data.private",
             columns=schema.columns,
-            unknown_and_missing=rows.unknown_and_missing,
+            num_unknown_and_missing=rows.num_unknown_and_missing,
             num_records=len(rows.row_numbers),
         )
         return PrivateRecords(

@@ -105,7 +105,7 @@ def make_dataset(
         remarks += remarks_on_lost_columns(
             name=f"data.{split}",
             columns=schema.columns,
-            unknown_and_missing=rows.unknown_and_missing,
+            num_unknown_and_missing=rows.num_unknown_and_missing,
             num_records=len(rows.row_numbers),
         )
     public_names: NDArray[Any] = public.row_numbers
@@ -230,7 +230,7 @@ def remarks_on_gaps(splits: Mapping[str, Split], label_names: Sequence[str]) -> 
 def remarks_on_lost_columns(
     name: str,
     columns: Sequence[Column],
-    unknown_and_missing: IntArray,
+    num_unknown_and_missing: IntArray,
     *,
     num_records: int,
 ) -> Iterator[str]:
@@ -239,14 +239,14 @@ def remarks_on_lost_columns(
     Args:
         name: the name of the records in the remarks, such as `data.private`.
         columns: the columns of the schema.
-        unknown_and_missing: the numbers of unknown and of missing cells of each column, `[num_columns, 2]`.
+        num_unknown_and_missing: the numbers of unknown and of missing cells of each column, `[num_columns, 2]`.
         num_records: the number of records.
     """
     rule = (
         "every cell is missing, or no word of the public file, or outside its range; in other words or "
         "units?"
     )
-    num_lost = unknown_and_missing.sum(axis=1).tolist()
+    num_lost = num_unknown_and_missing.sum(axis=1).tolist()
     for column, count in zip(columns, num_lost, strict=True):
         if count == num_records >= _MIN_RECORDS:
             yield f"{name}.{column.name}: {rule}"
@@ -358,7 +358,9 @@ def _link_owners(owners_per_kind_and_split: Sequence[Sequence[IntArray]]) -> lis
     Args:
         owners_per_kind_and_split: for each kind of owner and each split, the number of each row's owner, `[num_rows]`.
     """
-    groups = linked_groups([np.concatenate(splits) for splits in owners_per_kind_and_split])
+    groups = linked_groups(
+        [np.concatenate(owners_of_splits) for owners_of_splits in owners_per_kind_and_split]
+    )
     ends = np.cumsum([len(numbers) for numbers in owners_per_kind_and_split[0]])[:-1]
     return np.split(groups, ends)
 

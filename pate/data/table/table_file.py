@@ -49,7 +49,7 @@ class TableFile:
         split_name: the split whose rows are read; None if the table holds one split.
         date_order: the order of day, month and year in dates such as 04.03.2024; None if no setting names one.
         first_year: the earliest year that two digits can mean; None if no setting names one.
-        whole_lists: the columns in which a JSON list stays a list, see `JsonLines`.
+        columns_with_whole_lists: the columns in which a JSON list stays a list, see `JsonLines`.
     """
 
     path: Path
@@ -62,7 +62,7 @@ class TableFile:
     split_name: str | None = None
     date_order: str | None = None
     first_year: int | None = None
-    whole_lists: tuple[str, ...] = ()
+    columns_with_whole_lists: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.spelling().require(setting_prefix=self.setting_name(""))
@@ -183,7 +183,8 @@ class TableFile:
     def _json_lines(self) -> dict[Path, JsonLines]:
         """The reader of each file of JSON lines, by the path; a reader looks for the fields of its file only once."""
         return {
-            source_file.path: JsonLines(source_file, self.whole_lists) for source_file in self.files
+            source_file.path: JsonLines(source_file, self.columns_with_whole_lists)
+            for source_file in self.files
         }
 
     @cached_property

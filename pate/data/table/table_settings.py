@@ -38,12 +38,12 @@ class TableSettings:
         return settings
 
     @classmethod
-    def read(cls, content: object, *, name: str) -> Self:
+    def read(cls, content: object, *, setting_name: str) -> Self:
         """Returns the settings in a schema's file; the defaults if the file has none.
 
         Args:
             content: the values of the file's YAML, with the settings under the key `settings`.
-            name: the name of the setting that names the file, for messages.
+            setting_name: the name of the setting that names the file, for messages.
 
         Raises:
             InvalidValue: a setting is unknown or has an impossible value.
@@ -53,11 +53,11 @@ class TableSettings:
             return cls()
         names = tuple(setting.name for setting in fields(cls))
         rule = f"settings of pate-schema, some of {', '.join(names)}"
-        require(isinstance(settings, Mapping), f"{name}.settings", settings, rule)
+        require(isinstance(settings, Mapping), f"{setting_name}.settings", settings, rule)
         for key in settings:
-            require(key in names, f"{name}.settings.{key}", settings[key], rule)
+            require(key in names, f"{setting_name}.settings.{key}", settings[key], rule)
         drop = _as_tuple(settings.get("drop", ()))
-        require(isinstance(drop, tuple), f"{name}.settings.drop", drop, "a list of columns")
+        require(isinstance(drop, tuple), f"{setting_name}.settings.drop", drop, "a list of columns")
         return cls(
             labels=_as_tuple(settings.get("labels", ())),
             group=_as_tuple(settings.get("group", ())) or None,

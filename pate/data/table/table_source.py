@@ -37,11 +37,11 @@ class PublicReading(NamedTuple):
 
     Attributes:
         schema: the schema of the public columns that become features.
-        remarks: pairs of a column's name and a remark on this column.
+        column_remarks: pairs of a column's name and a remark on this column.
     """
 
     schema: TableSchema
-    remarks: tuple[tuple[str, str], ...]
+    column_remarks: tuple[tuple[str, str], ...]
 
 
 class TableSource:
@@ -181,13 +181,13 @@ class TableSource:
             text_columns=settings.text,
             spelling=file.spelling(),
         )
-        remarks = remarks_on_columns(
+        column_remarks = remarks_on_columns(
             table=table.select([name for name in features if name not in settings.text]),
             schema=schema,
             code_columns=settings.category,
             owner_columns_in_words=self.owner_columns_in_words,
         )
-        return PublicReading(schema=schema, remarks=tuple(remarks))
+        return PublicReading(schema=schema, column_remarks=tuple(column_remarks))
 
     def usable_schema(self) -> TableSchema:
         """Returns the schema from the schema's file, or else the one learned from the public records.
@@ -199,11 +199,11 @@ class TableSource:
         settings = self._settings
         public = self.public_file
         if settings.schema is None:
-            schema, remarks = self.public_reading
+            schema, column_remarks = self.public_reading
             schema.require_usable(
                 setting_name=public.setting,
                 # Of several remarks on a column the first one is shown.
-                remarks=dict(reversed(remarks)),
+                remark_of_column=dict(reversed(column_remarks)),
                 text_columns=settings.text,
                 owner_columns_in_words=self.owner_columns_in_words,
             )
@@ -277,13 +277,13 @@ class TableSource:
             if cell_hasher is not None:
                 cell_hasher.add_all(file.rows())
                 cell_hasher = None
-            file = replace(file, whole_lists=(self.label_form.column_name,))
+            file = replace(file, columns_with_whole_lists=(self.label_form.column_name,))
         batches = file.rows(columns if cell_hasher is None else None)
         if schema.texts and cell_hasher is not None:
             # The digest depends on the batches of the file, which are joined below.
             batches = cell_hasher.pass_through(batches)
             cell_hasher = None
-        budget = self._settings.budget if split_name == "private" else None
+        budget_column = self._settings.budget if split_name == "private" else None
         with _with_progress(
             batches,
             table_file=file,
@@ -296,7 +296,9 @@ class TableSource:
                 schema,
                 label_form=self.label_form,
                 roles=Roles(
-                    group=self._settings.columns_of("group"), id=self._settings.id, budget=budget
+                    group=self._settings.columns_of("group"),
+                    id=self._settings.id,
+                    budget=budget_column,
                 ),
                 setting_name=file.setting
                 if self._settings.path is None

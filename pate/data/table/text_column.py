@@ -59,12 +59,12 @@ class TextColumn(Column):
         features = self.text_transform.vectors(as_strings(as_texts(cells))) * np.float32(
             self.weight
         )
-        num_missing = int(encoded.unknown_and_missing[1])
+        _, num_missing = encoded.num_unknown_and_missing.tolist()
         num_zero = int((~features.any(axis=1)).sum())  # missing texts are among them
         return Encoded(
             features=features,
             wrong=encoded.wrong,
-            unknown_and_missing=np.array([num_zero - num_missing, num_missing]),
+            num_unknown_and_missing=np.array([num_zero - num_missing, num_missing]),
         )
 
     def plain(self) -> dict[str, Any]:

@@ -93,18 +93,18 @@ class StaticVectors(TextVectors):
         )
 
         def count_pieces_of_block(block: Sequence[str]) -> Any:
-            counts, _ = unweighted.count_pieces(block)
-            return counts
+            piece_counts, _ = unweighted.count_pieces(block)
+            return piece_counts
 
         with stage("words of the public texts", len(sample)) as advance:
-            counts = stack_blocks(
+            piece_counts = stack_blocks(
                 count_block=count_pieces_of_block, texts=sample, report_progress=advance
             )
-        share_of_texts = counts.getnnz(axis=0) / max(len(sample), 1)
+        share_of_texts = piece_counts.getnnz(axis=0) / max(len(sample), 1)
         word_weights = _HALF_WEIGHT_SHARE / (_HALF_WEIGHT_SHARE + share_of_texts)
         weighted = replace(unweighted, arrays={**unweighted.arrays, "weights": word_weights})
         center, components = principal_directions(
-            weighted.mean_vectors(counts), max_directions=dimension
+            weighted.mean_vectors(piece_counts), max_directions=dimension
         )
         projected = table @ components.astype(np.float32)
         scale = np.abs(projected).max()  # divided by it, numbers are in the range of 16 bits
@@ -119,16 +119,16 @@ class StaticVectors(TextVectors):
     def is_usable(self) -> bool:
         """Returns True if the arrays and words that were read from a file fit together."""
         words = self.settings["words"]
-        first_mark, later_mark = self.settings["marks"]
+        first_prefix, later_prefix = self.settings["marks"]
         table = self.arrays["components"]
         word_weights = self.arrays["weights"]
         center = self.arrays["center"]
         are_words = all(isinstance(word, str) for word in words)
-        are_marks = isinstance(first_mark, str) and isinstance(later_mark, str | None)
+        are_prefixes = isinstance(first_prefix, str) and isinstance(later_prefix, str | None)
         have_lengths = len(words) == len(table) == len(word_weights) and len(center) > 0
         have_shapes = table.ndim == 2 and word_weights.ndim == 1 and table.shape[1:] == center.shape
         are_positive = bool(np.all(word_weights > 0))
-        return are_words and are_marks and have_lengths and have_shapes and are_positive
+        return are_words and are_prefixes and have_lengths and have_shapes and are_positive
 
     def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
         """Returns the number of words in the texts that also occur in public texts, and the number of all words.
@@ -152,13 +152,13 @@ class StaticVectors(TextVectors):
 
         words, counts = count_words(texts)
         piece_indices_of_words = list(map(self.piece_indices_of, words))
-        ends = np.cumsum([0, *map(len, piece_indices_of_words)])
+        row_ends = np.cumsum([0, *map(len, piece_indices_of_words)])
         piece_indices = np.array(
             [index for indices in piece_indices_of_words for index in indices], np.int64
         )
         shape = (len(words), len(self.settings["words"]))
         piece_counts = counts @ csr_matrix(
-            (np.ones(len(piece_indices)), piece_indices, ends), shape
+            (np.ones(len(piece_indices)), piece_indices, row_ends), shape
         )
         piece_counts.sort_indices()  # sums of a row are in one order
         return piece_counts, int(counts.sum())
@@ -190,40 +190,44 @@ class StaticVectors(TextVectors):
         A word that the file has, with or without its accents, is its own piece. Otherwise the longest piece of the file
         is split off from the left, repeatedly. If this fails, it is tried with the word without accents.
         """
-        first_mark, later_mark = self.settings["marks"]
+        first_prefix, later_prefix = self.settings["marks"]
         forms = (word, _without_accents(word))
-        for form in forms:
-            index = self._index_of_word.get(first_mark + form)
+        for word_form in forms:
+            index = self._index_of_word.get(first_prefix + word_form)
             if index is not None:
                 return [index]
-        if later_mark is not None:
-            for form in forms:
-                pieces = self._longest_pieces(form, first_mark=first_mark, later_mark=later_mark)
+        if later_prefix is not None:
+            for word_form in forms:
+                pieces = self._longest_pieces(
+                    word_form, first_prefix=first_prefix, later_prefix=later_prefix
+                )
                 if pieces:
                     return pieces
         return []
 
-    def _longest_pieces(self, word: str, first_mark: str, later_mark: str) -> list[int]:
+    def _longest_pieces(self, word: str, first_prefix: str, later_prefix: str) -> list[int]:
         """Returns the indices, in the file, of the longest pieces into which a word is split from the left.
 
         The list is empty if the word cannot be split.
 
         Args:
             word: the word.
-            first_mark: the prefix that the file writes before the first piece of a word.
-            later_mark: the prefix that it writes before all later pieces.
+            first_prefix: the prefix that the file writes before the first piece of a word.
+            later_prefix: the prefix that it writes before all later pieces.
         """
         indices = []
         start = 0
-        mark = first_mark
+        piece_prefix = first_prefix
         while start < len(word):
             ends = range(min(len(word), start + _MAX_PIECE), start, -1)
-            end = next((end for end in ends if mark + word[start:end] in self._index_of_word), None)
+            end = next(
+                (end for end in ends if piece_prefix + word[start:end] in self._index_of_word), None
+            )
             if end is None:
                 return []
-            indices.append(self._index_of_word[mark + word[start:end]])
+            indices.append(self._index_of_word[piece_prefix + word[start:end]])
             start = end
-            mark = later_mark
+            piece_prefix = later_prefix
         return indices
 
 
@@ -304,8 +308,10 @@ def _prefixes_of(tokenizer_json: dict[str, Any], words: Sequence[str]) -> list[s
     if tokenizer_json["type"] == "WordLevel":
         return ["", None]
     # Unigram and BPE mark the blank before a word: with SentencePiece's lower block, or with GPT-2's dotted G
-    first_mark = max("\u2581\u0120", key=lambda mark: sum(word.startswith(mark) for word in words))
-    return [first_mark, ""]
+    first_prefix = max(
+        "\u2581\u0120", key=lambda mark: sum(word.startswith(mark) for word in words)
+    )
+    return [first_prefix, ""]
 
 
 def _vectors_of_lines(path: Path) -> WordVectors:
