@@ -50,7 +50,7 @@ def round_jobs() -> list[Job]:
         directions=directions,
         public_inputs=inputs[:1000],
         records_per_teacher=1.0,
-        learner_of=groups % _TEACHERS,
+        learner_of_group=groups % _TEACHERS,
         num_learners=_TEACHERS,
         penalty=10.0,
     )
@@ -90,7 +90,7 @@ def _large_round() -> Job:
     )
     weights = rng.normal(size=(records.width, _LARGE_LABELS)) * 0.05
     question = RoundQuestion(
-        weights=weights,
+        student_weights=weights,
         label_scale=np.ones(_LARGE_LABELS),
         clipped_moments=ClippedMoments(clip=1.0, num_teachers=_LARGE_RECORDS),
     )

@@ -240,7 +240,9 @@ class CenteredRounds:
             round_votes, first_prevalence, rng=rng, record=record, public_start=public_start
         )
         student_weights = rounds_student.weights
-        probabilities = np.asarray(expit(round_votes.public @ student_weights), dtype=np.float64)
+        probabilities = np.asarray(
+            expit(round_votes.public_features @ student_weights), dtype=np.float64
+        )
         scores = probabilities[:num_queries]
         return RoundsRelease(
             labels=scores >= expected_f1_threshold(probabilities),
@@ -309,7 +311,9 @@ class CenteredRounds:
                 round_votes=round_votes,
             )
             round_question = RoundQuestion(
-                weights=student_weights, label_scale=label_scale, clipped_moments=clipped_moments
+                student_weights=student_weights,
+                label_scale=label_scale,
+                clipped_moments=clipped_moments,
             )
             noisy_total, noise_std = self._total_of_round(
                 round_votes,
@@ -327,7 +331,7 @@ class CenteredRounds:
             suggestion = descent_rules.suggested_prevalence(probabilities, gradient=mean_gradient)
             suggested_prevalence += suggestion / self.num_rounds
             noiseless_products = mean_products(
-                public_features=round_votes.public, probabilities=probabilities
+                public_features=round_votes.public_features, probabilities=probabilities
             )
             # The clip has left only `unclipped_share` of the gradient.
             mean_noisy_products += (
@@ -415,8 +419,8 @@ class CenteredRounds:
             noise_rate=rounds_outcome.noise_rate,
         )
         moment_student = MomentStudent(
-            public_features=round_votes.public,
-            feature_variances=round_votes.variances,
+            public_features=round_votes.public_features,
+            feature_variances=round_votes.feature_variances,
             recipe=self.recipe,
         )
         noisy_moments = moment_student.moments_from_products(
@@ -493,9 +497,9 @@ class CenteredRounds:
             first_prevalence: the prevalence of each label, at which a student without a start begins.
         """
         return Descent(
-            public_features=round_votes.public,
+            public_features=round_votes.public_features,
             public_weights=round_votes.public_weights,
-            feature_variances=round_votes.variances,
+            feature_variances=round_votes.feature_variances,
             prevalence=first_prevalence.values,
             clip_factor=self._round_clip_factor,
             num_steps=self.num_rounds,

@@ -201,7 +201,7 @@ class Prevalence(Parameters):
             label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
         )
         self._require_teachers(share_sums, num_teachers)
-        self._require_exact_noise(num_entries=len(share_sums.largest))
+        self._require_exact_noise(num_entries=len(share_sums.largest_shares))
         if record is None:
             if ledger is not None:
                 require_ledger(ledger).charge(
@@ -322,9 +322,9 @@ class _Steps:
     def _half(self) -> tuple[FloatArray, float]:
         """Returns the middle of the range of each share, `[num_entries]`, and the largest distance of shares from it.
 
-        The range of an entry is from 0 to its largest value, `ShareSums.largest`.
+        The range of an entry is from 0 to its largest value, `ShareSums.largest_shares`.
         """
-        half_shares = 0.5 * self.share_sums.largest
+        half_shares = 0.5 * self.share_sums.largest_shares
         return half_shares, float(np.linalg.norm(half_shares))
 
     def _release_length(self) -> float:
@@ -338,7 +338,7 @@ class _Steps:
         # unless each has a single one.
         usual_num_records = self.records_per_teacher
         max_num_records = usual_num_records if usual_num_records == 1 else 2 * usual_num_records
-        shortest = float(self.share_sums.largest.min()) / max_num_records
+        shortest = float(self.share_sums.largest_shares.min()) / max_num_records
         last_power = math.ceil(2 * math.log2(longest / shortest))
         # Noise is drawn also if the part is read from the record, so that a seeded run that is continued draws the same
         # numbers in later parts.
@@ -362,7 +362,7 @@ class _Steps:
             center: `[num_entries]`, subtracted from the shares of each teacher.
             clip: the largest length of a difference.
         """
-        sum_shape = (1, len(self.share_sums.largest))
+        sum_shape = (1, len(self.share_sums.largest_shares))
         clipped_sum = ClippedSum(clip=clip, shape=sum_shape, adjacency=self.adjacency)
         std_in_steps = self.multipliers[step_number] * clipped_sum.l2_sensitivity
         # Drawn also if the part is read from the record; see `_release_length`.
@@ -383,7 +383,7 @@ class _Steps:
         The center 1/2 is taken if its error is below `Recipe.unbiased_error` times the least error of the others. No
         private data are read, as the first mean is released.
         """
-        center = first_noisy_mean.shares.clip(0, self.share_sums.largest)
+        center = first_noisy_mean.shares.clip(0, self.share_sums.largest_shares)
         # Differences of simulated teachers, by the two signs s of the error of the center, teacher t and entry l.
         differences = self._simulated_differences(
             center, noise_std=first_noisy_mean.noise_std
@@ -424,7 +424,7 @@ class _Steps:
         # The simulation uses public numbers alone, so its seed need not be secret. A fixed one makes it reproducible.
         rng = np.random.default_rng(0)
         num_entries = len(center)
-        largest_shares = self.share_sums.largest
+        largest_shares = self.share_sums.largest_shares
         max_teachers = max(_MAX_SIMULATED_SHARES // num_entries, 1)
         num_teachers = min(_MAX_SIMULATED_TEACHERS, max_teachers)
         # Noise may have moved a share of the center to 0 or to the largest value, so it is moved back by one deviation.

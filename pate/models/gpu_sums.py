@@ -62,9 +62,11 @@ class GpuSums(RoundSums):
             DeviceFull: the memory of the GPU is too small.
         """
         with device_memory(advice=_ADVICE), torch.inference_mode():
-            half_weights = self._tensor(PublicStudent.from_weights(question.weights).half_weights)
+            half_weights = self._tensor(
+                PublicStudent.from_weights(question.student_weights).half_weights
+            )
             total = torch.zeros_like(half_weights, dtype=torch.int64)
-            for teacher_block in self._blocks(vote_size=question.weights.size):
+            for teacher_block in self._blocks(vote_size=question.student_weights.size):
                 block_sum = self._sum_of_block(
                     teacher_block, question=question, half_weights=half_weights
                 )
@@ -92,11 +94,11 @@ class GpuSums(RoundSums):
         records_per_teacher = self._records.records_per_teacher
         if records_per_teacher is not None:
             label_scale = label_scale * vote_factor(
-                num_records=teacher_block.size, records_per_teacher=records_per_teacher
+                num_records=teacher_block.teacher_size, records_per_teacher=records_per_teacher
             )
         clipped_moments = question.clipped_moments
-        teacher_weights = self._weights[teacher_block.teachers]
-        if teacher_block.size == 1:
+        teacher_weights = self._weights[teacher_block.teacher_range]
+        if teacher_block.teacher_size == 1:
             features = self._features[teacher_block.rows].to(torch.float64)
             residuals = self._residuals(
                 features, row_range=teacher_block.rows, half_weights=half_weights
@@ -129,7 +131,7 @@ class GpuSums(RoundSums):
             label_scale: `[num_labels]`, the factor of each label's residuals.
             half_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
         """
-        bits = min(_RESIDUAL_BITS, _PRODUCT_BITS - (teacher_block.size - 1).bit_length())
+        bits = min(_RESIDUAL_BITS, _PRODUCT_BITS - (teacher_block.teacher_size - 1).bit_length())
         residual_unit = math.ldexp(1.0, math.frexp(label_scale.max())[1] - bits)
         steps_per_residual = self._tensor(label_scale / residual_unit)
         sums = torch.zeros(
@@ -146,7 +148,7 @@ class GpuSums(RoundSums):
                 (teacher_block.num_teachers, -1, len(label_scale))
             )
             sums += features_by_teacher.mT @ residuals_by_teacher
-        return sums * (residual_unit / (FEATURE_STEPS * teacher_block.size))
+        return sums * (residual_unit / (FEATURE_STEPS * teacher_block.teacher_size))
 
     def _residuals(self, features: Tensor, *, row_range: slice, half_weights: Tensor) -> Tensor:
         """Returns labels minus the student's probabilities, float64 `[n, num_labels]`; 0 where a label is unknown.
@@ -171,11 +173,11 @@ class GpuSums(RoundSums):
             vote_size: the number of entries of a vote, num_features * num_labels.
         """
         max_teachers = max(1, _MAX_ENTRIES // vote_size)
-        for block in equal_sizes(self._shard.sizes, max_rows=_MAX_ROWS):
-            if block.size == 1:
+        for block in equal_sizes(self._shard.teacher_sizes, max_rows=_MAX_ROWS):
+            if block.teacher_size == 1:
                 yield block
             else:
-                yield from block.blocks(max_rows=max_teachers * block.size)
+                yield from block.blocks(max_rows=max_teachers * block.teacher_size)
 
     @cached_property
     def _shard(self) -> ShardRecords:
@@ -204,7 +206,7 @@ class GpuSums(RoundSums):
     @cached_property
     def _weights(self) -> Tensor:
         """The weight of each teacher in the sum, float64 `[num_teachers]`, in the order of `_shard`; 1 by default."""
-        teacher_indices = self._shard.teachers
+        teacher_indices = self._shard.teacher_indices
         weights = self._records.weights
         return self._tensor(
             np.ones(len(teacher_indices)) if weights is None else weights[teacher_indices]

@@ -130,7 +130,7 @@ class ConvexTeacher(Voter):
         )
         make_moment_votes = partial(
             ConvexVotes,
-            learner_of=partition.teacher_of[first_rows],
+            learner_of_group=partition.teacher_of[first_rows],
             num_learners=partition.num_teachers,
             penalty=self.penalty,
         )

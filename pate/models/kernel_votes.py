@@ -121,7 +121,7 @@ class KernelVotes(FunctionVotes):
             teacher_of=self.teacher_of,
             num_teachers=self.num_teachers,
             weights=self.weights,
-            known=self.private.known,
+            is_known=self.private.known,
         )
 
     def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> FloatArray:

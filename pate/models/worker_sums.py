@@ -105,7 +105,7 @@ class WorkerSums(RoundSums):
             self._threads.submit(self._sum_of_shard, worker_slot, round_question=question)
             for worker_slot in self._worker_slots
         ]
-        total = np.zeros(question.weights.shape, dtype=np.int64)
+        total = np.zeros(question.student_weights.shape, dtype=np.int64)
         for answer in answers:
             total += answer.result()
         return total

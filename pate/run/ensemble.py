@@ -311,7 +311,7 @@ class Ensemble:
                         own_features=shard_features,
                         own_confidences=shard_answers,
                         own_labels=shard.labels,
-                        own_known=shard.known,
+                        own_is_known=shard.known,
                         pool_features=public_features,
                         pool_confidences=pool_confidences,
                     )

@@ -139,7 +139,7 @@ class ReleasedStart(StartSource):
         Args:
             votes: the votes of the new release, of which the public features are read.
         """
-        inputs = self.public_inputs[: len(votes.public)]
+        inputs = self.public_inputs[: len(votes.public_features)]
         earlier = self.model.features(inputs)
         weights = self.model.arrays["weights"][:, self.label_order].astype(np.float64)
         bias = self.model.arrays["bias"][self.label_order].astype(np.float64)
@@ -148,7 +148,9 @@ class ReleasedStart(StartSource):
         # features of rounds leave room for the constant in a row of length 1
         earlier *= math.sqrt(1 - self.recipe.constant_feature**2)
         student = MomentStudent(
-            public_features=votes.public, feature_variances=votes.variances, recipe=self.recipe
+            public_features=votes.public_features,
+            feature_variances=votes.feature_variances,
+            recipe=self.recipe,
         )
         moments = student.convert_moments(
             self.moments, earlier_features=earlier, prevalence=prevalence

@@ -65,7 +65,7 @@ class RoundSpeed:
             records_per_teacher=1.0,
         )
         question = RoundQuestion(
-            weights=np.full((votes.width, votes.num_labels), 0.01),
+            student_weights=np.full((votes.width, votes.num_labels), 0.01),
             label_scale=np.ones(votes.num_labels),
             clipped_moments=ClippedMoments(clip=1.0, num_teachers=num_rows),
         )
@@ -145,14 +145,16 @@ class RoundForecast:
     @property
     def memory_bytes(self) -> int:
         """The memory of the process in bytes: what it held before, and what the private records need in rounds."""
-        size = self.storage.size_of(num_rows=self.num_rows, width=self.num_features)
+        size = self.storage.size_of(num_rows=self.num_rows, num_features=self.num_features)
         row_bytes = self.num_labels + _INDEX_BYTES
         return self.held_bytes + size.memory_bytes + self.num_rows * row_bytes
 
     @property
     def disk_bytes(self) -> int:
         """The size in bytes of the scratch file of features between rounds; 0 if there is none."""
-        return self.storage.size_of(num_rows=self.num_rows, width=self.num_features).disk_bytes
+        return self.storage.size_of(
+            num_rows=self.num_rows, num_features=self.num_features
+        ).disk_bytes
 
     @property
     def line(self) -> str:

@@ -35,8 +35,8 @@ class CountedVotes(CountableVotes):
             max_votes: the largest number of labels of a query that a teacher voted for; None for no limit.
         """
         self.num_teachers = require_count("num_teachers", num_teachers)
-        table = require_histogram("counts", counts, num_teachers=num_teachers, num_axes=2)
-        self._counts = table.astype(np.int64)
+        checked_counts = require_histogram("counts", counts, num_teachers=num_teachers, num_axes=2)
+        self._counts = checked_counts.astype(np.int64)
         self.num_queries, self.num_labels = self._counts.shape
         self.records_per_teacher = 1.0
         self.max_votes = max_votes
@@ -47,10 +47,10 @@ class CountedVotes(CountableVotes):
         Raises `InvalidValue` if `max_votes` is a number, and a teacher may have voted for more labels of a query: the
         constructor got a larger limit, or none.
         """
-        known_limit = self.max_votes
-        if max_votes is not None and (known_limit is None or known_limit > max_votes):
+        stated_max_votes = self.max_votes
+        if max_votes is not None and (stated_max_votes is None or stated_max_votes > max_votes):
             rule = f"at most {max_votes}, as the aggregator's price says"
-            raise InvalidValue("vote_clip", known_limit, rule=rule)
+            raise InvalidValue("vote_clip", stated_max_votes, rule=rule)
         return self._counts
 
 
@@ -125,5 +125,5 @@ class VoteBlocks(TeacherVotes):
 
     def label_shares(self) -> FloatArray:
         """Returns the mean of each teacher's votes for each label over all queries, `[num_teachers, num_labels]`."""
-        shares = [np.asarray(block).mean(axis=1) for block in self.confidences()]
-        return np.concatenate(shares)
+        share_blocks = [np.asarray(vote_block).mean(axis=1) for vote_block in self.confidences()]
+        return np.concatenate(share_blocks)

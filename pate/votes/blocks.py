@@ -42,11 +42,18 @@ class LowRankVotes:
         is_matrix = self.span.ndim == 2 and self.span.size > 0
         require(is_matrix, "span.shape", self.span.shape, "[num_queries, rank]")
         rank = self.span.shape[1]
-        shape = self.weights.shape
-        fits = len(shape) == 3 and self.weights.size > 0 and shape[1] == rank
-        require(fits, "weights.shape", shape, f"[num_teachers_in_block, {rank}, num_labels]")
-        error = float(np.abs(self.span.T @ self.span - np.eye(rank)).max())
-        require(error <= _TOLERANCE, "span", f"{error:.2g} off", "orthonormal columns")
+        weights_shape = self.weights.shape
+        shape_fits = len(weights_shape) == 3 and self.weights.size > 0 and weights_shape[1] == rank
+        require(
+            shape_fits,
+            "weights.shape",
+            weights_shape,
+            f"[num_teachers_in_block, {rank}, num_labels]",
+        )
+        largest_error = float(np.abs(self.span.T @ self.span - np.eye(rank)).max())
+        require(
+            largest_error <= _TOLERANCE, "span", f"{largest_error:.2g} off", "orthonormal columns"
+        )
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -71,29 +78,36 @@ def raw_blocks(votes: Any) -> Iterator[Any]:
     return iter(blocks)
 
 
-def checked_block(block: Any, *, must_be_confidences: bool = True) -> Any:
+def checked_block(vote_block: Any, *, must_be_confidences: bool = True) -> Any:
     """Returns a block of votes as an array, once its form is checked; raises `InvalidValue` for another form.
 
     Args:
-        block: bits or floats, `[num_teachers_in_block, num_queries, num_labels]`; or `LowRankVotes`, which are returned
-            unchanged if `must_be_confidences` is False.
+        vote_block: bits or floats, `[num_teachers_in_block, num_queries, num_labels]`; or `LowRankVotes`, which are
+            returned unchanged if `must_be_confidences` is False.
         must_be_confidences: whether floats have to be confidences in [0, 1].
     """
-    if isinstance(block, LowRankVotes) and not must_be_confidences:
-        return block
-    block = require_array("votes", block, dtype_kinds=None)
-    if block.ndim != 3:
+    if isinstance(vote_block, LowRankVotes) and not must_be_confidences:
+        return vote_block
+    vote_block = require_array("votes", vote_block, dtype_kinds=None)
+    if vote_block.ndim != 3:
         rule = "[num_teachers, num_queries, num_labels]"
-        raise InvalidValue("votes.shape", block.shape, rule=rule)
-    require(block.size > 0, "votes.shape", block.shape, "at least one teacher, query and label")
-    if block.dtype.kind not in "bf":
+        raise InvalidValue("votes.shape", vote_block.shape, rule=rule)
+    require(
+        vote_block.size > 0,
+        "votes.shape",
+        vote_block.shape,
+        "at least one teacher, query and label",
+    )
+    if vote_block.dtype.kind not in "bf":
         rule = "bool votes or floats"
         if must_be_confidences:
             rule = "bool votes or confidences in [0, 1]"
-        raise InvalidValue("votes.dtype", block.dtype, rule=rule)
-    if must_be_confidences and block.dtype.kind == "f":
-        require_entries("votes", (block >= 0) & (block <= 1), rule="confidences in [0, 1]")
-    return block
+        raise InvalidValue("votes.dtype", vote_block.dtype, rule=rule)
+    if must_be_confidences and vote_block.dtype.kind == "f":
+        require_entries(
+            "votes", (vote_block >= 0) & (vote_block <= 1), rule="confidences in [0, 1]"
+        )
+    return vote_block
 
 
 def vote_blocks(
@@ -114,22 +128,22 @@ def vote_blocks(
             together hold another number of teachers than is allowed.
     """
     num_read = 0
-    first_shape = None  # (num_queries, num_labels) of the first block
+    matrix_shape = None  # (num_queries, num_labels) of the first block
     for raw_block in raw_blocks(votes):
-        block = checked_block(raw_block, must_be_confidences=must_be_confidences)
-        first_shape = first_shape or block.shape[1:]
-        if block.shape[1:] != first_shape:
+        vote_block = checked_block(raw_block, must_be_confidences=must_be_confidences)
+        matrix_shape = matrix_shape or vote_block.shape[1:]
+        if vote_block.shape[1:] != matrix_shape:
             rule = (
-                f"[num_teachers_in_block, {first_shape[0]}, {first_shape[1]}], as the first block"
+                f"[num_teachers_in_block, {matrix_shape[0]}, {matrix_shape[1]}], as the first block"
             )
-            raise InvalidValue("votes.shape", block.shape, rule=rule)
-        num_read += len(block)
-        if isinstance(block, LowRankVotes):
-            yield block
+            raise InvalidValue("votes.shape", vote_block.shape, rule=rule)
+        num_read += len(vote_block)
+        if isinstance(vote_block, LowRankVotes):
+            yield vote_block
             continue
-        teachers_at_once = max(1, _BLOCK_ENTRIES // math.prod(first_shape))
-        for first in range(0, len(block), teachers_at_once):
-            yield block[first : first + teachers_at_once]
+        teachers_at_once = max(1, _BLOCK_ENTRIES // math.prod(matrix_shape))
+        for first in range(0, len(vote_block), teachers_at_once):
+            yield vote_block[first : first + teachers_at_once]
     may_be_fewer = adjacency is Adjacency.ADD_REMOVE and 0 < num_read < num_teachers
     if num_read != num_teachers and not may_be_fewer:
         raise InvalidValue("num_teachers", num_teachers, rule=f"{num_read}, the teachers in votes")

@@ -101,16 +101,16 @@ class ClippedMoments:
         return self.adjacency.num_moved * self.clip / self.step * (1 + FLOAT_ERROR)
 
     def sum_of_single(
-        self, features: Floats, *, residuals: FloatArray, weights: FloatArray | float = 1.0
+        self, features: Floats, *, residuals: FloatArray, teacher_weights: FloatArray | float = 1.0
     ) -> IntArray:
         """Returns the clipped votes, summed, of teachers with one record: `[num_features, num_labels]`, in grid steps.
 
         Args:
             features: `[num_teachers, num_features]`, whole numbers of steps of 2**-14.
             residuals: `[num_teachers, num_labels]`.
-            weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
+            teacher_weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
         """
-        factors = self._clip_factors(residuals) * weights * self._residual_steps
+        factors = self._clip_factors(residuals) * teacher_weights * self._residual_steps
         whole_residuals = residuals * factors[:, None]
         np.trunc(whole_residuals, out=whole_residuals)
         # The product is exact in any order; this order is the fastest.
@@ -118,7 +118,7 @@ class ClippedMoments:
         return np.asarray(products.T.astype(np.int64))
 
     def sum_of_small(
-        self, features: Floats, *, residuals: FloatArray, weights: FloatArray | float = 1.0
+        self, features: Floats, *, residuals: FloatArray, teacher_weights: FloatArray | float = 1.0
     ) -> IntArray:
         """Returns the clipped votes, summed, of teachers with few records: `[num_features, num_labels]`, in grid steps.
 
@@ -129,23 +129,23 @@ class ClippedMoments:
             features: `[num_teachers, n, num_features]`, whole numbers of steps of 2**-14, for n <= 32 records of each
                 teacher. `num_teachers * n` is at most 4096.
             residuals: `[num_teachers, n, num_labels]`.
-            weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
+            teacher_weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
         """
         num_teachers, num_records, num_labels = residuals.shape
-        teacher_weights = np.broadcast_to(weights, num_teachers)
-        residual_parts = residuals / num_records * teacher_weights[:, None, None]
+        weight_of_teacher = np.broadcast_to(teacher_weights, num_teachers)
+        residual_parts = residuals / num_records * weight_of_teacher[:, None, None]
         float64_features = features.astype(np.float64, copy=False)
         # |sum_i f_i r_i^T|^2 = sum_ij (f_i . f_j) (r_i . r_j)
         feature_products = float64_features @ float64_features.transpose(0, 2, 1)
         residual_products = residual_parts @ residual_parts.transpose(0, 2, 1)
-        squares = feature_products * residual_products / FEATURE_STEPS**2
-        lengths = np.sqrt(np.maximum(squares.sum(axis=(1, 2)), 0))
+        squared_lengths = feature_products * residual_products / FEATURE_STEPS**2
+        lengths = np.sqrt(np.maximum(squared_lengths.sum(axis=(1, 2)), 0))
         uncanceled_lengths = np.sqrt((residual_parts**2).sum(axis=2)).sum(axis=1)
         require_finite_lengths(uncanceled_lengths)
         lengths = np.maximum(lengths, uncanceled_lengths / _MAX_CANCELLATION)
         # Rounding moves each entry of a residual by less than a step, so the lengths get that much room.
         rounding_room = num_records * math.sqrt(num_labels) / self._residual_steps
-        allowed_lengths = np.maximum(teacher_weights * self.clip - rounding_room, 0.0)
+        allowed_lengths = np.maximum(weight_of_teacher * self.clip - rounding_room, 0.0)
         divisors = np.maximum(lengths, np.maximum(allowed_lengths, _MIN_LENGTH))
         factors = allowed_lengths / divisors
         whole_residuals = np.trunc(residual_parts * (factors * self._residual_steps)[:, None, None])
@@ -155,17 +155,19 @@ class ClippedMoments:
         )
         return np.asarray(products.astype(np.int64))
 
-    def sum_of_means(self, means: FloatArray, *, weights: FloatArray | float = 1.0) -> IntArray:
+    def sum_of_means(
+        self, mean_matrices: FloatArray, *, teacher_weights: FloatArray | float = 1.0
+    ) -> IntArray:
         """Returns the sum of mean matrices, each clipped, `[num_features, num_labels]` in steps (`step`).
 
         Args:
-            means: `[num_teachers, num_features, num_labels]`, of features no longer than 1.
-            weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
+            mean_matrices: `[num_teachers, num_features, num_labels]`, of features no longer than 1.
+            teacher_weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
         """
-        vectors = means.reshape(len(means), -1)
-        clipped = vectors * (self._clip_factors(vectors) * weights / self.step)[:, None]
+        vectors = mean_matrices.reshape(len(mean_matrices), -1)
+        clipped = vectors * (self._clip_factors(vectors) * teacher_weights / self.step)[:, None]
         flat_total = np.trunc(clipped).sum(axis=0).astype(np.int64)
-        return np.asarray(flat_total.reshape(means.shape[1:]))
+        return np.asarray(flat_total.reshape(mean_matrices.shape[1:]))
 
     @property
     def _residual_steps(self) -> float:

@@ -120,37 +120,37 @@ class ClippedSum:
         center_of_all = np.broadcast_to(np.asarray(center, dtype=np.float64), self.shape)
         is_finite = bool(np.isfinite(center_of_all).all())
         require(is_finite, "center", "NaN or infinity", "finite numbers")
-        largest = num_teachers * (self.clip / self.step + 1) * max(self.shape[0], 8)
-        is_exact = largest < LARGEST_SUM
+        largest_sum = num_teachers * (self.clip / self.step + 1) * max(self.shape[0], 8)
+        is_exact = largest_sum < LARGEST_SUM
         require(is_exact, "num_teachers", num_teachers, "fewer teachers for sums of 53 bits")
-        scales = None if weights is None else self.scales_within(weights)
+        teacher_scales = None if weights is None else self.scales_within(weights)
         dense_sum = np.zeros(self.shape, dtype=np.int64)
         span = None
-        weights_sum = np.zeros((0, 0), dtype=np.int64)  # of votes of low rank, [rank, num_labels]
+        low_rank_sum = np.zeros((0, 0), dtype=np.int64)  # of votes of low rank, [rank, num_labels]
         first_teacher = 0
-        blocks = vote_blocks(
+        checked_blocks = vote_blocks(
             votes, num_teachers=num_teachers, adjacency=self.adjacency, must_be_confidences=False
         )
-        for block in blocks:
-            if block.shape[1:] != self.shape:
+        for vote_block in checked_blocks:
+            if vote_block.shape[1:] != self.shape:
                 rule = f"[num_teachers_in_block, {self.shape[0]}, {self.shape[1]}]"
-                raise InvalidValue("votes.shape", block.shape, rule=rule)
-            teachers = slice(first_teacher, first_teacher + len(block))
-            block_scales = None if scales is None else scales[teachers]
-            first_teacher += len(block)
-            if not isinstance(block, LowRankVotes):
-                residuals = np.asarray(block - center_of_all)
-                dense_sum += self._rounded_sum(residuals, scales=block_scales)
+                raise InvalidValue("votes.shape", vote_block.shape, rule=rule)
+            teacher_range = slice(first_teacher, first_teacher + len(vote_block))
+            scales_of_block = None if teacher_scales is None else teacher_scales[teacher_range]
+            first_teacher += len(vote_block)
+            if not isinstance(vote_block, LowRankVotes):
+                centered_votes = np.asarray(vote_block - center_of_all)
+                dense_sum += self._rounded_sum(centered_votes, teacher_scales=scales_of_block)
                 continue
             if span is None:
-                span = block.span
-                weights_sum = np.zeros(block.weights.shape[1:], dtype=np.int64)
-            is_equal = block.span is span or np.array_equal(block.span, span)
-            require(is_equal, "span", block.span.shape, "the same span in every block")
-            weights_sum += self._rounded_sum(block.weights, scales=block_scales)
+                span = vote_block.span
+                low_rank_sum = np.zeros(vote_block.weights.shape[1:], dtype=np.int64)
+            is_equal = vote_block.span is span or np.array_equal(vote_block.span, span)
+            require(is_equal, "span", vote_block.span.shape, "the same span in every block")
+            low_rank_sum += self._rounded_sum(vote_block.weights, teacher_scales=scales_of_block)
         if span is None:
             return dense_sum
-        return dense_sum + np.rint(span @ weights_sum).astype(np.int64)
+        return dense_sum + np.rint(span @ low_rank_sum).astype(np.int64)
 
     def scales_within(self, weights: FloatArray) -> FloatArray:
         """Returns the factor that each teacher's clipped vote is multiplied by, `[num_teachers]`.
@@ -164,27 +164,29 @@ class ClippedSum:
         """
         clips = self.adjacency.num_moved * self.clip
         rounding = self.l2_sensitivity * self.step / clips - 1  # in clips, float errors included
-        scales = weights - (1 - weights) * rounding
-        return np.where(scales < _MIN_WEIGHT, 0.0, scales)
+        teacher_scales = weights - (1 - weights) * rounding
+        return np.where(teacher_scales < _MIN_WEIGHT, 0.0, teacher_scales)
 
-    def _rounded_sum(self, residuals: FloatArray, *, scales: FloatArray | None) -> IntArray:
+    def _rounded_sum(
+        self, centered_votes: FloatArray, *, teacher_scales: FloatArray | None
+    ) -> IntArray:
         """Returns the exact sum over a block's teachers of their clipped and rounded votes, int64 `[...]`, in steps.
 
         Args:
-            residuals: `[num_teachers_in_block, ...]`, votes minus the center, or the weights of `LowRankVotes`.
-            scales: `[num_teachers_in_block]`, the factor of each teacher's clipped vote; None for 1.
+            centered_votes: `[num_teachers_in_block, ...]`, votes minus the center, or the weights of `LowRankVotes`.
+            teacher_scales: `[num_teachers_in_block]`, the factor of each teacher's clipped vote; None for 1.
         """
-        vectors = residuals.reshape(len(residuals), -1)
+        vectors = centered_votes.reshape(len(centered_votes), -1)
         lengths = finite_lengths(vectors)
         factors = self.clip / np.maximum(lengths, self.clip) / self.step
-        if scales is not None:
-            if len(scales) != len(vectors):
+        if teacher_scales is not None:
+            if len(teacher_scales) != len(vectors):
                 rule = "one for each teacher in votes"
-                raise InvalidValue("len(weights)", len(scales), rule=rule)
-            factors *= scales
-        rounded = np.rint(vectors * factors[:, None])
-        flat_total = rounded.sum(axis=0).astype(np.int64)
-        return np.asarray(flat_total.reshape(residuals.shape[1:]))
+                raise InvalidValue("len(weights)", len(teacher_scales), rule=rule)
+            factors *= teacher_scales
+        rounded_vectors = np.rint(vectors * factors[:, None])
+        flat_total = rounded_vectors.sum(axis=0).astype(np.int64)
+        return np.asarray(flat_total.reshape(centered_votes.shape[1:]))
 
 
 def finite_lengths(vectors: FloatArray) -> FloatArray:

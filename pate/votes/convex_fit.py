@@ -25,7 +25,7 @@ def convex_fit(
     targets: FloatArray,
     *,
     record_weights: FloatArray,
-    limits: FloatArray,
+    residual_limits: FloatArray,
     ridge: float,
     tolerance: float,
     max_steps: int,
@@ -47,7 +47,7 @@ def convex_fit(
         features: `[num_records, num_features]`, of length at most 1.
         targets: `[num_records, num_labels]`, finite.
         record_weights: `[num_records]`, > 0, the factor of each record in the sum.
-        limits: `[num_records]`, > 0, the limit of h for each record.
+        residual_limits: `[num_records]`, > 0, the limit of h for each record.
         ridge: the factor of |W|^2 / 2, > 0.
         tolerance: the fit ends when the gradient is shorter than this length.
         max_steps: the largest number of steps of each of the two tries.
@@ -58,28 +58,30 @@ def convex_fit(
     def gradient(weights: FloatArray) -> FloatArray:
         residuals = targets - features @ weights
         lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
-        shares = np.minimum(1.0, limits / np.maximum(lengths, _MIN_LENGTH))
+        shares = np.minimum(1.0, residual_limits / np.maximum(lengths, _MIN_LENGTH))
         residuals *= (record_weights * shares)[:, None]
         return np.asarray(ridge * weights - features.T @ residuals)
 
     # No eigenvalue of the Hessian is above ridge + the sum of the record weights, as features have length 1 at most. So
     # a step of at most `sure_step` multiplies the distance to the minimum by at most 1 - step * ridge.
     sure_step = 1 / (ridge + float(record_weights.sum()))
-    curvature = _CURVATURE_MARGIN * _estimate_curvature(features, record_weights=record_weights)
-    likely_step = 2 / (2 * ridge + curvature)
+    curvature_estimate = _CURVATURE_MARGIN * _estimate_curvature(
+        features, record_weights=record_weights
+    )
+    likely_step = 2 / (2 * ridge + curvature_estimate)
     for first_step in (max(likely_step, sure_step), sure_step):
         step = first_step
         weights = np.zeros((features.shape[1], targets.shape[1]))
         length_before = math.inf
         for _ in range(max_steps):
             loss_gradient = gradient(weights)
-            length = float(np.linalg.norm(loss_gradient))
-            if length < tolerance:
+            gradient_length = float(np.linalg.norm(loss_gradient))
+            if gradient_length < tolerance:
                 return weights
-            if not length < length_before:
+            if not gradient_length < length_before:
                 step = max(step / 2, sure_step)
             weights -= step * loss_gradient
-            length_before = length
+            length_before = gradient_length
     return weights
 
 
@@ -100,18 +102,18 @@ def _estimate_curvature(features: FloatArray, *, record_weights: FloatArray) -> 
 
 
 def steps_to_minimum(
-    max_gradient_length: float, *, curvature: float, ridge: float, tolerance: float
+    max_gradient_length: float, *, max_curvature: float, ridge: float, tolerance: float
 ) -> float:
     """Returns the number of gradient steps from 0 that come nearer than half of `tolerance / ridge` to the minimum.
 
     The minimum is at most `max_gradient_length / ridge` away from 0. After n steps the distance is at most
-    e^(-n ridge / (ridge + curvature)) of that.
+    e^(-n ridge / (ridge + max_curvature)) of that.
 
     Args:
         max_gradient_length: an upper bound on the length of the sum of all records' gradients.
-        curvature: an upper bound on the sum of the record weights.
+        max_curvature: an upper bound on the sum of the record weights.
         ridge: the factor of the quadratic penalty, > 0.
         tolerance: the gradient length at which the fit ends, > 0.
     """
     distance_ratio = max(2 * max_gradient_length / tolerance, 2.0)
-    return math.ceil((1 + curvature / ridge) * math.log(distance_ratio))
+    return math.ceil((1 + max_curvature / ridge) * math.log(distance_ratio))

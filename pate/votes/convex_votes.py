@@ -64,13 +64,13 @@ class ConvexVotes(MomentVotes):
     the clip, or training could take too long. The check reads public numbers alone.
 
     Attributes:
-        learner_of: `[num_groups]`, the index of the teacher of each group.
+        learner_of_group: `[num_groups]`, the index of the teacher of each group.
         num_learners: the number of teachers.
         penalty: Λ, divided by the mean number of groups of a teacher and by the mean variance of a direction, > 0.
         most_records: the largest number of records of a group that are read.
     """
 
-    learner_of: IntArray
+    learner_of_group: IntArray
     num_learners: int
     penalty: float
 
@@ -83,27 +83,31 @@ class ConvexVotes(MomentVotes):
         if num_weights > _MAX_WEIGHTS:
             rule = "fewer directions of the public pool or fewer labels"
             raise InvalidValue("weights", num_weights, rule=rule)
-        most_groups = int(np.bincount(self.learner_of, minlength=num_learners).max())
-        self._require_digits(is_precise=most_groups <= _MAX_RECORDS)
-        self._require_digits(is_precise=(self.num_labels + 4) * most_groups <= _MAX_LENGTHS)
+        most_groups_of_learner = int(
+            np.bincount(self.learner_of_group, minlength=num_learners).max()
+        )
+        self._require_digits(is_precise=most_groups_of_learner <= _MAX_RECORDS)
+        self._require_digits(
+            is_precise=(self.num_labels + 4) * most_groups_of_learner <= _MAX_LENGTHS
+        )
         # The weight of a group is the root of its number of records over the expected number. The limit on the records
         # of a group bounds this weight, and with it the time of a training and the numbers that are multiplied.
         records_limit = self.directions.recipe.most_group_records * self.records_per_teacher
-        self.most_records = min(math.ceil(records_limit), _MAX_RECORDS // most_groups)
+        self.most_records = min(math.ceil(records_limit), _MAX_RECORDS // most_groups_of_learner)
         largest_weight = math.sqrt(self.most_records / self.records_per_teacher)
-        total_weight = most_groups * largest_weight
-        largest_pull = total_weight * most_groups * (self.width + 2)
+        max_total_weight = most_groups_of_learner * largest_weight
+        largest_pull = max_total_weight * most_groups_of_learner * (self.width + 2)
         self._require_digits(is_precise=largest_pull <= _MAX_PULL * self._ridge)
-        steps = steps_to_minimum(
-            max_gradient_length=most_groups,
-            curvature=total_weight,
+        num_steps = steps_to_minimum(
+            max_gradient_length=most_groups_of_learner,
+            max_curvature=max_total_weight,
             ridge=self._ridge,
             tolerance=_TOLERANCE,
         )
-        if steps > _MAX_STEPS:
+        if num_steps > _MAX_STEPS:
             rule = "a larger one, or fewer directions of the public pool"
             raise InvalidValue("penalty", penalty, rule=rule)
-        self._max_steps = int(steps)
+        self._max_steps = int(num_steps)
 
     def _require_digits(self, is_precise: bool) -> None:
         """Raises `InvalidValue` for `num_teachers` if a teacher has too many private groups for exact sums.
@@ -120,36 +124,38 @@ class ConvexVotes(MomentVotes):
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the votes of a round, `[num_features, num_labels]`, as `RoundVotes.total` describes it."""
-        student = PublicStudent.from_weights(question.weights)
+        student = PublicStudent.from_weights(question.student_weights)
         clipped_moments = question.clipped_moments
         gain = 1 + 1 / self.penalty
         clip = clipped_moments.clip / gain * (1 - 4 * _TOLERANCE)
         shard = self._shard
-        sizes = self._group_sizes
+        group_size_of_row = self._group_sizes
         # The weight of each record's group.
-        group_weights = np.sqrt(sizes / self.records_per_teacher)
+        group_weight_of_row = np.sqrt(group_size_of_row / self.records_per_teacher)
 
-        def teacher_vote_of(rows: slice) -> IntArray:
+        def teacher_vote_of(row_range: slice) -> IntArray:
             """Returns the vote of a teacher with these rows of records, `[num_features, num_labels]`, in grid steps."""
-            features = shard.features(rows)
-            fit = convex_fit(
+            features = shard.features(row_range)
+            fitted_weights = convex_fit(
                 features=features / FEATURE_STEPS,
-                targets=shard.residuals(student, features=features, rows=rows)
+                targets=shard.residuals(student, features=features, row_range=row_range)
                 * question.label_scale,
-                record_weights=group_weights[rows] / sizes[rows],
-                limits=clip / group_weights[rows],
+                record_weights=group_weight_of_row[row_range] / group_size_of_row[row_range],
+                residual_limits=clip / group_weight_of_row[row_range],
                 ridge=self._ridge,
                 tolerance=_TOLERANCE * clip,
                 max_steps=self._max_steps,
             )
-            vote = fit * (gain * self._ridge / clipped_moments.step)
-            return np.asarray(np.trunc(vote).astype(np.int64))
+            teacher_vote = fitted_weights * (gain * self._ridge / clipped_moments.step)
+            return np.asarray(np.trunc(teacher_vote).astype(np.int64))
 
-        bounds = np.append(0, np.cumsum(self._shard_records.sizes))
-        rows_of_learners = (slice(first, last) for first, last in pairwise(bounds.tolist()))
-        total = np.zeros(question.weights.shape, dtype=np.int64)
-        for vote in in_order(teacher_vote_of, items=rows_of_learners):
-            total += vote
+        first_rows = np.append(0, np.cumsum(self._shard_records.teacher_sizes))
+        row_ranges_of_learners = (
+            slice(first, last) for first, last in pairwise(first_rows.tolist())
+        )
+        total = np.zeros(question.student_weights.shape, dtype=np.int64)
+        for teacher_vote in in_order(teacher_vote_of, items=row_ranges_of_learners):
+            total += teacher_vote
         return total
 
     @cached_property
@@ -158,21 +164,26 @@ class ConvexVotes(MomentVotes):
 
         The sizes are records of a teacher, not of a group. The records of a group stand side by side.
         """
-        learner_of_row = self.learner_of[self.teacher_of]
-        order = np.lexsort((self.teacher_of, self._num_records[self.teacher_of], learner_of_row))
-        groups = self.teacher_of[order]  # the records of a group stand side by side
-        first_rows = np.flatnonzero(np.diff(groups, prepend=-1))
-        group_starts = np.repeat(first_rows, np.diff(first_rows, append=len(groups)))
-        position_in_group = np.arange(len(groups)) - group_starts
+        group_of_record = self.teacher_of
+        learner_of_record = self.learner_of_group[group_of_record]
+        order = np.lexsort((group_of_record, self._num_records[group_of_record], learner_of_record))
+        group_of_row = group_of_record[order]  # the records of a group stand side by side
+        first_row_of_group = np.flatnonzero(np.diff(group_of_row, prepend=-1))
+        group_start_of_row = np.repeat(
+            first_row_of_group, np.diff(first_row_of_group, append=len(group_of_row))
+        )
+        position_in_group = np.arange(len(group_of_row)) - group_start_of_row
         rows = order[position_in_group < self.most_records]
-        learners, sizes = np.unique(learner_of_row[rows], return_counts=True)
-        return ShardRecords(records=self._records, teachers=learners, sizes=sizes, rows=rows)
+        learners, teacher_sizes = np.unique(learner_of_record[rows], return_counts=True)
+        return ShardRecords(
+            records=self._records, teacher_indices=learners, teacher_sizes=teacher_sizes, rows=rows
+        )
 
     @cached_property
     def _group_sizes(self) -> IntArray:
         """The number of records that are read of each row's group, `[num_rows]`, for the rows of `_shard_records`."""
-        sizes = np.minimum(self._num_records, self.most_records)
-        return np.asarray(sizes[self.teacher_of[self._shard_records.rows]])
+        group_sizes = np.minimum(self._num_records, self.most_records)
+        return np.asarray(group_sizes[self.teacher_of[self._shard_records.rows]])
 
     @cached_property
     def _num_records(self) -> IntArray:

@@ -31,8 +31,8 @@ def histogram(teacher_votes: Any) -> IntArray:
     counts = np.zeros(votes.shape[1:], np.int64)
     # The votes of 255 teachers are added in bytes, which cannot overflow and moves an eighth of the memory of int64.
     for first in range(0, len(votes), _BYTE_MAX):
-        block = votes[first : first + _BYTE_MAX].view(np.uint8)
-        counts += block.sum(axis=0, dtype=np.uint8)
+        byte_block = votes[first : first + _BYTE_MAX].view(np.uint8)
+        counts += byte_block.sum(axis=0, dtype=np.uint8)
     return counts
 
 
@@ -52,12 +52,14 @@ def require_teacher_votes(name: str, teacher_votes: Any) -> BoolArray:
     return votes
 
 
-def bits_of(block: Block) -> BoolArray:
+def bits_of(vote_block: Block) -> BoolArray:
     """Returns the votes of a block as bits: True for each bit that is set, and for each confidence of at least 1/2."""
-    return np.asarray(block if block.dtype == np.bool_ else block >= 0.5, dtype=np.bool_)
+    return np.asarray(
+        vote_block if vote_block.dtype == np.bool_ else vote_block >= 0.5, dtype=np.bool_
+    )
 
 
-def limit_votes(block: Block, *, max_votes: int) -> BoolArray:
+def limit_votes(vote_block: Block, *, max_votes: int) -> BoolArray:
     """Returns a block of votes in which each teacher keeps at most `max_votes` labels of a query.
 
     A teacher keeps its most confident votes. Ties (as between bits) are broken by an order of the labels: in query q it
@@ -65,22 +67,24 @@ def limit_votes(block: Block, *, max_votes: int) -> BoolArray:
     alone.
 
     Args:
-        block: bits or confidences, `[num_teachers_in_block, num_queries, num_labels]`.
+        vote_block: bits or confidences, `[num_teachers_in_block, num_queries, num_labels]`.
         max_votes: the largest number of votes of a teacher on a query.
     """
-    bits = bits_of(block)
+    bits = bits_of(vote_block)
     has_too_many = np.count_nonzero(bits, axis=-1) > max_votes
-    teachers, queries = np.nonzero(has_too_many)  # R pairs
-    if len(teachers) == 0:
+    teacher_indices, query_indices = np.nonzero(has_too_many)  # R pairs
+    if len(teacher_indices) == 0:
         return bits
     num_labels = bits.shape[2]
-    label_orders = (queries[:, None] + np.arange(num_labels)) % num_labels  # [R, L]
-    confidences = np.where(bits, block, -1.0)[teachers, queries]
-    ordered_confidences = np.take_along_axis(confidences, label_orders, axis=1)
-    most_confident = np.argsort(-ordered_confidences, axis=1, kind="stable")[:, :max_votes]
-    chosen_labels = np.take_along_axis(label_orders, most_confident, axis=1)
-    chosen_bits = np.zeros((len(teachers), num_labels), dtype=np.bool_)
+    label_orders = (query_indices[:, None] + np.arange(num_labels)) % num_labels  # [R, L]
+    confidences_of_pairs = np.where(bits, vote_block, -1.0)[teacher_indices, query_indices]
+    ordered_confidences = np.take_along_axis(confidences_of_pairs, label_orders, axis=1)
+    most_confident_positions = np.argsort(-ordered_confidences, axis=1, kind="stable")[
+        :, :max_votes
+    ]
+    chosen_labels = np.take_along_axis(label_orders, most_confident_positions, axis=1)
+    chosen_bits = np.zeros((len(teacher_indices), num_labels), dtype=np.bool_)
     np.put_along_axis(chosen_bits, chosen_labels, values=True, axis=1)
     limited_bits = bits.copy()
-    limited_bits[teachers, queries] = chosen_bits
+    limited_bits[teacher_indices, query_indices] = chosen_bits
     return limited_bits

@@ -70,7 +70,7 @@ class Descent:
     def initial_weights(self) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` that give each label its prevalence on all inputs."""
         weights = np.zeros((self.public_features.shape[1], len(self.prevalence)))
-        weights[-1] = np.log(self.prevalence / (1 - self.prevalence)) / self._constant
+        weights[-1] = np.log(self.prevalence / (1 - self.prevalence)) / self._constant_feature
         return weights
 
     def probabilities(self, weights: FloatArray) -> Float32Array:
@@ -100,7 +100,8 @@ class Descent:
             clip_factor=self.unclipped_share,
         )
         return replace(
-            best_times, times=best_times.within(self.num_steps, time_factor=self.recipe.longer)
+            best_times,
+            times=best_times.within(num_steps=self.num_steps, time_factor=self.recipe.longer),
         )
 
     def take_step(
@@ -117,8 +118,13 @@ class Descent:
             learning_times: the learning time of each label.
         """
         times = np.broadcast_to(learning_times.times, weights.shape).copy()
-        speed = self.unclipped_share * self.prevalence * (1 - self.prevalence) * self._constant**2
-        times[-1] = np.minimum(times[-1], self.num_steps / speed)
+        speed_of_constant = (
+            self.unclipped_share
+            * self.prevalence
+            * (1 - self.prevalence)
+            * self._constant_feature**2
+        )
+        times[-1] = np.minimum(times[-1], self.num_steps / speed_of_constant)
         return np.asarray(weights + times / self.num_steps * gradient)
 
     def suggested_prevalence(
@@ -133,7 +139,7 @@ class Descent:
             probabilities: `[num_public, num_labels]`, of the model before the step.
             gradient: `[num_features, num_labels]`, the noisy mean gradient.
         """
-        mean_error = gradient[-1] / (self._constant * self.unclipped_share)
+        mean_error = gradient[-1] / (self._constant_feature * self.unclipped_share)
         return np.asarray(self._public_mean(probabilities) + mean_error)
 
     def average_prevalence(
@@ -154,12 +160,12 @@ class Descent:
             suggested_prevalence: `[num_labels]`, the mean of `suggested_prevalence` over all steps.
             noise_rate: `[num_labels]`, as in `learning_times`.
         """
-        noise_variance = noise_rate / (self._constant * self.unclipped_share) ** 2
+        noise_variance = noise_rate / (self._constant_feature * self.unclipped_share) ** 2
         suggested_variance = noise_variance + self.recipe.clip_bias**2
         weighted = self.prevalence * suggested_variance + suggested_prevalence * released_variance
-        average = weighted / (suggested_variance + released_variance)
-        floor = self.recipe.matched_floor
-        return np.asarray(average.clip(floor, 1 - floor))
+        average_prevalence = weighted / (suggested_variance + released_variance)
+        least_prevalence = self.recipe.matched_floor
+        return np.asarray(average_prevalence.clip(least_prevalence, 1 - least_prevalence))
 
     def final_weights(
         self,
@@ -218,14 +224,16 @@ class Descent:
         learned_shares = -np.expm1(-speeds * times)
         # The variance of the noise in each weight; `LearningTimes` has the formula.
         noise_variance = noise_rate * times * -np.expm1(-2 * speeds * times) / (2 * speeds)
-        signal = self.feature_variances**self.recipe.signal_power
-        weight_variances = (signal / self.feature_mean_squares)[:, None] * learned_shares**2
+        relative_signals = self.feature_variances**self.recipe.signal_power
+        weight_variances = (relative_signals / self.feature_mean_squares)[
+            :, None
+        ] * learned_shares**2
         noise_std = np.sqrt(noise_variance)
         posterior = noise_std * posterior_rows(
             noisy_matrix=feature_weights / noise_std,
             row_variances=(weight_variances / noise_variance).mean(axis=1),
         )
-        mean_learned_share = signal @ learned_shares / signal.sum()
+        mean_learned_share = relative_signals @ learned_shares / relative_signals.sum()
         return np.asarray(posterior / mean_learned_share**self.recipe.missed_power)
 
     def _matched_constants(
@@ -241,15 +249,17 @@ class Descent:
         """
         logits = self.public_features[:, :-1] @ feature_weights.astype(np.float32)
         log_odds = np.log(prevalence / (1 - prevalence))
-        low = log_odds - logits.max(axis=0)
-        high = log_odds - logits.min(axis=0)
+        low_offsets = log_odds - logits.max(axis=0)
+        high_offsets = log_odds - logits.min(axis=0)
         for _ in range(_NUM_BISECTIONS):
-            middle = (low + high) / 2
-            mean = self._public_mean(expit(logits + middle.astype(np.float32)))
-            is_too_low = mean < prevalence
-            low = np.where(is_too_low, middle, low)
-            high = np.where(is_too_low, high, middle)
-        return np.asarray((low + high) / 2 / self._constant)
+            middle_offsets = (low_offsets + high_offsets) / 2
+            mean_probabilities = self._public_mean(
+                expit(logits + middle_offsets.astype(np.float32))
+            )
+            is_too_low = mean_probabilities < prevalence
+            low_offsets = np.where(is_too_low, middle_offsets, low_offsets)
+            high_offsets = np.where(is_too_low, high_offsets, middle_offsets)
+        return np.asarray((low_offsets + high_offsets) / 2 / self._constant_feature)
 
     def _public_mean(self, probabilities: Float32Array) -> FloatArray:
         """Returns the mean over public rows, weighted by `public_weights`, of probabilities; `[num_labels]`.
@@ -262,7 +272,7 @@ class Descent:
         return np.asarray(np.average(probabilities, axis=0, weights=self.public_weights))
 
     @property
-    def _constant(self) -> float:
+    def _constant_feature(self) -> float:
         """The value of the last feature, which is the same for all inputs."""
         return self.recipe.constant_feature
 
@@ -285,8 +295,8 @@ class Descent:
 
         The variances are in proportion to the roots of `feature_variances`, and add up to `recipe.signal_variance`.
         """
-        signal = np.sqrt(self.feature_variances)
-        return np.asarray(self.recipe.signal_variance * signal / signal.sum())
+        relative_signals = np.sqrt(self.feature_variances)
+        return np.asarray(self.recipe.signal_variance * relative_signals / relative_signals.sum())
 
     @cached_property
     def feature_mean_squares(self) -> FloatArray:

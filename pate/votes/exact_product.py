@@ -33,9 +33,9 @@ class ExactMatrix:
     def from_matrix(cls, matrix: FloatArray) -> ExactMatrix:
         """Returns a matrix `[num_columns, num_outputs]` of finite numbers, cut to 26 bits."""
         column_lengths = np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
-        bits = _BITS - np.frexp(column_lengths.max(initial=0.0))[1]
-        whole_matrix = np.trunc(np.ldexp(matrix, bits))
-        return cls(entries=np.ldexp(whole_matrix, -bits))
+        shift_bits = _BITS - np.frexp(column_lengths.max(initial=0.0))[1]
+        whole_matrix = np.trunc(np.ldexp(matrix, shift_bits))
+        return cls(entries=np.ldexp(whole_matrix, -shift_bits))
 
     def product(self, rows: FloatArray) -> FloatArray:
         """Returns `rows @ entries`, `[num_rows, num_outputs]`, exactly, after the rows are cut to 26 bits.
@@ -43,10 +43,10 @@ class ExactMatrix:
         Args:
             rows: `[num_rows, num_columns]`, finite.
         """
-        exponents = np.frexp(np.sqrt(np.einsum("ij,ij->i", rows, rows)))[1]
-        bits = (_BITS - np.maximum(exponents, _MIN_EXPONENT))[:, None]
+        length_exponents = np.frexp(np.sqrt(np.einsum("ij,ij->i", rows, rows)))[1]
+        shift_bits = (_BITS - np.maximum(length_exponents, _MIN_EXPONENT))[:, None]
         # A product with a power of 2 is exact, and faster than ldexp.
-        whole_rows = rows * np.ldexp(1.0, bits)
+        whole_rows = rows * np.ldexp(1.0, shift_bits)
         products = np.trunc(whole_rows, out=whole_rows) @ self.entries
-        products *= np.ldexp(1.0, -bits)
+        products *= np.ldexp(1.0, -shift_bits)
         return np.asarray(products)

@@ -37,70 +37,87 @@ class AnswerFile:
     """A file of the answers of experts, which are read a block of experts at a time.
 
     Attributes:
-        path: the file.
+        answer_path: the file.
         num_experts: the number of experts in it.
         is_masked: whether the file has the array `answered`, which marks the questions that an expert has answered.
-        groups: integers or texts `[num_experts, n]`, the private groups in each prompt; None if the file has none.
+        groups_of_experts: integers or texts `[num_experts, n]`, the private groups in each prompt; None if the file
+            has none.
     """
 
-    path: Path
+    answer_path: Path
     num_experts: int
     is_masked: bool
-    groups: NDArray[Any] | None
+    groups_of_experts: NDArray[Any] | None
 
     @classmethod
-    def open(cls, path: Path, public: PublicAnswers) -> Self:
+    def open(cls, answer_path: Path, public_answers: PublicAnswers) -> Self:
         """Returns the file, once the form of its arrays is checked; `blocks` checks the answers.
 
         Args:
-            path: the file.
-            public: the public answers, whose queries and labels the file must have.
+            answer_path: the file.
+            public_answers: the public answers, whose queries and labels the file must have.
 
         Raises:
             InvalidValue: the file is damaged or compressed, or its queries or labels are others.
         """
-        mask_shape: tuple[int, ...] | None = None
-        with reading(path, rule=_RULE, remedy=_REMEDY) as archive:
-            names = {member.removesuffix(".npy") for member in archive.namelist()}
-            unknown = sorted(names.difference(_ARRAY_NAMES))
-            if unknown:
-                raise ValueError(f"unknown arrays: {', '.join(unknown)[:80]}")
-            if "answers" not in names:
+        answered_shape: tuple[int, ...] | None = None
+        with reading(answer_path, rule=_RULE, remedy=_REMEDY) as archive:
+            array_names = {member.removesuffix(".npy") for member in archive.namelist()}
+            unknown_names = sorted(array_names.difference(_ARRAY_NAMES))
+            if unknown_names:
+                raise ValueError(f"unknown arrays: {', '.join(unknown_names)[:80]}")
+            if "answers" not in array_names:
                 raise ValueError("no array answers")
-            shape, _ = form_of(archive, array_name="answers", dtype_kinds="fb")
-            if "answered" in names:
-                mask_shape, _ = form_of(archive, array_name="answered", dtype_kinds="b")
+            answers_shape, _ = form_of(archive, array_name="answers", dtype_kinds="fb")
+            if "answered" in array_names:
+                answered_shape, _ = form_of(archive, array_name="answered", dtype_kinds="b")
             small_arrays = {
                 name: read_member(archive, array_name=name, dtype_kinds="iuU")
-                for name in names.intersection(("groups", *NAME_FORMS))
+                for name in array_names.intersection(("groups", *NAME_FORMS))
             }
-        groups = small_arrays.get("groups")
-        _require_shapes(shape, mask_shape=mask_shape, path=path, public_answers=public)
-        _require_groups(groups, num_experts=shape[0], path=path)
-        _require_names(small_arrays, path=path, public_answers=public)
-        return cls(path=path, num_experts=shape[0], is_masked=mask_shape is not None, groups=groups)
+        groups_of_experts = small_arrays.get("groups")
+        _require_shapes(
+            answers_shape,
+            answered_shape=answered_shape,
+            answer_path=answer_path,
+            public_answers=public_answers,
+        )
+        _require_groups(groups_of_experts, num_experts=answers_shape[0], answer_path=answer_path)
+        _require_names(small_arrays, answer_path=answer_path, public_answers=public_answers)
+        return cls(
+            answer_path=answer_path,
+            num_experts=answers_shape[0],
+            is_masked=answered_shape is not None,
+            groups_of_experts=groups_of_experts,
+        )
 
-    def blocks(self, unanswered: FloatArray) -> Iterator[FloatArray]:
+    def blocks(self, fill_values: FloatArray) -> Iterator[FloatArray]:
         """Yields blocks of the experts' probabilities, float64 `[num_experts_in_block, num_queries, num_labels]`.
 
         Args:
-            unanswered: `[num_queries, num_labels]`, the values where an expert has not answered.
+            fill_values: `[num_queries, num_labels]`, the values where an expert has not answered.
 
         Raises:
             InvalidValue: log-odds are not finite, or the file is damaged.
         """
-        experts_at_once = max(1, _BLOCK_ENTRIES // unanswered.size)
-        for block, mask in self._stored_blocks(num_experts=experts_at_once):
-            answered = np.ones(block.shape, dtype=np.bool_) if mask is None else mask
+        experts_at_once = max(1, _BLOCK_ENTRIES // fill_values.size)
+        for answer_block, answered_block in self._stored_blocks(num_experts=experts_at_once):
+            is_answered = (
+                np.ones(answer_block.shape, dtype=np.bool_)
+                if answered_block is None
+                else answered_block
+            )
             # A file may hold other bytes than 0 and 1 as bits, so they are checked as whole numbers.
-            require_entries("answered", answered.view(np.uint8) <= 1, rule="bits")
-            if block.dtype.kind == "b":
-                require_entries("votes", block.view(np.uint8) <= 1, rule="bits")
-                probabilities = block.astype(np.float64)
+            require_entries("answered", is_answered.view(np.uint8) <= 1, rule="bits")
+            if answer_block.dtype.kind == "b":
+                require_entries("votes", answer_block.view(np.uint8) <= 1, rule="bits")
+                probabilities = answer_block.astype(np.float64)
             else:
-                require_entries("votes", np.isfinite(block) | ~answered, rule="finite log-odds")
-                probabilities = logistic(block.astype(np.float64))
-            yield np.where(answered, probabilities, unanswered)
+                require_entries(
+                    "votes", np.isfinite(answer_block) | ~is_answered, rule="finite log-odds"
+                )
+                probabilities = logistic(answer_block.astype(np.float64))
+            yield np.where(is_answered, probabilities, fill_values)
 
     def _stored_blocks(self, num_experts: int) -> Iterator[tuple[NDArray[Any], BoolArray | None]]:
         """Yields the arrays `answers` and `answered` of the file, in blocks of at most `num_experts` experts.
@@ -108,17 +125,17 @@ class AnswerFile:
         Both arrays are `[num_experts_in_block, num_queries, num_labels]`. The answers are log-odds or bits; `answered`
         is bool, and None if the file has none.
         """
-        with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
-            blocks = read_rows(
+        with reading(self.answer_path, rule=_RULE, remedy=_REMEDY) as archive:
+            answer_blocks = read_rows(
                 archive, array_name="answers", block_rows=num_experts, dtype_kinds="fb"
             )
             if not self.is_masked:
-                yield from ((block, None) for block in blocks)
+                yield from ((answer_block, None) for answer_block in answer_blocks)
                 return
-            masks = read_rows(
+            answered_blocks = read_rows(
                 archive, array_name="answered", block_rows=num_experts, dtype_kinds="b"
             )
-            yield from zip(blocks, masks, strict=True)
+            yield from zip(answer_blocks, answered_blocks, strict=True)
 
 
 class ExpertAnswers(TeacherVotes):
@@ -151,10 +168,10 @@ class ExpertAnswers(TeacherVotes):
         self.paths = tuple(sorted(paths))
         self.public = public
         self._digests = distinct_digests(self.paths)
-        self._files = [AnswerFile.open(path, public) for path in self.paths]
-        _require_separate_groups(self._files)
+        self._answer_files = [AnswerFile.open(answer_path, public) for answer_path in self.paths]
+        _require_separate_groups(self._answer_files)
         self.num_queries, self.num_labels = public.probabilities.shape
-        self.num_teachers = sum(file.num_experts for file in self._files)
+        self.num_teachers = sum(answer_file.num_experts for answer_file in self._answer_files)
         self.record_ids = public.record_ids
         self.label_names = public.label_names
 
@@ -168,7 +185,7 @@ class ExpertAnswers(TeacherVotes):
 
         Where an expert has not answered, the bits are those of the public model.
         """
-        return (block >= 0.5 for block in self.confidences())
+        return (probability_block >= 0.5 for probability_block in self.confidences())
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Yields blocks of experts' probabilities, `[num_experts_in_block, num_queries, num_labels]`.
@@ -188,81 +205,97 @@ class ExpertAnswers(TeacherVotes):
 
     def label_shares(self) -> FloatArray:
         """Returns the mean of each expert's probabilities of a label over the queries, `[num_experts, num_labels]`."""
-        return np.concatenate([block.mean(axis=1) for block in self.confidences()])
+        return np.concatenate(
+            [probability_block.mean(axis=1) for probability_block in self.confidences()]
+        )
 
-    def _probabilities(self, unanswered: FloatArray) -> Iterator[NDArray[Any]]:
-        """Yields blocks of the probabilities in all files, with `unanswered` where an expert has not answered.
+    def _probabilities(self, fill_values: FloatArray) -> Iterator[NDArray[Any]]:
+        """Yields blocks of the probabilities in all files, with `fill_values` where an expert has not answered.
 
         Args:
-            unanswered: `[num_queries, num_labels]`, the values to fill in.
+            fill_values: `[num_queries, num_labels]`, the values to fill in.
         """
-        for file in self._files:
-            yield from file.blocks(unanswered)
+        for answer_file in self._answer_files:
+            yield from answer_file.blocks(fill_values)
 
 
 def _require_shapes(
-    shape: tuple[int, ...],
+    answers_shape: tuple[int, ...],
     *,
-    mask_shape: tuple[int, ...] | None,
-    path: Path,
+    answered_shape: tuple[int, ...] | None,
+    answer_path: Path,
     public_answers: PublicAnswers,
 ) -> None:
     """Raises `InvalidValue` unless answers have queries and labels as the public answers, and a mask has their shape.
 
     Args:
-        shape: the shape of the array `answers`.
-        mask_shape: the shape of the array `answered`; None if the file has none.
-        path: the file.
+        answers_shape: the shape of the array `answers`.
+        answered_shape: the shape of the array `answered`; None if the file has none.
+        answer_path: the file.
         public_answers: the public answers.
     """
     num_queries, num_labels = public_answers.probabilities.shape
-    fits = len(shape) == 3 and shape[0] > 0 and shape[1:] == public_answers.probabilities.shape
+    fits = (
+        len(answers_shape) == 3
+        and answers_shape[0] > 0
+        and answers_shape[1:] == public_answers.probabilities.shape
+    )
     if not fits:
         rule = (
             f"[num_experts, {num_queries}, {num_labels}], queries and labels as in public_answers"
         )
-        raise InvalidValue(f"votes={path}, answers.shape", list(shape), rule=rule)
-    if mask_shape not in (None, shape):
-        name = f"votes={path}, answered.shape"
-        raise InvalidValue(name, list(mask_shape or ()), rule=f"{list(shape)}, as answers")
+        raise InvalidValue(f"votes={answer_path}, answers.shape", list(answers_shape), rule=rule)
+    if answered_shape not in (None, answers_shape):
+        name = f"votes={answer_path}, answered.shape"
+        raise InvalidValue(
+            name, list(answered_shape or ()), rule=f"{list(answers_shape)}, as answers"
+        )
 
 
-def _require_groups(groups: NDArray[Any] | None, *, num_experts: int, path: Path) -> None:
+def _require_groups(
+    groups_of_experts: NDArray[Any] | None, *, num_experts: int, answer_path: Path
+) -> None:
     """Raises `InvalidValue` unless the private groups of a file have one row for each expert.
 
     Args:
-        groups: `[num_experts, n]`, the private groups in each prompt; None if the file has none.
+        groups_of_experts: `[num_experts, n]`, the private groups in each prompt; None if the file has none.
         num_experts: the number of experts in the file.
-        path: the file.
+        answer_path: the file.
     """
-    if groups is None:
+    if groups_of_experts is None:
         return
-    has_rows = groups.ndim == 2 and groups.shape[1] > 0 and len(groups) == num_experts
+    has_rows = (
+        groups_of_experts.ndim == 2
+        and groups_of_experts.shape[1] > 0
+        and len(groups_of_experts) == num_experts
+    )
     if not has_rows:
         rule = f"[{num_experts}, n], the private groups in each prompt"
-        raise InvalidValue(f"votes={path}, groups.shape", list(groups.shape), rule=rule)
+        raise InvalidValue(
+            f"votes={answer_path}, groups.shape", list(groups_of_experts.shape), rule=rule
+        )
 
 
 def _require_names(
-    small_arrays: Mapping[str, NDArray[Any]], *, path: Path, public_answers: PublicAnswers
+    small_arrays: Mapping[str, NDArray[Any]], *, answer_path: Path, public_answers: PublicAnswers
 ) -> None:
     """Raises `InvalidValue` if a file has names of queries or labels that differ from those of the public answers.
 
     Args:
         small_arrays: the arrays of the file but for the answers, by name.
-        path: the file.
+        answer_path: the file.
         public_answers: the public answers.
     """
     expected_names = {
         "record_ids": public_answers.record_ids,
         "label_names": np.array(public_answers.label_names),
     }
-    for name, expected in expected_names.items():
+    for name, names in expected_names.items():
         if name in small_arrays:
-            is_equal = np.array_equal(small_arrays[name].astype(np.str_), expected.astype(np.str_))
+            is_equal = np.array_equal(small_arrays[name].astype(np.str_), names.astype(np.str_))
             if not is_equal:
                 rule = "those of public_answers, in their order"
-                raise InvalidValue(f"votes={path}, {name}", "others", rule=rule)
+                raise InvalidValue(f"votes={answer_path}, {name}", "others", rule=rule)
 
 
 def _require_separate_groups(answer_files: Sequence[AnswerFile]) -> None:
@@ -270,19 +303,25 @@ def _require_separate_groups(answer_files: Sequence[AnswerFile]) -> None:
 
     Files without groups are not checked. A prompt may hold several records of a group.
     """
-    groups = [file.groups for file in answer_files if file.groups is not None]
-    if not groups:
+    group_tables = [
+        answer_file.groups_of_experts
+        for answer_file in answer_files
+        if answer_file.groups_of_experts is not None
+    ]
+    if not group_tables:
         return
-    num_experts = sum(map(len, groups))
+    num_experts = sum(map(len, group_tables))
     first = 0
-    ids: list[NDArray[np.str_]] = []
-    experts: list[IntArray] = []
-    for block in groups:
-        ids.append(block.astype(np.str_).ravel())
-        experts.append(np.repeat(np.arange(first, first + len(block)), block.shape[1]))
-        first += len(block)
-    expert_of_entry = np.concatenate(experts)
-    _, group_of_entry = np.unique(np.concatenate(ids), return_inverse=True)
+    group_ids_of_entries: list[NDArray[np.str_]] = []
+    experts_of_entries: list[IntArray] = []
+    for group_table in group_tables:
+        group_ids_of_entries.append(group_table.astype(np.str_).ravel())
+        experts_of_entries.append(
+            np.repeat(np.arange(first, first + len(group_table)), group_table.shape[1])
+        )
+        first += len(group_table)
+    expert_of_entry = np.concatenate(experts_of_entries)
+    _, group_of_entry = np.unique(np.concatenate(group_ids_of_entries), return_inverse=True)
     # The first expert of each group must be the only one of that group.
     num_groups = int(group_of_entry.max()) + 1
     first_expert_of_group = np.full(num_groups, fill_value=num_experts)

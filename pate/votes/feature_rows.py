@@ -58,31 +58,33 @@ class FeatureStorage:
     keeps_features: bool = True
     folder: Path | None = None
 
-    def size_of(self, num_rows: int, width: int) -> FeatureSize:
+    def size_of(self, num_rows: int, num_features: int) -> FeatureSize:
         """Returns the space that the features of records take between rounds.
 
         Args:
             num_rows: the number of records.
-            width: the number of features of a record.
+            num_features: the number of features of a record.
         """
-        num_bytes = num_rows * width * np.dtype(np.int16).itemsize if self.keeps_features else 0
+        num_bytes = (
+            num_rows * num_features * np.dtype(np.int16).itemsize if self.keeps_features else 0
+        )
         if num_bytes <= array_rows.MAX_BYTES_IN_MEMORY:
             return FeatureSize(memory_bytes=num_bytes, disk_bytes=0)
         return FeatureSize(memory_bytes=0, disk_bytes=num_bytes)
 
-    def require_room(self, num_rows: int, width: int) -> None:
+    def require_room(self, num_rows: int, num_features: int) -> None:
         """Raises `InvalidValue` for the argument `scratch` if the disk has too little space for the features.
 
         Args:
             num_rows: the number of records.
-            width: the number of features of a record.
+            num_features: the number of features of a record.
         """
-        num_bytes = self.size_of(num_rows, width).disk_bytes
+        num_bytes = self.size_of(num_rows, num_features).disk_bytes
         if num_bytes == 0:
             return
-        free = shutil.disk_usage(self.folder or array_rows.scratch_folder()).free
-        if num_bytes >= free:
-            rule = f"false, or {num_bytes / _GIB:.1f} GiB free on the disk; there are {free / _GIB:.1f}"
+        free_bytes = shutil.disk_usage(self.folder or array_rows.scratch_folder()).free
+        if num_bytes >= free_bytes:
+            rule = f"false, or {num_bytes / _GIB:.1f} GiB free on the disk; there are {free_bytes / _GIB:.1f}"
             raise InvalidValue(name="scratch", value=self.keeps_features, rule=rule)
 
     def empty_rows(self) -> array_rows.Spilled:
@@ -108,10 +110,10 @@ class FeaturesMadeAnew:
     directions: PublicPCA
     read_inputs: Callable[[slice], Float32Array]
 
-    def __getitem__(self, rows: slice) -> Features:
+    def __getitem__(self, row_range: slice) -> Features:
         """Returns the features of a range of rows, int16 `[n, num_features]`."""
-        blocks = feature_blocks(self.directions, inputs=self.read_inputs(rows))
-        return np.concatenate(list(blocks))
+        feature_arrays = feature_blocks(self.directions, inputs=self.read_inputs(row_range))
+        return np.concatenate(list(feature_arrays))
 
 
 def feature_blocks(directions: PublicPCA, *, inputs: Float32Array) -> Iterator[Features]:
@@ -122,8 +124,8 @@ def feature_blocks(directions: PublicPCA, *, inputs: Float32Array) -> Iterator[F
         inputs: float32 `[num_rows, ...]`.
     """
     starts = range(0, len(inputs), _BLOCK_ROWS)
-    blocks = (inputs[start : start + _BLOCK_ROWS] for start in starts)
-    return in_order(partial(whole_features, directions), items=blocks)
+    input_blocks = (inputs[start : start + _BLOCK_ROWS] for start in starts)
+    return in_order(partial(whole_features, directions), items=input_blocks)
 
 
 def whole_features(directions: PublicPCA, inputs: Float32Array) -> Features:
@@ -136,8 +138,8 @@ def whole_features(directions: PublicPCA, inputs: Float32Array) -> Features:
         directions: the directions of the public pool, along which features are computed.
         inputs: float32 `[num_rows, ...]`.
     """
-    missing = -len(inputs) % _VECTOR_ROWS
-    padding = np.zeros((missing, *inputs.shape[1:]), dtype=inputs.dtype)
+    num_missing_rows = -len(inputs) % _VECTOR_ROWS
+    padding = np.zeros((num_missing_rows, *inputs.shape[1:]), dtype=inputs.dtype)
     features = directions.with_constant(np.concatenate([inputs, padding]))[: len(inputs)]
     features *= FEATURE_STEPS
     return features.astype(np.int16)  # rounds towards 0

@@ -46,18 +46,20 @@ class ForeignVotes(TeacherVotes):
         require(bool(paths), "votes", [], "at least one vote file")
         self.paths = tuple(sorted(paths))
         self._digests = distinct_digests(self.paths)
-        self._files = [
+        self._imported_votes = [
             ImportedVotes.read(path, layout=layout, num_teachers=num_teachers)
             for path in self.paths
         ]
-        shape = self._files[0].counts.shape
-        for path, file in zip(self.paths, self._files, strict=True):
-            file_shape = file.counts.shape
-            if file_shape != shape:
-                rule = f"[{shape[0]}, {shape[1]}], queries and labels as in {self.paths[0]}"
-                raise InvalidValue(f"votes={path}, shape", list(file_shape), rule=rule)
-        self.num_queries, self.num_labels = shape
-        self.num_teachers = sum(file.num_teachers for file in self._files)
+        counts_shape = self._imported_votes[0].counts.shape
+        for path, imported_votes in zip(self.paths, self._imported_votes, strict=True):
+            file_counts_shape = imported_votes.counts.shape
+            if file_counts_shape != counts_shape:
+                rule = f"[{counts_shape[0]}, {counts_shape[1]}], queries and labels as in {self.paths[0]}"
+                raise InvalidValue(f"votes={path}, shape", list(file_counts_shape), rule=rule)
+        self.num_queries, self.num_labels = counts_shape
+        self.num_teachers = sum(
+            imported_votes.num_teachers for imported_votes in self._imported_votes
+        )
         self.records_per_teacher = 1.0
         self.record_ids = np.arange(self.num_queries, dtype=np.int64)
         self.label_names = tuple(f"label_{number}" for number in range(self.num_labels))
@@ -81,16 +83,19 @@ class ForeignVotes(TeacherVotes):
         Raises `InvalidValue` for files of counts.
         """
         self.require_teachers()
-        arrays = (read_teacher_votes(path) for path in self.paths)
-        return (array.astype(np.bool_) if array.dtype.kind in "iu" else array for array in arrays)
+        file_arrays = (read_teacher_votes(path) for path in self.paths)
+        return (
+            file_array.astype(np.bool_) if file_array.dtype.kind in "iu" else file_array
+            for file_array in file_arrays
+        )
 
     def label_shares(self) -> FloatArray:
         """Returns the share of queries in which each teacher votes for each label, `[num_teachers, num_labels]`.
 
         The files do not hold the teachers' records, so the votes stand in for them.
         """
-        shares = [block.mean(axis=1) for block in self.bits()]
-        return np.concatenate(shares)
+        share_blocks = [bit_block.mean(axis=1) for bit_block in self.bits()]
+        return np.concatenate(share_blocks)
 
     def counts(self, max_votes: int | None = None) -> IntArray:
         """Returns the counts of votes, `[num_queries, num_labels]`.
@@ -101,14 +106,16 @@ class ForeignVotes(TeacherVotes):
         Raises:
             InvalidValue: a teacher may have more votes on a query, and not all files hold the votes of each teacher.
         """
-        if max_votes is None or all(file.has_at_most(max_votes) for file in self._files):
-            tables = [file.counts for file in self._files]
-            return np.asarray(np.sum(tables, axis=0, dtype=np.int64))
+        if max_votes is None or all(
+            imported_votes.has_at_most(max_votes) for imported_votes in self._imported_votes
+        ):
+            count_tables = [imported_votes.counts for imported_votes in self._imported_votes]
+            return np.asarray(np.sum(count_tables, axis=0, dtype=np.int64))
         return super().counts(max_votes)  # from the votes of each teacher, which are limited
 
     def require_teachers(self) -> None:
         """Raises `InvalidValue` unless all files hold the votes of each teacher."""
-        if any(file.layout != "teacher_votes" for file in self._files):
+        if any(imported_votes.layout != "teacher_votes" for imported_votes in self._imported_votes):
             rule = "layout teacher_votes [N, Q, L] for this aggregator; counts do not show the votes of one teacher"
             raise InvalidValue("votes", self.paths[0], rule=rule)
 
@@ -125,8 +132,8 @@ def distinct_digests(paths: Sequence[Path]) -> list[bytes]:
     path_of_digest: dict[bytes, Path] = {}
     for path in paths:
         require(path.is_file(), "votes", path, "an existing file")
-        with path.open("rb") as content:
-            digest = hashlib.file_digest(content, "sha256").digest()
+        with path.open("rb") as vote_file:
+            digest = hashlib.file_digest(vote_file, "sha256").digest()
         if digest in path_of_digest:
             rule = f"each file once; {path_of_digest[digest]} is the same, and its teachers would count twice"
             raise InvalidValue("votes", path, rule=rule)

@@ -114,12 +114,12 @@ class ImportedVotes:
         require_choice("layout", layout, LAYOUTS)
         if num_teachers is not None:
             require_count("num_teachers", num_teachers)
-        array = _load(Path(path))
-        votes = _votes_in(array, layout=layout, num_teachers=num_teachers)
-        if num_teachers is not None and votes.num_teachers != num_teachers:
-            rule = f"{votes.num_teachers}, in votes"
+        file_array = _load(Path(path))
+        imported_votes = _votes_in(file_array, layout=layout, num_teachers=num_teachers)
+        if num_teachers is not None and imported_votes.num_teachers != num_teachers:
+            rule = f"{imported_votes.num_teachers}, in votes"
             raise InvalidValue("num_teachers", num_teachers, rule=rule)
-        return votes
+        return imported_votes
 
 
 def read_teacher_votes(path: Path | str) -> NDArray[Any]:
@@ -127,10 +127,10 @@ def read_teacher_votes(path: Path | str) -> NDArray[Any]:
 
     The votes are bits, numbers 0 and 1, or confidences.
     """
-    array = _load(Path(path))
+    file_array = _load(Path(path))
     # Only for its checks: the votes themselves are returned, and not their counts.
-    _votes_in(array, layout="teacher_votes", num_teachers=None)
-    return array
+    _votes_in(file_array, layout="teacher_votes", num_teachers=None)
+    return file_array
 
 
 def read_sets(path: Path | str) -> BoolArray:
@@ -138,10 +138,10 @@ def read_sets(path: Path | str) -> BoolArray:
 
     The file is an .npy, .npz or .csv file of bits, or of the numbers 0 and 1.
     """
-    array = _load(Path(path), name="prior")
-    require(array.ndim == 2, "prior.shape", array.shape, "[num_queries, num_labels]")
-    require_entries("prior", (array == 0) | (array == 1), rule="bits")
-    return array.astype(np.bool_)
+    file_array = _load(Path(path), name="prior")
+    require(file_array.ndim == 2, "prior.shape", file_array.shape, "[num_queries, num_labels]")
+    require_entries("prior", (file_array == 0) | (file_array == 1), rule="bits")
+    return file_array.astype(np.bool_)
 
 
 def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
@@ -156,7 +156,7 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
     require(is_regular(path), name, path, "an existing .npy, .npz or .csv file")
     is_table = path.suffix.lower() == ".csv"
     try:
-        array = _read_table(path, name=name) if is_table else _read_arrays(path, name=name)
+        file_array = _read_table(path, name=name) if is_table else _read_arrays(path, name=name)
     except (InvalidValue, PermissionError):
         raise
     except OSError as error:
@@ -165,9 +165,9 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
     except UNREADABLE as error:
         rule = f"an .npy or .npz file of numbers ({one_line(error)})"
         raise InvalidValue(name, path, rule=rule) from error
-    if array.dtype.kind == "f":
-        require_entries(name, np.isfinite(array), rule="finite numbers")
-    return array
+    if file_array.dtype.kind == "f":
+        require_entries(name, np.isfinite(file_array), rule="finite numbers")
+    return file_array
 
 
 def _read_arrays(path: Path, *, name: str) -> NDArray[Any]:
@@ -180,12 +180,12 @@ def _read_arrays(path: Path, *, name: str) -> NDArray[Any]:
         path: the file.
         name: the name of the argument in the message of an error.
     """
-    with path.open("rb") as file:
-        first_bytes = file.read(6)
+    with path.open("rb") as array_file:
+        first_bytes = array_file.read(6)
         if is_array_file(first_bytes):
-            file.seek(0)
+            array_file.seek(0)
             file_size = path.stat().st_size
-            return read_array(file, num_bytes=file_size)
+            return read_array(array_file, num_bytes=file_size)
     with zipfile.ZipFile(path) as archive:
         check_members(archive, max_unpacked_bytes=_MAX_BYTES)
         member_names = [member.removesuffix(".npy") for member in archive.namelist()]
@@ -199,21 +199,21 @@ def _read_arrays(path: Path, *, name: str) -> NDArray[Any]:
             shown_names = ", ".join(member[:_MAX_SHOWN] for member in member_names[:_MAX_SHOWN])
             rule = f"a file with one array, or with one called {' or '.join(array_names)}"
             raise InvalidValue(name, f"{path} [{shown_names}]", rule=rule)
-        info = archive.getinfo(f"{candidates[0]}.npy")
-        with archive.open(info) as content:
-            return read_array(content, num_bytes=info.file_size)
+        member_info = archive.getinfo(f"{candidates[0]}.npy")
+        with archive.open(member_info) as member_file:
+            return read_array(member_file, num_bytes=member_info.file_size)
 
 
-def _unpack(store: VoteStore, *, name: str) -> BoolArray:
+def _unpack(vote_store: VoteStore, *, name: str) -> BoolArray:
     """Returns the votes in a vote file of this package, `[num_teachers, num_queries, num_labels]`.
 
     Raises `InvalidValue` if they would take too much memory.
     """
-    num_votes = store.num_teachers * store.num_queries * store.num_labels
+    num_votes = vote_store.num_teachers * vote_store.num_queries * vote_store.num_labels
     if num_votes > _MAX_BYTES:
         rule = f"at most {_MAX_BYTES:,} votes in a file"
         raise InvalidValue(name, f"{num_votes:,} votes", rule=rule)
-    return store.teacher_votes()
+    return vote_store.teacher_votes()
 
 
 def _read_table(path: Path, *, name: str) -> NDArray[Any]:
@@ -230,84 +230,104 @@ def _read_table(path: Path, *, name: str) -> NDArray[Any]:
         rule = f"at most {_MAX_BYTES:,} in a file"
         raise InvalidValue(name, f"{num_bytes:,} bytes", rule=rule)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        csv_text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidValue(name, path, rule="votes in UTF-8, a row of numbers per query") from error
-    lines = [line for line in text.splitlines() if line.strip()]
-    require(bool(lines), name, path, "rows of numbers")
-    separator = max(",;\t", key=lines[0].count)
+    csv_lines = [line for line in csv_text.splitlines() if line.strip()]
+    require(bool(csv_lines), name, path, "rows of numbers")
+    separator = max(",;\t", key=csv_lines[0].count)
     # A first line that is no row of numbers is a heading.
     try:
-        np.loadtxt(lines[:1], delimiter=separator)
+        np.loadtxt(csv_lines[:1], delimiter=separator)
     except ValueError:
-        lines = lines[1:]
-    require(bool(lines), name, path, "rows of numbers below the heading")
+        csv_lines = csv_lines[1:]
+    require(bool(csv_lines), name, path, "rows of numbers below the heading")
     try:
-        return np.loadtxt(lines, delimiter=separator, ndmin=2)
+        return np.loadtxt(csv_lines, delimiter=separator, ndmin=2)
     except ValueError as error:
-        row = re.search(r"at row (\d+)", str(error))
-        wrong_row = f", row {int(row[1]) + 1} below the heading holds something else" if row else ""
+        row_match = re.search(r"at row (\d+)", str(error))
+        wrong_row = (
+            f", row {int(row_match[1]) + 1} below the heading holds something else"
+            if row_match
+            else ""
+        )
         rule = f"a number in each cell, as many in each row{wrong_row}"
         raise InvalidValue(name, path, rule=rule) from None
 
 
-def _votes_in(array: NDArray[Any], *, layout: str, num_teachers: int | None) -> ImportedVotes:
+def _votes_in(file_array: NDArray[Any], *, layout: str, num_teachers: int | None) -> ImportedVotes:
     """Returns the counts of the votes in an array; raises `InvalidValue` if the array does not fit the layout.
 
     Args:
-        array: the array of a file.
+        file_array: the array of a file.
         layout: one of `LAYOUTS`; "auto" recognizes the layout from the array.
         num_teachers: the number of teachers; None if the caller did not give it. A histogram without it is refused.
     """
     if layout == "auto":
-        layout = _recognize_layout(array, num_teachers=num_teachers)
+        layout = _recognize_layout(file_array, num_teachers=num_teachers)
     if layout in _FORMS:
-        form = _FORMS[layout]
-        fits = array.ndim == form.num_axes and (layout != "pairs" or array.shape[2] == 2)
-        require(fits, "votes.shape", array.shape, form.shape_text)
+        layout_form = _FORMS[layout]
+        shape_fits = file_array.ndim == layout_form.num_axes and (
+            layout != "pairs" or file_array.shape[2] == 2
+        )
+        require(shape_fits, "votes.shape", file_array.shape, layout_form.shape_text)
     elif num_teachers is None:
         rule = "a number; a histogram does not show the number of teachers"
         raise InvalidValue("num_teachers", None, rule=rule)
-    require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
+    require(
+        file_array.size > 0,
+        "votes.shape",
+        file_array.shape,
+        "at least one teacher, query and label",
+    )
     if layout == "teacher_votes":
-        return _count_votes(array)
-    return _read_counts(array, layout=layout, num_teachers=num_teachers)
+        return _count_votes(file_array)
+    return _read_counts(file_array, layout=layout, num_teachers=num_teachers)
 
 
-def _recognize_layout(array: NDArray[Any], *, num_teachers: int | None) -> str:
+def _recognize_layout(file_array: NDArray[Any], *, num_teachers: int | None) -> str:
     """Returns the only possible layout of an array of votes, or the most likely; `ImportedVotes.read` has the rules.
 
     Raises `InvalidValue` for an array that is empty, or has neither 2 nor 3 axes.
 
     Args:
-        array: the array of a file.
+        file_array: the array of a file.
         num_teachers: the number of teachers; None if the caller did not give it.
     """
-    require(array.ndim in (2, 3), "votes.shape", array.shape, "[N, Q, L], [Q, L] or [Q, L, 2]")
-    require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
-    is_table = array.ndim == 2
-    if not is_table and (array.dtype == np.bool_ or array.max() <= 1):
+    require(
+        file_array.ndim in (2, 3), "votes.shape", file_array.shape, "[N, Q, L], [Q, L] or [Q, L, 2]"
+    )
+    require(
+        file_array.size > 0,
+        "votes.shape",
+        file_array.shape,
+        "at least one teacher, query and label",
+    )
+    is_table = file_array.ndim == 2
+    if not is_table and (file_array.dtype == np.bool_ or file_array.max() <= 1):
         return "teacher_votes"
-    sums = array.sum(axis=-1)
-    expected_sum = sums.flat[0] if num_teachers is None else num_teachers
-    has_one_sum = bool((sums == expected_sum).all())
+    axis_sums = file_array.sum(axis=-1)
+    expected_sum = axis_sums.flat[0] if num_teachers is None else num_teachers
+    has_one_sum = bool((axis_sums == expected_sum).all())
     if is_table:
-        return "classes" if array.shape[1] > 1 and has_one_sum else "histogram"
-    return "pairs" if array.shape[2] == 2 and has_one_sum else "teacher_votes"
+        return "classes" if file_array.shape[1] > 1 and has_one_sum else "histogram"
+    return "pairs" if file_array.shape[2] == 2 and has_one_sum else "teacher_votes"
 
 
-def _count_votes(array: NDArray[Any]) -> ImportedVotes:
+def _count_votes(file_array: NDArray[Any]) -> ImportedVotes:
     """Returns the counts of an array of votes `[num_teachers, num_queries, num_labels]`: bits or confidences.
 
     A confidence of at least 1/2 is a vote. Raises `InvalidValue` for numbers outside of [0, 1].
     """
-    bits = array
-    if array.dtype != np.bool_:
-        if np.issubdtype(array.dtype, np.integer):
-            require_entries("votes", (array == 0) | (array == 1), rule="votes 0 or 1")
+    bits = file_array
+    if file_array.dtype != np.bool_:
+        if np.issubdtype(file_array.dtype, np.integer):
+            require_entries("votes", (file_array == 0) | (file_array == 1), rule="votes 0 or 1")
         else:
-            require_entries("votes", (array >= 0) & (array <= 1), rule="confidences in [0, 1]")
-        bits = np.asarray(array >= 0.5)
+            require_entries(
+                "votes", (file_array >= 0) & (file_array <= 1), rule="confidences in [0, 1]"
+            )
+        bits = np.asarray(file_array >= 0.5)
     return ImportedVotes(
         layout="teacher_votes",
         counts=histogram(bits),
@@ -316,37 +336,39 @@ def _count_votes(array: NDArray[Any]) -> ImportedVotes:
     )
 
 
-def _read_counts(array: NDArray[Any], *, layout: str, num_teachers: int | None) -> ImportedVotes:
+def _read_counts(
+    file_array: NDArray[Any], *, layout: str, num_teachers: int | None
+) -> ImportedVotes:
     """Returns the counts in an array of layout histogram, classes or pairs.
 
     For classes and pairs, the number of teachers is the sum of a row or pair. Raises `InvalidValue` if these sums
     differ, or if the numbers are no counts.
 
     Args:
-        array: the array of a file.
+        file_array: the array of a file.
         layout: "histogram", "classes" or "pairs".
         num_teachers: the number of teachers; read for a histogram only, where it is not None.
     """
-    require(array.dtype.kind in "iuf", "votes.dtype", array.dtype, "counts of votes")
-    if array.dtype.kind == "f":
-        require_entries("votes", array == np.floor(array), rule="whole numbers")
-    is_count = (array >= 0) & (array < _LARGEST_COUNT)
+    require(file_array.dtype.kind in "iuf", "votes.dtype", file_array.dtype, "counts of votes")
+    if file_array.dtype.kind == "f":
+        require_entries("votes", file_array == np.floor(file_array), rule="whole numbers")
+    is_count = (file_array >= 0) & (file_array < _LARGEST_COUNT)
     require_entries("votes", is_count, rule=f"counts in 0..{_LARGEST_COUNT - 1}")
-    counts = array.astype(np.int64)
+    counts = file_array.astype(np.int64)
     teachers_in_rows = num_teachers or 0
     if layout in _FORMS:
-        sums = np.unique(counts.sum(axis=-1))
-        if len(sums) != 1:
+        axis_sums = np.unique(counts.sum(axis=-1))
+        if len(axis_sums) != 1:
             unit = "rows" if layout == "classes" else "pairs of counts"
             rule = f"{unit} with one sum, the number of teachers"
-            raise InvalidValue("votes", f"{len(sums)} different sums", rule=rule)
-        teachers_in_rows = require_count("num_teachers", int(sums[0]))
+            raise InvalidValue("votes", f"{len(axis_sums)} different sums", rule=rule)
+        teachers_in_rows = require_count("num_teachers", int(axis_sums[0]))
     if layout == "pairs":
         counts = counts[:, :, 1]
-    checked = require_histogram("votes", counts, num_teachers=teachers_in_rows, num_axes=2)
+    checked_counts = require_histogram("votes", counts, num_teachers=teachers_in_rows, num_axes=2)
     return ImportedVotes(
         layout=layout,
-        counts=checked.astype(np.int64),
+        counts=checked_counts.astype(np.int64),
         num_teachers=teachers_in_rows,
         max_votes=1 if layout == "classes" else None,
     )

@@ -48,15 +48,19 @@ class ShareSums(Weighted):
     have_gaps: bool = False
 
     @property
-    def largest(self) -> FloatArray:
+    def largest_shares(self) -> FloatArray:
         """The largest possible value of each entry, `[num_entries]`: 1, or `KNOWN_WEIGHT` for the known shares."""
-        largest = np.ones(self.num_labels)
-        return np.append(largest, KNOWN_WEIGHT * largest) if self.have_gaps else largest
+        largest_shares = np.ones(self.num_labels)
+        return (
+            np.append(largest_shares, KNOWN_WEIGHT * largest_shares)
+            if self.have_gaps
+            else largest_shares
+        )
 
     @property
     def longest(self) -> float:
-        """The largest possible length of a vector of shares: that of `largest`."""
-        return math.sqrt(float((self.largest**2).sum()))
+        """The largest possible length of a vector of shares: that of `largest_shares`."""
+        return math.sqrt(float((self.largest_shares**2).sum()))
 
     @abstractmethod
     def lengths(self) -> IntArray:
@@ -93,12 +97,14 @@ class BlockShares(ShareSums):
             lengths = np.linalg.norm(shares, axis=1)
             is_counted = shares[:, : self.num_labels].any(axis=1)
             powers = np.floor(2 * np.log2(self.longest / lengths[is_counted]))
-            entries = powers.clip(min=0, max=NUM_LENGTHS - 1).astype(np.int64)
+            length_classes = powers.clip(min=0, max=NUM_LENGTHS - 1).astype(np.int64)
             parts_of_teachers = None
             if self.weights is not None:
                 parts_of_teachers = np.floor(self.parts * self.weights[first:last][is_counted])
-            counts_in_block = np.bincount(entries, weights=parts_of_teachers, minlength=NUM_LENGTHS)
-            counts += counts_in_block.astype(np.int64)
+            block_counts = np.bincount(
+                length_classes, weights=parts_of_teachers, minlength=NUM_LENGTHS
+            )
+            counts += block_counts.astype(np.int64)
             first = last
         return counts
 
@@ -137,11 +143,11 @@ class TeacherShares(BlockShares):
         shares = _checked_shares("label_shares", label_shares)
         num_labels = shares.shape[1]
         if known_shares is not None:
-            known = _checked_shares("known_shares", known_shares)
-            if known.shape != shares.shape:
+            checked_known_shares = _checked_shares("known_shares", known_shares)
+            if checked_known_shares.shape != shares.shape:
                 rule = f"{shares.shape}, as label_shares"
-                raise InvalidValue("known_shares.shape", known.shape, rule=rule)
-            shares = np.concatenate([shares, KNOWN_WEIGHT * known], axis=1)
+                raise InvalidValue("known_shares.shape", checked_known_shares.shape, rule=rule)
+            shares = np.concatenate([shares, KNOWN_WEIGHT * checked_known_shares], axis=1)
         if weights is not None and weights.shape != (len(shares),):
             rule = f"({len(shares)},), one for each teacher"
             raise InvalidValue("weights.shape", weights.shape, rule=rule)
@@ -167,7 +173,7 @@ class RecordShares(BlockShares):
         teacher_of: IntArray,
         num_teachers: int,
         weights: FloatArray | None = None,
-        known: BoolArray | None = None,
+        is_known: BoolArray | None = None,
     ) -> None:
         """Keeps the labels; nothing is computed yet.
 
@@ -176,24 +182,26 @@ class RecordShares(BlockShares):
             teacher_of: int `[num_records]`, the index of each record's teacher; every teacher has a record.
             num_teachers: the number of teachers.
             weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
-            known: bool `[num_records, num_labels]`, private, which labels are known; None if they have no gaps.
+            is_known: bool `[num_records, num_labels]`, private, which labels are known; None if they have no gaps.
         """
         self.num_teachers = num_teachers
         self.num_labels = labels.shape[1]
         self.weights = weights
         self.parts = 1 if weights is None else _PARTS_OF_A_TEACHER
-        self.have_gaps = known is not None
+        self.have_gaps = is_known is not None
         self._labels = labels
-        self._known = known
+        self._is_known = is_known
         self._teacher_of = teacher_of
 
     def blocks(self) -> Iterator[FloatArray]:
         """Yields the shares of the teachers in order, `[num_teachers_in_block, num_entries]` in [0, 1]; private."""
-        order = np.argsort(self._teacher_of, kind="stable")
-        sizes = np.bincount(self._teacher_of, minlength=self.num_teachers)
-        # The records of teacher t are order[bounds[t] : bounds[t + 1]].
-        bounds = np.append(0, np.cumsum(sizes))
-        teachers_at_once = max(1, _BLOCK_RECORDS * self.num_teachers // max(len(order), 1))
+        rows_by_teacher = np.argsort(self._teacher_of, kind="stable")
+        teacher_sizes = np.bincount(self._teacher_of, minlength=self.num_teachers)
+        # The records of teacher t are rows_by_teacher[first_rows[t] : first_rows[t + 1]].
+        first_rows = np.append(0, np.cumsum(teacher_sizes))
+        teachers_at_once = max(
+            1, _BLOCK_RECORDS * self.num_teachers // max(len(rows_by_teacher), 1)
+        )
 
         def shares_from(first_teacher: int) -> FloatArray:
             """Returns the vectors of shares of a block of teachers, `[num_teachers_in_block, num_entries]`.
@@ -202,12 +210,12 @@ class RecordShares(BlockShares):
                 first_teacher: the index of the first teacher of the block.
             """
             last = min(first_teacher + teachers_at_once, self.num_teachers)
-            rows = order[bounds[first_teacher] : bounds[last]]
+            rows = rows_by_teacher[first_rows[first_teacher] : first_rows[last]]
             shares = mean_bits(self._labels[rows], first_teacher=first_teacher, end_teacher=last)
-            if self._known is None:
+            if self._is_known is None:
                 return shares
             known_shares = mean_bits(
-                self._known[rows], first_teacher=first_teacher, end_teacher=last
+                self._is_known[rows], first_teacher=first_teacher, end_teacher=last
             )
             return np.concatenate([shares, KNOWN_WEIGHT * known_shares], axis=1)
 
@@ -221,9 +229,9 @@ class RecordShares(BlockShares):
             """
             if len(bits) == end_teacher - first_teacher:  # Each teacher has one record.
                 return bits.astype(np.float64)
-            starts = bounds[first_teacher:end_teacher] - bounds[first_teacher]
+            starts = first_rows[first_teacher:end_teacher] - first_rows[first_teacher]
             counts = np.add.reduceat(bits, starts, axis=0, dtype=np.int64)
-            return np.asarray(counts / sizes[first_teacher:end_teacher, None])
+            return np.asarray(counts / teacher_sizes[first_teacher:end_teacher, None])
 
         return in_order(shares_from, items=range(0, self.num_teachers, teachers_at_once))
 

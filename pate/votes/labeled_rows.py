@@ -23,7 +23,7 @@ from pate.votes.round_votes import RoundVotes
 
 # The candidate scales of the prior, as factors of the variance that a descent without a start expects.
 _SCALES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-_FIRST_SCALE = _SCALES.index(1.0)
+_FIRST_SCALE_INDEX = _SCALES.index(1.0)
 _NUM_FOLDS = 4
 # The largest number of rows by which the scale is chosen, so that the choice takes seconds.
 _MAX_CROSS_VALIDATED_ROWS = 4000
@@ -54,8 +54,8 @@ class LabeledRows(StartSource):
     def identity(self) -> str:
         """The digest of the labels, as text."""
         header = f"{self.labels.dtype.str} {self.labels.shape}"
-        content = np.ascontiguousarray(self.labels).tobytes()
-        return f"labels {hashlib.sha256(header.encode() + content).hexdigest()}"
+        label_bytes = np.ascontiguousarray(self.labels).tobytes()
+        return f"labels {hashlib.sha256(header.encode() + label_bytes).hexdigest()}"
 
     @property
     def least_directions(self) -> int:
@@ -77,18 +77,22 @@ class LabeledRows(StartSource):
             votes: the votes, of which the features of public rows are read. If the pool in the votes has fewer rows
                 than have labels, the labels of the missing rows are not used.
         """
-        features = votes.public[: len(self.labels), :-1].astype(np.float64)
-        rows = LabeledFeatures.from_labels(self.labels[: len(features)], features=features)
+        features = votes.public_features[: len(self.labels), :-1].astype(np.float64)
+        labeled_features = LabeledFeatures.from_labels(
+            self.labels[: len(features)], features=features
+        )
         # As in `Descent`: log-odds have a variance along a direction in proportion to the root of its variance.
-        signal = np.sqrt(votes.variances)
-        signal *= self.recipe.signal_variance / signal.sum()
-        mean_squares = np.square(votes.public[:, :-1]).mean(axis=0, dtype=np.float64)
-        expected_variances = signal / mean_squares.clip(_MIN_MEAN_SQUARE)
-        scale = rows.choose_scale(expected_variances)
-        fit = rows.fit(scale * expected_variances)
+        signal_variances = np.sqrt(votes.feature_variances)
+        signal_variances *= self.recipe.signal_variance / signal_variances.sum()
+        feature_mean_squares = np.square(votes.public_features[:, :-1]).mean(
+            axis=0, dtype=np.float64
+        )
+        expected_variances = signal_variances / feature_mean_squares.clip(_MIN_MEAN_SQUARE)
+        scale = labeled_features.choose_scale(expected_variances)
+        fit = labeled_features.fit(scale * expected_variances)
         missing_part = max(0.0, 1 - scale)
-        variances = fit.posterior_variances() + missing_part * expected_variances[:, None]
-        return PublicStart(weights=fit.weights, variances=variances)
+        posterior_variances = fit.posterior_variances() + missing_part * expected_variances[:, None]
+        return PublicStart(weights=fit.weights, variances=posterior_variances)
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -96,13 +100,13 @@ class LogisticFit:
     """A logistic model with a Gaussian prior on its weights, fitted to labeled rows.
 
     Attributes:
-        rows: the labeled rows.
+        labeled_features: the labeled rows.
         prior_variances: `[num_features]`, the variance of the prior of each weight.
         weights: `[num_features, num_labels]`.
         constants: `[num_labels]`.
     """
 
-    rows: LabeledFeatures
+    labeled_features: LabeledFeatures
     prior_variances: FloatArray
     weights: FloatArray
     constants: FloatArray
@@ -113,15 +117,17 @@ class LogisticFit:
         In place of p (1 - p) of each row, the label's mean over all rows is used. So one decomposition of the features
         serves all labels.
         """
-        rows = self.rows
-        probabilities = expit(rows.features @ self.weights + self.constants)
-        curvature = (probabilities * (1 - probabilities) * rows.known).sum(axis=0) / len(rows.known)
-        std = np.sqrt(self.prior_variances)
-        scaled = rows.features * std
-        eigenvalues, vectors = np.linalg.eigh(scaled.T @ scaled)
+        labeled_features = self.labeled_features
+        probabilities = expit(labeled_features.features @ self.weights + self.constants)
+        curvature = (probabilities * (1 - probabilities) * labeled_features.is_known).sum(
+            axis=0
+        ) / len(labeled_features.is_known)
+        prior_std = np.sqrt(self.prior_variances)
+        scaled_features = labeled_features.features * prior_std
+        eigenvalues, eigenvectors = np.linalg.eigh(scaled_features.T @ scaled_features)
         # The posterior variance along each eigenvector as a share of the prior one, [num_features, num_labels].
         remaining_shares = 1 / (1 + np.outer(eigenvalues.clip(0), curvature))
-        return np.asarray((vectors**2 @ remaining_shares) * self.prior_variances[:, None])
+        return np.asarray((eigenvectors**2 @ remaining_shares) * self.prior_variances[:, None])
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -131,12 +137,12 @@ class LabeledFeatures:
     Attributes:
         features: `[n, num_features]`, without the constant.
         labels: float64 `[n, num_labels]`, 0 where they are unknown.
-        known: float64 `[n, num_labels]`, 1 where a label is known and 0 elsewhere.
+        is_known: float64 `[n, num_labels]`, 1 where a label is known and 0 elsewhere.
     """
 
     features: FloatArray
     labels: FloatArray
-    known: FloatArray
+    is_known: FloatArray
 
     @classmethod
     def from_labels(cls, labels: GapLabels, *, features: FloatArray) -> LabeledFeatures:
@@ -151,7 +157,7 @@ class LabeledFeatures:
         return cls(
             features=features,
             labels=(labels * is_known).astype(np.float64),
-            known=is_known.astype(np.float64),
+            is_known=is_known.astype(np.float64),
         )
 
     def choose_scale(self, expected_variances: FloatArray) -> float:
@@ -163,18 +169,20 @@ class LabeledFeatures:
         Args:
             expected_variances: `[num_features]`, the variance of the prior of each weight that has the factor 1.
         """
-        rows = self.select(np.arange(len(self.labels)) < _MAX_CROSS_VALIDATED_ROWS)
+        labeled_features = self.select(np.arange(len(self.labels)) < _MAX_CROSS_VALIDATED_ROWS)
 
         # The search compares each scale with its neighbors, and a loss takes a cross-validation.
         @cache
-        def loss(scale_index: int) -> float:
-            return rows._cross_validated_loss(_SCALES[scale_index] * expected_variances)
+        def loss_of_scale(scale_index: int) -> float:
+            return labeled_features._cross_validated_loss(_SCALES[scale_index] * expected_variances)
 
-        best = _FIRST_SCALE
+        best_index = _FIRST_SCALE_INDEX
         for step in (-1, 1):
-            while 0 <= best + step < len(_SCALES) and loss(best + step) < loss(best):
-                best += step
-        return _SCALES[best]
+            while 0 <= best_index + step < len(_SCALES) and loss_of_scale(
+                best_index + step
+            ) < loss_of_scale(best_index):
+                best_index += step
+        return _SCALES[best_index]
 
     def fit(self, prior_variances: FloatArray) -> LogisticFit:
         """Returns the logistic model with the largest posterior density, as near as L-BFGS comes in 60 iterations.
@@ -187,7 +195,7 @@ class LabeledFeatures:
         num_features = self.features.shape[1]
         num_present = self.labels.sum(axis=0)
         prior_log_odds = self._prior_log_odds
-        scaled = self.features * np.sqrt(prior_variances)
+        scaled_features = self.features * np.sqrt(prior_variances)
         # Approximately the standard error of a constant.
         constant_scale = np.maximum(num_present, 1) ** -0.5
 
@@ -195,22 +203,22 @@ class LabeledFeatures:
             parameters = flat_parameters.reshape(num_features + 1, -1)
             weights = parameters[:-1]
             constants = parameters[-1]
-            logits = scaled @ weights + prior_log_odds + constants * constant_scale
-            residuals = (expit(logits) - self.labels) * self.known
-            total = ((np.logaddexp(0, logits) - self.labels * logits) * self.known).sum()
-            total += ((weights**2).sum() + _CONSTANT_PRECISION * (constants**2).sum()) / 2
+            logits = scaled_features @ weights + prior_log_odds + constants * constant_scale
+            residuals = (expit(logits) - self.labels) * self.is_known
+            total_loss = ((np.logaddexp(0, logits) - self.labels * logits) * self.is_known).sum()
+            total_loss += ((weights**2).sum() + _CONSTANT_PRECISION * (constants**2).sum()) / 2
             gradient = np.empty_like(parameters)
-            gradient[:-1] = scaled.T @ residuals + weights
+            gradient[:-1] = scaled_features.T @ residuals + weights
             gradient[-1] = residuals.sum(axis=0) * constant_scale + _CONSTANT_PRECISION * constants
-            return float(total), gradient.ravel()
+            return float(total_loss), gradient.ravel()
 
-        start = np.zeros((num_features + 1) * self.labels.shape[1])
+        initial_parameters = np.zeros((num_features + 1) * self.labels.shape[1])
         optimum = minimize(
-            loss_and_gradient, x0=start, jac=True, method="L-BFGS-B", options=_OPTIONS
+            loss_and_gradient, x0=initial_parameters, jac=True, method="L-BFGS-B", options=_OPTIONS
         )
         parameters = optimum.x.reshape(num_features + 1, -1)
         return LogisticFit(
-            rows=self,
+            labeled_features=self,
             prior_variances=prior_variances,
             weights=parameters[:-1] * np.sqrt(prior_variances)[:, None],
             constants=prior_log_odds + parameters[-1] * constant_scale,
@@ -225,7 +233,7 @@ class LabeledFeatures:
         return LabeledFeatures(
             features=self.features[is_chosen],
             labels=self.labels[is_chosen],
-            known=self.known[is_chosen],
+            is_known=self.is_known[is_chosen],
         )
 
     def _cross_validated_loss(self, prior_variances: FloatArray) -> float:
@@ -237,15 +245,15 @@ class LabeledFeatures:
             prior_variances: `[num_features]`, the variance of the Gaussian prior of each weight.
         """
         num_rows = len(self.labels)
-        folds = np.arange(num_rows) % _NUM_FOLDS
-        total = 0.0
+        fold_of_row = np.arange(num_rows) % _NUM_FOLDS
+        total_loss = 0.0
         for fold in range(min(_NUM_FOLDS, num_rows)):
-            fit = self.select(folds != fold).fit(prior_variances)
-            held_out = self.select(folds == fold)
+            fit = self.select(fold_of_row != fold).fit(prior_variances)
+            held_out = self.select(fold_of_row == fold)
             logits = held_out.features @ fit.weights + fit.constants
-            losses = np.logaddexp(0, logits) - held_out.labels * logits
-            total += float((losses * held_out.known).sum())
-        return total
+            log_losses = np.logaddexp(0, logits) - held_out.labels * logits
+            total_loss += float((log_losses * held_out.is_known).sum())
+        return total_loss
 
     @cached_property
     def _prior_log_odds(self) -> FloatArray:
@@ -254,5 +262,5 @@ class LabeledFeatures:
         Half a row with the label and half a row without it are added, so that no log-odds are infinite.
         """
         num_present = self.labels.sum(axis=0)
-        num_absent = self.known.sum(axis=0) - num_present
+        num_absent = self.is_known.sum(axis=0) - num_present
         return np.asarray(np.log((num_present + 0.5) / (num_absent + 0.5)))

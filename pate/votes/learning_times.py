@@ -63,25 +63,40 @@ class LearningTimes:
             clip_factor: s, the clip as a multiple of the usual length of a gradient.
         """
         speeds = (clip_factor * (prevalence * (1 - prevalence)))[:, None] * feature_mean_squares
-        rates = np.broadcast_to(noise_rate, len(speeds))
-        signals = np.broadcast_to(signal_variances, speeds.shape)
+        noise_rates = np.broadcast_to(noise_rate, len(speeds))
+        signal_variances_of_labels = np.broadcast_to(signal_variances, speeds.shape)
         labels_at_once = max(1, _BLOCK_ENTRIES // (len(_TIMES) * len(feature_mean_squares)))
-        blocks = []
+        block_results = []
         for first in range(0, len(speeds), labels_at_once):
-            rows = slice(first, first + labels_at_once)
-            speed = speeds[rows, None]  # [c, 1, K] for c labels and K features
+            label_range = slice(first, first + labels_at_once)
+            block_speeds = speeds[label_range, None]  # [c, 1, K] for c labels and K features
             # An error u of direction i follows du = -a_i u dt, so the share exp(-a_i t) of it remains after time t.
             # Noise of variance v t dt arrives at each moment and decays like the error. In all it has the variance
             # v t (1 - exp(-2 a_i t)) / (2 a_i) in a weight, and c_i times that in log-odds.
-            remaining = np.exp(-speed * _TIMES[:, None])  # [c, times, K]
-            arrived = feature_mean_squares * rates[rows, None, None] * _TIMES[:, None]
-            noise = arrived * (1 - remaining * remaining) / (2 * speed)
-            errors = (signals[rows, None] * remaining * remaining + noise).sum(axis=2)
-            best = errors.argmin(axis=1)
-            labels = np.arange(len(best))
-            best_noise = noise.sum(axis=2)[labels, best]
-            blocks.append(np.stack([_TIMES[best], best_noise, errors[labels, best]]))
-        times, noise_variance, errors = np.concatenate(blocks, axis=1)
+            remaining_shares = np.exp(-block_speeds * _TIMES[:, None])  # [c, times, K]
+            arrived_noise = (
+                feature_mean_squares * noise_rates[label_range, None, None] * _TIMES[:, None]
+            )
+            remaining_noise = (
+                arrived_noise * (1 - remaining_shares * remaining_shares) / (2 * block_speeds)
+            )
+            errors = (
+                signal_variances_of_labels[label_range, None] * remaining_shares * remaining_shares
+                + remaining_noise
+            ).sum(axis=2)
+            best_time_indices = errors.argmin(axis=1)
+            label_indices = np.arange(len(best_time_indices))
+            best_noise = remaining_noise.sum(axis=2)[label_indices, best_time_indices]
+            block_results.append(
+                np.stack(
+                    [
+                        _TIMES[best_time_indices],
+                        best_noise,
+                        errors[label_indices, best_time_indices],
+                    ]
+                )
+            )
+        times, noise_variance, errors = np.concatenate(block_results, axis=1)
         return cls(
             times=times,
             speeds=speeds,

@@ -65,19 +65,21 @@ class MadeUpVotes(TeacherVotes):
         self.num_present = num_present
         # Each query has an order of the labels, in which those that are present come first.
         random_numbers = np.random.default_rng(_SEED).random((num_queries, num_labels))
-        order = np.argsort(random_numbers, axis=1)
-        rank = np.argsort(order, axis=1)  # the rank of each label in the order of its query
-        is_present = np.broadcast_to(np.arange(num_labels) < num_present, order.shape).copy()
+        label_orders = np.argsort(random_numbers, axis=1)
+        label_ranks = np.argsort(
+            label_orders, axis=1
+        )  # the rank of each label in the order of its query
+        is_present = np.broadcast_to(np.arange(num_labels) < num_present, label_orders.shape).copy()
         if num_labels == 1:
             is_present[1::2] = False
-        counts = self._counts_in_order(is_present)
+        vote_counts = self._counts_in_order(is_present)
         # The teachers that vote for a label have consecutive numbers, which begin behind those of the label before.
-        starts = np.zeros_like(counts)
+        first_teachers = np.zeros_like(vote_counts)
         if num_labels > 1:
-            starts = np.cumsum(counts, axis=1) - counts
-        self.labels: BoolArray = np.take_along_axis(is_present, rank, axis=1)
-        self._starts = np.take_along_axis(starts, rank, axis=1)
-        self._counts = np.take_along_axis(counts, rank, axis=1)
+            first_teachers = np.cumsum(vote_counts, axis=1) - vote_counts
+        self.labels: BoolArray = np.take_along_axis(is_present, label_ranks, axis=1)
+        self._first_teachers = np.take_along_axis(first_teachers, label_ranks, axis=1)
+        self._vote_counts = np.take_along_axis(vote_counts, label_ranks, axis=1)
 
     def _counts_in_order(self, is_present: BoolArray) -> IntArray:
         """Returns the counts of votes, `[num_queries, num_labels]`, with the present labels of each query first.
@@ -111,11 +113,11 @@ class MadeUpVotes(TeacherVotes):
 
     def bits(self) -> Iterator[BoolArray]:
         """Yields blocks of all teachers' votes, bool `[num_teachers_in_block, num_queries, num_labels]`."""
-        teachers_at_once = max(1, _BLOCK_ENTRIES // self._counts.size)
+        teachers_at_once = max(1, _BLOCK_ENTRIES // self._vote_counts.size)
         for first in range(0, self.num_teachers, teachers_at_once):
             last = min(first + teachers_at_once, self.num_teachers)
-            teachers = np.arange(first, last)[:, None, None]
-            yield (teachers - self._starts) % self.num_teachers < self._counts
+            teacher_indices = np.arange(first, last)[:, None, None]
+            yield (teacher_indices - self._first_teachers) % self.num_teachers < self._vote_counts
 
     def label_shares(self) -> FloatArray:
         """Returns label shares that are equal for all teachers and labels, `[num_teachers, num_labels]`.
@@ -134,5 +136,5 @@ class MadeUpVotes(TeacherVotes):
             max_votes: the largest number of a teacher's votes that count on a query; None for all.
         """
         if max_votes is None or max_votes >= self.num_present:
-            return self._counts
+            return self._vote_counts
         return super()._counted(max_votes)

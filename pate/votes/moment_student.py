@@ -116,15 +116,15 @@ class MomentStudent:
             public_start: the start of the descent; None for a descent from the prevalence.
         """
         speeds = learning_times.speeds.T  # [num_features - 1, num_labels]
-        step = np.minimum(speeds * learning_times.times / _NUM_STEPS, _MAX_STEP)
-        learned_shares = -np.expm1(_NUM_STEPS * np.log1p(-step))
+        step_shares = np.minimum(speeds * learning_times.times / _NUM_STEPS, _MAX_STEP)
+        learned_shares = -np.expm1(_NUM_STEPS * np.log1p(-step_shares))
         noise_variances = noisy_moments.variances / speeds**2
         noise_std = np.sqrt(noise_variances)
-        signal = self.feature_variances**self.recipe.signal_power
+        relative_signals = self.feature_variances**self.recipe.signal_power
         if public_start is None:
-            weight_variances = signal[:, None] / self.feature_mean_squares[:, None]
+            weight_variances = relative_signals[:, None] / self.feature_mean_squares[:, None]
         else:
-            power_change = signal / np.sqrt(self.feature_variances)
+            power_change = relative_signals / np.sqrt(self.feature_variances)
             weight_variances = public_start.variances * power_change[:, None]
         posterior = noise_std * posterior_rows(
             noisy_matrix=remainder / learned_shares / noise_std,
@@ -133,7 +133,7 @@ class MomentStudent:
         if public_start is not None:
             # A weight keeps the value of the start as far as it had no time to learn.
             return np.asarray(posterior * learned_shares)
-        mean_learned_share = signal @ learned_shares / signal.sum()
+        mean_learned_share = relative_signals @ learned_shares / relative_signals.sum()
         return np.asarray(posterior * (learned_shares / mean_learned_share) ** _UNLEARNED_POWER)
 
     def as_start(self, noisy_moments: NoisyMoments, *, prevalence: FloatArray) -> PublicStart:
@@ -173,7 +173,7 @@ class MomentStudent:
 
     def moments_from_products(
         self,
-        products: FloatArray,
+        noisy_products: FloatArray,
         *,
         prevalence: FloatArray,
         noise_variance: FloatArray,
@@ -182,17 +182,19 @@ class MomentStudent:
         """Returns the moments of people, from the noisy mean products of their features and labels.
 
         Args:
-            products: `[num_features, num_labels]`, the noisy mean over people of features times labels.
+            noisy_products: `[num_features, num_labels]`, the noisy mean over people of features times labels.
             prevalence: `[num_labels]`, the prevalence among these people.
             noise_variance: `[num_labels]`, the variance of the noise in each product.
             num_records: the number of records in the mean. The fewer there are, the more the moments of these people
                 differ by chance from those of all people; this is a part of the variance.
         """
-        values = products - np.outer(self._mean_features(), prevalence)
+        moment_values = noisy_products - np.outer(self._mean_features(), prevalence)
         sampling_variances = (
             np.outer(self.feature_mean_squares, prevalence * (1 - prevalence)) / num_records
         )
-        return NoisyMoments(values=values[:-1], variances=sampling_variances + noise_variance)
+        return NoisyMoments(
+            values=moment_values[:-1], variances=sampling_variances + noise_variance
+        )
 
     def expected_squares(self, prevalence: FloatArray) -> FloatArray:
         """Returns the square that each moment without noise is expected to have, `[num_features - 1, num_labels]`.
@@ -232,5 +234,5 @@ def mean_products(public_features: Float32Array, *, probabilities: Float32Array)
         public_features: `[num_public, num_features]`.
         probabilities: `[num_public, num_labels]`.
     """
-    products = public_features.T @ probabilities
-    return products.astype(np.float64) / len(public_features)
+    sums_of_products = public_features.T @ probabilities
+    return sums_of_products.astype(np.float64) / len(public_features)

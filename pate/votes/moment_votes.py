@@ -85,25 +85,27 @@ class MomentVotes(RoundVotes):
     def __post_init__(self) -> None:
         # the attributes of `RoundVotes`
         self.num_labels = self.labels.shape[1]
-        self.public = self.directions.with_constant(self.public_inputs).astype(np.float32)
-        self.variances = self.directions.feature_variances
+        self.public_features = self.directions.with_constant(self.public_inputs).astype(np.float32)
+        self.feature_variances = self.directions.feature_variances
         self.storage.require_room(len(self.labels), self.width)
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes, `[num_features, num_labels]`, in grid steps; see `RoundVotes.total`."""
-        answers = self._answers
-        if answers is None:
+        pool_answers = self._answers
+        if pool_answers is None:
             return self._sums.total(question)
-        teachers = self._shard_records.teachers
-        student_mean = answers.student_mean(question.weights)
+        teacher_indices = self._shard_records.teacher_indices
+        mean_student_products = pool_answers.mean_student_products(question.student_weights)
         trust = self.directions.recipe.trust
 
-        def votes_of(shard_teachers: slice) -> FloatArray:
-            return answers.votes(
-                teachers=teachers[shard_teachers], student_mean=student_mean, trust=trust
+        def pool_votes_of(teacher_range: slice) -> FloatArray:
+            return pool_answers.votes(
+                teacher_indices=teacher_indices[teacher_range],
+                mean_student_products=mean_student_products,
+                trust=trust,
             )
 
-        pool_part = PoolPart(trust=trust, votes_of=votes_of)
+        pool_part = PoolPart(trust=trust, pool_votes_of=pool_votes_of)
         return self._shard.total(question, pool_part=pool_part)
 
     def open(self) -> None:
@@ -137,7 +139,7 @@ class MomentVotes(RoundVotes):
         """
         clipped_moments = question.clipped_moments
         features = self.directions.with_constant(inputs)
-        probabilities = 0.5 * (1 + np.tanh(features @ question.weights / 2))
+        probabilities = 0.5 * (1 + np.tanh(features @ question.student_weights / 2))
         residuals = without_unknown(labels - probabilities, labels=labels)
         residuals *= question.label_scale * vote_factor(
             num_records=1, records_per_teacher=self.records_per_teacher

@@ -59,16 +59,21 @@ class NoisyMoments:
             expected_squares: `[num_features - 1, num_labels]`, > 0, the square that each value is expected to have, up
                 to a common factor.
         """
-        weights = expected_squares / (self.variances + other_moments.variances) ** 2
-        total = float((weights * expected_squares).sum())
+        entry_weights = expected_squares / (self.variances + other_moments.variances) ** 2
+        total_weight = float((entry_weights * expected_squares).sum())
         # The mean squares and the mean product of both without noise, in units of `expected_squares`.
-        mean_square = float((weights * (self.values**2 - self.variances)).sum()) / total
-        others_square = (
-            float((weights * (other_moments.values**2 - other_moments.variances)).sum()) / total
+        mean_square = (
+            float((entry_weights * (self.values**2 - self.variances)).sum()) / total_weight
         )
-        product = float((weights * self.values * other_moments.values).sum()) / total
+        others_mean_square = (
+            float((entry_weights * (other_moments.values**2 - other_moments.variances)).sum())
+            / total_weight
+        )
+        mean_product = (
+            float((entry_weights * self.values * other_moments.values).sum()) / total_weight
+        )
         mean_square = max(mean_square, _MIN_MEAN_SQUARE)
-        estimate = product / mean_square
+        slope_estimate = mean_product / mean_square
         # The variance of the estimate, from the variance of each entry of the two sums.
         signal = mean_square * expected_squares
         product_variances = self.variances * other_moments.variances + signal * (
@@ -76,13 +81,17 @@ class NoisyMoments:
         )
         square_variances = 2 * self.variances * (self.variances + 2 * signal)
         entry_variances = product_variances + square_variances
-        variance = float((weights**2 * entry_variances).sum()) / (total * mean_square) ** 2
+        estimate_variance = (
+            float((entry_weights**2 * entry_variances).sum()) / (total_weight * mean_square) ** 2
+        )
         # The posterior mean of the slope.
-        slope = (estimate * _PRIOR_STD**2 + variance) / (_PRIOR_STD**2 + variance)
+        slope = (slope_estimate * _PRIOR_STD**2 + estimate_variance) / (
+            _PRIOR_STD**2 + estimate_variance
+        )
         slope = min(max(slope, _MIN_SLOPE), _MAX_SLOPE)
-        remainder_square = max(0.0, others_square - slope**2 * mean_square)
+        remainder_mean_square = max(0.0, others_mean_square - slope**2 * mean_square)
         others_variances = (
-            other_moments.variances + remainder_square * expected_squares
+            other_moments.variances + remainder_mean_square * expected_squares
         ) / slope**2
         precisions = 1 / self.variances
         others_precisions = 1 / others_variances
@@ -115,15 +124,17 @@ class NoisyMoments:
         if np.array_equal(earlier_features, features):
             return self
         combination = np.linalg.lstsq(earlier_features, features, rcond=_RELATIVE_CUT_OFF)[0]
-        products = features.T @ features / len(features)  # [num_features, num_features]
+        feature_products = features.T @ features / len(features)  # [num_features, num_features]
         fitted_products = (earlier_features @ combination).T @ features / len(features)
-        tiny = np.finfo(np.float64).tiny
-        explained = np.diag(fitted_products) / np.maximum(np.diag(products), tiny)
-        explained = np.maximum(explained, _MIN_EXPLAINED)[:, None]
-        unexplained = fitted_products / explained - products
-        error_variances = np.outer(unexplained**2 @ weight_variances, curvature**2)
-        noise_variances = (combination**2).T @ self.variances / explained**2
+        smallest_positive = np.finfo(np.float64).tiny
+        explained_shares = np.diag(fitted_products) / np.maximum(
+            np.diag(feature_products), smallest_positive
+        )
+        explained_shares = np.maximum(explained_shares, _MIN_EXPLAINED)[:, None]
+        unexplained_products = fitted_products / explained_shares - feature_products
+        error_variances = np.outer(unexplained_products**2 @ weight_variances, curvature**2)
+        noise_variances = (combination**2).T @ self.variances / explained_shares**2
         return NoisyMoments(
-            values=combination.T @ self.values / explained,
-            variances=np.maximum(error_variances + noise_variances, tiny),
+            values=combination.T @ self.values / explained_shares,
+            variances=np.maximum(error_variances + noise_variances, smallest_positive),
         )

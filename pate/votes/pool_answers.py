@@ -29,7 +29,7 @@ class PoolAnswers:
     asked_features: Float32Array
     known_shares: FloatArray | None = None
 
-    def student_mean(self, weights: FloatArray) -> Float32Array:
+    def mean_student_products(self, weights: FloatArray) -> Float32Array:
         """Returns the mean of features x the student's probability, `[num_features, num_labels]`.
 
         The mean is over the rows of the pool that teachers have confidences on.
@@ -42,7 +42,9 @@ class PoolAnswers:
         half = np.tanh(features @ (weights / 2).astype(np.float32))
         return np.asarray(features.T @ (0.5 * (1 + half)) / len(features))
 
-    def votes(self, *, teachers: IntArray, student_mean: Float32Array, trust: float) -> FloatArray:
+    def votes(
+        self, *, teacher_indices: IntArray, mean_student_products: Float32Array, trust: float
+    ) -> FloatArray:
         """Returns the part of the selected teachers' votes that comes from the pool.
 
         The result is `[num_selected, num_features, num_labels]`. Let t be the trust, and p the student's probabilities.
@@ -51,15 +53,15 @@ class PoolAnswers:
         features x (label - (1 - t) p).
 
         Args:
-            teachers: the indices of the selected teachers.
-            student_mean: `[num_features, num_labels]`, as the method of this name returns it.
+            teacher_indices: the indices of the selected teachers.
+            mean_student_products: `[num_features, num_labels]`, as the method of this name returns it.
             trust: t, the share of p that the teacher's confidences replace, in [0, 1].
         """
-        pool_excess = self.pool_excess[teachers].astype(np.float64)
+        pool_excess = self.pool_excess[teacher_indices].astype(np.float64)
         if self.known_shares is None:
-            return np.asarray(trust * (pool_excess - student_mean))
-        shares = self.known_shares[teachers, None]
-        return np.asarray(trust * (pool_excess - student_mean * shares))
+            return np.asarray(trust * (pool_excess - mean_student_products))
+        known_shares = self.known_shares[teacher_indices, None]
+        return np.asarray(trust * (pool_excess - mean_student_products * known_shares))
 
 
 def pool_excess_of_teacher(
@@ -69,7 +71,7 @@ def pool_excess_of_teacher(
     own_labels: BoolArray,
     pool_features: Float32Array,
     pool_confidences: Float32Array,
-    own_known: BoolArray | None = None,
+    own_is_known: BoolArray | None = None,
 ) -> Float32Array:
     """Returns one teacher's row of `PoolAnswers.pool_excess`, float32 `[num_features, num_labels]`.
 
@@ -79,18 +81,26 @@ def pool_excess_of_teacher(
         own_labels: bool `[num_records, num_labels]`, the labels of its records.
         pool_features: `[num_asked, num_features]`, of rows of the pool.
         pool_confidences: `[num_asked, num_labels]`, the teacher's confidences on these rows.
-        own_known: bool `[num_records, num_labels]`, which of the records' labels are known; None for all. The mean over
-            the records then has a 0 for unknown labels, and the mean over the pool is multiplied by the known share.
+        own_is_known: bool `[num_records, num_labels]`, which of the records' labels are known; None for all. The mean
+            over the records then has a 0 for unknown labels, and the mean over the pool is multiplied by the known
+            share.
     """
-    if own_known is None:
-        shift = (own_confidences - own_labels).mean(axis=0)
-        shifted = own_confidences - shift
+    if own_is_known is None:
+        mean_confidence_excess = (own_confidences - own_labels).mean(axis=0)
+        shifted_confidences = own_confidences - mean_confidence_excess
         known_shares: FloatArray | float = 1.0
     else:
-        num_known = np.maximum(own_known.sum(axis=0), 1)
-        shift = ((own_confidences - own_labels) * own_known).sum(axis=0) / num_known
-        shifted = (own_confidences - shift) * own_known
-        known_shares = own_known.mean(axis=0)
-    pool_mean = pool_features.T @ (pool_confidences - shift) / len(pool_features) * known_shares
-    own_mean = own_features.T @ shifted / len(own_features)
+        num_known = np.maximum(own_is_known.sum(axis=0), 1)
+        mean_confidence_excess = ((own_confidences - own_labels) * own_is_known).sum(
+            axis=0
+        ) / num_known
+        shifted_confidences = (own_confidences - mean_confidence_excess) * own_is_known
+        known_shares = own_is_known.mean(axis=0)
+    pool_mean = (
+        pool_features.T
+        @ (pool_confidences - mean_confidence_excess)
+        / len(pool_features)
+        * known_shares
+    )
+    own_mean = own_features.T @ shifted_confidences / len(own_features)
     return np.asarray(pool_mean - own_mean, dtype=np.float32)

@@ -58,39 +58,49 @@ class PublicKernel:
             max_components: the largest number of components.
             recipe: the numbers of landmarks and of fitted rows, and the strength of components.
         """
-        rows = _evenly_spaced(linear_features, max_rows=recipe.kernel_fitted_rows)
-        landmarks = of_length_1(_evenly_spaced(rows, max_rows=recipe.kernel_landmarks))
-        distances = 1 - landmarks @ landmarks.T
-        above_diagonal = np.triu_indices(len(distances), k=1)
-        kernel_width = float(np.median(distances[above_diagonal]))
-        values_only = cls(
+        fitted_rows = _evenly_spaced(linear_features, max_rows=recipe.kernel_fitted_rows)
+        landmarks = of_length_1(_evenly_spaced(fitted_rows, max_rows=recipe.kernel_landmarks))
+        cosine_distances = 1 - landmarks @ landmarks.T
+        above_diagonal = np.triu_indices(len(cosine_distances), k=1)
+        kernel_width = float(np.median(cosine_distances[above_diagonal]))
+        kernel_without_linear_part = cls(
             landmarks=landmarks,
             kernel_width=max(kernel_width, SMALLEST_VARIANCE),
             weights=np.eye(len(landmarks)),
-            linear_weights=np.zeros((rows.shape[1], 1)),
+            linear_weights=np.zeros((fitted_rows.shape[1], 1)),
         )
         kernel_values = np.concatenate(
-            list(in_order(values_only._kernel_values, items=kernel_rows(rows)))
+            list(
+                in_order(kernel_without_linear_part._kernel_values, items=kernel_rows(fitted_rows))
+            )
         )
-        linear_weights = np.linalg.lstsq(rows, kernel_values, rcond=_RELATIVE_CUT_OFF)[0]
+        linear_weights = np.linalg.lstsq(fitted_rows, kernel_values, rcond=_RELATIVE_CUT_OFF)[0]
         # These are 80 MB for a large pool, so the array is changed and not copied.
-        unexplained = kernel_values
-        unexplained -= rows @ linear_weights
-        variances, eigenvectors = np.linalg.eigh(unexplained.T @ unexplained / len(unexplained))
-        variances = variances[::-1][:max_components]
+        unexplained_values = kernel_values
+        unexplained_values -= fitted_rows @ linear_weights
+        component_variances, eigenvectors = np.linalg.eigh(
+            unexplained_values.T @ unexplained_values / len(unexplained_values)
+        )
+        component_variances = component_variances[::-1][:max_components]
         eigenvectors = eigenvectors[:, ::-1][:, :max_components]
-        is_large = variances > SMALLEST_VARIANCE * max(variances[0], SMALLEST_VARIANCE)
+        is_large = component_variances > SMALLEST_VARIANCE * max(
+            component_variances[0], SMALLEST_VARIANCE
+        )
         eigenvectors = with_fixed_signs(eigenvectors[:, is_large])
-        variances = variances[is_large]
+        component_variances = component_variances[is_large]
         # Component j gets the variance factor * variances[j]**kernel_evening. The factor makes their sum the recipe's
         # share of the mean square of the linear features.
-        linear_mean_square = np.square(rows).sum() / len(rows)
-        power_sum = (variances**recipe.kernel_evening).sum()
-        factor = recipe.kernel_energy * linear_mean_square / max(power_sum, SMALLEST_VARIANCE)
-        eigenvectors = eigenvectors * np.sqrt(factor * variances ** (recipe.kernel_evening - 1))
+        linear_mean_square = np.square(fitted_rows).sum() / len(fitted_rows)
+        evened_variance_sum = (component_variances**recipe.kernel_evening).sum()
+        variance_factor = (
+            recipe.kernel_energy * linear_mean_square / max(evened_variance_sum, SMALLEST_VARIANCE)
+        )
+        eigenvectors = eigenvectors * np.sqrt(
+            variance_factor * component_variances ** (recipe.kernel_evening - 1)
+        )
         return cls(
             landmarks=landmarks,
-            kernel_width=values_only.kernel_width,
+            kernel_width=kernel_without_linear_part.kernel_width,
             weights=eigenvectors,
             linear_weights=linear_weights @ eigenvectors,
         )
@@ -107,19 +117,19 @@ class PublicKernel:
             linear_features: `[num_rows, num_linear]`, the linear features of the inputs, of any length.
         """
 
-        def components(rows: FloatArray) -> FloatArray:
-            products = self._exact_weights.product(self._kernel_values(rows))
-            products -= self._exact_linear_weights.product(rows)
-            return products
+        def components(row_block: FloatArray) -> FloatArray:
+            component_values = self._exact_weights.product(self._kernel_values(row_block))
+            component_values -= self._exact_linear_weights.product(row_block)
+            return component_values
 
         return np.concatenate(list(in_order(components, items=kernel_rows(linear_features))))
 
     def _kernel_values(self, feature_rows: FloatArray) -> FloatArray:
         """Returns the kernel between each row `[num_linear]` and each landmark, `[num_rows, num_landmarks]`."""
-        values = self._exact_landmarks.product(of_length_1(feature_rows))
-        values -= 1
-        values /= self.kernel_width
-        return np.asarray(np.exp(values, out=values))
+        cosines_minus_1 = self._exact_landmarks.product(of_length_1(feature_rows))
+        cosines_minus_1 -= 1
+        cosines_minus_1 /= self.kernel_width
+        return np.asarray(np.exp(cosines_minus_1, out=cosines_minus_1))
 
     @cached_property
     def _exact_landmarks(self) -> ExactMatrix:
@@ -134,16 +144,16 @@ class PublicKernel:
         return ExactMatrix.from_matrix(self.linear_weights)
 
 
-def kernel_rows(rows: FloatArray) -> list[FloatArray]:
+def kernel_rows(feature_rows: FloatArray) -> list[FloatArray]:
     """Returns rows in blocks of at most 512; an array without rows is one block."""
-    starts = range(0, max(len(rows), 1), _BLOCK_ROWS)
-    return [rows[start : start + _BLOCK_ROWS] for start in starts]
+    first_rows = range(0, max(len(feature_rows), 1), _BLOCK_ROWS)
+    return [feature_rows[start : start + _BLOCK_ROWS] for start in first_rows]
 
 
-def of_length_1(rows: FloatArray) -> FloatArray:
+def of_length_1(feature_rows: FloatArray) -> FloatArray:
     """Returns each row divided by its length; a row of zeros stays zero."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(lengths > 0, lengths, 1))
+    row_lengths = np.linalg.norm(feature_rows, axis=1, keepdims=True)
+    return np.asarray(feature_rows / np.where(row_lengths > 0, row_lengths, 1))
 
 
 def with_fixed_signs(eigenvectors: FloatArray) -> FloatArray:
@@ -152,14 +162,14 @@ def with_fixed_signs(eigenvectors: FloatArray) -> FloatArray:
     The largest entry is the one with the largest absolute value. A library may return an eigenvector or its negative.
     With fixed signs no feature changes its sign from one machine to another.
     """
-    columns = np.arange(eigenvectors.shape[1])
-    largest_entries = eigenvectors[np.abs(eigenvectors).argmax(axis=0), columns]
+    column_indices = np.arange(eigenvectors.shape[1])
+    largest_entries = eigenvectors[np.abs(eigenvectors).argmax(axis=0), column_indices]
     return np.asarray(eigenvectors * np.sign(largest_entries))
 
 
 def _evenly_spaced(feature_rows: FloatArray, *, max_rows: int) -> FloatArray:
     """Returns at most `max_rows` of the rows `[num_rows, num_features]`, evenly spaced from the first to the last."""
-    indices = np.linspace(
+    row_indices = np.linspace(
         start=0, stop=len(feature_rows) - 1, num=min(len(feature_rows), max_rows)
     ).astype(int)
-    return np.asarray(feature_rows[indices])
+    return np.asarray(feature_rows[row_indices])

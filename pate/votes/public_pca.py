@@ -95,24 +95,30 @@ class PublicPCA:
         """
         require_count("max_directions", max_directions)
         ridge = recipe.ridge_at_once if ridge is None else ridge
-        rows = np.asarray(public_inputs, dtype=np.float64).reshape(len(public_inputs), -1)
-        center = rows.mean(axis=0)
-        variances, eigenvectors = np.linalg.eigh((rows - center).T @ (rows - center) / len(rows))
-        variances = variances[::-1]
+        input_rows = np.asarray(public_inputs, dtype=np.float64).reshape(len(public_inputs), -1)
+        center = input_rows.mean(axis=0)
+        direction_variances, eigenvectors = np.linalg.eigh(
+            (input_rows - center).T @ (input_rows - center) / len(input_rows)
+        )
+        direction_variances = direction_variances[::-1]
         eigenvectors = eigenvectors[:, ::-1]
-        num_varying = int(np.sum(variances > SMALLEST_VARIANCE * max(variances[0], 0.0)))
+        num_varying = int(
+            np.sum(direction_variances > SMALLEST_VARIANCE * max(direction_variances[0], 0.0))
+        )
         num_directions = min(max(max_directions, least_directions), num_varying)
         require(num_directions > 0, "public_inputs", "all alike", "at least two different inputs")
         eigenvectors = with_fixed_signs(eigenvectors[:, :num_directions])
         # A direction of variance v gets the mean square v / (v + ridge), scaled so that the mean over directions is 1.
-        mean_variance = max(variances.mean(), 0.0)
-        variances = variances[:num_directions]
-        mean_squares = variances / (variances + ridge * mean_variance)
-        scales = np.sqrt(mean_squares / variances / mean_squares.mean())
+        mean_variance = max(direction_variances.mean(), 0.0)
+        direction_variances = direction_variances[:num_directions]
+        direction_mean_squares = direction_variances / (direction_variances + ridge * mean_variance)
+        direction_scales = np.sqrt(
+            direction_mean_squares / direction_variances / direction_mean_squares.mean()
+        )
         linear_directions = cls(
             center=center,
-            projection=eigenvectors * scales,
-            variances=variances,
+            projection=eigenvectors * direction_scales,
+            variances=direction_variances,
             has_height=num_directions == num_varying,
             recipe=recipe,
         )
@@ -121,18 +127,20 @@ class PublicPCA:
             max_directions - num_linear,
             recipe.kernel_most_components,
             recipe.kernel_components_per_feature * num_linear,
-            len(rows) // recipe.kernel_rows_per_component,
+            len(input_rows) // recipe.kernel_rows_per_component,
         )
         has_room = kernel_from is not None and max_directions > kernel_from * num_linear
         if num_components < 1 or not has_room:
             return linear_directions
-        kernel = PublicKernel.fit(
-            linear_features=linear_directions._with_height(rows),
+        public_kernel = PublicKernel.fit(
+            linear_features=linear_directions._with_height(input_rows),
             max_components=num_components,
             recipe=recipe,
         )
         return (
-            replace(linear_directions, kernel=kernel) if kernel.weights.size else linear_directions
+            replace(linear_directions, kernel=public_kernel)
+            if public_kernel.weights.size
+            else linear_directions
         )
 
     def features(self, inputs: NDArray[np.floating]) -> FloatArray:
@@ -149,11 +157,13 @@ class PublicPCA:
         features = self._with_height(np.asarray(inputs))
         if self.kernel is not None:
             features = np.append(features, self.kernel.features(features), axis=1)
-        constant = self.recipe.constant_feature
-        lengths = np.linalg.norm(features, axis=1, keepdims=True)
-        features *= math.sqrt(1 - constant**2) / np.where(lengths > 0, lengths, 1)
-        constants = np.full((len(features), 1), fill_value=constant)
-        return np.append(features, constants, axis=1)
+        constant_feature = self.recipe.constant_feature
+        feature_lengths = np.linalg.norm(features, axis=1, keepdims=True)
+        features *= math.sqrt(1 - constant_feature**2) / np.where(
+            feature_lengths > 0, feature_lengths, 1
+        )
+        constant_column = np.full((len(features), 1), fill_value=constant_feature)
+        return np.append(features, constant_column, axis=1)
 
     @property
     def width(self) -> int:
@@ -168,24 +178,24 @@ class PublicPCA:
         `recipe.kernel_expected` times that mean.
         """
         mean_variance = self.variances.mean()
-        height = np.full(int(self.has_height), fill_value=mean_variance)
+        height_variances = np.full(int(self.has_height), fill_value=mean_variance)
         num_components = 0 if self.kernel is None else self.kernel.num_components
-        component_variance = self.recipe.kernel_expected * mean_variance
-        components = np.full(num_components, fill_value=component_variance)
-        return np.concatenate([self.variances, height, components])
+        variance_of_component = self.recipe.kernel_expected * mean_variance
+        component_variances = np.full(num_components, fill_value=variance_of_component)
+        return np.concatenate([self.variances, height_variances, component_variances])
 
-    def span(self, queries: NDArray[np.floating]) -> FloatArray:
+    def span(self, query_inputs: NDArray[np.floating]) -> FloatArray:
         """Returns the orthonormal matrix nearest to the features of the queries, `[num_queries, num_directions]`.
 
         A function with weights `w` on the features has the values `span @ w` on the queries, which are as long as `w`.
         Raises `InvalidValue` for fewer queries than directions.
         """
-        features = self.features(queries)
+        features = self.features(query_inputs)
         if len(features) < features.shape[1]:
             rule = f"at least {features.shape[1]}, the directions"
             raise InvalidValue("num_queries", len(features), rule=rule)
-        left, _, right = np.linalg.svd(features, full_matrices=False)
-        return np.asarray(left @ right)
+        left_vectors, _, right_vectors = np.linalg.svd(features, full_matrices=False)
+        return np.asarray(left_vectors @ right_vectors)
 
     def _with_height(self, inputs: NDArray[np.floating]) -> FloatArray:
         """Returns inputs minus the pool's mean along the directions, with a last column of 1 if features have a height.
@@ -202,19 +212,22 @@ class PublicPCA:
 
         Raises `InvalidValue` for inputs that are not finite, or have another number of entries than the pool.
         """
-        rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
+        input_rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
         num_inputs = len(self.center)
         require(
-            rows.shape[1] == num_inputs, "inputs.shape", rows.shape, f"[num_rows, {num_inputs}]"
+            input_rows.shape[1] == num_inputs,
+            "inputs.shape",
+            input_rows.shape,
+            f"[num_rows, {num_inputs}]",
         )
 
-        def project(block: FloatArray) -> FloatArray:
-            centered = block - self.center
-            if not np.isfinite(np.einsum("ij,ij->i", centered, centered)).all():
+        def project(row_block: FloatArray) -> FloatArray:
+            centered_rows = row_block - self.center
+            if not np.isfinite(np.einsum("ij,ij->i", centered_rows, centered_rows)).all():
                 raise InvalidValue("inputs", "NaN or infinity", rule="finite numbers")
-            return self._exact_projection.product(centered)
+            return self._exact_projection.product(centered_rows)
 
-        return np.concatenate(list(in_order(project, items=kernel_rows(rows))))
+        return np.concatenate(list(in_order(project, items=kernel_rows(input_rows))))
 
     @cached_property
     def _exact_projection(self) -> ExactMatrix:

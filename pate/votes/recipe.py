@@ -363,43 +363,51 @@ class Recipe:
     def __post_init__(self) -> None:
         # Numbers become Python's own: equal recipes then have equal texts, and YAML can publish all of them.
         for dataclass_field in fields(self):
-            value = getattr(self, dataclass_field.name)
+            field_value = getattr(self, dataclass_field.name)
             default = dataclass_field.default
             if isinstance(default, tuple):
-                shares = _require_shares(dataclass_field, shares=value, num_shares=len(default))
+                shares = _require_shares(
+                    dataclass_field, shares=field_value, num_shares=len(default)
+                )
                 normalize_field(self, dataclass_field.name, shares)
             elif isinstance(default, int):
-                count = require_count(dataclass_field.name, value)
-                _require_within(dataclass_field, value=count)
+                count = require_count(dataclass_field.name, field_value)
+                _require_within(dataclass_field, field_value=count)
                 normalize_field(self, dataclass_field.name, count)
             else:
-                _require_within(dataclass_field, value=value)
-                normalize_field(self, dataclass_field.name, float(value))
+                _require_within(dataclass_field, field_value=field_value)
+                normalize_field(self, dataclass_field.name, float(field_value))
 
     def __repr__(self) -> str:
         """Returns a call that makes this recipe, with the fields that differ from their default."""
-        changes = [f"{name}={value!r}" for name, value in self.changes().items()]
+        changes = [f"{name}={field_value!r}" for name, field_value in self.changes().items()]
         return f"Recipe({', '.join(changes)})"
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Self:
+    def from_values(cls, values_by_name: Mapping[str, Any]) -> Self:
         """Returns a recipe with the given values; a field that is missing or None has its default.
 
         Raises `InvalidValue` for a name that is no field.
         """
-        names = tuple(dataclass_field.name for dataclass_field in fields(cls))
-        for name in values:
-            if name not in names:
-                hint = nearest(str(name), choices=names)
+        field_names = tuple(dataclass_field.name for dataclass_field in fields(cls))
+        for name in values_by_name:
+            if name not in field_names:
+                hint = nearest(str(name), choices=field_names)
                 rule = f"a field of Recipe: docs/how-centered-votes-work.md{hint}"
                 raise InvalidValue(f"recipe.{name}", rule=rule)
-        return cls(**{name: value for name, value in values.items() if value is not None})
+        return cls(
+            **{
+                name: field_value
+                for name, field_value in values_by_name.items()
+                if field_value is not None
+            }
+        )
 
     @classmethod
-    def from_setting(cls, values: Mapping[str, Any]) -> Self:
+    def from_setting(cls, values_by_name: Mapping[str, Any]) -> Self:
         """Returns the recipe that `from_values` returns; an `InvalidValue` names the setting `recipe.NAME`."""
         try:
-            return cls.from_values(values)
+            return cls.from_values(values_by_name)
         except InvalidValue as error:
             name = f"recipe.{error.name.removeprefix('recipe.')}"
             raise InvalidValue(name, error.value, rule=error.rule) from None
@@ -417,13 +425,13 @@ class Recipe:
         }
 
 
-def _require_within(recipe_field: Field[Any], *, value: Any) -> None:
+def _require_within(recipe_field: Field[Any], *, field_value: Any) -> None:
     """Raises `InvalidValue` unless a value is a finite number in the range of its field."""
-    low = recipe_field.metadata["low"]
-    high = recipe_field.metadata["high"]
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    is_within = is_number and low <= value <= high
-    require(is_within, recipe_field.name, value, f"a number from {low:g} to {high:g}")
+    lowest = recipe_field.metadata["low"]
+    highest = recipe_field.metadata["high"]
+    is_number = isinstance(field_value, (int, float)) and not isinstance(field_value, bool)
+    is_within = is_number and lowest <= field_value <= highest
+    require(is_within, recipe_field.name, field_value, f"a number from {lowest:g} to {highest:g}")
 
 
 def _require_shares(recipe_field: Field[Any], *, shares: Any, num_shares: int) -> tuple[float, ...]:
@@ -440,7 +448,7 @@ def _require_shares(recipe_field: Field[Any], *, shares: Any, num_shares: int) -
     is_complete = isinstance(shares, (list, tuple)) and len(shares) == num_shares
     require(is_complete, recipe_field.name, shares, f"{num_shares} numbers whose sum is 1")
     for share in shares:
-        _require_within(recipe_field, value=share)
+        _require_within(recipe_field, field_value=share)
     has_sum_1 = math.isclose(math.fsum(shares), 1.0, rel_tol=1e-12)
     require(has_sum_1, recipe_field.name, shares, f"{num_shares} numbers whose sum is 1")
     return tuple(float(share) for share in shares)

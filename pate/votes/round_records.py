@@ -75,7 +75,7 @@ class RoundRecords:
             num_shards: the number of shards, >= 1.
         """
         all_teachers = self._all_teachers
-        last_rows = np.cumsum(all_teachers.sizes)
+        last_rows = np.cumsum(all_teachers.teacher_sizes)
         ideal_cuts = np.arange(1, num_shards) * len(self.labels) / num_shards  # in rows
         cuts = np.searchsorted(last_rows, ideal_cuts, side="left")
         bounds = [0, *cuts.tolist(), len(last_rows)]
@@ -96,17 +96,17 @@ class RoundRecords:
         Teachers with fewer records come first, and teachers of equal size in the order of their first records. So the
         records of teachers with one record stand as they do in the data set.
         """
-        teachers, first_rows, sizes = np.unique(
+        teacher_indices, first_row_of_teacher, teacher_sizes = np.unique(
             self.teacher_of, return_index=True, return_counts=True
         )
-        order = np.lexsort((first_rows, sizes))
-        teachers = teachers[order]
+        order_of_teachers = np.lexsort((first_row_of_teacher, teacher_sizes))
+        teacher_indices = teacher_indices[order_of_teachers]
         rank_of_teacher = np.empty(self.num_teachers, dtype=np.int64)
-        rank_of_teacher[teachers] = np.arange(len(teachers))
+        rank_of_teacher[teacher_indices] = np.arange(len(teacher_indices))
         return ShardRecords(
             records=self,
-            teachers=teachers,
-            sizes=sizes[order],
+            teacher_indices=teacher_indices,
+            teacher_sizes=teacher_sizes[order_of_teachers],
             rows=np.argsort(rank_of_teacher[self.teacher_of], kind="stable"),
         )
 
@@ -117,27 +117,27 @@ class ShardRecords:
 
     Attributes:
         records: all private records.
-        teachers: `[num_teachers]`, the indices of the shard's teachers.
-        sizes: `[num_teachers]`, the number of records of each of these teachers, >= 1; teachers of equal size stand
-            together.
+        teacher_indices: `[num_teachers]`, the indices of the shard's teachers.
+        teacher_sizes: `[num_teachers]`, the number of records of each of these teachers, >= 1; teachers of equal size
+            stand together.
         rows: `[num_rows]`, the row of each record in the data set, sorted by teacher.
     """
 
     records: RoundRecords
-    teachers: IntArray
-    sizes: IntArray
+    teacher_indices: IntArray
+    teacher_sizes: IntArray
     rows: IntArray
 
     def empty_shard(self) -> RoundShard:
         """Returns a shard for these teachers that does not hold their records yet; it can be pickled."""
         records = self.records
-        weights = None if records.weights is None else records.weights[self.teachers]
+        teacher_weights = None if records.weights is None else records.weights[self.teacher_indices]
         return RoundShard(
             directions=records.directions,
-            sizes=self.sizes,
+            teacher_sizes=self.teacher_sizes,
             num_labels=records.labels.shape[1],
             records_per_teacher=records.records_per_teacher,
-            teacher_weights=weights,
+            teacher_weights=teacher_weights,
             storage=records.storage,
         )
 
@@ -146,9 +146,9 @@ class ShardRecords:
         row_bytes = np.dtype(np.float32).itemsize * math.prod(self.records.inputs.shape[1:])
         rows_at_once = max(1, _BLOCK_BYTES // row_bytes)
         for first in range(0, len(self.rows), rows_at_once):
-            rows = slice(first, min(first + rows_at_once, len(self.rows)))
-            yield RecordBlock(inputs=self._inputs(rows), labels=self._labels(rows))
-            self.records.on_rows(rows.stop - rows.start)
+            row_range = slice(first, min(first + rows_at_once, len(self.rows)))
+            yield RecordBlock(inputs=self._inputs(row_range), labels=self._labels(row_range))
+            self.records.on_rows(row_range.stop - row_range.start)
 
     def filled_shard(self) -> RoundShard:
         """Returns the shard with its records, in this process.
@@ -157,20 +157,20 @@ class ShardRecords:
         """
         shard = self.empty_shard()
         if self.records.storage.keeps_features:
-            for block in self.blocks():
-                shard.append(inputs=block.inputs, labels=block.labels)
+            for record_block in self.blocks():
+                shard.append(inputs=record_block.inputs, labels=record_block.labels)
         else:
             shard.read_from(self._inputs, labels=self._labels(slice(0, len(self.rows))))
         return shard
 
-    def select(self, teachers: slice) -> ShardRecords:
-        """Returns the records of a range of this shard's teachers, by their position in `teachers`."""
-        first_row = int(self.sizes[: teachers.start].sum())
-        num_rows = int(self.sizes[teachers].sum())
+    def select(self, teacher_range: slice) -> ShardRecords:
+        """Returns the records of a range of this shard's teachers, by their position in `teacher_indices`."""
+        first_row = int(self.teacher_sizes[: teacher_range.start].sum())
+        num_rows = int(self.teacher_sizes[teacher_range].sum())
         return replace(
             self,
-            teachers=self.teachers[teachers],
-            sizes=self.sizes[teachers],
+            teacher_indices=self.teacher_indices[teacher_range],
+            teacher_sizes=self.teacher_sizes[teacher_range],
             rows=self.rows[first_row : first_row + num_rows],
         )
 

@@ -73,10 +73,10 @@ class PublicStudent:
             weights: `[num_features, num_labels]`, for features of length 1.
         """
         half_weights = weights / (2 * FEATURE_STEPS)
-        largest = np.linalg.norm(half_weights, axis=0).max()
-        bits = _WEIGHT_BITS - int(np.frexp(largest)[1])
-        whole_weights = np.trunc(np.ldexp(half_weights, bits))
-        return cls(half_weights=np.ldexp(whole_weights, -bits))
+        longest_column = np.linalg.norm(half_weights, axis=0).max()
+        shift_bits = _WEIGHT_BITS - int(np.frexp(longest_column)[1])
+        whole_weights = np.trunc(np.ldexp(half_weights, shift_bits))
+        return cls(half_weights=np.ldexp(whole_weights, -shift_bits))
 
     def residuals(self, features: FloatArray, *, labels: GapLabels) -> Float32Array:
         """Returns labels minus the student's probabilities, float32 `[num_rows, num_labels]`; 0 for unknown labels.
@@ -104,12 +104,12 @@ class PoolPart:
 
     Attributes:
         trust: the share of the student's probabilities that the confidences of a teacher replace, in [0, 1].
-        votes_of: returns the part of the votes of a range of the shard's teachers, `[num_teachers_in_range,
+        pool_votes_of: returns the part of the votes of a range of the shard's teachers, `[num_teachers_in_range,
             num_features, num_labels]`.
     """
 
     trust: float
-    votes_of: Callable[[slice], FloatArray]
+    pool_votes_of: Callable[[slice], FloatArray]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)  # a generated __eq__ fails on arrays
@@ -121,7 +121,8 @@ class RoundShard:
 
     Attributes:
         directions: the directions of the public pool, along which the features of inputs are computed.
-        sizes: `[num_teachers]`, the number of records of each teacher, >= 1; teachers of equal size stand together.
+        teacher_sizes: `[num_teachers]`, the number of records of each teacher, >= 1; teachers of equal size stand
+            together.
         num_labels: the number of labels.
         records_per_teacher: a mean over n records is multiplied by sqrt(n / records_per_teacher); None for a factor of
             1.
@@ -130,14 +131,14 @@ class RoundShard:
     """
 
     directions: PublicPCA
-    sizes: IntArray
+    teacher_sizes: IntArray
     num_labels: int
     records_per_teacher: float | None
     teacher_weights: FloatArray | None = None
     storage: FeatureStorage = DEFAULT_STORAGE
 
     def __post_init__(self) -> None:
-        self.num_rows = int(self.sizes.sum())
+        self.num_rows = int(self.teacher_sizes.sum())
         self._num_appended = 0
 
     # A shard gets its records either by `append`, a block at a time, or by `read_from`, all at once.
@@ -146,13 +147,13 @@ class RoundShard:
         """Adds the next records, and makes their features if the storage keeps features.
 
         Args:
-            inputs: float32 `[n, ...]`, in the order of the teachers in `sizes`.
+            inputs: float32 `[n, ...]`, in the order of the teachers in `teacher_sizes`.
             labels: `[n, num_labels]`.
         """
         if self._num_appended == 0:
             self._appended = self.storage.empty_rows()
-            shape = (self.num_rows, self.num_labels)
-            self._labels: GapLabels = np.empty_like(labels, shape=shape)
+            labels_shape = (self.num_rows, self.num_labels)
+            self._labels: GapLabels = np.empty_like(labels, shape=labels_shape)
         end = self._num_appended + len(labels)
         self._labels[self._num_appended : end] = labels
         self._num_appended = end
@@ -162,10 +163,12 @@ class RoundShard:
         else:
             self._appended.append(np.array(inputs))
         if self._num_appended == self.num_rows:
-            rows = self._appended.whole()
+            appended_rows = self._appended.whole()
             if not self.storage.keeps_features:
-                rows = FeaturesMadeAnew(self.directions, read_inputs=rows.__getitem__)
-            self._features: Any = rows
+                appended_rows = FeaturesMadeAnew(
+                    self.directions, read_inputs=appended_rows.__getitem__
+                )
+            self._features: Any = appended_rows
 
     def read_from(self, read_inputs: Callable[[slice], Float32Array], labels: GapLabels) -> None:
         """Sets all records at once; their features are made anew in each round.
@@ -185,21 +188,21 @@ class RoundShard:
             self.__dict__.pop(name, None)
         self._num_appended = 0
 
-    def features(self, rows: slice) -> FloatArray:
+    def features(self, row_range: slice) -> FloatArray:
         """Returns the features of a range of rows, `[n, num_features]`, whole numbers of steps of 2**-14."""
-        return np.asarray(self._features[rows].astype(np.float64))
+        return np.asarray(self._features[row_range].astype(np.float64))
 
     def residuals(
-        self, student: PublicStudent, *, features: FloatArray, rows: slice
+        self, student: PublicStudent, *, features: FloatArray, row_range: slice
     ) -> Float32Array:
         """Returns the student's residuals on a range of rows, float32 `[n, num_labels]`.
 
         Args:
             student: the student of the round.
             features: `[n, num_features]`, the features of these rows.
-            rows: the range of rows.
+            row_range: the range of rows.
         """
-        return student.residuals(features, labels=self._labels[rows])
+        return student.residuals(features, labels=self._labels[row_range])
 
     def total(self, question: RoundQuestion, *, pool_part: PoolPart | None = None) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in grid steps.
@@ -211,32 +214,32 @@ class RoundShard:
             pool_part: the part of the votes of trained teachers that comes from the pool; None for other teachers.
 
         Raises:
-            InvalidValue: fewer records were added than `sizes` says.
+            InvalidValue: fewer records were added than `teacher_sizes` says.
         """
         if self._num_appended != self.num_rows:
             rule = f"{self.num_rows}, the records of the shard's teachers"
             raise InvalidValue("num_records", self._num_appended, rule=rule)
-        student = PublicStudent.from_weights(question.weights)
+        student = PublicStudent.from_weights(question.student_weights)
 
         def sum_of_chunk(chunk: EqualSizes) -> IntArray:
             """Returns the sum of the clipped votes of some teachers, `[num_features, num_labels]`, in grid steps."""
-            if pool_part is None and chunk.size <= _MAX_SMALL_RECORDS:
+            if pool_part is None and chunk.teacher_size <= _MAX_SMALL_RECORDS:
                 sums = [
                     self._sum_of_small(teacher_block, question=question, student=student)
                     for teacher_block in chunk.blocks(max_rows=_BLOCK_ROWS)
                 ]
             else:
-                max_teachers = max(1, _MAX_MEAN_ENTRIES // question.weights.size)
+                max_teachers = max(1, _MAX_MEAN_ENTRIES // question.student_weights.size)
                 sums = [
                     self._sum_of_means(
                         teacher_block, question=question, student=student, pool_part=pool_part
                     )
-                    for teacher_block in chunk.blocks(max_rows=max_teachers * chunk.size)
+                    for teacher_block in chunk.blocks(max_rows=max_teachers * chunk.teacher_size)
                 ]
             return np.asarray(sum(sums))
 
-        total = np.zeros(question.weights.shape, dtype=np.int64)
-        chunks = equal_sizes(self.sizes, max_rows=_CHUNK_ROWS)
+        total = np.zeros(question.student_weights.shape, dtype=np.int64)
+        chunks = equal_sizes(self.teacher_sizes, max_rows=_CHUNK_ROWS)
         for chunk_total in in_order(sum_of_chunk, items=chunks):
             total += chunk_total
         return total
@@ -249,17 +252,20 @@ class RoundShard:
         The sum is in grid steps. No mean matrix of a single teacher is computed, which saves time.
         """
         features = self.features(teacher_block.rows)
-        scale = self._scale(question, teacher_block=teacher_block)
-        residuals = self.residuals(student, features=features, rows=teacher_block.rows) * scale
-        weights = self._weights_of(teacher_block)
-        if teacher_block.size == 1:
+        residual_scale = self._scale(question, teacher_block=teacher_block)
+        residuals = (
+            self.residuals(student, features=features, row_range=teacher_block.rows)
+            * residual_scale
+        )
+        teacher_weights = self._weights_of(teacher_block)
+        if teacher_block.teacher_size == 1:
             return question.clipped_moments.sum_of_single(
-                features, residuals=residuals, weights=weights
+                features, residuals=residuals, teacher_weights=teacher_weights
             )
         return question.clipped_moments.sum_of_small(
-            features.reshape(teacher_block.num_teachers, teacher_block.size, -1),
-            residuals=residuals.reshape(teacher_block.num_teachers, teacher_block.size, -1),
-            weights=weights,
+            features.reshape(teacher_block.num_teachers, teacher_block.teacher_size, -1),
+            residuals=residuals.reshape(teacher_block.num_teachers, teacher_block.teacher_size, -1),
+            teacher_weights=teacher_weights,
         )
 
     def _sum_of_means(
@@ -274,8 +280,12 @@ class RoundShard:
 
         It is computed from the mean matrix of each teacher, which suits any number of records; see `_means`.
         """
-        means = self._means(teacher_block, question=question, student=student, pool_part=pool_part)
-        return question.clipped_moments.sum_of_means(means, weights=self._weights_of(teacher_block))
+        vote_matrices = self._means(
+            teacher_block, question=question, student=student, pool_part=pool_part
+        )
+        return question.clipped_moments.sum_of_means(
+            vote_matrices, teacher_weights=self._weights_of(teacher_block)
+        )
 
     def _means(
         self,
@@ -297,25 +307,29 @@ class RoundShard:
             pool_part: the part of the votes of trained teachers that comes from the pool; None for other teachers.
         """
         num_teachers = teacher_block.num_teachers
-        scale = self._scale(question, teacher_block=teacher_block)
-        sums = np.zeros((num_teachers, *question.weights.shape))
-        for rows in teacher_block.row_ranges(max_rows=_MAX_PRODUCT_ROWS):
-            features = self.features(rows)
-            residuals = self.residuals(student, features=features, rows=rows).astype(np.float64)
+        residual_scale = self._scale(question, teacher_block=teacher_block)
+        sums = np.zeros((num_teachers, *question.student_weights.shape))
+        for row_range in teacher_block.row_ranges(max_rows=_MAX_PRODUCT_ROWS):
+            features = self.features(row_range)
+            residuals = self.residuals(student, features=features, row_range=row_range).astype(
+                np.float64
+            )
             if pool_part is not None:
                 # Here the residuals are y - (1 - trust) p; the part of the pool has the remainder.
                 residuals *= 1 - pool_part.trust
-                labels = self._labels[rows]
+                labels = self._labels[row_range]
                 known_labels = without_unknown(labels.astype(np.float64), labels=labels)
                 residuals += pool_part.trust * known_labels
-            residuals *= scale
+            residuals *= residual_scale
             features_by_teacher = features.reshape(num_teachers, -1, features.shape[1])
-            residuals_by_teacher = residuals.reshape(num_teachers, -1, len(scale))
+            residuals_by_teacher = residuals.reshape(num_teachers, -1, len(residual_scale))
             sums += features_by_teacher.transpose(0, 2, 1) @ residuals_by_teacher
-        means = sums / (FEATURE_STEPS * teacher_block.size)
+        vote_matrices = sums / (FEATURE_STEPS * teacher_block.teacher_size)
         if pool_part is not None:
-            means += pool_part.votes_of(teacher_block.teachers) * question.label_scale
-        return means
+            vote_matrices += (
+                pool_part.pool_votes_of(teacher_block.teacher_range) * question.label_scale
+            )
+        return vote_matrices
 
     def _scale(self, question: RoundQuestion, *, teacher_block: EqualSizes) -> FloatArray:
         """Returns the factor that residuals of each label are multiplied by, `[num_labels]`.
@@ -326,12 +340,16 @@ class RoundShard:
         if self.records_per_teacher is None:
             return question.label_scale
         return question.label_scale * vote_factor(
-            num_records=teacher_block.size, records_per_teacher=self.records_per_teacher
+            num_records=teacher_block.teacher_size, records_per_teacher=self.records_per_teacher
         )
 
     def _weights_of(self, teacher_block: EqualSizes) -> FloatArray | float:
         """Returns the public weights of a block's teachers, `[num_teachers]`; the number 1 if teachers have none."""
-        return 1.0 if self.teacher_weights is None else self.teacher_weights[teacher_block.teachers]
+        return (
+            1.0
+            if self.teacher_weights is None
+            else self.teacher_weights[teacher_block.teacher_range]
+        )
 
 
 def vote_factor(*, num_records: int, records_per_teacher: float) -> float:
@@ -347,35 +365,35 @@ class EqualSizes:
     """Some teachers of a shard with equal numbers of records, which stand side by side.
 
     Attributes:
-        size: the number of records of each teacher.
-        teachers: the range of the teachers among those of the shard.
+        teacher_size: the number of records of each teacher.
+        teacher_range: the range of the teachers among those of the shard.
         first_row: the row in the shard of the first teacher's first record.
     """
 
-    size: int
-    teachers: slice
+    teacher_size: int
+    teacher_range: slice
     first_row: int
 
     @property
     def num_teachers(self) -> int:
         """The number of teachers."""
-        return int(self.teachers.stop - self.teachers.start)
+        return int(self.teacher_range.stop - self.teacher_range.start)
 
     @property
     def rows(self) -> slice:
         """The range of rows in the shard that hold the records of these teachers."""
-        return slice(self.first_row, self.first_row + self.size * self.num_teachers)
+        return slice(self.first_row, self.first_row + self.teacher_size * self.num_teachers)
 
     def blocks(self, max_rows: int) -> Iterator[EqualSizes]:
         """Yields the teachers in blocks of at most `max_rows` records; a teacher with more is a block of its own."""
-        first = self.teachers.start
-        last = self.teachers.stop
-        teachers_at_once = max(1, max_rows // self.size)
+        first = self.teacher_range.start
+        last = self.teacher_range.stop
+        teachers_at_once = max(1, max_rows // self.teacher_size)
         for start in range(first, last, teachers_at_once):
             yield EqualSizes(
-                size=self.size,
-                teachers=slice(start, min(start + teachers_at_once, last)),
-                first_row=self.first_row + (start - first) * self.size,
+                teacher_size=self.teacher_size,
+                teacher_range=slice(start, min(start + teachers_at_once, last)),
+                first_row=self.first_row + (start - first) * self.teacher_size,
             )
 
     def row_ranges(self, max_rows: int) -> Iterator[slice]:
@@ -384,22 +402,24 @@ class EqualSizes:
         Only if there is a single teacher, its rows are cut into ranges of at most `max_rows`.
         """
         rows = self.rows
-        step = max_rows if self.num_teachers == 1 else rows.stop - rows.start
-        for start in range(rows.start, rows.stop, step):
-            yield slice(start, min(start + step, rows.stop))
+        rows_at_once = max_rows if self.num_teachers == 1 else rows.stop - rows.start
+        for start in range(rows.start, rows.stop, rows_at_once):
+            yield slice(start, min(start + rows_at_once, rows.stop))
 
 
-def equal_sizes(sizes: IntArray, *, max_rows: int) -> Iterator[EqualSizes]:
+def equal_sizes(teacher_sizes: IntArray, *, max_rows: int) -> Iterator[EqualSizes]:
     """Yields the teachers of a shard in blocks with equal numbers of records.
 
     Args:
-        sizes: `[num_teachers]`, the number of records of each teacher; teachers of equal size stand together.
+        teacher_sizes: `[num_teachers]`, the number of records of each teacher; teachers of equal size stand together.
         max_rows: the largest number of records of a block with several teachers.
     """
-    bounds = np.flatnonzero(np.diff(sizes, prepend=0, append=0))
+    first_teachers = np.flatnonzero(np.diff(teacher_sizes, prepend=0, append=0))
     first_row = 0
-    for first, last in pairwise(bounds.tolist()):
-        size = int(sizes[first])
-        teachers_of_size = EqualSizes(size=size, teachers=slice(first, last), first_row=first_row)
-        yield from teachers_of_size.blocks(max_rows=max_rows)
-        first_row = teachers_of_size.rows.stop
+    for first, last in pairwise(first_teachers.tolist()):
+        teacher_size = int(teacher_sizes[first])
+        teachers_of_equal_size = EqualSizes(
+            teacher_size=teacher_size, teacher_range=slice(first, last), first_row=first_row
+        )
+        yield from teachers_of_equal_size.blocks(max_rows=max_rows)
+        first_row = teachers_of_equal_size.rows.stop

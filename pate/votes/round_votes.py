@@ -15,12 +15,12 @@ class RoundQuestion:
     """The public question of a round, which all teachers answer with a clipped vote.
 
     Attributes:
-        weights: `[num_features, num_labels]`, the weights of the student.
+        student_weights: `[num_features, num_labels]`, the weights of the student.
         label_scale: `[num_labels]`, the factor of each label's residuals before the clip.
         clipped_moments: the clip and the grid of the sum.
     """
 
-    weights: FloatArray
+    student_weights: FloatArray
     label_scale: FloatArray
     clipped_moments: ClippedMoments
 
@@ -29,23 +29,23 @@ class RoundVotes(Weighted):
     """The private votes of all teachers in rounds, whether the teachers are in this process or elsewhere.
 
     Attributes:
-        public: float32 `[num_public, num_features]`, the features of the public pool, of length 1.
-        variances: `[num_features - 1]`, the variance that each feature but the constant is expected to explain
+        public_features: float32 `[num_public, num_features]`, the features of the public pool, of length 1.
+        feature_variances: `[num_features - 1]`, the variance that each feature but the constant is expected to explain
             (`PublicPCA.feature_variances`).
         records_per_teacher: the approximate number of records of a teacher, public.
         public_weights: `[num_public]`, > 0, public: the weights of the pool's rows that make a mean over the pool
             comparable with one over teachers; None where all rows count alike.
     """
 
-    public: Float32Array
-    variances: FloatArray
+    public_features: Float32Array
+    feature_variances: FloatArray
     records_per_teacher: float
     public_weights: FloatArray | None = None
 
     @property
     def width(self) -> int:
         """The number of public features, the constant included."""
-        return int(self.public.shape[1])
+        return int(self.public_features.shape[1])
 
     @abstractmethod
     def total(self, question: RoundQuestion) -> IntArray:

@@ -33,14 +33,14 @@ def shrink_singular_values(noisy_matrix: FloatArray, *, noise_std: float) -> Flo
     """
     if noise_std == 0:
         return noisy_matrix
-    left, singular, right = np.linalg.svd(noisy_matrix, full_matrices=False)
+    left_vectors, singular_values, right_vectors = np.linalg.svd(noisy_matrix, full_matrices=False)
     ratio = min(noisy_matrix.shape) / max(noisy_matrix.shape)
-    unit = noise_std * math.sqrt(max(noisy_matrix.shape))
-    relative = singular / unit
-    under_root = np.maximum((relative**2 - ratio - 1) ** 2 - 4 * ratio, 0)
-    is_signal = relative > 1 + math.sqrt(ratio)
-    shrunk = np.where(is_signal, np.sqrt(under_root) / np.maximum(relative, 1), 0)
-    return np.asarray((left * (shrunk * unit)) @ right)
+    noise_unit = noise_std * math.sqrt(max(noisy_matrix.shape))
+    relative_values = singular_values / noise_unit
+    under_root = np.maximum((relative_values**2 - ratio - 1) ** 2 - 4 * ratio, 0)
+    is_signal = relative_values > 1 + math.sqrt(ratio)
+    shrunk_values = np.where(is_signal, np.sqrt(under_root) / np.maximum(relative_values, 1), 0)
+    return np.asarray((left_vectors * (shrunk_values * noise_unit)) @ right_vectors)
 
 
 def posterior_rows(noisy_matrix: FloatArray, *, row_variances: FloatArray) -> FloatArray:
@@ -64,14 +64,14 @@ def posterior_rows(noisy_matrix: FloatArray, *, row_variances: FloatArray) -> Fl
     array([[ 30.,   0.],
            [-30.,   0.]])
     """
-    variances = row_variances / row_variances.mean()
-    covariance = _shared_covariance(noisy_matrix, row_variances=variances)
-    eigenvalues, vectors = np.linalg.eigh(covariance)
-    signal = np.outer(variances, eigenvalues.clip(0))
+    relative_variances = row_variances / row_variances.mean()
+    covariance = _shared_covariance(noisy_matrix, row_variances=relative_variances)
+    eigenvalues, eigenvectors = np.linalg.eigh(covariance)
+    signal_variances = np.outer(relative_variances, eigenvalues.clip(0))
     # The posterior mean of a Gaussian with noise of variance 1 has the factor signal / (signal + 1) along each
     # eigenvector.
-    coordinates = noisy_matrix @ vectors
-    return np.asarray((coordinates * (signal / (signal + 1))) @ vectors.T)
+    coordinates = noisy_matrix @ eigenvectors
+    return np.asarray((coordinates * (signal_variances / (signal_variances + 1))) @ eigenvectors.T)
 
 
 def _shared_covariance(noisy_matrix: FloatArray, *, row_variances: FloatArray) -> FloatArray:
@@ -85,24 +85,34 @@ def _shared_covariance(noisy_matrix: FloatArray, *, row_variances: FloatArray) -
         noisy_matrix: `[num_rows, num_columns]`, with noise of variance 1 in every entry.
         row_variances: `[num_rows]`, the variance of each row up to a common factor.
     """
-    weights = row_variances
+    row_weights = row_variances
     beyond_noise = (noisy_matrix**2).mean(axis=1) - 1
     for _ in range(_NUM_ITERATIONS):
-        typical = float((weights * beyond_noise).sum() / (weights * row_variances).sum())
-        weights = row_variances / (1 + max(typical, 0.0) * row_variances) ** 2
-    total = (weights * row_variances).sum()
-    noise = weights.sum() * np.eye(noisy_matrix.shape[1])
-    estimate = ((noisy_matrix.T * weights) @ noisy_matrix - noise) / total
-    diagonal = np.diag(estimate)
-    mean = max(float(diagonal.mean()), 0.0)
+        typical_variance = float(
+            (row_weights * beyond_noise).sum() / (row_weights * row_variances).sum()
+        )
+        row_weights = row_variances / (1 + max(typical_variance, 0.0) * row_variances) ** 2
+    total_weight = (row_weights * row_variances).sum()
+    noise_part = row_weights.sum() * np.eye(noisy_matrix.shape[1])
+    covariance_estimate = (
+        (noisy_matrix.T * row_weights) @ noisy_matrix - noise_part
+    ) / total_weight
+    diagonal = np.diag(covariance_estimate)
+    mean_variance = max(float(diagonal.mean()), 0.0)
     # The square of a Gaussian has twice its squared variance as variance.
-    chance = 2 * float(np.square((1 + row_variances * mean) * weights).sum()) / total**2
-    trusted = 1 - min(1.0, chance / max(float(diagonal.var()), _MIN_VARIANCE))
-    diagonal = mean + trusted * (diagonal - mean)
+    variance_by_chance = (
+        2
+        * float(np.square((1 + row_variances * mean_variance) * row_weights).sum())
+        / total_weight**2
+    )
+    trusted_share = 1 - min(1.0, variance_by_chance / max(float(diagonal.var()), _MIN_VARIANCE))
+    diagonal = mean_variance + trusted_share * (diagonal - mean_variance)
     entry_variances = 1 + np.outer(row_variances, diagonal.clip(0))  # [num_rows, num_columns]
     # The variance by chance of each entry of the estimate.
-    chances = (entry_variances.T * weights**2) @ entry_variances / total**2
-    is_off_diagonal = ~np.eye(len(estimate), dtype=np.bool_)
-    total_square = (estimate[is_off_diagonal] ** 2).sum()
-    shrinkage = min(1.0, float(chances[is_off_diagonal].sum() / max(total_square, _MIN_VARIANCE)))
-    return np.asarray((1 - shrinkage) * estimate * is_off_diagonal + np.diag(diagonal))
+    variances_by_chance = (entry_variances.T * row_weights**2) @ entry_variances / total_weight**2
+    is_off_diagonal = ~np.eye(len(covariance_estimate), dtype=np.bool_)
+    total_square = (covariance_estimate[is_off_diagonal] ** 2).sum()
+    shrinkage = min(
+        1.0, float(variances_by_chance[is_off_diagonal].sum() / max(total_square, _MIN_VARIANCE))
+    )
+    return np.asarray((1 - shrinkage) * covariance_estimate * is_off_diagonal + np.diag(diagonal))

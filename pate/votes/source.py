@@ -300,23 +300,29 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
             voting: bool `[num_teachers, num_labels]`.
         """
         first = 0
-        for block in self.confidences():
-            block_voting = voting[first : first + len(block), None]
-            yield np.where(block_voting, block, center)
-            first += len(block)
+        for vote_block in self.confidences():
+            is_voting_in_block = voting[first : first + len(vote_block), None]
+            yield np.where(is_voting_in_block, vote_block, center)
+            first += len(vote_block)
 
     def accuracies(self, true_labels: BoolArray, known: BoolArray | None = None) -> FloatArray:
         """Returns the share of right bits of each teacher; see `VoteSource.accuracies`."""
         if known is None and self.voting() is None:
-            shares = [(block == true_labels).mean(axis=(1, 2)) for block in self.bits()]
-            return np.concatenate(shares)
+            right_shares = [
+                (vote_block == true_labels).mean(axis=(1, 2)) for vote_block in self.bits()
+            ]
+            return np.concatenate(right_shares)
         voting = self.voting()
         if voting is None:
             voting = np.ones((self.num_teachers, self.num_labels), dtype=np.bool_)
         is_known = np.ones_like(true_labels) if known is None else known
-        right_by_block = [((block == true_labels) & is_known).sum(axis=1) for block in self.bits()]
-        right_by_label = np.concatenate(right_by_block)  # [num_teachers, num_labels]
-        num_right = (right_by_label * voting).sum(axis=1)
+        right_counts_of_blocks = [
+            ((vote_block == true_labels) & is_known).sum(axis=1) for vote_block in self.bits()
+        ]
+        right_counts_of_labels = np.concatenate(
+            right_counts_of_blocks
+        )  # [num_teachers, num_labels]
+        num_right = (right_counts_of_labels * voting).sum(axis=1)
         num_counted = voting @ is_known.sum(axis=0)
         is_counted = num_counted > 0
         return np.asarray(num_right[is_counted] / num_counted[is_counted])
@@ -328,9 +334,11 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
             max_votes: the largest number of a teacher's votes that count on a query; None for all.
         """
         counts = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
-        for block in self.bits():
-            limited_block = block if max_votes is None else limit_votes(block, max_votes=max_votes)
-            counts += histogram(limited_block)
+        for vote_block in self.bits():
+            limited_votes = (
+                vote_block if max_votes is None else limit_votes(vote_block, max_votes=max_votes)
+            )
+            counts += histogram(limited_votes)
         return counts
 
 

@@ -56,13 +56,13 @@ class StartedDescent:
         self._descent = descent
         self._public_start = public_start
         num_labels = len(descent.prevalence)
-        shape = public_start.weights.shape
+        weights_shape = public_start.weights.shape
         self.trust = np.ones(num_labels)
         self._num_steps_taken = 0
         # The sum over all steps of the private gradient at a student that knows the prevalence alone.
-        self._gradient_sum = np.zeros(shape)
+        self._gradient_sum = np.zeros(weights_shape)
         self._elapsed_times = np.zeros(num_labels)  # the learning time of all steps, [num_labels]
-        self._noise_variances = np.zeros(shape)  # of the noise in each weight
+        self._noise_variances = np.zeros(weights_shape)  # of the noise in each weight
 
     def initial_weights(self) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` before the first step."""
@@ -132,8 +132,10 @@ class StartedDescent:
         """
         feature_weights = weights[:-1]
         if noise_rate.all():
-            trusted = self.trusted_start.weights
-            feature_weights = trusted + self._posterior_mean(feature_weights - trusted)
+            trusted_weights = self.trusted_start.weights
+            feature_weights = trusted_weights + self._posterior_mean(
+                feature_weights - trusted_weights
+            )
         return self._descent.with_constants(feature_weights, prevalence=prevalence)
 
     def _posterior_mean(self, remainder: FloatArray) -> FloatArray:
@@ -158,8 +160,10 @@ class StartedDescent:
             noisy_matrix=remainder / noise_std,
             row_variances=(expected_squares / self._noise_variances).mean(axis=1),
         )
-        signals = variances * descent.feature_mean_squares[:, None]
-        mean_learned_share = (signals * learned_shares).sum(axis=0) / signals.sum(axis=0)
+        signal_variances = variances * descent.feature_mean_squares[:, None]
+        mean_learned_share = (signal_variances * learned_shares).sum(axis=0) / signal_variances.sum(
+            axis=0
+        )
         posterior /= mean_learned_share ** (recipe.missed_power * (1 - self.trust))
         return np.asarray(posterior)
 
@@ -180,19 +184,25 @@ class StartedDescent:
         gradient_to_start = self._gradient_to_start
         error_variance = noise_variance + self._speeds**2 * self._public_start.variances
         information = (gradient_to_start**2 / error_variance).sum(axis=0).clip(_MIN_INFORMATION)
-        estimates = (gradient_to_start * mean_gradient / error_variance).sum(axis=0) / information
+        trust_estimates = (gradient_to_start * mean_gradient / error_variance).sum(
+            axis=0
+        ) / information
         prior_precision = 1 / _PRIOR_STD**2
-        variance = 0.0
+        trust_variance = 0.0
         for _ in range(_NUM_ITERATIONS):
-            weights = 1 / (1 / information + variance)
-            mean = (weights @ estimates + prior_precision) / (weights.sum() + prior_precision)
-            excess = (estimates - mean) ** 2 - 1 / information
-            total_square = max(float((weights**2).sum()), _MIN_INFORMATION)
-            variance = float(weights**2 @ excess) / total_square
-            variance = min(max(variance, 0.0), _MAX_VARIANCE)
-        precision = information * variance
-        posterior_mean = (estimates * precision + mean) / (precision + 1)
-        return np.asarray(posterior_mean.clip(0, 1))
+            label_weights = 1 / (1 / information + trust_variance)
+            mean_trust = (label_weights @ trust_estimates + prior_precision) / (
+                label_weights.sum() + prior_precision
+            )
+            excess_squares = (trust_estimates - mean_trust) ** 2 - 1 / information
+            weights_square_sum = max(float((label_weights**2).sum()), _MIN_INFORMATION)
+            trust_variance = float(label_weights**2 @ excess_squares) / weights_square_sum
+            trust_variance = min(max(trust_variance, 0.0), _MAX_VARIANCE)
+        relative_precision = information * trust_variance
+        posterior_trust = (trust_estimates * relative_precision + mean_trust) / (
+            relative_precision + 1
+        )
+        return np.asarray(posterior_trust.clip(0, 1))
 
     def _gradient_from_prevalence(self, probabilities: Float32Array) -> FloatArray:
         """Returns the distance of a model from the prevalence, as a gradient, `[num_features - 1, num_labels]`.
@@ -204,12 +214,14 @@ class StartedDescent:
             probabilities: `[num_public, num_labels]`, of the model.
         """
         descent = self._descent
-        excess = probabilities - descent.prevalence.astype(np.float32)
+        probability_excess = probabilities - descent.prevalence.astype(np.float32)
         if descent.public_weights is not None:
             row_weights = descent.public_weights / descent.public_weights.mean()
-            excess = excess * row_weights[:, None].astype(np.float32)
-        gradient = descent.public_features[:, :-1].T @ excess / len(excess)
-        return np.asarray(descent.unclipped_share * gradient, dtype=np.float64)
+            probability_excess = probability_excess * row_weights[:, None].astype(np.float32)
+        unclipped_gradient = (
+            descent.public_features[:, :-1].T @ probability_excess / len(probability_excess)
+        )
+        return np.asarray(descent.unclipped_share * unclipped_gradient, dtype=np.float64)
 
     @cached_property
     def _gradient_to_start(self) -> FloatArray:

@@ -34,52 +34,52 @@ _REMEDY = (
 
 
 def whole_blocks(
-    blocks: Iterable[NDArray[Any]], *, shape: tuple[int, int, int]
+    blocks: Iterable[NDArray[Any]], *, votes_shape: tuple[int, int, int]
 ) -> Iterator[NDArray[Any]]:
     """Yields blocks of votes, cuts large ones, and raises `InvalidValue` unless all together have the given shape.
 
     Args:
         blocks: bits or confidences in [0, 1], `[num_teachers_in_block, num_queries, num_labels]`.
-        shape: (num_teachers, num_queries, num_labels) of all blocks together.
+        votes_shape: (num_teachers, num_queries, num_labels) of all blocks together.
     """
-    num_teachers, num_queries, num_labels = shape
+    num_teachers, num_queries, num_labels = votes_shape
     rule = f"[num_teachers_in_block, {num_queries}, {num_labels}]"
     checked_blocks = vote_blocks(
         iter(blocks), num_teachers=num_teachers, adjacency=Adjacency.REPLACE_ONE
     )
-    for block in checked_blocks:
-        require(block.shape[1:] == shape[1:], "votes.shape", block.shape, rule)
-        yield block
+    for vote_block in checked_blocks:
+        require(vote_block.shape[1:] == votes_shape[1:], "votes.shape", vote_block.shape, rule)
+        yield vote_block
 
 
 def write_votes(
     archive: zipfile.ZipFile,
     *,
     blocks: Iterable[Any],
-    shape: tuple[int, int, int],
-    clip: int | None = None,
+    votes_shape: tuple[int, int, int],
+    max_votes: int | None = None,
 ) -> None:
     """Writes blocks of votes as the member `packed` of an archive.
 
     Args:
         archive: an archive that is open for writing.
         blocks: bool `[num_teachers_in_block, num_queries, num_labels]`.
-        shape: (num_teachers, num_queries, num_labels) of all blocks together.
-        clip: the largest number of votes of a teacher on a query, above which `InvalidValue` is raised; None for no
-            limit.
+        votes_shape: (num_teachers, num_queries, num_labels) of all blocks together.
+        max_votes: the largest number of votes of a teacher on a query, above which `InvalidValue` is raised; None for
+            no limit.
     """
 
     def packed_blocks() -> Iterator[Packed]:
-        for block in whole_blocks(blocks, shape=shape):
-            votes = require_teacher_votes("votes", block)
-            if clip is not None:
-                is_within = np.count_nonzero(votes, axis=-1) <= clip
+        for vote_block in whole_blocks(blocks, votes_shape=votes_shape):
+            checked_votes = require_teacher_votes("votes", vote_block)
+            if max_votes is not None:
+                is_within = np.count_nonzero(checked_votes, axis=-1) <= max_votes
                 require_entries(
-                    "votes", is_within, rule=f"at most vote_clip={clip} labels of a query"
+                    "votes", is_within, rule=f"at most vote_clip={max_votes} labels of a query"
                 )
-            yield np.packbits(votes, axis=-1)
+            yield np.packbits(checked_votes, axis=-1)
 
-    num_teachers, num_queries, num_labels = shape
+    num_teachers, num_queries, num_labels = votes_shape
     packed_shape = (num_teachers, num_queries, -(-num_labels // 8))
     write_rows(archive, name="packed", shape=packed_shape, descr="|u1", blocks=packed_blocks())
 
@@ -134,9 +134,9 @@ class VoteStore:
         require_count("num_queries", num_queries)
         require_count("num_labels", num_labels)
         votes_shape = (num_teachers, num_queries, num_labels)
-        with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+        with atomic_write(path) as vote_file, zipfile.ZipFile(vote_file, "w") as archive:
             write_member(archive, array_name="num_labels", array=np.array(num_labels, np.int64))
-            write_votes(archive, blocks=blocks, shape=votes_shape)
+            write_votes(archive, blocks=blocks, votes_shape=votes_shape)
         return cls(path, num_teachers=num_teachers, num_queries=num_queries, num_labels=num_labels)
 
     @classmethod
@@ -152,19 +152,29 @@ class VoteStore:
         """
         with reading(path, rule=_RULE, remedy=_REMEDY) as archive:
             num_labels_array = read_member(archive, array_name="num_labels")
-            shape, dtype = form_of(archive, array_name="packed", dtype_kinds="biuf")
+            packed_shape, packed_dtype = form_of(archive, array_name="packed", dtype_kinds="biuf")
             is_count = num_labels_array.shape == () and num_labels_array.dtype.kind in "iu"
-            if not is_count or dtype != np.uint8:
+            if not is_count or packed_dtype != np.uint8:
                 rule = "a whole number of labels, and uint8 in C order"
-                raise ValueError(f"expected {rule}, found {dtype}")
+                raise ValueError(f"expected {rule}, found {packed_dtype}")
         num_labels = int(num_labels_array)
-        if len(shape) != 3 or min(shape) < 1 or num_labels < 1 or shape[2] != -(-num_labels // 8):
+        if (
+            len(packed_shape) != 3
+            or min(packed_shape) < 1
+            or num_labels < 1
+            or packed_shape[2] != -(-num_labels // 8)
+        ):
             rule = f"packed [N, Q, ceil({num_labels} / 8)], none of them 0"
-            raise damaged(path, rule, finding=f"shape {shape}", remedy=_REMEDY)
-        if num_teachers is not None and shape[0] != num_teachers:
+            raise damaged(path, rule, finding=f"shape {packed_shape}", remedy=_REMEDY)
+        if num_teachers is not None and packed_shape[0] != num_teachers:
             rule = f"{num_teachers} teachers in {path}"
-            raise InvalidValue("num_teachers", shape[0], rule=rule)
-        return cls(Path(path), num_teachers=shape[0], num_queries=shape[1], num_labels=num_labels)
+            raise InvalidValue("num_teachers", packed_shape[0], rule=rule)
+        return cls(
+            Path(path),
+            num_teachers=packed_shape[0],
+            num_queries=packed_shape[1],
+            num_labels=num_labels,
+        )
 
     def blocks(self) -> Iterator[BoolArray]:
         """Yields blocks of votes that fit into memory, bool `[num_teachers_in_block, num_queries, num_labels]`.
@@ -172,9 +182,9 @@ class VoteStore:
         Raises `InvalidValue` if the file is damaged.
         """
         teachers_at_once = max(1, BLOCK_BYTES // (self.num_queries * self.num_labels))
-        for packed in self.packed_blocks(teachers_at_once):
+        for packed_block in self.packed_blocks(teachers_at_once):
             # Unpacked bits are bytes of 0 or 1, which are read as bool without a copy.
-            yield np.unpackbits(packed, axis=-1, count=self.num_labels).view(np.bool_)
+            yield np.unpackbits(packed_block, axis=-1, count=self.num_labels).view(np.bool_)
 
     def packed_blocks(self, num_teachers: int = 1) -> Iterator[NDArray[np.uint8]]:
         """Yields blocks of packed votes, uint8 `[num_teachers_in_block, num_queries, ceil(num_labels / 8)]`.
@@ -188,14 +198,14 @@ class VoteStore:
         # The bits of the last byte that belong to no label.
         padding = (1 << (-self.num_labels % 8)) - 1
         with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
-            packed_rows = read_rows(
+            packed_blocks = read_rows(
                 archive, array_name="packed", block_rows=num_teachers, dtype_kinds="u"
             )
-            for packed in packed_rows:
-                if padding and (packed[..., -1] & padding).any():
+            for packed_block in packed_blocks:
+                if padding and (packed_block[..., -1] & padding).any():
                     finding = f"bits behind label {self.num_labels - 1}"
                     raise damaged(self.path, rule=_RULE, finding=finding, remedy=_REMEDY)
-                yield packed
+                yield packed_block
 
     def teacher_votes(self) -> BoolArray:
         """Returns all votes, bool `[num_teachers, num_queries, num_labels]`.
@@ -207,8 +217,8 @@ class VoteStore:
     def histogram(self) -> IntArray:
         """Returns the counts of votes, int64 `[num_queries, num_labels]`, adding up one block at a time."""
         counts = np.zeros((self.num_queries, self.num_labels), np.int64)
-        for block in self.blocks():
-            counts += histogram(block)
+        for vote_block in self.blocks():
+            counts += histogram(vote_block)
         return counts
 
 
@@ -233,5 +243,5 @@ class StoredVotes(TeacherVotes):
 
     def label_shares(self) -> FloatArray:
         """Returns the share of queries in which each teacher votes for each label, `[num_teachers, num_labels]`."""
-        shares = [block.mean(axis=1) for block in self.bits()]
-        return np.concatenate(shares)
+        share_blocks = [vote_block.mean(axis=1) for vote_block in self.bits()]
+        return np.concatenate(share_blocks)

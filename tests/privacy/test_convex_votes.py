@@ -28,7 +28,7 @@ def votes_of(
     inputs: Any,
     labels: Any,
     group_of: Any,
-    learner_of: Any,
+    learner_of_group: Any,
     *,
     penalty: float = 10.0,
     num_directions: int = 3,
@@ -39,13 +39,13 @@ def votes_of(
         inputs: the inputs of all records, `[num_records, 3]`.
         labels: the labels of all records, `[num_records, 2]`.
         group_of: the group of each record.
-        learner_of: the teacher of each group.
+        learner_of_group: the teacher of each group.
         penalty: the penalty of a teacher's weights.
         num_directions: the number of principal directions of the public pool.
     """
-    learners = np.asarray(learner_of, dtype=np.int64)
+    learners = np.asarray(learner_of_group, dtype=np.int64)
     return ConvexVotes(
-        learner_of=learners,
+        learner_of_group=learners,
         num_learners=int(learners.max()) + 1,
         penalty=penalty,
         inputs=np.asarray(inputs, dtype=np.float32),
@@ -82,11 +82,13 @@ def sums_with_any_first_group(
                 inputs=np.concatenate([inputs_of_first_group, other_inputs]),
                 labels=all_labels,
                 group_of=group_of,
-                learner_of=[0] * (1 + num_others),
+                learner_of_group=[0] * (1 + num_others),
                 penalty=penalty,
             )
             question = RoundQuestion(
-                weights=WEIGHTS * sign, label_scale=SCALE * 40, clipped_moments=clipped_moments
+                student_weights=WEIGHTS * sign,
+                label_scale=SCALE * 40,
+                clipped_moments=clipped_moments,
             )
             vote_sums.append(votes.total(question).ravel())
     return np.array(vote_sums, dtype=np.float64).reshape(-1, 2, 4, 10), clipped_moments
@@ -138,7 +140,7 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
             inputs=np.eye(6, 3),
             labels=np.ones((6, 2)),
             group_of=np.arange(6),
-            learner_of=[0, 0, 0, 0, 1, 1],
+            learner_of_group=[0, 0, 0, 0, 1, 1],
             penalty=penalty,
         )
 
@@ -191,7 +193,7 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
             inputs=np.concatenate([inputs_of_first_group, other_inputs]),
             labels=all_labels,
             group_of=group_of,
-            learner_of=[0] * 21,
+            learner_of_group=[0] * 21,
             penalty=penalty,
         )
         counted_rows = slice(-20 - min(num_records, 16), None)
@@ -199,11 +201,11 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
             inputs=np.concatenate([inputs_of_first_group[:16], other_inputs]),
             labels=all_labels[counted_rows],
             group_of=group_of[counted_rows],
-            learner_of=[0] * 21,
+            learner_of_group=[0] * 21,
             penalty=penalty,
         )
         question = RoundQuestion(
-            weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments
+            student_weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments
         )
         vote_sums.append(votes.total(question).ravel())
         np.testing.assert_array_equal(vote_sums[-1], votes_of_counted.total(question).ravel())
@@ -222,7 +224,7 @@ def test_training_without_limits_moves_the_sum_further_than_the_sensitivity(
         targets: FloatArray,
         *,
         record_weights: FloatArray,
-        limits: FloatArray,
+        residual_limits: FloatArray,
         ridge: float,
         tolerance: float,
         max_steps: int,
@@ -231,7 +233,7 @@ def test_training_without_limits_moves_the_sum_further_than_the_sensitivity(
             features,
             targets,
             record_weights=record_weights,
-            limits=np.full_like(limits, 1e9),
+            residual_limits=np.full_like(residual_limits, 1e9),
             ridge=ridge,
             tolerance=tolerance,
             max_steps=max_steps,
@@ -253,9 +255,9 @@ def test_a_removed_group_moves_the_sum_by_half_of_a_replaced_one() -> None:
     labels = rng.random(size=(6, 2)) < 0.5
     group_of = np.arange(6)
     question = RoundQuestion(
-        weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments
+        student_weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments
     )
-    whole_sum = votes_of(inputs, labels, group_of, learner_of=[0] * 6).total(question)
+    whole_sum = votes_of(inputs, labels, group_of, learner_of_group=[0] * 6).total(question)
     moves = []
     for removed_group in range(6):
         is_remaining = group_of != removed_group
@@ -263,7 +265,7 @@ def test_a_removed_group_moves_the_sum_by_half_of_a_replaced_one() -> None:
             inputs[is_remaining],
             labels=labels[is_remaining],
             group_of=group_of[is_remaining],
-            learner_of=[0] * 6,
+            learner_of_group=[0] * 6,
         )
         moves.append(float(np.linalg.norm(remaining_votes.total(question) - whole_sum)))
     assert 0.5 * clipped_moments.l2_sensitivity < max(moves) <= clipped_moments.l2_sensitivity
@@ -272,7 +274,7 @@ def test_a_removed_group_moves_the_sum_by_half_of_a_replaced_one() -> None:
 def test_records_of_a_teacher_move_the_sum_by_its_own_total() -> None:
     """The sum of votes equals, to the last bit, the sum of the votes of each teacher's records alone."""
     rng = np.random.default_rng(4)
-    learner_of = np.array([0, 1, 1, 2, 0, 2, 2])
+    learner_of_group = np.array([0, 1, 1, 2, 0, 2, 2])
     group_of = np.repeat(np.arange(7), [1, 2, 1, 3, 1, 1, 4])
     inputs = rng.normal(size=(13, 3))
     labels = rng.random(size=(13, 2)) < 0.5
@@ -284,14 +286,16 @@ def test_records_of_a_teacher_move_the_sum_by_its_own_total() -> None:
             inputs[record_indices],
             labels=labels[record_indices],
             group_of=group_of[record_indices],
-            learner_of=learner_of,
+            learner_of_group=learner_of_group,
         )
         return votes.total(
-            RoundQuestion(weights=WEIGHTS, label_scale=SCALE, clipped_moments=clipped_moments)
+            RoundQuestion(
+                student_weights=WEIGHTS, label_scale=SCALE, clipped_moments=clipped_moments
+            )
         )
 
     sums_of_teachers = [
-        sum_of_votes(np.flatnonzero(learner_of[group_of] == teacher)) for teacher in range(3)
+        sum_of_votes(np.flatnonzero(learner_of_group[group_of] == teacher)) for teacher in range(3)
     ]
     np.testing.assert_array_equal(
         sum_of_votes(np.arange(len(inputs))), np.sum(sums_of_teachers, axis=0)
@@ -310,7 +314,11 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
 
     def votes_of_labels(labels: BoolArray) -> ConvexVotes:
         return votes_of(
-            inputs, labels=labels, group_of=np.arange(3), learner_of=[0, 0, 0], num_directions=1
+            inputs,
+            labels=labels,
+            group_of=np.arange(3),
+            learner_of_group=[0, 0, 0],
+            num_directions=1,
         )
 
     require_price_of_two_rounds(

@@ -108,7 +108,7 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
     clipped_moments = ClippedMoments(clip, num_teachers=1, adjacency=adjacency)
     student_weights = rng.normal(size=(5, 2)) * 9
     question = RoundQuestion(
-        weights=student_weights,
+        student_weights=student_weights,
         label_scale=label_scale * max(expected_records, 1.0),
         clipped_moments=clipped_moments,
     )
@@ -143,7 +143,7 @@ def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjac
     rng = np.random.default_rng(4)
     clipped_moments = ClippedMoments(clip=0.6, num_teachers=1, adjacency=adjacency)
     question = RoundQuestion(
-        weights=rng.normal(size=(5, 2)) * 9,
+        student_weights=rng.normal(size=(5, 2)) * 9,
         label_scale=np.array([120.0, 16.0]),
         clipped_moments=clipped_moments,
     )
@@ -189,7 +189,7 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
     answers = rng.normal(size=(6, 5, 2)) if trained else None
 
     question = RoundQuestion(
-        weights=student_weights, label_scale=np.ones(2), clipped_moments=clipped_moments
+        student_weights=student_weights, label_scale=np.ones(2), clipped_moments=clipped_moments
     )
 
     def sum_of_all(order_of_records: IntArray) -> IntArray:
@@ -348,7 +348,7 @@ def votes_of_three(labels: BoolArray) -> MomentVotes:
 
 def start_with(log_odds: float) -> PublicStart:
     """Returns a start of the student that gives the records of `votes_of_three` these log-odds."""
-    features = votes_of_three(labels=np.zeros((3, 1), np.bool_)).public[:1, :-1].T
+    features = votes_of_three(labels=np.zeros((3, 1), np.bool_)).public_features[:1, :-1].T
     weights = log_odds * features / np.square(features).sum()
     return PublicStart(weights=weights, variances=np.full(weights.shape, 0.1))
 
@@ -360,7 +360,7 @@ def ask_first_round(labels: BoolArray, start: PublicStart) -> tuple[FloatArray, 
 
     def record_question(question: RoundQuestion) -> IntArray:
         questions.append(question)
-        return np.zeros(question.weights.shape, np.int64)
+        return np.zeros(question.student_weights.shape, np.int64)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(votes, "total", record_question)

@@ -44,7 +44,7 @@ def require_price_of_two_rounds(
             return draws_by_num_holding[num_holding]
         labels = (np.arange(3) < num_holding)[:, None]
         votes = votes_of_labels(labels)
-        direction = votes.public[0] / np.linalg.norm(votes.public[0])
+        direction = votes.public_features[0] / np.linalg.norm(votes.public_features[0])
         sums_in_stds = np.empty((num_draws, 2))
         for release_number in range(num_draws):
             record = MemoryRecord()

@@ -148,11 +148,11 @@ def bytes_of_round(kind: type[MomentVotes], num_teachers: int, **learner_options
         **learner_options,
     )
     question = RoundQuestion(
-        weights=rng.normal(size=(votes.width, 2)),
+        student_weights=rng.normal(size=(votes.width, 2)),
         label_scale=np.ones(2),
         clipped_moments=ClippedMoments(clip=0.5, num_teachers=num_teachers),
     )
-    return votes.public.tobytes() + votes.total(question).tobytes()
+    return votes.public_features.tobytes() + votes.total(question).tobytes()
 
 
 def bytes_of_kernel_round() -> bytes:
@@ -165,7 +165,7 @@ def bytes_of_convex_round() -> bytes:
     return bytes_of_round(
         kind=ConvexVotes,
         num_teachers=10,
-        learner_of=np.arange(10) % 3,
+        learner_of_group=np.arange(10) % 3,
         num_learners=3,
         penalty=10.0,
     )

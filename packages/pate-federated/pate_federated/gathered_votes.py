@@ -360,7 +360,7 @@ class GatheredVotes(TeacherVotes):
                     total += histogram(
                         votes
                         if max_votes is None
-                        else limit_votes(block=votes, max_votes=max_votes)
+                        else limit_votes(vote_block=votes, max_votes=max_votes)
                     )
         return total + bit_sums.counts(num_labels=self.num_labels)
 

@@ -236,7 +236,7 @@ def _sum_over_teachers(ensemble: Ensemble, *, question: Question, folder: Path) 
         )
         return moments.total(
             RoundQuestion(
-                weights=state["weights"],
+                student_weights=state["weights"],
                 label_scale=state["label_scale"],
                 clipped_moments=question.clipped_sum,
             )

@@ -985,8 +985,10 @@ class AskedMoments(RoundVotes):
             votes.pool, max_directions=num_directions, ridge=DEFAULT_RECIPE.ridge_in_rounds
         )
         public_inputs = votes.pool[: max(DEFAULT_RECIPE.public_rows, votes.num_queries)]
-        self.public = self._directions.with_constant(inputs=public_inputs).astype(np.float32)
-        self.variances = self._directions.feature_variances
+        self.public_features = self._directions.with_constant(inputs=public_inputs).astype(
+            np.float32
+        )
+        self.feature_variances = self._directions.feature_variances
         self.num_teachers = votes.num_teachers
         self.num_labels = votes.num_labels
         self.records_per_teacher = votes.records_per_teacher
@@ -997,7 +999,7 @@ class AskedMoments(RoundVotes):
         return self._votes.sum_of(
             MOMENTS,
             records_per_teacher=self.records_per_teacher,
-            weights=question.weights,
+            weights=question.student_weights,
             label_scale=question.label_scale,
             clip=question.clipped_moments.clip,
             pool_center=directions.center,

@@ -186,7 +186,7 @@ def cast_vote_file(
             """Yields blocks of bits, in which a teacher votes for its `vote_clip` most confident labels of a query."""
             assert clip is not None
             for confidences in votes.confidences():
-                yield limit_votes(block=confidences, max_votes=clip)
+                yield limit_votes(vote_block=confidences, max_votes=clip)
 
         file = VoteFile.write(
             output,

@@ -248,7 +248,9 @@ class VoteFile(HoldersFile):
             write_member(archive, array_name="manifest", array=np.array(manifest.to_text()))
             write_member(archive, array_name="record_ids", array=np.asarray(record_ids))
             write_member(archive, array_name="label_names", array=np.array(label_names, np.str_))
-            write_votes(archive, blocks=bits(), shape=manifest.shape, clip=manifest.vote_clip)
+            write_votes(
+                archive, blocks=bits(), votes_shape=manifest.shape, max_votes=manifest.vote_clip
+            )
             if known_shares is not None:
                 name = "voting" if confidences is None else "known_shares"
                 known = np.asarray(known_shares, dtype="<f8")
@@ -275,7 +277,7 @@ class VoteFile(HoldersFile):
                     name="confidences",
                     shape=manifest.shape,
                     descr="<f4",
-                    blocks=whole_blocks(blocks=confidences(), shape=manifest.shape),
+                    blocks=whole_blocks(blocks=confidences(), votes_shape=manifest.shape),
                 )
         return cls(
             Path(path),

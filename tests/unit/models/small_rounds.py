@@ -56,7 +56,7 @@ def question_of(
     """Returns the question of a round, whose student has random weights of the given standard deviation."""
     rng = np.random.default_rng(1)
     return RoundQuestion(
-        weights=weight_std * rng.normal(size=(round_records.width, NUM_LABELS)),
+        student_weights=weight_std * rng.normal(size=(round_records.width, NUM_LABELS)),
         label_scale=np.array([1.0, 0.5, 2.0]),
         clipped_moments=ClippedMoments(clip=clip, num_teachers=round_records.num_teachers),
     )
@@ -69,14 +69,14 @@ class DeadlyMoments(ClippedMoments):
     marker_file: str = ""
 
     def sum_of_single(
-        self, features: Floats, *, residuals: FloatArray, weights: FloatArray | float = 1.0
+        self, features: Floats, *, residuals: FloatArray, teacher_weights: FloatArray | float = 1.0
     ) -> IntArray:
         """Returns the sum, or kills this process."""
         if not (self.marker_file and Path(self.marker_file).exists()):
             if self.marker_file:
                 Path(self.marker_file).touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().sum_of_single(features, residuals=residuals, weights=weights)
+        return super().sum_of_single(features, residuals=residuals, teacher_weights=teacher_weights)
 
 
 def deadly_question(question: RoundQuestion, marker_file: str = "") -> RoundQuestion:

@@ -35,7 +35,7 @@ def fit(
         features,
         targets,
         record_weights=record_weights,
-        limits=limits,
+        residual_limits=limits,
         ridge=ridge,
         tolerance=tolerance,
         max_steps=max_steps,
@@ -113,7 +113,7 @@ def test_steps_to_minimum_reach_the_minimum(
     )
     max_gradient_length = float(9 * np.linalg.norm(targets, axis=1).sum())
     num_steps = int(
-        steps_to_minimum(max_gradient_length, curvature=360.0, ridge=3.0, tolerance=1e-9)
+        steps_to_minimum(max_gradient_length, max_curvature=360.0, ridge=3.0, tolerance=1e-9)
     )
     assert num_steps == math.ceil(121 * math.log(2e9 * max_gradient_length))
 

@@ -22,8 +22,8 @@ class PublicFeatures(RoundVotes):
     records_per_teacher = 1.0
 
     def __init__(self, features: Float32Array) -> None:
-        self.public = features
-        self.variances = np.ones(features.shape[1] - 1)
+        self.public_features = features
+        self.feature_variances = np.ones(features.shape[1] - 1)
 
     def total(self, question: RoundQuestion) -> IntArray:
         raise NotImplementedError
@@ -38,7 +38,7 @@ def public_features(num_rows: int = 2000) -> PublicFeatures:
 
 def drawn_labels(votes: PublicFeatures, num_rows: int, seed: int = 0) -> BoolArray:
     """Returns labels of the first rows, drawn by a logistic model with the weights `TRUE_WEIGHTS`."""
-    logits = votes.public[:num_rows, :-1] @ TRUE_WEIGHTS - 0.5
+    logits = votes.public_features[:num_rows, :-1] @ TRUE_WEIGHTS - 0.5
     return np.random.default_rng(seed).random(logits.shape) < expit(logits)
 
 
@@ -79,7 +79,7 @@ def test_labels_unrelated_to_the_inputs_give_small_weights() -> None:
     random_labels = np.random.default_rng(1).random((300, 2)) < 0.4
     start = LabeledRows(labels=random_labels).public_start(votes)
     assert np.abs(start.weights).max() < 0.5
-    without_labels = 2 / 3 / np.square(votes.public[:, :-1]).mean(axis=0)
+    without_labels = 2 / 3 / np.square(votes.public_features[:, :-1]).mean(axis=0)
     assert (start.variances > 0.7 * without_labels[:, None]).all()
 
 
@@ -89,7 +89,7 @@ def test_rows_with_an_unknown_label_do_not_change_its_weights() -> None:
     labels = drawn_labels(votes=votes, num_rows=300)
     known = np.ones_like(labels)
     known[100:, 1] = False
-    features = votes.public[:300, :-1].astype(np.float64)
+    features = votes.public_features[:300, :-1].astype(np.float64)
     prior_variances = np.ones(3)
     labels_with_unknown = labels_with_gaps(labels, known=known)
     fit = LabeledFeatures.from_labels(labels_with_unknown, features=features).fit(prior_variances)

@@ -53,7 +53,7 @@ def vote_of_one(
         ask=ask,
     )
     question = RoundQuestion(
-        weights=student_weights, label_scale=np.ones(2), clipped_moments=clipped_moments
+        student_weights=student_weights, label_scale=np.ones(2), clipped_moments=clipped_moments
     )
     return votes.total(question) * clipped_moments.step
 

@@ -41,7 +41,7 @@ KERNEL = PublicKernel(
 )
 DIRECTIONS = replace(PublicPCA.fit(POOL, max_directions=8), kernel=KERNEL)
 QUESTION = RoundQuestion(
-    weights=RNG.normal(size=(DIRECTIONS.width + 1, NUM_LABELS)),
+    student_weights=RNG.normal(size=(DIRECTIONS.width + 1, NUM_LABELS)),
     label_scale=np.array([0.7, 1.0, 1.9]),
     clipped_moments=ClippedMoments(clip=0.4, num_teachers=NUM_TEACHERS),
 )
@@ -81,12 +81,12 @@ def records_of(
 def plain_sum_of_votes(round_records: RoundRecords) -> IntArray:
     """Returns the sum of all votes, computed one teacher at a time, with all residuals in doubles at once."""
     features = np.trunc(DIRECTIONS.with_constant(round_records.inputs) * 2.0**14)
-    half_weights = QUESTION.weights / 2**15
+    half_weights = QUESTION.student_weights / 2**15
     bits = 38 - int(np.frexp(np.linalg.norm(half_weights, axis=0).max())[1])
     half_logits = np.ldexp(features @ np.trunc(np.ldexp(half_weights, bits)), -bits)
     residuals = round_records.labels - 0.5 * (1 + np.tanh(half_logits.astype(np.float32)))
     clipped = QUESTION.clipped_moments
-    total = np.zeros(QUESTION.weights.shape, dtype=np.int64)
+    total = np.zeros(QUESTION.student_weights.shape, dtype=np.int64)
     for teacher in range(round_records.num_teachers):
         rows = np.flatnonzero(round_records.teacher_of == teacher)
         if len(rows) == 0:
@@ -96,14 +96,16 @@ def plain_sum_of_votes(round_records: RoundRecords) -> IntArray:
         own_residuals = residuals[rows] * scale
         weight = 1.0 if round_records.weights is None else float(round_records.weights[teacher])
         if len(rows) == 1:
-            total += clipped.sum_of_single(own_features, residuals=own_residuals, weights=weight)
+            total += clipped.sum_of_single(
+                own_features, residuals=own_residuals, teacher_weights=weight
+            )
         elif len(rows) <= 32:
             total += clipped.sum_of_small(
-                own_features[None], residuals=own_residuals[None], weights=weight
+                own_features[None], residuals=own_residuals[None], teacher_weights=weight
             )
         else:
             mean = own_features.T @ own_residuals / (2**14 * len(rows))
-            total += clipped.sum_of_means(mean[None], weights=weight)
+            total += clipped.sum_of_means(mean[None], teacher_weights=weight)
     return total
 
 
@@ -171,12 +173,14 @@ def test_shards_hold_each_teacher_whole_and_once() -> None:
     """Shards have about equal numbers of records, and each teacher with records is in one of them."""
     records = records_of(teacher_sizes=TEACHER_SIZES["any records"])
     shards = records.shards(num_shards=4)
-    teachers = np.concatenate([shard.teachers for shard in shards])
+    teachers = np.concatenate([shard.teacher_indices for shard in shards])
     assert sorted(teachers) == np.flatnonzero(TEACHER_SIZES["any records"]).tolist()
     for shard in shards:
-        np.testing.assert_array_equal(shard.sizes, TEACHER_SIZES["any records"][shard.teachers])
+        np.testing.assert_array_equal(
+            shard.teacher_sizes, TEACHER_SIZES["any records"][shard.teacher_indices]
+        )
         owners = records.teacher_of[shard.rows]
-        np.testing.assert_array_equal(owners, np.repeat(shard.teachers, shard.sizes))
+        np.testing.assert_array_equal(owners, np.repeat(shard.teacher_indices, shard.teacher_sizes))
         assert abs(len(shard.rows) - len(records.labels) / 4) <= 60
 
 
@@ -230,9 +234,9 @@ def test_a_full_disk_is_refused_before_features_are_made(
     """Features that need more than the free space are refused, unless they are made anew."""
     monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
     with refused_parameter("scratch", value=True, rule_words="false, or"):
-        FeatureStorage(folder=tmp_path).require_room(num_rows=10**12, width=1000)
-    FeatureStorage(keeps_features=False).require_room(num_rows=10**12, width=1000)
-    FeatureStorage(folder=tmp_path).require_room(num_rows=1, width=2)
+        FeatureStorage(folder=tmp_path).require_room(num_rows=10**12, num_features=1000)
+    FeatureStorage(keeps_features=False).require_room(num_rows=10**12, num_features=1000)
+    FeatureStorage(folder=tmp_path).require_room(num_rows=1, num_features=2)
 
 
 KILLED_SCRIPT = """
@@ -298,7 +302,7 @@ def peak_memory(max_bytes_in_memory: int, monkeypatch: pytest.MonkeyPatch) -> fl
         records_per_teacher=1.0,
     )
     question = RoundQuestion(
-        weights=np.ones((directions.width + 1, 20)),
+        student_weights=np.ones((directions.width + 1, 20)),
         label_scale=np.ones(20),
         clipped_moments=ClippedMoments(clip=1.0, num_teachers=num_records),
     )
