@@ -158,7 +158,7 @@ class AutoAccountant(AccountantBesideRenyi):
         select_then_tests = {
             select_then_test
             for event, count in self._counted_events
-            for select_then_test in count_select_then_tests(within=event, num_releases=count)
+            for select_then_test in count_select_then_tests(root_event=event, num_releases=count)
         }
         are_few = 0 < len(select_then_tests) <= _LARGEST_NUM_JOINT_LAWS
         return are_few and all(

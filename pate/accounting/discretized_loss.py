@@ -142,17 +142,17 @@ def _add_intervals(
     """
     ratio = np.exp(lower_multiples * spacing)
     scale = -math.expm1(-spacing)
-    to_upper_end = np.clip(
+    mass_at_upper_end = np.clip(
         (favored_masses.values - ratio * other_masses.values) / scale, 0.0, favored_masses.values
     )
     # What rounding and the search for the ends may have moved goes one point farther, where the price is larger.
     moved_by_rounding = (
         favored_masses.rounding_errors + ratio * other_masses.rounding_errors
     ) / scale + (favored_masses.values + favored_masses.rounding_errors) * end_error
-    index = len(masses) // 2 + lower_multiples
-    np.add.at(masses, index, favored_masses.values - to_upper_end)
-    np.add.at(masses, index + 1, to_upper_end)
-    np.add.at(masses, index + 2, 2 * moved_by_rounding)
+    lower_index = len(masses) // 2 + lower_multiples
+    np.add.at(masses, lower_index, favored_masses.values - mass_at_upper_end)
+    np.add.at(masses, lower_index + 1, mass_at_upper_end)
+    np.add.at(masses, lower_index + 2, 2 * moved_by_rounding)
 
 
 def _add_tails(masses: FloatArray, sampled_pair: SampledPair, cells: _Cells) -> float:
@@ -168,8 +168,8 @@ def _add_tails(masses: FloatArray, sampled_pair: SampledPair, cells: _Cells) -> 
     """
     tails = sampled_pair.first_tails(cells.points[[0, -1]])  # at both ends of the grid
     # Losses left of the first point are below the multiple at the second point, to which they are rounded up.
-    rounded_up = len(masses) // 2 + int(cells.multiples[0]) + 1
-    masses[rounded_up] += float(tails.below[0]) * (1 + _MASS_ROUNDING)
+    index_of_rounded_up = len(masses) // 2 + int(cells.multiples[0]) + 1
+    masses[index_of_rounded_up] += float(tails.below[0]) * (1 + _MASS_ROUNDING)
     return float(tails.above[1])
 
 
@@ -186,9 +186,9 @@ def _add_mirrored_tails(
         shifted_maximum: the pair.
         cells: the points x, and the losses there, >= 0, as multiples of the spacing.
     """
-    ends = cells.points[[0, -1]]
-    first_above_start, first_above_last = shifted_maximum.first_tails(ends).above.tolist()
-    second_above_start, second_above_last = shifted_maximum.second_tails(ends).above.tolist()
+    end_points = cells.points[[0, -1]]
+    first_above_start, first_above_last = shifted_maximum.first_tails(end_points).above.tolist()
+    second_above_start, second_above_last = shifted_maximum.second_tails(end_points).above.tolist()
     # Losses of the image are below minus the last multiple, to which they are rounded up.
     masses[len(masses) // 2 - int(cells.multiples[-1])] += second_above_last
     # The part right of the first point and its image have all mass, up to the error of the search for that point.
@@ -204,9 +204,9 @@ def _interval_masses(tails: Tails) -> _Masses:
     below = tails.below
     above = tails.above
     is_below_smaller = below[1:] < above[:-1]
-    difference = np.where(is_below_smaller, below[1:] - below[:-1], above[:-1] - above[1:])
+    mass_differences = np.where(is_below_smaller, below[1:] - below[:-1], above[:-1] - above[1:])
     rounding_errors = _MASS_ROUNDING * np.where(is_below_smaller, below[1:], above[:-1])
-    return _Masses(values=np.maximum(difference, 0.0), rounding_errors=rounding_errors)
+    return _Masses(values=np.maximum(mass_differences, 0.0), rounding_errors=rounding_errors)
 
 
 def _cells(
@@ -236,9 +236,9 @@ def _cells(
         return np.asarray(gaussian_pair.first_tails(x).above < negligible_mass)
 
     farthest_values = np.array([gaussian_pair.farthest])
-    start = _bisected(is_right_of_start, low=-farthest_values, high=farthest_values)
-    end = _bisected(is_tail_negligible, low=-farthest_values, high=farthest_values)
-    losses = gaussian_pair.loss(np.concatenate([start, end]))
+    start_point = _bisected(is_right_of_start, low=-farthest_values, high=farthest_values)
+    end_point = _bisected(is_tail_negligible, low=-farthest_values, high=farthest_values)
+    losses = gaussian_pair.loss(np.concatenate([start_point, end_point]))
     losses_in_steps = np.clip(losses / spacing, -clipped_multiple, clipped_multiple)
     first_multiple = math.floor(losses_in_steps[0])
     last_multiple = max(math.ceil(losses_in_steps[1]), first_multiple + 1)
@@ -249,10 +249,12 @@ def _cells(
 
     points = _bisected(
         exceeds_multiple,
-        low=np.repeat(start, len(multiples)),
+        low=np.repeat(start_point, len(multiples)),
         high=np.repeat(farthest_values, len(multiples)),
     )
-    points[:1] = start  # the grid begins here, also where the loss is above the first multiple
+    points[:1] = (
+        start_point  # the grid begins here, also where the loss is above the first multiple
+    )
     return _Cells(points=points, multiples=multiples)
 
 

@@ -177,26 +177,28 @@ class ExactAccountant(LossAccountant):
             )
         return work_of_maxima + cost_in_blocks(steps, any_event_order=self.any_event_order)
 
-    def _epsilon(self, target_delta: float, bound: float) -> float:
+    def _epsilon(self, target_delta: float, renyi_epsilon: float) -> float:
         if self._tuned:
             tuning = self._tuning_alone()
             return math.inf if tuning is None else tuning.get_epsilon(target_delta)
         # Each way gives a bound, which is that of the worse of its two directions. So the smallest of them holds.
-        bounds = [
+        epsilon_bounds = [
             max(total.epsilon(target_delta) for total in totals_of_directions)
             for totals_of_directions in self._ways_to_compose(smallest_delta=target_delta * _MARGIN)
         ]
-        return min(bounds) * (1 + _BOUND_ROUNDING)
+        return min(epsilon_bounds) * (1 + _BOUND_ROUNDING)
 
-    def _delta(self, target_epsilon: float, bound: float) -> float:
+    def _delta(self, target_epsilon: float, renyi_delta: float) -> float:
         if self._tuned:
             tuning = self._tuning_alone()
             return 1.0 if tuning is None else tuning.get_delta(target_epsilon)
-        bounds = [
+        delta_bounds = [
             max(total.delta(target_epsilon) for total in totals_of_directions)
-            for totals_of_directions in self._ways_to_compose(smallest_delta=bound * _RENYI_MARGIN)
+            for totals_of_directions in self._ways_to_compose(
+                smallest_delta=renyi_delta * _RENYI_MARGIN
+            )
         ]
-        return min(bounds)
+        return min(delta_bounds)
 
     def _tuning_alone(self) -> TuningAccountant | None:
         """Returns an accountant with the tuned release as its only event; None where there are other events."""
@@ -247,13 +249,13 @@ class ExactAccountant(LossAccountant):
             return [_GaussianTotal(mu)]
         # A sampled Gaussian costs something else if the two neighbors are exchanged. A unit is added at all steps or
         # removed at all steps, so all steps are exchanged together.
-        exchanged = [
+        exchanged_steps = [
             RepeatedStep(pairs=step.pairs.exchanged, num_times=step.num_times)
             if isinstance(step.pairs, SampledPair)
             else step
             for step in steps
         ]
-        steps_of_directions = [steps] if exchanged == steps else [steps, exchanged]
+        steps_of_directions = [steps] if exchanged_steps == steps else [steps, exchanged_steps]
         return [
             _GridTotal(self._profile(direction_steps, mu=mu, level_delta=level_delta))
             for direction_steps in steps_of_directions
@@ -356,8 +358,8 @@ def _with_fixed_pairs_first(steps: list[RepeatedStep], *, mu: float) -> Steps:
     """
     gaussian_steps = []
     if mu > 0:
-        pair = ShiftedMaximum(num_normals=1, maximum_shift=mu)
-        gaussian_steps.append(RepeatedStep(pairs=pair, num_times=1))
+        gaussian_pair = ShiftedMaximum(num_normals=1, maximum_shift=mu)
+        gaussian_steps.append(RepeatedStep(pairs=gaussian_pair, num_times=1))
     times_of_fixed_pair: Counter[DominatingPairs] = Counter()
     for step_pairs, num_times in steps:
         if isinstance(step_pairs, FixedPair):

@@ -159,10 +159,10 @@ def log_mixture_ratio(x: FloatArray, mean_shift: float, sampling_prob: float) ->
     The ratio is 1 - q + q e^(C x - C^2 / 2) with q = `sampling_prob` and C = `mean_shift`. Its logarithm is accurate
     near 0, where log1p is used, and for large powers, which are taken out of the logarithm.
     """
-    power = mean_shift * x - mean_shift * mean_shift / 2
-    far = power > 1
-    log_near = np.log1p(sampling_prob * np.expm1(np.where(far, 0.0, power)))
-    log_far = power + np.log(
-        sampling_prob + (1 - sampling_prob) * np.exp(-np.where(far, power, 0.0))
+    log_likelihood_ratio = mean_shift * x - mean_shift * mean_shift / 2
+    is_far = log_likelihood_ratio > 1
+    log_near = np.log1p(sampling_prob * np.expm1(np.where(is_far, 0.0, log_likelihood_ratio)))
+    log_far = log_likelihood_ratio + np.log(
+        sampling_prob + (1 - sampling_prob) * np.exp(-np.where(is_far, log_likelihood_ratio, 0.0))
     )
-    return np.where(far, log_far, log_near)
+    return np.where(is_far, log_far, log_near)

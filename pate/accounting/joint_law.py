@@ -87,7 +87,7 @@ class JointLawAccountant(AccountantBesideRenyi):
 
     def __init__(self) -> None:
         super().__init__()
-        self._joint: Counter[SelectThenTestEvent] = Counter()
+        self._count_of_joint_price: Counter[SelectThenTestEvent] = Counter()
         # The Renyi curve at a few orders, for the trade-off curve; None until it is needed.
         self._coarse_curve: _CurveAtOrders | None = None
 
@@ -98,15 +98,17 @@ class JointLawAccountant(AccountantBesideRenyi):
         """
         self._rdp.compose(event, count=count)
         self.failure_prob = self._rdp.failure_prob
-        for kind, times in count_select_then_tests(within=event, num_releases=count).items():
-            if kind.num_teachers <= LARGEST_NUM_TEACHERS:
-                self._joint[kind] += times
+        for select_then_test, num_times in count_select_then_tests(
+            root_event=event, num_releases=count
+        ).items():
+            if select_then_test.num_teachers <= LARGEST_NUM_TEACHERS:
+                self._count_of_joint_price[select_then_test] += num_times
         self._coarse_curve = None
         return self
 
     def resolution(self, target_delta: float) -> float:
         """Returns the relative numerical error of the epsilon at `target_delta`; 0 where no joint law is computed."""
-        return _RESOLUTION if self._joint else 0.0
+        return _RESOLUTION if self._count_of_joint_price else 0.0
 
     def get_epsilon(self, target_delta: float) -> float:
         """Returns the smaller epsilon, at `target_delta`, of the joint law and of `RdpAccountant`.
@@ -115,20 +117,20 @@ class JointLawAccountant(AccountantBesideRenyi):
         """
         renyi_epsilon = self._rdp.get_epsilon(target_delta)
         remaining_delta = self.remaining_delta(target_delta)
-        if not self._joint or not 0 < renyi_epsilon < math.inf:
+        if not self._count_of_joint_price or not 0 < renyi_epsilon < math.inf:
             return renyi_epsilon
 
         @cache
-        def epsilon_at(step: int) -> float:
+        def epsilon_at_step(order_step: int) -> float:
             """Returns the epsilon of all events, gap selections priced by joint law, at the order 1 + 1.05**step."""
-            orders = np.array([1 + _ORDER_RATIO**step])
+            orders = np.array([1 + _ORDER_RATIO**order_step])
             rdp = self._curve(orders)
             return float(rdp_to_epsilons(orders, rdp, target_delta=remaining_delta)[0])
 
         best_step = _step_near(self._rdp.best_order(target_delta))
-        if epsilon_at(best_step) <= renyi_epsilon * _WORTH_SEARCHING:
-            best_step = _best_step(epsilon_at, first_step=best_step)
-        return min(renyi_epsilon, epsilon_at(best_step))
+        if epsilon_at_step(best_step) <= renyi_epsilon * _WORTH_SEARCHING:
+            best_step = _best_step(epsilon_at_step, first_step=best_step)
+        return min(renyi_epsilon, epsilon_at_step(best_step))
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the smallest delta, failures included, whose epsilon is at most `target_epsilon`.
@@ -136,25 +138,25 @@ class JointLawAccountant(AccountantBesideRenyi):
         The delta is found by bisection, with a relative error of at most 0.01 upwards.
         """
         renyi_delta = self._rdp.get_delta(target_epsilon)
-        if not self._joint or not self.failure_prob < renyi_delta < 1:
+        if not self._count_of_joint_price or not self.failure_prob < renyi_delta < 1:
             return renyi_delta
         smallest_delta = renyi_delta
-        low = max(_SMALLEST_DELTA, 2 * math.ulp(self.failure_prob))
-        high = renyi_delta - self.failure_prob
-        while high > low * _DELTA_RATIO:
-            middle = math.sqrt(low * high)
-            # The sum is above the failure probability, because `low` is larger than its rounding error.
-            delta = self.failure_prob + middle
+        low_delta = max(_SMALLEST_DELTA, 2 * math.ulp(self.failure_prob))
+        high_delta = renyi_delta - self.failure_prob
+        while high_delta > low_delta * _DELTA_RATIO:
+            middle_delta = math.sqrt(low_delta * high_delta)
+            # The sum is above the failure probability, because `low_delta` is larger than its rounding error.
+            delta = self.failure_prob + middle_delta
             if self.get_epsilon(delta) <= target_epsilon:
                 smallest_delta = delta
-                high = middle
+                high_delta = middle_delta
             else:
-                low = middle
+                low_delta = middle_delta
         return smallest_delta
 
     def _quick_delta(self, epsilon: float) -> float:
         renyi_delta = self._rdp.get_delta(epsilon)
-        if not self._joint or not self.failure_prob < renyi_delta < 1:
+        if not self._count_of_joint_price or not self.failure_prob < renyi_delta < 1:
             return renyi_delta
         if self._coarse_curve is None:
             self._coarse_curve = self._curve_at_few_orders()
@@ -170,25 +172,28 @@ class JointLawAccountant(AccountantBesideRenyi):
 
         Gap selections are priced by their joint law. The computation takes about a second.
         """
-        steps: list[int] = []
+        best_steps: list[int] = []
         for delta in _DELTAS_OF_LINES:
             best_order = self._rdp.best_order(max(delta, 2 * self.failure_prob))
-            steps.append(_step_near(best_order))
-        chosen_steps = range(min(steps), max(steps) + _FARTHEST_STEP, _STRIDE_OF_LINES)
-        orders = np.array([1 + _ORDER_RATIO**step for step in chosen_steps])
+            best_steps.append(_step_near(best_order))
+        chosen_steps = range(min(best_steps), max(best_steps) + _FARTHEST_STEP, _STRIDE_OF_LINES)
+        orders = np.array([1 + _ORDER_RATIO**order_step for order_step in chosen_steps])
         return _CurveAtOrders(orders=orders, rdp=self._curve(orders))
 
     def _curve(self, orders: FloatArray) -> FloatArray:
         """Returns the Renyi curve of all events, with gap selections priced by their joint law, `[num_orders]`."""
-        total = self._rdp.curve(orders)
-        for event, count in self._joint.items():
+        total_rdp = self._rdp.curve(orders)
+        for event, count in self._count_of_joint_price.items():
             rdp_apart = rdp_curve(count_leaves(event), orders)
-            joint = np.array([joint_rdp(event, order) for order in orders.tolist()])
-            saved = np.subtract(
-                rdp_apart, joint, out=np.zeros_like(rdp_apart), where=rdp_apart < math.inf
+            rdp_by_joint_law = np.array([joint_rdp(event, order) for order in orders.tolist()])
+            saved_rdp = np.subtract(
+                rdp_apart,
+                rdp_by_joint_law,
+                out=np.zeros_like(rdp_apart),
+                where=rdp_apart < math.inf,
             )
-            total = total - count * saved
-        return total
+            total_rdp = total_rdp - count * saved_rdp
+        return total_rdp
 
 
 def _step_near(order: float) -> int:
@@ -196,25 +201,25 @@ def _step_near(order: float) -> int:
     return round(math.log(order - 1) / math.log(_ORDER_RATIO))
 
 
-def _best_step(epsilon_at: Callable[[int], float], *, first_step: int) -> int:
+def _best_step(epsilon_at_step: Callable[[int], float], *, first_step: int) -> int:
     """Returns the step with the smallest epsilon that a walk downhill to both sides of `first_step` reaches.
 
     A step is a whole number that stands for the Renyi order 1 + 1.05**step.
 
     Args:
-        epsilon_at: returns the epsilon at the order of a step; its values should be cached.
+        epsilon_at_step: returns the epsilon at the order of a step; its values should be cached.
         first_step: the step where the walk starts.
     """
     best_step = first_step
     for stride in _STRIDES:
-        start = best_step
+        start_step = best_step
         for direction in (-stride, stride):
-            step = start
-            while epsilon_at(step) <= epsilon_at(best_step):
-                step += direction
-                if abs(step - first_step) > _FARTHEST_STEP:
+            order_step = start_step
+            while epsilon_at_step(order_step) <= epsilon_at_step(best_step):
+                order_step += direction
+                if abs(order_step - first_step) > _FARTHEST_STEP:
                     break
-                best_step = min(best_step, step, key=epsilon_at)
+                best_step = min(best_step, order_step, key=epsilon_at_step)
     return best_step
 
 
@@ -229,15 +234,17 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
         order: the order of the divergence, > 1.
     """
 
-    def divergence(ratios: FloatArray) -> FloatArray:
+    def divergence_of_ratios(ratios: FloatArray) -> FloatArray:
         """Returns f(x) = x^(1-a) - 1 + (a - 1) (x - 1) of each entry x of `ratios`, where a is the order.
 
         An entry is the ratio Q / P of the probabilities of one outcome on two neighbors. The mean of f under P is
         E_Q[(P/Q)^a] - 1.
         """
         with np.errstate(divide="ignore", over="ignore"):
-            logs = np.log(ratios)
-            return np.asarray(np.expm1((1 - order) * logs) + (order - 1) * np.expm1(logs))
+            log_ratios = np.log(ratios)
+            return np.asarray(
+                np.expm1((1 - order) * log_ratios) + (order - 1) * np.expm1(log_ratios)
+            )
 
     rdp_apart = float(rdp_curve(count_leaves(event), orders=np.array([order]))[0])
     lowest_logit = min((logit for logit in event.bit.logits if logit > -math.inf), default=0.0)
@@ -247,22 +254,22 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
         or rdp_apart == math.inf
     ):
         return rdp_apart
-    types = CandidateTypes.from_event(event)
-    excess_moment = largest_divergence(types, divergence)
-    rounding = math.expm1(min(order * types.rounding, _LARGEST_LOG))
+    candidate_types = CandidateTypes.from_event(event)
+    excess_moment = largest_divergence(candidate_types, divergence_of_ratios)
+    rounding = math.expm1(min(order * candidate_types.rounding, _LARGEST_LOG))
     excess_moment += rounding * (excess_moment + order)
     return min(rdp_apart, math.log1p(excess_moment) / (order - 1))
 
 
-def count_select_then_tests(within: Event, num_releases: int) -> Counter[SelectThenTestEvent]:
+def count_select_then_tests(root_event: Event, num_releases: int) -> Counter[SelectThenTestEvent]:
     """Returns the gap selections with their tests within an event, with the number of times that each is released.
 
     Args:
-        within: the event, which may be composed of others.
+        root_event: the event, which may be composed of others.
         num_releases: the number of times that the event is released, >= 0.
     """
-    counts: Counter[SelectThenTestEvent] = Counter()
-    for node, times in nodes(within, num_releases=num_releases):
+    count_of_price: Counter[SelectThenTestEvent] = Counter()
+    for node, times in nodes(root_event, num_releases=num_releases):
         if isinstance(node, SelectThenTestEvent):
-            counts[node] += times
-    return +counts  # the unary plus drops counts of 0
+            count_of_price[node] += times
+    return +count_of_price  # the unary plus drops counts of 0

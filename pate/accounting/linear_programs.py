@@ -82,19 +82,26 @@ def best_multipliers(programs: LinearPrograms) -> tuple[FloatArray, FloatArray]:
     Both are 0 for a program that exceeds double precision, or whose values are all 0. The optima are approximate;
     `LinearPrograms.bounds` returns rigorous bounds for the multipliers.
     """
-    table = programs.term_weights @ programs.shared_terms  # values and rows, `[B, 1 + R, K]`
-    table[:, 0] += programs.added_values
-    largest = np.abs(table).max(axis=2)
-    prices = np.zeros_like(largest)
-    is_solvable = (largest[:, 0] > 0) & np.isfinite(largest).all(axis=1)
+    # values and rows, `[B, 1 + R, K]`
+    values_and_rows = programs.term_weights @ programs.shared_terms
+    values_and_rows[:, 0] += programs.added_values
+    largest_entries = np.abs(values_and_rows).max(axis=2)
+    dual_prices = np.zeros_like(largest_entries)
+    is_solvable = (largest_entries[:, 0] > 0) & np.isfinite(largest_entries).all(axis=1)
     if is_solvable.any():
         # Values and rows are scaled to at most 1, so that one penalty suits all programs.
-        units = np.where(largest > 0, largest, 1.0)[is_solvable]
-        scaled = table[is_solvable] / units[:, :, None]
-        prices[is_solvable] = row_prices(values=scaled[:, 0], rows=scaled[:, 1:]) * units[:, :1]
-        prices[is_solvable, :-1] /= units[:, 1:]
-    np.maximum(prices[:, 1:-1], 0.0, out=prices[:, 1:-1])
-    return prices[:, :-1], prices[:, -1]
+        entry_units = np.where(largest_entries > 0, largest_entries, 1.0)[is_solvable]
+        scaled_values_and_rows = values_and_rows[is_solvable] / entry_units[:, :, None]
+        dual_prices[is_solvable] = (
+            row_prices(
+                type_values=scaled_values_and_rows[:, 0],
+                constraint_rows=scaled_values_and_rows[:, 1:],
+            )
+            * entry_units[:, :1]
+        )
+        dual_prices[is_solvable, :-1] /= entry_units[:, 1:]
+    np.maximum(dual_prices[:, 1:-1], 0.0, out=dual_prices[:, 1:-1])
+    return dual_prices[:, :-1], dual_prices[:, -1]
 
 
 @dataclass(eq=False)  # == of arrays is an array
@@ -105,30 +112,30 @@ class _SimplexState:
     columns of types.
 
     Attributes:
-        limits: the right sides of the equations: those of the rows, and 1, `[B, R + 1]`.
+        right_sides: the right sides of the equations: those of the rows, and 1, `[B, R + 1]`.
         tableau: the objective, the rows, and the coefficients of the sum, `[B, R + 2, 2 R + K]`.
-        basis: the columns in the basis, `[B, R + 1]`.
-        inverse: the inverse of the matrix of these columns, `[B, R + 1, R + 1]`.
+        basis_columns: the columns in the basis, `[B, R + 1]`.
+        basis_inverse: the inverse of the matrix of these columns, `[B, R + 1, R + 1]`.
     """
 
-    limits: FloatArray
+    right_sides: FloatArray
     tableau: FloatArray
-    basis: IntArray
-    inverse: FloatArray
+    basis_columns: IntArray
+    basis_inverse: FloatArray
 
     def restricted_to(self, is_chosen: BoolArray) -> _SimplexState:
         """Returns the state of some of the programs, those with True in `is_chosen`, `[B]`."""
         return _SimplexState(
-            limits=self.limits[is_chosen],
+            right_sides=self.right_sides[is_chosen],
             tableau=self.tableau[is_chosen],
-            basis=self.basis[is_chosen],
-            inverse=self.inverse[is_chosen],
+            basis_columns=self.basis_columns[is_chosen],
+            basis_inverse=self.basis_inverse[is_chosen],
         )
 
     def prices(self) -> FloatArray:
         """Returns the dual price of each equation in the current basis, `[B, 1, R + 1]`."""
-        objective = np.take_along_axis(self.tableau[:, :1], self.basis[:, None], axis=2)
-        return np.asarray(objective @ self.inverse)
+        objective = np.take_along_axis(self.tableau[:, :1], self.basis_columns[:, None], axis=2)
+        return np.asarray(objective @ self.basis_inverse)
 
     def exchange(self, entering_columns: IntArray) -> None:
         """Makes one pivot step in each program: a column enters the basis, and the column that reaches 0 first leaves.
@@ -136,80 +143,106 @@ class _SimplexState:
         Args:
             entering_columns: the index of the entering column of each program, `[B]`.
         """
-        programs = np.arange(len(self.basis))
+        program_indices = np.arange(len(self.basis_columns))
         # how fast the basic columns fall as the entering column rises
-        columns = self.tableau[programs, 1:, entering_columns][:, :, None]
-        falls = (self.inverse @ columns)[:, :, 0]
-        amounts = (self.inverse @ self.limits[:, :, None])[:, :, 0]
+        entering_coefficients = self.tableau[program_indices, 1:, entering_columns][:, :, None]
+        fall_rates = (self.basis_inverse @ entering_coefficients)[:, :, 0]
+        basic_amounts = (self.basis_inverse @ self.right_sides[:, :, None])[:, :, 0]
         # the amounts of the entering column at which the basic columns reach 0
-        rises = np.divide(amounts, falls, out=np.full_like(falls, np.inf), where=falls > _POSITIVE)
-        leaving = rises.argmin(axis=1)
-        pivot_row = self.inverse[programs, leaving] / falls[programs, leaving, None]
-        self.inverse -= falls[:, :, None] * pivot_row[:, None, :]
-        self.inverse[programs, leaving] = pivot_row
-        self.basis[programs, leaving] = entering_columns
+        amounts_at_zero = np.divide(
+            basic_amounts,
+            fall_rates,
+            out=np.full_like(fall_rates, np.inf),
+            where=fall_rates > _POSITIVE,
+        )
+        leaving_positions = amounts_at_zero.argmin(axis=1)
+        pivot_row = (
+            self.basis_inverse[program_indices, leaving_positions]
+            / fall_rates[program_indices, leaving_positions, None]
+        )
+        self.basis_inverse -= fall_rates[:, :, None] * pivot_row[:, None, :]
+        self.basis_inverse[program_indices, leaving_positions] = pivot_row
+        self.basis_columns[program_indices, leaving_positions] = entering_columns
 
 
-def row_prices(values: FloatArray, rows: FloatArray) -> FloatArray:
+def row_prices(type_values: FloatArray, constraint_rows: FloatArray) -> FloatArray:
     """Returns the dual price of each constraint row and, in the last column, the optimum of each program, `[B, R + 1]`.
 
     A program (`LinearPrograms`) maximizes the mean of its values under a constrained distribution on K types.
 
     Args:
-        values: the values v of each program, with absolute values of at most 1, `[B, K]`.
-        rows: the constraint rows, with absolute values of at most 1, `[B, R, K]`.
+        type_values: the values v of each program, with absolute values of at most 1, `[B, K]`.
+        constraint_rows: the constraint rows, with absolute values of at most 1, `[B, R, K]`.
     """
-    limits = np.full((len(rows), rows.shape[1] + 1), _TOLERANCE)
+    right_sides = np.full((len(constraint_rows), constraint_rows.shape[1] + 1), _TOLERANCE)
     # The first row, of an equation, may be missed on the side of its larger entries.
-    limits[:, 0] *= np.sign(rows[:, 0].max(axis=1) + rows[:, 0].min(axis=1))
-    limits[:, -1] = 1
-    state = _initial_state(values, rows=rows, limits=limits)
-    prices_of_all = np.zeros(state.basis.shape)
-    rising = np.arange(len(state.basis))  # the programs whose objective still rises
+    right_sides[:, 0] *= np.sign(
+        constraint_rows[:, 0].max(axis=1) + constraint_rows[:, 0].min(axis=1)
+    )
+    right_sides[:, -1] = 1
+    simplex_state = _initial_state(
+        type_values, constraint_rows=constraint_rows, right_sides=right_sides
+    )
+    dual_prices_of_all = np.zeros(simplex_state.basis_columns.shape)
+    # the programs whose objective still rises
+    rising_programs = np.arange(len(simplex_state.basis_columns))
     for _ in range(_LARGEST_NUM_STEPS):
-        prices = state.prices()
-        prices_of_all[rising] = prices[:, 0]
-        gains = (state.tableau[:, :1] - prices @ state.tableau[:, 1:])[:, 0]
+        dual_prices = simplex_state.prices()
+        dual_prices_of_all[rising_programs] = dual_prices[:, 0]
+        gains = (simplex_state.tableau[:, :1] - dual_prices @ simplex_state.tableau[:, 1:])[:, 0]
         entering_columns = gains.argmax(axis=1)
         still_rises = gains.max(axis=1) > _POSITIVE
         if not still_rises.any():
             break
         if not still_rises.all():
-            rising = rising[still_rises]
-            state = state.restricted_to(still_rises)
+            rising_programs = rising_programs[still_rises]
+            simplex_state = simplex_state.restricted_to(still_rises)
             entering_columns = entering_columns[still_rises]
-        state.exchange(entering_columns)
-    return prices_of_all
+        simplex_state.exchange(entering_columns)
+    return dual_prices_of_all
 
 
-def _initial_state(values: FloatArray, rows: FloatArray, limits: FloatArray) -> _SimplexState:
+def _initial_state(
+    type_values: FloatArray, constraint_rows: FloatArray, right_sides: FloatArray
+) -> _SimplexState:
     """Returns the simplex method's first basis of each program: the type of largest value, and a slack for each row.
 
     Args:
-        values: the values v of each program, `[B, K]`.
-        rows: the constraint rows, `[B, R, K]`.
-        limits: the right sides of the equations, `[B, R + 1]`.
+        type_values: the values v of each program, `[B, K]`.
+        constraint_rows: the constraint rows, `[B, R, K]`.
+        right_sides: the right sides of the equations, `[B, R + 1]`.
     """
-    num_programs, num_rows, num_types = rows.shape
+    num_programs, num_rows, num_types = constraint_rows.shape
     # The first slack columns take the excess of a row above its limit, at a penalty; the others what is below it.
-    above = slice(num_rows)
-    below = slice(num_rows, 2 * num_rows)
-    types = slice(2 * num_rows, None)
+    excess_columns = slice(num_rows)
+    shortfall_columns = slice(num_rows, 2 * num_rows)
+    type_columns = slice(2 * num_rows, None)
     tableau = np.zeros((num_programs, num_rows + 2, 2 * num_rows + num_types))
-    tableau[:, 1:-1, above] = -np.eye(num_rows)
-    tableau[:, 1:-1, below] = np.eye(num_rows)
-    tableau[:, 0, above] = -_PENALTY
+    tableau[:, 1:-1, excess_columns] = -np.eye(num_rows)
+    tableau[:, 1:-1, shortfall_columns] = np.eye(num_rows)
+    tableau[:, 0, excess_columns] = -_PENALTY
     tableau[:, 0, num_rows] = -_PENALTY  # the first row is an equation
-    tableau[:, 0, types] = values
-    tableau[:, 1:-1, types] = rows
-    tableau[:, -1, types] = 1
-    chosen = values.argmax(axis=1)
-    entries = np.take_along_axis(rows, chosen[:, None, None], axis=2)[:, :, 0]
-    fits = entries <= limits[:, :-1]
-    diagonal = np.arange(num_rows)
-    basis = np.column_stack([diagonal + num_rows * fits, 2 * num_rows + chosen])
-    inverse = np.zeros((num_programs, num_rows + 1, num_rows + 1))
-    inverse[:, diagonal, diagonal] = np.where(fits, 1.0, -1.0)
-    inverse[:, :-1, -1] = np.where(fits, -entries, entries)
-    inverse[:, -1, -1] = 1
-    return _SimplexState(limits=limits, tableau=tableau, basis=basis, inverse=inverse)
+    tableau[:, 0, type_columns] = type_values
+    tableau[:, 1:-1, type_columns] = constraint_rows
+    tableau[:, -1, type_columns] = 1
+    best_types = type_values.argmax(axis=1)
+    entries_of_best_type = np.take_along_axis(constraint_rows, best_types[:, None, None], axis=2)[
+        :, :, 0
+    ]
+    is_within_limit = entries_of_best_type <= right_sides[:, :-1]
+    row_indices = np.arange(num_rows)
+    basis_columns = np.column_stack(
+        [row_indices + num_rows * is_within_limit, 2 * num_rows + best_types]
+    )
+    basis_inverse = np.zeros((num_programs, num_rows + 1, num_rows + 1))
+    basis_inverse[:, row_indices, row_indices] = np.where(is_within_limit, 1.0, -1.0)
+    basis_inverse[:, :-1, -1] = np.where(
+        is_within_limit, -entries_of_best_type, entries_of_best_type
+    )
+    basis_inverse[:, -1, -1] = 1
+    return _SimplexState(
+        right_sides=right_sides,
+        tableau=tableau,
+        basis_columns=basis_columns,
+        basis_inverse=basis_inverse,
+    )

@@ -52,37 +52,38 @@ class LossAccountant(AccountantBesideRenyi):
     def __init__(self) -> None:
         super().__init__()
         # the Renyi bound of all events with sessions priced by their hits; None before the first session
-        self._by_hits: RdpAccountant | None = None
+        self._renyi_by_hits: RdpAccountant | None = None
 
     def _compose_renyi(self, event: Event, num_times: int) -> None:
         """Adds an event, `num_times` times, to both Renyi bounds; where an error is raised, to neither.
 
         One of the bounds prices sessions by their accesses, and the other prices them by their hits.
         """
-        accesses = by_accesses(event)
-        by_hits = self._by_hits
-        if by_hits is not None or accesses is not event:
-            by_hits = (by_hits or self._rdp).copy().compose(event, count=num_times)
-        self._rdp.compose(accesses, count=num_times)
-        self._by_hits = by_hits
+        event_by_accesses = by_accesses(event)
+        renyi_by_hits = self._renyi_by_hits
+        if renyi_by_hits is not None or event_by_accesses is not event:
+            renyi_by_hits = (renyi_by_hits or self._rdp).copy().compose(event, count=num_times)
+        self._rdp.compose(event_by_accesses, count=num_times)
+        self._renyi_by_hits = renyi_by_hits
         self.failure_prob = self._rdp.failure_prob
 
     @abstractmethod
-    def _epsilon(self, target_delta: float, bound: float) -> float:
+    def _epsilon(self, target_delta: float, renyi_epsilon: float) -> float:
         """Returns the epsilon by the composition of privacy losses; infinity where it cannot be computed.
 
         Args:
             target_delta: the delta, from which failure probabilities have been subtracted.
-            bound: an epsilon that is known to hold: the smaller one of both Renyi bounds.
+            renyi_epsilon: an epsilon that is known to hold: the smaller one of both Renyi bounds.
         """
 
     @abstractmethod
-    def _delta(self, target_epsilon: float, bound: float) -> float:
+    def _delta(self, target_epsilon: float, renyi_delta: float) -> float:
         """Returns the delta by the composition of privacy losses, without failure probabilities.
 
         Args:
             target_epsilon: the epsilon, >= 0.
-            bound: a delta that is known to hold, without failure probabilities: the smaller one of both Renyi bounds.
+            renyi_delta: a delta that is known to hold, without failure probabilities: the smaller one of both Renyi
+                bounds.
         """
 
     def get_epsilon(self, target_delta: float) -> float:
@@ -91,27 +92,29 @@ class LossAccountant(AccountantBesideRenyi):
         Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more, also with
         sessions priced by their hits.
         """
-        by_hits = math.inf
-        if self._by_hits is not None:
-            by_hits = self._by_hits.get_epsilon(target_delta)
+        epsilon_by_hits = math.inf
+        if self._renyi_by_hits is not None:
+            epsilon_by_hits = self._renyi_by_hits.get_epsilon(target_delta)
             # The number of accesses may overrun with a probability that uses up delta. Hits have no overrun.
             if self.failure_prob >= target_delta:
-                return by_hits
+                return epsilon_by_hits
         remaining_delta = self.remaining_delta(target_delta)
-        bound = min(by_hits, self._rdp.get_epsilon(target_delta))
-        if not 0 < bound < math.inf:
-            return bound
-        return min(bound, self._epsilon(remaining_delta, bound=bound))
+        renyi_epsilon = min(epsilon_by_hits, self._rdp.get_epsilon(target_delta))
+        if not 0 < renyi_epsilon < math.inf:
+            return renyi_epsilon
+        return min(renyi_epsilon, self._epsilon(remaining_delta, renyi_epsilon=renyi_epsilon))
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the smallest of three bounds on delta: one by privacy losses, two by Renyi divergences.
 
         Failure probabilities are included.
         """
-        by_hits = 1.0 if self._by_hits is None else self._by_hits.get_delta(target_epsilon)
-        bound = min(by_hits, self._rdp.get_delta(target_epsilon))
+        delta_by_hits = (
+            1.0 if self._renyi_by_hits is None else self._renyi_by_hits.get_delta(target_epsilon)
+        )
+        renyi_delta = min(delta_by_hits, self._rdp.get_delta(target_epsilon))
         # The losses leave out events without protection, whose divergence is infinite at every order.
-        if bound <= self.failure_prob or np.isinf(self._rdp.rdp).all():
-            return bound
-        by_losses = self._delta(target_epsilon, bound=bound - self.failure_prob)
-        return min(bound, by_losses + self.failure_prob)
+        if renyi_delta <= self.failure_prob or np.isinf(self._rdp.rdp).all():
+            return renyi_delta
+        delta_by_losses = self._delta(target_epsilon, renyi_delta=renyi_delta - self.failure_prob)
+        return min(renyi_delta, delta_by_losses + self.failure_prob)

@@ -47,29 +47,37 @@ class LossDistribution:
 
     def __init__(self, counted_events: list[tuple[LeafEvent, int]]) -> None:
         # the loss that each release, and that all of them together, exceed with a negligible probability
-        reaches = [
+        largest_losses = [
             RdpAccountant().compose(event).get_epsilon(_NEGLIGIBLE_LEAF)
             for event, _ in counted_events
         ]
-        reach = RdpAccountant().compose_all(counted_events).get_epsilon(_NEGLIGIBLE)
-        self._losses: PrivacyLossDistribution | None = None
+        largest_total_loss = RdpAccountant().compose_all(counted_events).get_epsilon(_NEGLIGIBLE)
+        self._loss_distribution: PrivacyLossDistribution | None = None
         self.allowance = 0.0  # added to every delta for the rounding of Fourier transforms
-        if not counted_events or not SMALLEST_EPSILON < reach < LARGEST_EPSILON:
+        if not counted_events or not SMALLEST_EPSILON < largest_total_loss < LARGEST_EPSILON:
             return
-        finest = reach / _LARGEST_NUM_POINTS
-        coarsest = reach / _SMALLEST_NUM_POINTS
-        spacing = float(np.clip(4 * min(reaches) / _POINTS_PER_RELEASE, finest, coarsest))
-        losses = []
-        for (event, count), reach_of_part in zip(counted_events, reaches, strict=True):
-            loss = _discretized(event, spacing=spacing, reach=min(reach_of_part, reach))
-            losses.append(loss.self_compose(count))
-        self._losses = losses[0]
-        for loss in losses[1:]:
-            self._losses = self._losses.compose(loss)
-        size = 4 * reach / spacing
+        finest_spacing = largest_total_loss / _LARGEST_NUM_POINTS
+        coarsest_spacing = largest_total_loss / _SMALLEST_NUM_POINTS
+        spacing = float(
+            np.clip(4 * min(largest_losses) / _POINTS_PER_RELEASE, finest_spacing, coarsest_spacing)
+        )
+        distributions_of_events = []
+        for (event, count), largest_loss in zip(counted_events, largest_losses, strict=True):
+            distribution_of_event = _discretized(
+                event, spacing=spacing, largest_loss=min(largest_loss, largest_total_loss)
+            )
+            distributions_of_events.append(distribution_of_event.self_compose(count))
+        self._loss_distribution = distributions_of_events[0]
+        for distribution_of_event in distributions_of_events[1:]:
+            self._loss_distribution = self._loss_distribution.compose(distribution_of_event)
+        num_transform_points = 4 * largest_total_loss / spacing
         num_transforms = len(counted_events) + sum(count for _, count in counted_events)
-        rounding_of_one = math.sqrt(size) * math.log2(size) * float(np.finfo(float).eps)
-        self.allowance = num_transforms * rounding_of_one
+        rounding_of_transform = (
+            math.sqrt(num_transform_points)
+            * math.log2(num_transform_points)
+            * float(np.finfo(float).eps)
+        )
+        self.allowance = num_transforms * rounding_of_transform
 
     def epsilon(self, target_delta: float) -> float:
         """Returns an upper bound on the epsilon of all releases at `target_delta`; infinity where none is known.
@@ -77,47 +85,52 @@ class LossDistribution:
         The bound covers losses beyond the grid and rounding errors. It is unknown where no grid can hold the losses, or
         where `target_delta` is below the rounding errors.
         """
-        if self._losses is None or target_delta <= self.allowance:
+        if self._loss_distribution is None or target_delta <= self.allowance:
             return math.inf
-        return float(self._losses.get_epsilon_for_delta(target_delta - self.allowance))
+        return float(self._loss_distribution.get_epsilon_for_delta(target_delta - self.allowance))
 
     def delta(self, target_epsilon: float) -> float:
         """Returns an upper bound on the delta of all releases at `target_epsilon`; 1 where no grid can hold them.
 
         The bound covers losses beyond the grid and rounding errors.
         """
-        if self._losses is None:
+        if self._loss_distribution is None:
             return 1.0
-        return min(1.0, float(self._losses.get_delta_for_epsilon(target_epsilon)) + self.allowance)
+        return min(
+            1.0,
+            float(self._loss_distribution.get_delta_for_epsilon(target_epsilon)) + self.allowance,
+        )
 
 
 @lru_cache(maxsize=16)  # each total composes equal releases anew
-def _discretized(event: LeafEvent, spacing: float, reach: float) -> PrivacyLossDistribution:
+def _discretized(event: LeafEvent, spacing: float, largest_loss: float) -> PrivacyLossDistribution:
     """Returns the privacy loss distribution of one release, on a grid, as an object of dp-accounting.
 
     Args:
         event: the price of the release.
         spacing: the distance between two losses of the grid.
-        reach: the largest loss of the grid.
+        largest_loss: the largest loss of the grid.
     """
     # dp-accounting is optional, and takes seconds to load.
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots as connect_dots
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-    num_cells = math.ceil(reach / spacing)
+    num_cells = math.ceil(largest_loss / spacing)
     # The profile may be computed at every stride-th point, because chords over several cells are above it, too.
     stride = math.ceil(num_cells / _POINTS_PER_RELEASE)
     num_strides = math.ceil(num_cells / stride)
-    points = np.arange(-num_strides, num_strides + 1) * stride
-    epsilons = np.asarray(points * spacing, dtype=np.float64)
-    masses = []
+    spacing_multiples = np.arange(-num_strides, num_strides + 1) * stride
+    epsilons = np.asarray(spacing_multiples * spacing, dtype=np.float64)
+    dense_pmfs = []
     for exact_profile in profiles_both_ways(event, epsilons):
         profile = np.minimum(exact_profile + _ROUNDING, 1.0)
-        on_hull = lower_hull(x=np.exp(epsilons), y=profile)
+        hull_indices = lower_hull(x=np.exp(epsilons), y=profile)
         pmf = connect_dots(
-            discretization=spacing, rounded_epsilons=points[on_hull], deltas=profile[on_hull]
+            discretization=spacing,
+            rounded_epsilons=spacing_multiples[hull_indices],
+            deltas=profile[hull_indices],
         )
-        masses.append(pmf.to_dense_pmf())
+        dense_pmfs.append(pmf.to_dense_pmf())
     # The second distribution, of the other direction, is None where both directions have the same.
-    pmf_remove, pmf_add = masses if len(masses) == 2 else (masses[0], None)
+    pmf_remove, pmf_add = dense_pmfs if len(dense_pmfs) == 2 else (dense_pmfs[0], None)
     return PrivacyLossDistribution(pmf_remove=pmf_remove, pmf_add=pmf_add)

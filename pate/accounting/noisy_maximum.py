@@ -79,7 +79,7 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
     n = event.num_candidates
     is_opposed = isinstance(event, OpposedMaximaEvent)
     maximum_shift = 2 / event.noise_multiplier
-    factors = np.exp(epsilons)
+    exp_epsilons = np.exp(epsilons)
     profile = np.zeros_like(epsilons)
     largest_num_blocks = _NUM_BLOCKS_OF_OPPOSED_MAXIMA if is_opposed else _NUM_BLOCKS
     num_blocks = min(n - 1, largest_num_blocks)
@@ -91,18 +91,22 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
     for block in range(num_blocks):
         num_sizes = min_sizes_per_block + (1 if block < num_larger_blocks else 0)
         largest_size = smallest_size + num_sizes - 1
-        up = moved_maximum(largest_size, maximum_shift=maximum_shift, epsilons=epsilons)
-        down = moved_maximum(n - smallest_size, maximum_shift=-maximum_shift, epsilons=epsilons)
-        bound = np.minimum(up, down)
+        deltas_if_raised = moved_maximum(
+            largest_size, maximum_shift=maximum_shift, epsilons=epsilons
+        )
+        deltas_if_lowered = moved_maximum(
+            n - smallest_size, maximum_shift=-maximum_shift, epsilons=epsilons
+        )
+        delta_bounds = np.minimum(deltas_if_raised, deltas_if_lowered)
         if is_opposed:
-            both = opposite_maxima(
+            deltas_if_opposed = opposite_maxima(
                 largest_size,
                 num_falling=n - smallest_size,
                 maximum_shift=maximum_shift / 2,
                 epsilons=epsilons,
             )
-            bound = np.minimum(bound, both)
-        np.maximum(profile, convex_minorant(x=factors, y=bound), out=profile)
+            delta_bounds = np.minimum(delta_bounds, deltas_if_opposed)
+        np.maximum(profile, convex_minorant(x=exp_epsilons, y=delta_bounds), out=profile)
         smallest_size = largest_size + 1
     return profile
 
@@ -120,16 +124,16 @@ def moved_maximum(num_normals: int, maximum_shift: float, epsilons: FloatArray) 
     # The noise is x = t, or x = -t where M is lowered, so that the loss rises in t. The delta is that of the set beyond
     # the t at which the loss is epsilon.
     sign = math.copysign(1.0, maximum_shift)
-    size = abs(maximum_shift)
+    shift_size = abs(maximum_shift)
 
     def loss_at(t: FloatArray) -> FloatArray:
-        loss_of_normal = t * size - size * size / 2
+        loss_of_normal = t * shift_size - shift_size * shift_size / 2
         if num_normals == 1:
             return loss_of_normal
         log_ratio = log_ndtr(sign * t - maximum_shift) - log_ndtr(sign * t)
         return np.asarray(loss_of_normal + (num_normals - 1) * log_ratio)
 
-    t = _points_at_losses(loss_at, losses=epsilons, maximum_shift=size)
+    t = _points_at_losses(loss_at, losses=epsilons, maximum_shift=shift_size)
     if maximum_shift > 0:
         # P(M + maximum_shift > t) - e^epsilon P(M > t)
         minus_still_above = np.exp(epsilons) * np.expm1(num_normals * log_ndtr(t))
@@ -167,22 +171,24 @@ def opposite_maxima(
     still_below = np.exp(num_falling * log_ndtr(x))  # P(M' <= x)
     p = moved_below[:-1] - moved_below[1:]  # of the cells
     q = still_below[:-1] - still_below[1:]
-    ratio = np.exp(losses)
-    width = ratio[1:] - ratio[:-1]
-    # q at the end with the larger loss, where the mass under P is `ratio` times that under Q
-    q_at_larger = np.clip((p - ratio[:-1] * q) / np.where(width > 0, width, 1.0), 0.0, q)
-    p_at_larger = q_at_larger * ratio[1:]
+    likelihood_ratios = np.exp(losses)
+    width = likelihood_ratios[1:] - likelihood_ratios[:-1]
+    # q at the end with the larger loss, where the mass under P is `likelihood_ratios` times that under Q
+    q_at_larger = np.clip(
+        (p - likelihood_ratios[:-1] * q) / np.where(width > 0, width, 1.0), 0.0, q
+    )
+    p_at_larger = q_at_larger * likelihood_ratios[1:]
     # The mass above all cells has a smaller loss, which is rounded up to that of the first point.
     masses = np.append(1 - moved_below[0], p_at_larger)
     masses[:-1] += np.maximum(p - p_at_larger, 0.0)
-    points = np.linspace(epsilons[0] - losses[-1], epsilons[-1] - losses[0], _NUM_POINTS)
-    hockey_sticks = moved_maximum(num_rising, maximum_shift=maximum_shift, epsilons=points)
-    factors = np.exp(points)
+    epsilon_grid = np.linspace(epsilons[0] - losses[-1], epsilons[-1] - losses[0], _NUM_POINTS)
+    deltas_on_grid = moved_maximum(num_rising, maximum_shift=maximum_shift, epsilons=epsilon_grid)
+    exp_epsilon_grid = np.exp(epsilon_grid)
     # below all cells the loss is infinite
-    total = np.full_like(epsilons, float(moved_below[-1]))
+    total_deltas = np.full_like(epsilons, float(moved_below[-1]))
     for loss, mass in zip(losses.tolist(), masses.tolist(), strict=True):
-        total += mass * np.interp(np.exp(epsilons - loss), factors, hockey_sticks)
-    return total
+        total_deltas += mass * np.interp(np.exp(epsilons - loss), exp_epsilon_grid, deltas_on_grid)
+    return total_deltas
 
 
 def _points_at_losses(
@@ -198,11 +204,11 @@ def _points_at_losses(
     farthest_loss = float(np.abs(losses).max()) + maximum_shift * maximum_shift
     farthest = min(farthest_loss / maximum_shift + maximum_shift + _FARTHEST, _LARGEST_POINT)
     num_halvings = math.ceil(math.log2(2 * farthest / _LOCATION_ERROR))
-    low = np.full_like(losses, -farthest)
-    high = np.full_like(losses, farthest)
+    lower_points = np.full_like(losses, -farthest)
+    upper_points = np.full_like(losses, farthest)
     for _ in range(min(num_halvings, _LARGEST_NUM_HALVINGS)):
-        middle = (low + high) / 2
-        is_before = loss_at(middle) < losses
-        low = np.where(is_before, middle, low)
-        high = np.where(is_before, high, middle)
-    return (low + high) / 2
+        middle_points = (lower_points + upper_points) / 2
+        is_below_loss = loss_at(middle_points) < losses
+        lower_points = np.where(is_below_loss, middle_points, lower_points)
+        upper_points = np.where(is_below_loss, upper_points, middle_points)
+    return (lower_points + upper_points) / 2

@@ -71,16 +71,16 @@ class PldAccountant(LossAccountant):
         self._composed = None
         return self
 
-    def _epsilon(self, target_delta: float, bound: float) -> float:
-        """Returns the epsilon of the summed losses at `target_delta`; infinity unless 1e-9 < `bound` < 300.
+    def _epsilon(self, target_delta: float, renyi_epsilon: float) -> float:
+        """Returns the epsilon of the summed losses at `target_delta`; infinity unless 1e-9 < `renyi_epsilon` < 300.
 
-        With infinity the caller takes `bound`, the epsilon by Renyi divergences.
+        With infinity the caller takes `renyi_epsilon`, the epsilon by Renyi divergences.
         """
-        if not SMALLEST_EPSILON < bound < LARGEST_EPSILON:
+        if not SMALLEST_EPSILON < renyi_epsilon < LARGEST_EPSILON:
             return math.inf
         return self._distribution().epsilon(target_delta)
 
-    def _delta(self, target_epsilon: float, bound: float) -> float:
+    def _delta(self, target_epsilon: float, renyi_delta: float) -> float:
         # The delta of the distribution is computed without a bound.
         return self._distribution().delta(target_epsilon)
 

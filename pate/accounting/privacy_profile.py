@@ -122,19 +122,19 @@ def _bit_profile(event: events.BitEvent, epsilons: FloatArray) -> FloatArray:
     """
     from scipy.special import expit
 
-    factor = np.exp(epsilons)
-    lower, higher = bit_pairs(event)
+    exp_epsilons = np.exp(epsilons)
+    lower_logits, higher_logits = bit_pairs(event)
     # both directions between the neighbors, for a 1 and for a 0
     logit_pairs = (
-        (higher, lower),
-        (lower, higher),
-        (-higher, -lower),
-        (-lower, -higher),
+        (higher_logits, lower_logits),
+        (lower_logits, higher_logits),
+        (-higher_logits, -lower_logits),
+        (-lower_logits, -higher_logits),
     )
     profile = np.zeros_like(epsilons)
     for p_logits, q_logits in logit_pairs:
         for p, q in zip(expit(p_logits), expit(q_logits), strict=True):
-            np.maximum(profile, p - factor * q, out=profile)
+            np.maximum(profile, p - exp_epsilons * q, out=profile)
     return profile
 
 
@@ -148,7 +148,7 @@ def _profile_by_renyi(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
     orders = DEFAULT_ORDERS
     rdp = rdp_curve(count_leaves(event), orders=DEFAULT_ORDERS)
 
-    def smallest_deltas(epsilons_of_deltas: FloatArray) -> FloatArray:
+    def smallest_deltas_at(epsilons_of_deltas: FloatArray) -> FloatArray:
         """Returns, for each epsilon, the smallest delta over all orders, by the formula of Canonne et al. (2020)."""
         log_deltas = (orders - 1) * (
             rdp - epsilons_of_deltas[:, None] + np.log1p(-1 / orders)
@@ -156,6 +156,8 @@ def _profile_by_renyi(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
         return np.asarray(np.exp(np.minimum(log_deltas.min(axis=1), 0.0)))
 
     # At epsilons above 0 the exchange is left out, because it would multiply rounding errors by e^epsilon.
-    factor = np.exp(np.minimum(epsilons, 0.0))
-    exchanged = np.where(epsilons < 0, 1 - factor + factor * smallest_deltas(-epsilons), 1.0)
-    return np.asarray(np.minimum(smallest_deltas(epsilons), exchanged))
+    exp_epsilons = np.exp(np.minimum(epsilons, 0.0))
+    exchanged_deltas = np.where(
+        epsilons < 0, 1 - exp_epsilons + exp_epsilons * smallest_deltas_at(-epsilons), 1.0
+    )
+    return np.asarray(np.minimum(smallest_deltas_at(epsilons), exchanged_deltas))

@@ -68,13 +68,15 @@ class PureDpAccountant(AccountantBesideRenyi):
         Raises `InvalidValue`, and adds nothing, where an event within `event` is not pure DP.
         """
         event = by_accesses(event)
-        parts = leaves(event, num_releases=require_count("count", count, minimum=0))
+        counted_leaves = leaves(event, num_releases=require_count("count", count, minimum=0))
         # All epsilons are computed first, so that nothing is added where a part is not pure DP.
-        epsilons = [(pure_epsilon(leaf), times) for leaf, times in parts if times]
-        for epsilon, times in epsilons:
+        counted_epsilons = [
+            (pure_epsilon(leaf), num_times) for leaf, num_times in counted_leaves if num_times
+        ]
+        for epsilon, num_times in counted_epsilons:
             if epsilon > 0:
-                self._count_of_epsilon[epsilon] = self._count_of_epsilon.get(epsilon, 0) + times
-                self._rdp.compose(PureDpEvent(epsilon), count=times)
+                self._count_of_epsilon[epsilon] = self._count_of_epsilon.get(epsilon, 0) + num_times
+                self._rdp.compose(PureDpEvent(epsilon), count=num_times)
         self.failure_prob += count * failure_probability(event)
         return self
 
@@ -84,25 +86,25 @@ class PureDpAccountant(AccountantBesideRenyi):
         Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
         """
         remaining_delta = self.remaining_delta(target_delta)
-        bound = min(self._rdp.get_epsilon(remaining_delta), self._sum_of_epsilons())
+        epsilon_bound = min(self._rdp.get_epsilon(remaining_delta), self._sum_of_epsilons())
         if not self._has_tails():
-            return bound
+            return epsilon_bound
         log_tails = _log_tails_of_product(tuple(self._count_of_epsilon.items()))
-        return min(bound, _epsilon_of_tails(log_tails, target_delta=remaining_delta))
+        return min(epsilon_bound, _epsilon_of_tails(log_tails, target_delta=remaining_delta))
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the delta at `target_epsilon` of the optimal composition of all events, failures included."""
         require_non_negative("target_epsilon", target_epsilon)
         has_no_delta = self._sum_of_epsilons() <= target_epsilon
-        bound = 0.0 if has_no_delta else self._rdp.get_delta(target_epsilon)
-        if bound > 0 and self._has_tails():
+        delta_bound = 0.0 if has_no_delta else self._rdp.get_delta(target_epsilon)
+        if delta_bound > 0 and self._has_tails():
             # the largest P(loss >= l) - e^x P'(loss >= l) over thresholds l
             log_p, log_q = _log_tails_of_product(tuple(self._count_of_epsilon.items()))
             is_positive = log_p > target_epsilon + log_q
-            shares = -np.expm1(target_epsilon + (log_q - log_p)[is_positive])
-            deltas = np.exp(log_p[is_positive]) * shares
-            bound = min(bound, float(np.max(deltas, initial=0.0)))
-        return min(1.0, bound + self.failure_prob)
+            shares_of_p = -np.expm1(target_epsilon + (log_q - log_p)[is_positive])
+            deltas = np.exp(log_p[is_positive]) * shares_of_p
+            delta_bound = min(delta_bound, float(np.max(deltas, initial=0.0)))
+        return min(1.0, delta_bound + self.failure_prob)
 
     def _sum_of_epsilons(self) -> float:
         """Returns the sum of the epsilons of all releases, rounded up."""
@@ -182,7 +184,7 @@ def _log_tails(epsilon: float, num_releases: int) -> _LogTails:
 class _GridLoss(NamedTuple):
     """The distribution of the summed privacy loss of several releases on a grid of losses, on the first neighbor."""
 
-    first: int  # the smallest loss, as a multiple of the grid's spacing
+    first_multiple: int  # the smallest loss, as a multiple of the grid's spacing
     # the probability of each loss of the grid, from the smallest loss on, `[num_points]`
     masses: FloatArray
     infinite_loss_prob: float  # the probability of an infinite loss
@@ -207,22 +209,30 @@ def _loss_on_grid(epsilon: float, num_releases: int, grid_spacing: float) -> _Gr
     )
     masses = np.exp(log_masses)
     losses = (2 * k - num_releases) * epsilon
-    mean = num_releases * epsilon * math.tanh(epsilon / 2)
-    reach = _DEVIATIONS * math.sqrt(num_releases) * epsilon
-    first = math.floor((mean - reach) / grid_spacing)
-    last = math.ceil((mean + reach) / grid_spacing)
-    is_inside = losses <= last * grid_spacing
-    position = np.clip(losses[is_inside] / grid_spacing - first, 0.0, float(last - first))
-    lower_point = np.minimum(np.floor(position), float(last - first - 1))
-    upper_share = np.expm1(-(position - lower_point) * grid_spacing) / math.expm1(-grid_spacing)
+    mean_loss = num_releases * epsilon * math.tanh(epsilon / 2)
+    loss_reach = _DEVIATIONS * math.sqrt(num_releases) * epsilon
+    first_multiple = math.floor((mean_loss - loss_reach) / grid_spacing)
+    last_multiple = math.ceil((mean_loss + loss_reach) / grid_spacing)
+    is_inside = losses <= last_multiple * grid_spacing
+    grid_position = np.clip(
+        losses[is_inside] / grid_spacing - first_multiple,
+        0.0,
+        float(last_multiple - first_multiple),
+    )
+    lower_grid_position = np.minimum(
+        np.floor(grid_position), float(last_multiple - first_multiple - 1)
+    )
+    upper_share = np.expm1(-(grid_position - lower_grid_position) * grid_spacing) / math.expm1(
+        -grid_spacing
+    )
     upper_mass = masses[is_inside] * np.clip(upper_share, 0.0, 1.0)
-    index = lower_point.astype(np.int64)
-    size = last - first + 1
-    lower_masses = np.bincount(index, masses[is_inside] - upper_mass, size)
-    grid_masses = lower_masses + np.bincount(index + 1, upper_mass, size)
+    lower_index = lower_grid_position.astype(np.int64)
+    num_points = last_multiple - first_multiple + 1
+    lower_masses = np.bincount(lower_index, masses[is_inside] - upper_mass, num_points)
+    grid_masses = lower_masses + np.bincount(lower_index + 1, upper_mass, num_points)
     infinite_loss_prob = float(masses[~is_inside].sum())
     return _GridLoss(
-        first=first,
+        first_multiple=first_multiple,
         masses=np.asarray(grid_masses, dtype=np.float64),
         infinite_loss_prob=infinite_loss_prob,
     )
@@ -231,29 +241,29 @@ def _loss_on_grid(epsilon: float, num_releases: int, grid_spacing: float) -> _Gr
 @lru_cache(
     maxsize=4
 )  # A search for a delta, or a trade-off curve, asks for the same tails dozens of times.
-def _log_tails_of_product(releases: tuple[tuple[float, int], ...]) -> _LogTails:
+def _log_tails_of_product(counted_epsilons: tuple[tuple[float, int], ...]) -> _LogTails:
     """Returns the tails of the summed privacy loss of all releases, for falling thresholds.
 
     With several epsilons the losses are summed on a grid, and the first threshold is infinity.
 
     Args:
-        releases: each epsilon with the number of its releases.
+        counted_epsilons: each epsilon with the number of its releases.
     """
-    if len(releases) == 1:
-        [(epsilon, num_releases)] = releases
+    if len(counted_epsilons) == 1:
+        [(epsilon, num_releases)] = counted_epsilons
         return _log_tails(epsilon, num_releases=num_releases)
-    variance = math.fsum(num_releases * epsilon**2 for epsilon, num_releases in releases)
+    variance = math.fsum(num_releases * epsilon**2 for epsilon, num_releases in counted_epsilons)
     grid_spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _NUM_GRID_POINTS
-    lowest = 0
+    first_multiple = 0
     infinite_loss_prob = 0.0
     masses = np.ones(1)
-    for epsilon, num_releases in releases:
-        loss = _loss_on_grid(epsilon, num_releases=num_releases, grid_spacing=grid_spacing)
-        lowest += loss.first
-        infinite_loss_prob += loss.infinite_loss_prob
-        masses = np.asarray(np.convolve(masses, loss.masses), dtype=np.float64)
-    losses = (lowest + np.arange(len(masses))) * grid_spacing
-    rounding = _ROUNDING * (1 + sum(num_releases for _, num_releases in releases) / 100)
+    for epsilon, num_releases in counted_epsilons:
+        grid_loss = _loss_on_grid(epsilon, num_releases=num_releases, grid_spacing=grid_spacing)
+        first_multiple += grid_loss.first_multiple
+        infinite_loss_prob += grid_loss.infinite_loss_prob
+        masses = np.asarray(np.convolve(masses, grid_loss.masses), dtype=np.float64)
+    losses = (first_multiple + np.arange(len(masses))) * grid_spacing
+    rounding = _ROUNDING * (1 + sum(num_releases for _, num_releases in counted_epsilons) / 100)
     infinite_loss_prob = max(infinite_loss_prob, float(np.finfo(float).tiny))
     p = np.cumsum(masses[::-1]) * (1 + rounding) + infinite_loss_prob
     # Smaller masses have lost their digits, and are left out of Q, which is rounded down.

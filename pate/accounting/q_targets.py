@@ -189,26 +189,31 @@ def exact_hit_prob(
     """
     distributions = np.stack(
         [
-            _checked_distributions(name="first", values=first_law, num_axes=1),
-            _checked_distributions(name="second", values=second_law, num_axes=1),
+            _checked_distributions(name="first", probabilities=first_law, num_axes=1),
+            _checked_distributions(name="second", probabilities=second_law, num_axes=1),
         ]
     )
-    target = np.asarray(in_target, dtype=bool)
+    is_in_target = np.asarray(in_target, dtype=bool)
     expected_shape = distributions.shape[1:]
-    require(target.shape == expected_shape, "in_target.shape", target.shape, f"{expected_shape}")
-    low = distributions.min(axis=0)
-    high = distributions.max(axis=0)
+    require(
+        is_in_target.shape == expected_shape,
+        "in_target.shape",
+        is_in_target.shape,
+        f"{expected_shape}",
+    )
+    smaller_probs = distributions.min(axis=0)
+    larger_probs = distributions.max(axis=0)
     growth = np.exp(require_positive("epsilon", epsilon))
-    if not np.all(high <= growth * low * (1 + _SUM_TOLERANCE)):
+    if not np.all(larger_probs <= growth * smaller_probs * (1 + _SUM_TOLERANCE)):
         rule = "at least the largest log-ratio of the two distributions"
         raise InvalidValue("epsilon", epsilon, rule=rule)
-    # The common part p C contains at most (e^epsilon low - high) / (e^epsilon - 1) of an outcome, because the ratio of
-    # B_0 and B_1 is at most e^epsilon. For the largest q it contains that much of each outcome outside of the target,
-    # and nothing of the target.
-    common = np.maximum(growth * low - high, 0) / (growth - 1)
-    accessed = 1 - common[~target].sum()
-    rarest_hit = distributions[:, target].sum(axis=1).min()
-    return float(min(1.0, rarest_hit / accessed)) if accessed > 0 else 1.0
+    # The common part p C contains at most (e^epsilon smaller - larger) / (e^epsilon - 1) of an outcome, because the
+    # ratio of B_0 and B_1 is at most e^epsilon. For the largest q it contains that much of each outcome outside of the
+    # target, and nothing of the target.
+    common_probs = np.maximum(growth * smaller_probs - larger_probs, 0) / (growth - 1)
+    access_prob = 1 - common_probs[~is_in_target].sum()
+    rarest_hit = distributions[:, is_in_target].sum(axis=1).min()
+    return float(min(1.0, rarest_hit / access_prob)) if access_prob > 0 else 1.0
 
 
 def boundary_distribution(distributions: ArrayLike) -> FloatArray:
@@ -224,31 +229,44 @@ def boundary_distribution(distributions: ArrayLike) -> FloatArray:
     Returns:
         The probability of each outcome of the wrapped call, `[..., num_outcomes + 1]`, with "boundary" last.
     """
-    checked = _checked_distributions(name="distributions", values=distributions)
+    checked_distributions = _checked_distributions(
+        name="distributions", probabilities=distributions
+    )
     # pi is the sum of the other probabilities, so no digits cancel.
-    without_largest = checked.copy()
-    np.put_along_axis(without_largest, checked.argmax(axis=-1, keepdims=True), 0.0, axis=-1)
+    without_largest = checked_distributions.copy()
+    np.put_along_axis(
+        without_largest, checked_distributions.argmax(axis=-1, keepdims=True), 0.0, axis=-1
+    )
     pi = np.minimum(without_largest.sum(axis=-1, keepdims=True), 0.5)
-    return np.asarray(np.concatenate([checked, pi], axis=-1) / (1 + pi))
+    return np.asarray(np.concatenate([checked_distributions, pi], axis=-1) / (1 + pi))
 
 
-def _checked_distributions(name: str, values: Any, *, num_axes: int | None = None) -> FloatArray:
-    """Returns `values` as an array of distributions over the last axis.
+def _checked_distributions(
+    name: str, probabilities: Any, *, num_axes: int | None = None
+) -> FloatArray:
+    """Returns `probabilities` as an array of distributions over the last axis.
 
     Args:
         name: the name of the argument, for the error message.
-        values: the probabilities, `[..., num_outcomes]`.
+        probabilities: the probabilities, `[..., num_outcomes]`.
         num_axes: the number of axes that the array must have; None allows any number.
 
     Raises:
         InvalidValue: a distribution does not sum to 1, or the array has another number of axes.
     """
-    array: FloatArray = require_array(name, values).astype(np.float64)
-    require(num_axes in (None, array.ndim), f"{name}.shape", array.shape, "[num_outcomes]")
-    has_outcomes = array.ndim > 0 and array.shape[-1] > 0
-    require(has_outcomes, f"{name}.shape", array.shape, "at least one outcome")
-    is_proper = (array >= 0).all(axis=-1) & (np.abs(array.sum(axis=-1) - 1) <= _SUM_TOLERANCE)
+    checked_array: FloatArray = require_array(name, probabilities).astype(np.float64)
+    require(
+        num_axes in (None, checked_array.ndim),
+        f"{name}.shape",
+        checked_array.shape,
+        "[num_outcomes]",
+    )
+    has_outcomes = checked_array.ndim > 0 and checked_array.shape[-1] > 0
+    require(has_outcomes, f"{name}.shape", checked_array.shape, "at least one outcome")
+    is_proper = (checked_array >= 0).all(axis=-1) & (
+        np.abs(checked_array.sum(axis=-1) - 1) <= _SUM_TOLERANCE
+    )
     # The error names only the number of bad distributions, because they come from the data.
-    value = f"{int((~is_proper).sum())} of {is_proper.size} distributions"
-    require(bool(is_proper.all()), name, value, "probabilities that sum to 1")
-    return array
+    num_improper_in_words = f"{int((~is_proper).sum())} of {is_proper.size} distributions"
+    require(bool(is_proper.all()), name, num_improper_in_words, "probabilities that sum to 1")
+    return checked_array

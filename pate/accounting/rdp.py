@@ -43,7 +43,7 @@ class _BestOrder(NamedTuple):
 
     epsilon_or_delta: float
     order: float
-    position: int  # the index of the order in its grid
+    order_index: int  # the index of the order in its grid
 
 
 class RdpAccountant(Accountant):
@@ -66,11 +66,13 @@ class RdpAccountant(Accountant):
 
     def __init__(self, orders: Iterable[float] | FloatArray | None = None) -> None:
         self._refines = orders is None
-        grid = DEFAULT_ORDERS if orders is None else orders
-        self.orders = order_array(grid if isinstance(grid, np.ndarray) else list(grid)).copy()
+        order_grid = DEFAULT_ORDERS if orders is None else orders
+        self.orders = order_array(
+            order_grid if isinstance(order_grid, np.ndarray) else list(order_grid)
+        ).copy()
         self.rdp: FloatArray = np.zeros_like(self.orders)
         self.failure_prob = 0.0
-        self._spent = LeafCounts()
+        self._leaf_counts = LeafCounts()
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -80,7 +82,7 @@ class RdpAccountant(Accountant):
     @property
     def _counts_in_words(self) -> dict[str, str]:
         """The number of composed events and the sum of their failure probabilities, as texts by name, for `repr`."""
-        num_events = sum(count for _, count in self._spent)
+        num_events = sum(count for _, count in self._leaf_counts)
         return {"num_events": f"{num_events:g}", **super()._counts_in_words}
 
     def compose(self, event: Event, count: int = 1) -> Self:
@@ -88,17 +90,17 @@ class RdpAccountant(Accountant):
 
         Raises `InvalidValue`, and adds nothing, where an event within `event` has no known Renyi curve.
         """
-        counts = count_leaves(event, num_releases=require_count("count", count, minimum=0))
-        self.rdp = self.rdp + rdp_curve(counts, self.orders)
+        leaf_counts = count_leaves(event, num_releases=require_count("count", count, minimum=0))
+        self.rdp = self.rdp + rdp_curve(leaf_counts, self.orders)
         self.failure_prob += count * failure_probability(event)
-        self._spent.add(counts)
+        self._leaf_counts.add(leaf_counts)
         return self
 
     def copy(self) -> Self:
         """Returns an independent accountant with the same events; adding events to the copy leaves this one as is."""
         # The copy shares the array `rdp`. `compose` makes a new array and never changes this one.
         duplicate = copy.copy(self)
-        duplicate._spent = self._spent.copy()
+        duplicate._leaf_counts = self._leaf_counts.copy()
         return duplicate
 
     def get_epsilon(self, target_delta: float) -> float:
@@ -111,16 +113,16 @@ class RdpAccountant(Accountant):
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the smallest delta that any order gives at `target_epsilon`, failure probabilities included."""
         delta = self._at_best_order(
-            convert=partial(rdp_to_deltas, target_epsilon=target_epsilon)
+            to_epsilons_or_deltas=partial(rdp_to_deltas, target_epsilon=target_epsilon)
         ).epsilon_or_delta
         return min(1.0, delta + self.failure_prob)
 
     def curve(self, orders: FloatArray) -> FloatArray:
         """Returns the sum of the Renyi curves of all events at any orders > 1, one entry for each of `orders`."""
-        return rdp_curve(self._spent, orders)
+        return rdp_curve(self._leaf_counts, orders)
 
     def _gaussian_bounds(self) -> GaussianBounds:
-        return GaussianBounds.from_leaves(self._spent).with_failures(self.failure_prob)
+        return GaussianBounds.from_leaves(self._leaf_counts).with_failures(self.failure_prob)
 
     def best_order(self, target_delta: float) -> float:
         """Returns the order that gives the epsilon of `get_epsilon(target_delta)`."""
@@ -128,29 +130,40 @@ class RdpAccountant(Accountant):
 
     def _epsilon_at_best_order(self, target_delta: float) -> _BestOrder:
         remaining_delta = self.remaining_delta(target_delta)
-        return self._at_best_order(convert=partial(rdp_to_epsilons, target_delta=remaining_delta))
+        return self._at_best_order(
+            to_epsilons_or_deltas=partial(rdp_to_epsilons, target_delta=remaining_delta)
+        )
 
-    def _at_best_order(self, convert: Callable[[FloatArray, FloatArray], FloatArray]) -> _BestOrder:
+    def _at_best_order(
+        self, to_epsilons_or_deltas: Callable[[FloatArray, FloatArray], FloatArray]
+    ) -> _BestOrder:
         """Returns the smallest epsilon or delta over all orders, and its order.
 
         Before the first event these are 0 and the last order.
 
         Args:
-            convert: a function from orders and Renyi divergences, both `[num_orders]`, to the epsilon or delta of each.
+            to_epsilons_or_deltas: a function from orders and Renyi divergences, both `[num_orders]`, to the epsilon or
+                delta of each.
         """
-        if self._spent.kinds <= {events.NoOpEvent}:
+        if self._leaf_counts.kinds <= {events.NoOpEvent}:
             last_index = len(self.orders) - 1
             return _BestOrder(
-                epsilon_or_delta=0.0, order=float(self.orders[last_index]), position=last_index
+                epsilon_or_delta=0.0, order=float(self.orders[last_index]), order_index=last_index
             )
-        on_grid = _smallest(convert(self.orders, self.rdp), orders=self.orders)
-        if not self._refines or not 0 < on_grid.epsilon_or_delta < math.inf:
-            return on_grid
-        lower_order = self.orders[max(on_grid.position - 1, 0)]
-        higher_order = self.orders[min(on_grid.position + 1, len(self.orders) - 1)]
+        best_on_grid = _smallest(to_epsilons_or_deltas(self.orders, self.rdp), orders=self.orders)
+        if not self._refines or not 0 < best_on_grid.epsilon_or_delta < math.inf:
+            return best_on_grid
+        lower_order = self.orders[max(best_on_grid.order_index - 1, 0)]
+        higher_order = self.orders[min(best_on_grid.order_index + 1, len(self.orders) - 1)]
         fine_orders = _orders_between(float(lower_order), float(higher_order))
-        on_fine_grid = _smallest(convert(fine_orders, self.curve(fine_orders)), orders=fine_orders)
-        return on_fine_grid if on_fine_grid.epsilon_or_delta < on_grid.epsilon_or_delta else on_grid
+        best_on_fine_grid = _smallest(
+            to_epsilons_or_deltas(fine_orders, self.curve(fine_orders)), orders=fine_orders
+        )
+        return (
+            best_on_fine_grid
+            if best_on_fine_grid.epsilon_or_delta < best_on_grid.epsilon_or_delta
+            else best_on_grid
+        )
 
 
 @lru_cache  # The points of one trade-off curve have best orders near each other, and numpy makes such grids slowly.
@@ -161,11 +174,13 @@ def _orders_between(lower_order: float, higher_order: float) -> FloatArray:
     return np.asarray(orders)
 
 
-def _smallest(values: FloatArray, orders: FloatArray) -> _BestOrder:
-    """Returns the smallest value, with its order; `values` has one entry for each of the orders."""
-    index = int(np.argmin(values))
+def _smallest(epsilons_or_deltas: FloatArray, orders: FloatArray) -> _BestOrder:
+    """Returns the smallest value, with its order; `epsilons_or_deltas` has one entry for each of the orders."""
+    smallest_index = int(np.argmin(epsilons_or_deltas))
     return _BestOrder(
-        epsilon_or_delta=float(values[index]), order=float(orders[index]), position=index
+        epsilon_or_delta=float(epsilons_or_deltas[smallest_index]),
+        order=float(orders[smallest_index]),
+        order_index=smallest_index,
     )
 
 
@@ -174,12 +189,12 @@ def order_array(orders: object) -> FloatArray:
 
     Raises `InvalidValue` where there is no order, or an order is not a finite number > 1.
     """
-    array = np.atleast_1d(np.asarray(orders, dtype=np.float64))
-    is_list = array.ndim == 1 and array.size > 0
-    require(is_list, "orders.shape", array.shape, "[num_orders], at least one order")
-    is_order = (array > 1) & np.isfinite(array)
-    require_each("orders", array, holds=is_order, rule="finite numbers > 1")
-    return array
+    checked_orders = np.atleast_1d(np.asarray(orders, dtype=np.float64))
+    is_list = checked_orders.ndim == 1 and checked_orders.size > 0
+    require(is_list, "orders.shape", checked_orders.shape, "[num_orders], at least one order")
+    is_order = (checked_orders > 1) & np.isfinite(checked_orders)
+    require_each("orders", checked_orders, holds=is_order, rule="finite numbers > 1")
+    return checked_orders
 
 
 def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
@@ -195,33 +210,33 @@ def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
     Raises:
         InvalidValue: a leaf has no known Renyi curve, because its class is not one of `pate`.
     """
-    total = np.zeros_like(orders)
+    total_rdp = np.zeros_like(orders)
     orders_as_bytes = orders.tobytes()
     with np.errstate(over="ignore", invalid="ignore"):
-        for kind, counted in counts.counted_leaves_by_kind.items():
-            leaf_counts = np.array(counted.counts, dtype=np.float64)
-            if kind in (events.GaussianEvent, events.ScoresEvent):
-                multipliers = _field_values(counted.leaves, field_name="noise_multiplier")
+        for leaf_class, counted_leaves in counts.counted_leaves_by_kind.items():
+            leaf_counts = np.array(counted_leaves.counts, dtype=np.float64)
+            if leaf_class in (events.GaussianEvent, events.ScoresEvent):
+                multipliers = _field_values(counted_leaves.leaves, field_name="noise_multiplier")
                 if (multipliers == 0).any():
-                    total += np.inf
+                    total_rdp += np.inf
                 else:
                     # D_a = a / (2 z^2) for noise multiplier z (Mironov 2017, Proposition 7)
-                    total += orders * math.fsum(leaf_counts * (1 / multipliers) ** 2 / 2)
-            elif kind is events.ZCdpEvent:
+                    total_rdp += orders * math.fsum(leaf_counts * (1 / multipliers) ** 2 / 2)
+            elif leaf_class is events.ZCdpEvent:
                 # D_a <= rho a, the definition of zCDP (Bun & Steinke 2016)
-                total += orders * math.fsum(
-                    leaf_counts * _field_values(counted.leaves, field_name="rho")
+                total_rdp += orders * math.fsum(
+                    leaf_counts * _field_values(counted_leaves.leaves, field_name="rho")
                 )
             else:
-                if kind not in _RDP_BY_KIND:
+                if leaf_class not in _RDP_BY_KIND:
                     rule = "an event with a Renyi curve"
-                    raise InvalidValue("event", kind.__name__, rule=rule)
-                total += sum(
+                    raise InvalidValue("event", leaf_class.__name__, rule=rule)
+                total_rdp += sum(
                     count * _cached_rdp(leaf, orders_as_bytes=orders_as_bytes)
-                    for leaf, count in zip(counted.leaves, leaf_counts, strict=True)
+                    for leaf, count in zip(counted_leaves.leaves, leaf_counts, strict=True)
                 )
     # NaN comes from infinity less infinity: a price beyond double precision is charged as infinite.
-    return np.where(np.isnan(total), np.inf, total)
+    return np.where(np.isnan(total_rdp), np.inf, total_rdp)
 
 
 def _field_values(leaves: list[LeafEvent], field_name: str) -> FloatArray:

@@ -52,15 +52,15 @@ def bernoulli_rdp(
     log_of_zeros = orders * log_not_p - (orders - 1) * log_not_q
     log_moment = np.maximum(np.logaddexp(log_of_ones, log_of_zeros), 0.0)
     # The rounding error of either term counts with the share of the term in the moment.
-    lead = log_of_ones - log_of_zeros
+    log_lead_of_ones = log_of_ones - log_of_zeros
     size_of_ones = np.minimum(-log_p, -_SMALLEST_LOG) + np.minimum(-log_q, -_SMALLEST_LOG)
     size_of_zeros = np.minimum(-log_not_p, -_SMALLEST_LOG) + np.minimum(-log_not_q, -_SMALLEST_LOG)
-    terms = (
+    rounding_terms = (
         1
-        + np.exp(np.minimum(lead, 0)) * size_of_ones
-        + np.exp(np.minimum(-lead, 0)) * size_of_zeros
+        + np.exp(np.minimum(log_lead_of_ones, 0)) * size_of_ones
+        + np.exp(np.minimum(-log_lead_of_ones, 0)) * size_of_zeros
     )
-    return np.asarray((log_moment + LOG_ROUNDING / 4 * orders * terms) / (orders - 1))
+    return np.asarray((log_moment + LOG_ROUNDING / 4 * orders * rounding_terms) / (orders - 1))
 
 
 def pure_dp_rdp(epsilon: float, orders: FloatArray) -> FloatArray:
@@ -97,7 +97,7 @@ def bounded_range_rdp(loss_range: float, orders: FloatArray) -> FloatArray:
     """
     if loss_range in (0, math.inf):
         return np.full_like(orders, loss_range)
-    by_zcdp = orders * (loss_range * loss_range / 8)
+    rdp_by_zcdp = orders * (loss_range * loss_range / 8)
     span_at_a = -np.expm1(-orders * loss_range)  # 1 - e^(-a loss_range)
     span_at_less = -np.expm1(-(orders - 1) * loss_range)  # 1 - e^(-(a - 1) loss_range)
     with np.errstate(divide="ignore"):  # of a product that vanishes
@@ -106,13 +106,17 @@ def bounded_range_rdp(loss_range: float, orders: FloatArray) -> FloatArray:
         log_span_at_one = math.log(-math.expm1(-loss_range))
     t = np.log1p(-1 / orders) + log_span_at_a + loss_range - log_span_at_less
     log_moment = (orders - 1) * t + log_span_at_a - np.log(orders) - log_span_at_one
-    terms = orders * (
+    rounding_terms = orders * (
         1 + loss_range - np.minimum(log_span_at_a, 0) - np.minimum(log_span_at_less, 0)
     )
-    terms = terms - log_span_at_one
-    exact = (log_moment + LOG_ROUNDING * terms) / (orders - 1)
-    cancels = orders - 1 < _SMALL_PRODUCT / orders / loss_range / loss_range
-    return np.where(cancels, by_zcdp, np.minimum(exact, np.minimum(by_zcdp, loss_range)))
+    rounding_terms = rounding_terms - log_span_at_one
+    rdp_by_closed_form = (log_moment + LOG_ROUNDING * rounding_terms) / (orders - 1)
+    closed_form_cancels = orders - 1 < _SMALL_PRODUCT / orders / loss_range / loss_range
+    return np.where(
+        closed_form_cancels,
+        rdp_by_zcdp,
+        np.minimum(rdp_by_closed_form, np.minimum(rdp_by_zcdp, loss_range)),
+    )
 
 
 def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: FloatArray) -> FloatArray:
@@ -126,24 +130,26 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: FloatArr
     """
     if event.num_candidates == 1 or event.noise_multiplier == 0:
         return np.full_like(orders, 0.0 if event.num_candidates == 1 else np.inf)
-    shift = 2 / event.noise_multiplier
+    maximum_shift = 2 / event.noise_multiplier
     num_normals = event.num_candidates - 1
-    rdp = orders * (shift * shift / 2) + math.log(event.num_candidates) / (orders - 1)
-    is_integrated = orders * shift <= _LARGEST_SHIFT
+    rdp = orders * (maximum_shift * maximum_shift / 2) + math.log(event.num_candidates) / (
+        orders - 1
+    )
+    is_integrated = orders * maximum_shift <= _LARGEST_SHIFT
     if is_integrated.any():
         integrated_orders = orders[is_integrated]
-        up, down = _log_moments_of_maximum(
-            num_normals, maximum_shift=shift, orders=integrated_orders
+        log_moment_if_raised, log_moment_if_lowered = _log_moments_of_maximum(
+            num_normals, maximum_shift=maximum_shift, orders=integrated_orders
         )
-        log_moment = np.minimum(up, down)
+        log_moment = np.minimum(log_moment_if_raised, log_moment_if_lowered)
         if isinstance(event, events.OpposedMaximaEvent):
             # Two maxima that move in opposite directions, by half of the shift each, dominate the release, too.
-            up, down = _log_moments_of_maximum(
-                num_normals, maximum_shift=shift / 2, orders=integrated_orders
+            log_moment_if_raised, log_moment_if_lowered = _log_moments_of_maximum(
+                num_normals, maximum_shift=maximum_shift / 2, orders=integrated_orders
             )
-            log_moment = np.minimum(log_moment, up + down)
-        by_integral = np.maximum(log_moment / (integrated_orders - 1), 0.0)
-        rdp[is_integrated] = np.minimum(rdp[is_integrated], by_integral)
+            log_moment = np.minimum(log_moment, log_moment_if_raised + log_moment_if_lowered)
+        rdp_by_integral = np.maximum(log_moment / (integrated_orders - 1), 0.0)
+        rdp[is_integrated] = np.minimum(rdp[is_integrated], rdp_by_integral)
     return rdp
 
 
@@ -160,23 +166,25 @@ def _log_moments_of_maximum(
         maximum_shift: the distance by which M is moved, > 0.
         orders: a > 1, `[num_orders]`.
     """
-    up = np.empty_like(orders)
-    down = np.empty_like(orders)
+    log_moments_if_raised = np.empty_like(orders)
+    log_moments_if_lowered = np.empty_like(orders)
     is_pending = np.ones(len(orders), dtype=np.bool_)
     for num_points in _GRID_SIZES:
-        width = 2 * (_TAIL + orders * maximum_shift)
-        is_chosen = is_pending & (width <= _LARGEST_STEP * (num_points - 1))
+        range_widths = 2 * (_TAIL + orders * maximum_shift)
+        is_computed = is_pending & (range_widths <= _LARGEST_STEP * (num_points - 1))
         if num_points == _GRID_SIZES[-1]:
-            is_chosen = is_pending
-        if is_chosen.any():
-            up[is_chosen], down[is_chosen] = _log_moments_by_trapezoids(
-                num_normals,
-                maximum_shift=maximum_shift,
-                orders=orders[is_chosen],
-                num_points=num_points,
+            is_computed = is_pending
+        if is_computed.any():
+            log_moments_if_raised[is_computed], log_moments_if_lowered[is_computed] = (
+                _log_moments_by_trapezoids(
+                    num_normals,
+                    maximum_shift=maximum_shift,
+                    orders=orders[is_computed],
+                    num_points=num_points,
+                )
             )
-        is_pending = is_pending & ~is_chosen
-    return up, down
+        is_pending = is_pending & ~is_computed
+    return log_moments_if_raised, log_moments_if_lowered
 
 
 def _log_moments_by_trapezoids(
@@ -187,10 +195,10 @@ def _log_moments_by_trapezoids(
     The integrands vanish at both ends of the grid.
     """
     # the ends of the range of each order, [num_orders], and its points, [num_points, num_orders]
-    low = -_TAIL - orders * maximum_shift
-    high = _TAIL + orders * maximum_shift
-    points = low + np.linspace(0, 1, num_points)[:, None] * (high - low)
-    steps = (high - low) / (num_points - 1)
+    lower_ends = -_TAIL - orders * maximum_shift
+    upper_ends = _TAIL + orders * maximum_shift
+    grid_points = lower_ends + np.linspace(0, 1, num_points)[:, None] * (upper_ends - lower_ends)
+    grid_steps = (upper_ends - lower_ends) / (num_points - 1)
 
     def log_density(x: FloatArray) -> FloatArray:
         """Returns the log density of the largest of n = num_normals standard normals, n phi(x) Phi(x)^(n - 1)."""
@@ -204,14 +212,17 @@ def _log_moments_by_trapezoids(
         P and Q are two densities; the arguments are their logarithms at the points, `[num_points, num_orders]`.
         """
         log_values = orders * log_p - (orders - 1) * log_q
-        peak = log_values.max(axis=0)
-        return np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps))
+        largest_log_values = log_values.max(axis=0)
+        return np.asarray(
+            largest_log_values
+            + np.log(np.exp(log_values - largest_log_values).sum(axis=0) * grid_steps)
+        )
 
-    log_shifted_density = log_density(points - maximum_shift)
-    log_plain_density = log_density(points)
-    up = log_moment(log_p=log_shifted_density, log_q=log_plain_density)
-    down = log_moment(log_p=log_plain_density, log_q=log_shifted_density)
-    return up, down
+    log_shifted_density = log_density(grid_points - maximum_shift)
+    log_plain_density = log_density(grid_points)
+    log_moments_if_raised = log_moment(log_p=log_shifted_density, log_q=log_plain_density)
+    log_moments_if_lowered = log_moment(log_p=log_plain_density, log_q=log_shifted_density)
+    return log_moments_if_raised, log_moments_if_lowered
 
 
 def smooth_sensitivity_rdp(event: events.SmoothSensitivityEvent, orders: FloatArray) -> FloatArray:
@@ -236,9 +247,11 @@ def smooth_sensitivity_rdp(event: events.SmoothSensitivityEvent, orders: FloatAr
     remainder = remainder[is_finite]
     with np.errstate(over="ignore", divide="ignore"):
         by_shift = a * math.exp(-2 * beta) / (2 * noise_multiplier * noise_multiplier * remainder)
-    if_narrower = -a * beta - np.log(remainder) / 2
-    if_wider = a * beta - np.log1p(a * math.expm1(2 * beta)) / 2
-    terms = 1 + a * beta - np.log(remainder)
-    by_scale = np.maximum(if_narrower, if_wider) + LOG_ROUNDING * terms
+    log_moment_if_narrower = -a * beta - np.log(remainder) / 2
+    log_moment_if_wider = a * beta - np.log1p(a * math.expm1(2 * beta)) / 2
+    rounding_terms = 1 + a * beta - np.log(remainder)
+    by_scale = (
+        np.maximum(log_moment_if_narrower, log_moment_if_wider) + LOG_ROUNDING * rounding_terms
+    )
     rdp[is_finite] = by_shift * (1 + LOG_ROUNDING) + by_scale / (a - 1)
     return rdp

@@ -90,18 +90,18 @@ class TruncatedNegativeBinomial(RunCount):
         """
         _require_eta(eta)
         require(1 < mean <= _LARGEST_MEAN, "mean", mean, f"a number in (1, {_LARGEST_MEAN:g}]")
-        low = math.log(_SMALLEST_GAMMA)
-        high = math.log1p(-1e-12)
+        low_log_gamma = math.log(_SMALLEST_GAMMA)
+        high_log_gamma = math.log1p(-1e-12)
         if cls(eta=eta, gamma=_SMALLEST_GAMMA).mean < mean:
             rule = f"fewer runs, or a larger eta: gamma would be below {_SMALLEST_GAMMA:g}"
             raise InvalidValue("mean", mean, rule=rule)
         for _ in range(100):  # the mean falls as gamma rises
-            middle = (low + high) / 2
-            if cls(eta=eta, gamma=math.exp(middle)).mean > mean:
-                low = middle
+            middle_log_gamma = (low_log_gamma + high_log_gamma) / 2
+            if cls(eta=eta, gamma=math.exp(middle_log_gamma)).mean > mean:
+                low_log_gamma = middle_log_gamma
             else:
-                high = middle
-        return cls(eta=eta, gamma=math.exp(high))
+                high_log_gamma = middle_log_gamma
+        return cls(eta=eta, gamma=math.exp(high_log_gamma))
 
     @property
     def mean(self) -> float:
@@ -128,10 +128,10 @@ class TruncatedNegativeBinomial(RunCount):
         log_gamma = math.log(self.gamma)
         log_ratio = math.log1p(math.expm1(-log_gamma) * prob)
         if self.eta == 0:
-            share = log_ratio / -log_gamma
+            prob_of_any_run = log_ratio / -log_gamma
         else:
-            share = math.expm1(-self.eta * log_ratio) / math.expm1(self.eta * log_gamma)
-        return min(share * (1 + _ROUNDING), 1.0)
+            prob_of_any_run = math.expm1(-self.eta * log_ratio) / math.expm1(self.eta * log_gamma)
+        return min(prob_of_any_run * (1 + _ROUNDING), 1.0)
 
     def draw(self, rng: np.random.Generator) -> int:
         """Returns a number of runs, drawn from the distribution. The number is secret."""
@@ -140,14 +140,14 @@ class TruncatedNegativeBinomial(RunCount):
         log_gamma = math.log(self.gamma)
         scale = -log_gamma if self.eta == 0 else math.expm1(-self.eta * log_gamma) / self.eta
         prob = (1 - self.gamma) / scale  # P(K = 1)
-        number = 1
+        num_runs = 1
         # P(K = k + 1) / P(K = k) = (1 - gamma) (eta + k) / (k + 1). The probability that the loop ends because `prob`
         # became 0 is below 2^-53.
         while remainder >= prob and prob > 0:
             remainder -= prob
-            prob *= (1 - self.gamma) * (self.eta + number) / (number + 1)
-            number += 1
-        return number
+            prob *= (1 - self.gamma) * (self.eta + num_runs) / (num_runs + 1)
+            num_runs += 1
+        return num_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ RUN_COUNTS: dict[str, type[RunCount]] = {
 """The distributions that an event may name, by class name."""
 
 
-def require_run_count(name: str, value: Any) -> None:
+def require_run_count(field_name: str, field_value: Any) -> None:
     """Raises `InvalidValue` unless a value is a distribution of a number of runs."""
     rule = f"a distribution of {' or '.join(sorted(RUN_COUNTS))}"
-    require_kind(name, value, kind=RunCount, rule=rule)
+    require_kind(field_name, field_value, kind=RunCount, rule=rule)

@@ -57,13 +57,15 @@ def sampled_gaussian_profiles(
     # The density of the mixture is 1 + e times that of N(0, 1) where 1 - q + q e^(C x - C^2 / 2) = 1 + e. If the unit
     # is removed, S is the set right of the x with 1 + e = gamma. If it is added, S is the set left of the x with 1 + e
     # = 1 / gamma.
-    right = _x_at_odds(1 + np.expm1(epsilons) / q, mean_shift=shift)
-    left = _x_at_odds(1 + np.expm1(-epsilons) / q, mean_shift=shift)
-    removed = mixture_tail(x=-right, mean_shift=shift, sampling_prob=q) - np.exp(
-        epsilons + log_ndtr(-right)
+    x_if_removed = _x_at_odds(1 + np.expm1(epsilons) / q, mean_shift=shift)
+    x_if_added = _x_at_odds(1 + np.expm1(-epsilons) / q, mean_shift=shift)
+    deltas_if_removed = mixture_tail(x=-x_if_removed, mean_shift=shift, sampling_prob=q) - np.exp(
+        epsilons + log_ndtr(-x_if_removed)
     )
-    added = ndtr(left) - np.exp(epsilons) * mixture_tail(x=left, mean_shift=-shift, sampling_prob=q)
-    return [np.asarray(removed), np.asarray(added)]
+    deltas_if_added = ndtr(x_if_added) - np.exp(epsilons) * mixture_tail(
+        x=x_if_added, mean_shift=-shift, sampling_prob=q
+    )
+    return [np.asarray(deltas_if_removed), np.asarray(deltas_if_added)]
 
 
 def _x_at_odds(odds: FloatArray, mean_shift: float) -> FloatArray:
@@ -89,20 +91,24 @@ def _profile_of_replaced(event: SampledGaussianEvent, epsilons: FloatArray) -> F
     """
     q = event.sampling_prob
     shift = event.shift
-    size = np.abs(epsilons)
+    abs_epsilons = np.abs(epsilons)
     with np.errstate(divide="ignore"):
         # the logarithm of the right side over sqrt(gamma)
         log_side = (
-            np.log(-np.expm1(-size)) + np.log1p(-q) - np.log(q) + shift * shift / 2 + size / 2
+            np.log(-np.expm1(-abs_epsilons))
+            + np.log1p(-q)
+            - np.log(q)
+            + shift * shift / 2
+            + abs_epsilons / 2
         )
         asinh_of_half = np.arcsinh(np.exp(np.minimum(log_side, _LARGEST_LOG_SIDE)) / 2)
         asinh_of_half = asinh_of_half + np.maximum(log_side - _LARGEST_LOG_SIDE, 0.0)
-        x = (size / 2 + asinh_of_half) / shift
-        at_size = mixture_tail(x=-x, mean_shift=shift, sampling_prob=q) - np.exp(
-            size + np.log(mixture_tail(x=-x, mean_shift=-shift, sampling_prob=q))
+        x = (abs_epsilons / 2 + asinh_of_half) / shift
+        deltas_at_abs_epsilons = mixture_tail(x=-x, mean_shift=shift, sampling_prob=q) - np.exp(
+            abs_epsilons + np.log(mixture_tail(x=-x, mean_shift=-shift, sampling_prob=q))
         )
-    exchanged = -np.expm1(-size) + np.exp(-size) * at_size
-    return np.asarray(np.where(epsilons < 0, exchanged, at_size))
+    exchanged_deltas = -np.expm1(-abs_epsilons) + np.exp(-abs_epsilons) * deltas_at_abs_epsilons
+    return np.asarray(np.where(epsilons < 0, exchanged_deltas, deltas_at_abs_epsilons))
 
 
 def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
@@ -117,9 +123,9 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: FloatArray) -> Flo
     q = event.sampling_prob
     shift = event.shift
     with np.errstate(over="ignore"):
-        without_sampling = orders * (np.square(1 / np.float64(event.noise_multiplier)) / 2)
+        rdp_without_sampling = orders * (np.square(1 / np.float64(event.noise_multiplier)) / 2)
     if q == 1:
-        return np.asarray(without_sampling)
+        return np.asarray(rdp_without_sampling)
     log_odds = np.log(q) - np.log1p(-q)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         exponent = (orders - 1) * (shift * shift / 2)
@@ -127,17 +133,21 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: FloatArray) -> Flo
         log_small_norm = np.log1p(q * np.expm1(np.minimum(exponent, 1.0)))
         log_large_norm = exponent + np.log(q + (1 - q) * np.exp(-exponent))
         log_norm = np.where(exponent < 1, log_small_norm, log_large_norm)
-        by_norm = log_norm * (orders / (orders - 1)) * (1 + 4 * _ULP)
+        rdp_by_norm = log_norm * (orders / (orders - 1)) * (1 + 4 * _ULP)
         # For a replaced unit the second density is at least 1 - q times that of N(0, 1).
-        by_norm = by_norm - (np.log1p(-q) if event.is_replaced else 0.0)
-        rdp = np.fmin(without_sampling, by_norm)
-        summed = np.flatnonzero(exponent < _FAR + abs(log_odds))
-        num_steps = _sum_plan(event, orders[summed]).num_steps
+        rdp_by_norm = rdp_by_norm - (np.log1p(-q) if event.is_replaced else 0.0)
+        rdp = np.fmin(rdp_without_sampling, rdp_by_norm)
+        summed_indices = np.flatnonzero(exponent < _FAR + abs(log_odds))
+        num_steps = _sum_plan(event, orders[summed_indices]).num_steps
         # Orders with sums of about the same length are computed together.
-        summed = summed[np.argsort(num_steps)][: int((num_steps <= _LARGEST_NUM_STEPS).sum())]
-        for start in range(0, len(summed), _ORDERS_AT_ONCE):
-            batch = summed[start : start + _ORDERS_AT_ONCE]
-            rdp[batch] = np.fmin(rdp[batch], _rdp_by_sum(event, orders[batch]))
+        summed_indices = summed_indices[np.argsort(num_steps)][
+            : int((num_steps <= _LARGEST_NUM_STEPS).sum())
+        ]
+        for start in range(0, len(summed_indices), _ORDERS_AT_ONCE):
+            batch_indices = summed_indices[start : start + _ORDERS_AT_ONCE]
+            rdp[batch_indices] = np.fmin(
+                rdp[batch_indices], _rdp_by_sum(event, orders[batch_indices])
+            )
     return np.asarray(rdp)
 
 
@@ -180,24 +190,30 @@ def _sum_plan(event: SampledGaussianEvent, orders: FloatArray) -> _SumPlan:
     # about the log of the moment - 1, which is a (a - 1) q^2 C^2 / 2 where it is small
     log_moment = np.log(orders * (orders - 1)) + 2 * np.log(q) + 2 * np.log(shift)
     digits = np.log(4 * (1 + orders) / _SUM_ERROR) - np.clip(log_moment, _SMALLEST_LOG_MOMENT, 0.0)
-    height = np.sqrt(2 * digits)  # y
-    growth = height * height / 2
+    strip_height = np.sqrt(2 * digits)  # y
+    growth = strip_height * strip_height / 2
     if event.is_replaced:
-        height = np.minimum(np.sqrt(digits / (0.5 + (orders - 1) * (shift * shift / 8))), 2 / shift)
-        growth = height * height / 2 - (orders - 1) * np.log(np.cos(shift * height / 2))
-    error = 2 * np.exp(-digits) / -np.expm1(-digits - growth)
+        strip_height = np.minimum(
+            np.sqrt(digits / (0.5 + (orders - 1) * (shift * shift / 8))), 2 / shift
+        )
+        growth = strip_height * strip_height / 2 - (orders - 1) * np.log(
+            np.cos(shift * strip_height / 2)
+        )
+    relative_error = 2 * np.exp(-digits) / -np.expm1(-digits - growth)
     margin = np.sqrt(2 * digits) + 1
     # Right of (a + (a - 1) q) C + margin and left of -C - margin, log E falls outward with a slope >= margin:
     # the slope of log w is at most C, that of -log v at most q C where x > 0.
-    first = -shift - margin
-    last = (orders + (orders - 1) * (q if event.is_replaced else 0.0)) * shift + margin
-    num_steps = np.ceil((last - first) * (digits + growth) / (2 * np.pi * height)) + 1
+    first_points = -shift - margin
+    last_points = (orders + (orders - 1) * (q if event.is_replaced else 0.0)) * shift + margin
+    num_steps = (
+        np.ceil((last_points - first_points) * (digits + growth) / (2 * np.pi * strip_height)) + 1
+    )
     return _SumPlan(
-        first_point=first,
-        last_point=last,
+        first_point=first_points,
+        last_point=last_points,
         num_steps=np.nan_to_num(num_steps, nan=np.inf),
         margin=margin,
-        relative_error=error,
+        relative_error=relative_error,
     )
 
 
@@ -209,13 +225,13 @@ def _rdp_by_sum(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
     integral is at most the last terms of E, and of (a - 1) phi v, divided by the slope of log E there. Large moments
     are scaled down.
     """
-    plan = _sum_plan(event, orders)  # [A] each
+    sum_plan = _sum_plan(event, orders)  # [A] each
     q = event.sampling_prob
     shift = event.shift
-    num_steps = int(plan.num_steps.max())
-    step = (plan.last_point - plan.first_point) / num_steps
+    num_steps = int(sum_plan.num_steps.max())
+    step = (sum_plan.last_point - sum_plan.first_point) / num_steps
     a = orders[:, None]
-    x = plan.first_point[:, None] + step[:, None] * np.arange(num_steps + 1)  # [A, X]
+    x = sum_plan.first_point[:, None] + step[:, None] * np.arange(num_steps + 1)  # [A, X]
     log_w = log_mixture_ratio(x, mean_shift=shift, sampling_prob=q)
     log_v = (
         log_mixture_ratio(-x, mean_shift=shift, sampling_prob=q)
@@ -233,18 +249,21 @@ def _rdp_by_sum(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
     is_near = np.abs(a * loss) < 1
     near_loss = np.where(is_near, loss, 0.0)
     near_terms = phi_v * (np.expm1(a * near_loss) - a * np.expm1(near_loss))
-    terms = np.where(is_near, near_terms, e - a * phi_w + (a - 1) * phi_v)
+    integrand_terms = np.where(is_near, near_terms, e - a * phi_w + (a - 1) * phi_v)
     # the sizes of the terms of the exponents, and the sizes that cancel
     exponent_size = 1 + np.abs(log_density) + a * np.abs(log_w) + (a - 1) * np.abs(log_v)
     canceled = np.where(is_near, phi_v * a * np.abs(loss), e + a * (phi_w + phi_v))
     rounded_terms = (
-        np.maximum(terms, 0.0) * (1 + _ULP * exponent_size) + _ULP * exponent_size * canceled
+        np.maximum(integrand_terms, 0.0) * (1 + _ULP * exponent_size)
+        + _ULP * exponent_size * canceled
     )
     sums = rounded_terms.sum(axis=1) * step
     log_scale = log_scale[:, 0]
-    end = np.exp(-0.5 * plan.margin * plan.margin - log_scale) * (orders - 1)
-    beyond = (e[:, 0] + e[:, -1] + 2 * end) / plan.margin
-    summation_error = 2 * orders * plan.relative_error * np.exp(-log_scale)
-    total = (sums * (1 + num_steps * _ULP) + beyond + summation_error) / (1 - plan.relative_error)
-    log_moment = np.logaddexp(0.0, log_scale + np.log(total))
+    end_terms = np.exp(-0.5 * sum_plan.margin * sum_plan.margin - log_scale) * (orders - 1)
+    integral_beyond_ends = (e[:, 0] + e[:, -1] + 2 * end_terms) / sum_plan.margin
+    summation_error = 2 * orders * sum_plan.relative_error * np.exp(-log_scale)
+    excess_moment = (sums * (1 + num_steps * _ULP) + integral_beyond_ends + summation_error) / (
+        1 - sum_plan.relative_error
+    )
+    log_moment = np.logaddexp(0.0, log_scale + np.log(excess_moment))
     return np.asarray(log_moment * (1 + _ULP) / (orders - 1))

@@ -70,11 +70,15 @@ def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float)
         target_hits: the number of hits that ends the session, >= 1.
         hit_prob: q, the smallest probability that an access is a hit, in (0, 1).
     """
-    n = require_count("num_accesses", num_accesses, minimum=0)
+    num_accesses_checked = require_count("num_accesses", num_accesses, minimum=0)
     hits = require_count("target_hits", target_hits)
     require_probability("hit_prob", hit_prob)
     # As an incomplete beta function: scipy's bdtr is wrong beyond 2**31 accesses.
-    return 1.0 if n < hits else float(betaincc(hits, n - hits + 1, hit_prob))
+    return (
+        1.0
+        if num_accesses_checked < hits
+        else float(betaincc(hits, num_accesses_checked - hits + 1, hit_prob))
+    )
 
 
 def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> int:
@@ -93,8 +97,10 @@ def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> i
     require_probability("overrun_prob", overrun_prob)
 
     def overruns(num_accesses: int) -> bool:
-        probability = overrun_probability(num_accesses, target_hits=target_hits, hit_prob=hit_prob)
-        return probability > overrun_prob
+        bound_on_overrun = overrun_probability(
+            num_accesses, target_hits=target_hits, hit_prob=hit_prob
+        )
+        return bound_on_overrun > overrun_prob
 
     guess = 2 * require_count("target_hits", target_hits)
     num_accesses = 1 + largest_count(holds=overruns, maximum=_LARGEST_NUM_ACCESSES, guess=guess)
@@ -132,10 +138,10 @@ def _moves(target: QTarget) -> list[_Move]:
     largest_surplus = min(
         rise * smallest_hit_prob, -math.expm1(-target.epsilon) * (1 - smallest_hit_prob)
     )
-    corners = [(1.0, 0.0), (smallest_hit_prob, 0.0), (smallest_hit_prob, largest_surplus)]
-    corners.append((smallest_hit_prob + largest_surplus, -largest_surplus))
+    polygon_corners = [(1.0, 0.0), (smallest_hit_prob, 0.0), (smallest_hit_prob, largest_surplus)]
+    polygon_corners.append((smallest_hit_prob + largest_surplus, -largest_surplus))
     if smallest_hit_prob < not_prior_hit_prob:
-        corners += [
+        polygon_corners += [
             (not_prior_hit_prob, rise * not_prior_hit_prob),
             ((rise + 1) * not_prior_hit_prob, -rise * not_prior_hit_prob),
         ]
@@ -154,7 +160,7 @@ def _moves(target: QTarget) -> list[_Move]:
         return max(up, 0.0) / both, max(down, 0.0) / both
 
     moves = []
-    for probability, surplus in corners:
+    for probability, surplus in polygon_corners:
         hit_up, hit_down = split(probability=probability, surplus=surplus)
         miss_up, miss_down = split(probability=1 - probability, surplus=-surplus)
         moves.append(_Move(hit_up=hit_up, hit_down=hit_down, miss_up=miss_up, miss_down=miss_down))
@@ -186,23 +192,23 @@ def best_play_delta(
         raise InvalidValue("target.epsilon", target.epsilon, rule=rule)
     losses = target.epsilon * np.arange(-num_accesses - 1, num_accesses + 2)
     rounding = _ROUNDING * (np.abs(losses) + target_epsilon)
-    beyond = losses - target_epsilon + rounding
-    after_last = -np.expm1(-np.maximum(beyond, 0.0))
+    loss_beyond_epsilon = losses - target_epsilon + rounding
+    deltas_after_last = -np.expm1(-np.maximum(loss_beyond_epsilon, 0.0))
     # V by the number of remaining hits and the loss, [target_hits + 1, 2 num_accesses + 3]
-    values = np.tile(after_last, (target_hits + 1, 1))
+    reachable_deltas = np.tile(deltas_after_last, (target_hits + 1, 1))
     moves = _moves(target)
     for _ in range(num_accesses):
-        best = values[1:, 1:-1].copy()
-        up = values[:, 2:]
-        down = values[:, :-2]
+        best_deltas = reachable_deltas[1:, 1:-1].copy()
+        deltas_after_up = reachable_deltas[:, 2:]
+        deltas_after_down = reachable_deltas[:, :-2]
         for move in moves:
-            value = move.hit_up * up[:-1]
-            value += move.hit_down * down[:-1]
-            value += move.miss_up * up[1:]
-            value += move.miss_down * down[1:]
-            np.maximum(best, value, out=best)
-        values[1:, 1:-1] = best
-    return float(values[target_hits, num_accesses + 1]) * (1 + num_accesses * _ROUNDING)
+            deltas_of_move = move.hit_up * deltas_after_up[:-1]
+            deltas_of_move += move.hit_down * deltas_after_down[:-1]
+            deltas_of_move += move.miss_up * deltas_after_up[1:]
+            deltas_of_move += move.miss_down * deltas_after_down[1:]
+            np.maximum(best_deltas, deltas_of_move, out=best_deltas)
+        reachable_deltas[1:, 1:-1] = best_deltas
+    return float(reachable_deltas[target_hits, num_accesses + 1]) * (1 + num_accesses * _ROUNDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,13 +320,13 @@ def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Spli
     smallest_num = accesses_with_overrun(_LARGEST_SHARE)
     largest_num = accesses_with_overrun(_SMALLEST_SHARE)
     num_splits = min(max(_WORK_OF_SPLITS // largest_num, _SMALLEST_NUM_SPLITS), _LARGEST_NUM_SPLITS)
-    numbers = np.linspace(smallest_num, largest_num, num_splits).astype(np.int64)
+    access_counts = np.linspace(smallest_num, largest_num, num_splits).astype(np.int64)
     splits = []
-    for num_accesses in np.unique(numbers).tolist():
-        overrun = overrun_probability(
+    for num_accesses in np.unique(access_counts).tolist():
+        overrun_prob = overrun_probability(
             num_accesses, target_hits=target_hits, hit_prob=target.hit_prob
         )
-        composition_delta = target_delta - overrun
+        composition_delta = target_delta - overrun_prob
         if num_accesses <= _LARGEST_NUM_COMPOSED:
             epsilon = pure_dp_composition_epsilon(
                 target.epsilon, count=num_accesses, target_delta=composition_delta
@@ -328,7 +334,7 @@ def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Spli
         else:  # optimal composition takes too long
             accountant = RdpAccountant().compose(PureDpEvent(target.epsilon), count=num_accesses)
             epsilon = min(num_accesses * target.epsilon, accountant.get_epsilon(composition_delta))
-        splits.append(_Split(epsilon=epsilon, num_accesses=num_accesses, overrun_prob=overrun))
+        splits.append(_Split(epsilon=epsilon, num_accesses=num_accesses, overrun_prob=overrun_prob))
     return min(splits)
 
 
@@ -347,26 +353,29 @@ def _best_play(
         target_delta: the delta of the session.
         sufficient_epsilon: an epsilon that is known to bound the session.
     """
-    accesses = min_accesses(
+    num_accesses = min_accesses(
         target_hits=target_hits,
         hit_prob=target.hit_prob,
         overrun_prob=_OVERRUN_SHARE * target_delta,
     )
-    takes_long = accesses * accesses * target_hits > _LARGEST_WORK_OF_PLAY
+    takes_long = num_accesses * num_accesses * target_hits > _LARGEST_WORK_OF_PLAY
     if takes_long or target.epsilon > _LARGEST_EPSILON:
         return sufficient_epsilon
     delta_of_play = target_delta - overrun_probability(
-        accesses, target_hits=target_hits, hit_prob=target.hit_prob
+        num_accesses, target_hits=target_hits, hit_prob=target.hit_prob
     )
-    low = 0.0
-    high = sufficient_epsilon
-    while high - low > _PLAY_TOLERANCE * sufficient_epsilon:
-        middle = (low + high) / 2
-        delta = best_play_delta(
-            target, target_hits=target_hits, num_accesses=accesses, target_epsilon=middle
+    low_epsilon = 0.0
+    high_epsilon = sufficient_epsilon
+    while high_epsilon - low_epsilon > _PLAY_TOLERANCE * sufficient_epsilon:
+        middle_epsilon = (low_epsilon + high_epsilon) / 2
+        delta_at_middle = best_play_delta(
+            target,
+            target_hits=target_hits,
+            num_accesses=num_accesses,
+            target_epsilon=middle_epsilon,
         )
-        if delta <= delta_of_play:
-            high = middle
+        if delta_at_middle <= delta_of_play:
+            high_epsilon = middle_epsilon
         else:
-            low = middle
-    return high
+            low_epsilon = middle_epsilon
+    return high_epsilon

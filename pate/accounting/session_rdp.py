@@ -35,40 +35,51 @@ _RARE_ROUNDING = 2.0**-48
 def session_rdp(event: SessionEvent, orders: FloatArray) -> FloatArray:
     """Returns an upper bound on the Renyi curve of a whole session under target charging, `[num_orders]`."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        u = hit_cost(event, orders)
-        s = call_cost(event, orders)
-        hits_limit = u < 1  # at other orders the number of hits limits nothing
-        limiting_u = np.where(hits_limit, u, 0.0)
-        by_hits = np.where(hits_limit, _log_moment_of_hits(event, cost=limiting_u), np.inf)
-        if math.isinf(event.num_calls):
-            return np.asarray(by_hits / (orders - 1))
-        s_per_u = np.where(hits_limit, s / u, 0.0)
-        # The derivative of the log moment in u' vanishes at u' = 1 - weight.
-        weight = (
-            event.target_hits
-            * (1 - (1 - limiting_u) * s_per_u)
-            / (s_per_u * (event.num_calls - event.target_hits))
+        hit_costs = hit_cost(event, orders)
+        call_costs = call_cost(event, orders)
+        hits_limit_price = hit_costs < 1  # at other orders the number of hits limits nothing
+        limiting_hit_costs = np.where(hits_limit_price, hit_costs, 0.0)
+        log_moment_by_hits = np.where(
+            hits_limit_price, _log_moment_of_hits(event, hit_costs=limiting_hit_costs), np.inf
         )
-        best_u = np.clip(np.nan_to_num(1 - weight, nan=0.0), 0.0, limiting_u)
-        log_moment_of_calls = event.num_calls * np.log1p((limiting_u - best_u) * s_per_u)
-        by_both = log_moment_of_calls * (1 + _COST_ROUNDING) + _log_moment_of_hits(
-            event, cost=best_u
+        if math.isinf(event.num_calls):
+            return np.asarray(log_moment_by_hits / (orders - 1))
+        call_cost_per_hit_cost = np.where(hits_limit_price, call_costs / hit_costs, 0.0)
+        # The derivative of the log moment in the hit cost vanishes at 1 - weight_of_calls.
+        weight_of_calls = (
+            event.target_hits
+            * (1 - (1 - limiting_hit_costs) * call_cost_per_hit_cost)
+            / (call_cost_per_hit_cost * (event.num_calls - event.target_hits))
+        )
+        best_hit_costs = np.clip(
+            np.nan_to_num(1 - weight_of_calls, nan=0.0), 0.0, limiting_hit_costs
+        )
+        log_moment_of_calls = event.num_calls * np.log1p(
+            (limiting_hit_costs - best_hit_costs) * call_cost_per_hit_cost
+        )
+        log_moment_by_both = log_moment_of_calls * (1 + _COST_ROUNDING) + _log_moment_of_hits(
+            event, hit_costs=best_hit_costs
         )
         # The bound (a - 1) D_a of one call is finite also where its moment exceeds the largest float.
-        log_moment_of_call = np.fmin(np.log1p(s), (orders - 1) * pure_dp_rdp(event.epsilon, orders))
-        by_calls = event.num_calls * log_moment_of_call * (1 + _COST_ROUNDING)
-        log_moment = np.fmin(np.fmin(by_hits, by_calls), np.where(hits_limit, by_both, np.inf))
+        log_moment_of_call = np.fmin(
+            np.log1p(call_costs), (orders - 1) * pure_dp_rdp(event.epsilon, orders)
+        )
+        log_moment_by_calls = event.num_calls * log_moment_of_call * (1 + _COST_ROUNDING)
+        log_moment = np.fmin(
+            np.fmin(log_moment_by_hits, log_moment_by_calls),
+            np.where(hits_limit_price, log_moment_by_both, np.inf),
+        )
         return np.asarray(log_moment / (orders - 1))
 
 
-def _log_moment_of_hits(event: SessionEvent, cost: FloatArray) -> FloatArray:
+def _log_moment_of_hits(event: SessionEvent, hit_costs: FloatArray) -> FloatArray:
     """Returns the logarithm of (1 - cost)^-tau, rounded up, `[num_orders]`.
 
     Args:
         event: the session, which ends with hit number tau.
-        cost: a part of the hit cost (`hit_cost`) for each order, in [0, 1), `[num_orders]`.
+        hit_costs: a part of the hit cost (`hit_cost`) for each order, in [0, 1), `[num_orders]`.
     """
-    return np.asarray(-event.target_hits * np.log1p(-cost) * (1 + _COST_ROUNDING))
+    return np.asarray(-event.target_hits * np.log1p(-hit_costs) * (1 + _COST_ROUNDING))
 
 
 def hit_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
@@ -85,15 +96,15 @@ def hit_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
     # Costs overflow at orders where the number of hits limits nothing.
     with np.errstate(over="ignore", invalid="ignore"):
         q = min(event.hit_prob, 1 / (math.exp(event.epsilon) + 1))
-        excess = _excess_moment(pure_dp_rdp(event.epsilon, orders), orders)
-        cost = excess * np.exp((orders - 1) * event.epsilon) / q * (1 + _COST_ROUNDING)
+        excess_moment = _excess_moment(pure_dp_rdp(event.epsilon, orders), orders)
+        hit_costs = excess_moment * np.exp((orders - 1) * event.epsilon) / q * (1 + _COST_ROUNDING)
         if isinstance(event, events.BoundarySessionEvent):
             if event.bounded_range:
                 cost_of_boundary = _bounded_range_hit_cost(event.call_epsilon, orders)
             else:
                 cost_of_boundary = _pure_dp_hit_cost(event.call_epsilon, orders)
-            cost = np.fmin(cost, cost_of_boundary)
-    return np.asarray(np.where(np.isnan(cost), np.inf, cost))
+            hit_costs = np.fmin(hit_costs, cost_of_boundary)
+    return np.asarray(np.where(np.isnan(hit_costs), np.inf, hit_costs))
 
 
 def call_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
@@ -103,42 +114,44 @@ def call_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
     on two neighbors.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        cost = _excess_moment(pure_dp_rdp(event.epsilon, orders), orders)
+        call_costs = _excess_moment(pure_dp_rdp(event.epsilon, orders), orders)
         if isinstance(event, events.BoundarySessionEvent) and event.bounded_range:
             # A wrapped call of a bounded range: the cost of the call, or that of near ties if it is larger.
-            epsilon = event.call_epsilon
-            bare_call_cost = _excess_moment(bounded_range_rdp(epsilon, orders), orders)
-            b = 1 / (math.exp(epsilon) + 1)
+            loss_range = event.call_epsilon
+            bare_call_cost = _excess_moment(bounded_range_rdp(loss_range, orders), orders)
+            b = 1 / (math.exp(loss_range) + 1)
             near_tie_cost = _largest_corner(
-                excess=bare_call_cost, b=b, orders=orders, num_answered=1
+                excess_moment=bare_call_cost, b=b, orders=orders, num_answered=1
             )
-            cost = np.fmin(cost, np.maximum(bare_call_cost, near_tie_cost))
+            call_costs = np.fmin(call_costs, np.maximum(bare_call_cost, near_tie_cost))
         elif isinstance(event, events.BoundarySessionEvent):
             # A wrapped call of epsilon-DP has a range of 2 epsilon.
             range_rdp = bounded_range_rdp(2 * event.call_epsilon, orders)
-            cost = np.fmin(cost, _excess_moment(range_rdp, orders))
-    return np.asarray(cost)
+            call_costs = np.fmin(call_costs, _excess_moment(range_rdp, orders))
+    return np.asarray(call_costs)
 
 
-def _bounded_range_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
+def _bounded_range_hit_cost(loss_range: float, orders: FloatArray) -> FloatArray:
     """Returns a bound on the cost `hit_cost` of calls with a bounded range in the boundary wrapper, `[num_orders]`.
 
     With g = e^epsilon it is the larger of two costs: 2 - 2 g^(a-1) (a - (a-1) g), where one outcome is nearly certain,
     and the cost where no outcome has a probability above 1/2 (`_tie_cost`).
 
     Args:
-        epsilon: the range of one call before it is wrapped.
+        loss_range: the range of one call before it is wrapped.
         orders: a > 1, `[num_orders]`.
     """
-    exponent = (orders - 1) * epsilon
+    exponent = (orders - 1) * loss_range
     # a - (a - 1) g = 1 - (a - 1) (g - 1)
-    decrease = (orders - 1) * math.expm1(epsilon)
+    decrease = (orders - 1) * math.expm1(loss_range)
     is_positive = decrease < 1
     log_factor = np.log1p(-np.where(is_positive, decrease, 0))
-    rare = np.where(is_positive, -2 * np.expm1(exponent + log_factor), np.inf)
-    rare = rare * (1 + _COST_ROUNDING) + _RARE_ROUNDING * (exponent + decrease)
-    excess = _excess_moment(bounded_range_rdp(epsilon, orders), orders)
-    return np.maximum(rare, _tie_cost(excess, b=1 / (math.exp(epsilon) + 1), orders=orders))
+    rare_costs = np.where(is_positive, -2 * np.expm1(exponent + log_factor), np.inf)
+    rare_costs = rare_costs * (1 + _COST_ROUNDING) + _RARE_ROUNDING * (exponent + decrease)
+    excess_moment = _excess_moment(bounded_range_rdp(loss_range, orders), orders)
+    return np.maximum(
+        rare_costs, _tie_cost(excess_moment, b=1 / (math.exp(loss_range) + 1), orders=orders)
+    )
 
 
 def _pure_dp_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
@@ -159,59 +172,59 @@ def _pure_dp_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
         - _weighted_power(p=1 - b, q=0.5, orders=orders)
     ) / _weighted_power(p=b, q=0.5, orders=orders)
     fall = 2 - (outside - inside) / _weighted_power(p=0.5, q=b, orders=orders)
-    excess = _excess_moment(pure_dp_rdp(epsilon, orders), orders=orders)
-    ties = _tie_cost(excess, b=b, orders=orders)
+    excess_moment = _excess_moment(pure_dp_rdp(epsilon, orders), orders=orders)
+    tie_costs = _tie_cost(excess_moment, b=b, orders=orders)
     rounding = _POWER_ROUNDING * orders
-    cost = np.maximum(ties, np.maximum(rise, fall) + rounding)
+    hit_costs = np.maximum(tie_costs, np.maximum(rise, fall) + rounding)
     # The two conditions of the proof: D is concave, and F is convex.
     is_concave = (orders - 2) * math.atanh(0.5) <= (orders + 1) * math.atanh(b) * (
         1 - _COST_ROUNDING
     )
     is_convex = outside / (1 + b) ** 2 * (1 + _COST_ROUNDING + rounding) <= inside / (
         1 - b
-    ) ** 2 + 2 * (1 - cost)
-    return np.where(is_concave & is_convex & (cost < 1), cost, np.inf)
+    ) ** 2 + 2 * (1 - hit_costs)
+    return np.where(is_concave & is_convex & (hit_costs < 1), hit_costs, np.inf)
 
 
-def _tie_cost(excess: FloatArray, b: float, orders: FloatArray) -> FloatArray:
+def _tie_cost(excess_moment: FloatArray, b: float, orders: FloatArray) -> FloatArray:
     """Returns the number `tie` of docs/proofs/hits.md, `[num_orders]`.
 
     It is the hit cost of wrapped calls in which no outcome has a probability above 1/2 under both P and Q.
 
     Args:
-        excess: the largest moment E_Q[(P/Q)^a] of the call before it is wrapped, less 1, `[num_orders]`.
+        excess_moment: the largest moment E_Q[(P/Q)^a] of the call before it is wrapped, less 1, `[num_orders]`.
         b: the number b of that proof.
         orders: a > 1, `[num_orders]`.
     """
-    corner = _largest_corner(excess=excess, b=b, orders=orders, num_answered=0)
-    return np.asarray(np.maximum(excess / b * (1 + _COST_ROUNDING), corner))
+    corner_costs = _largest_corner(excess_moment=excess_moment, b=b, orders=orders, num_answered=0)
+    return np.asarray(np.maximum(excess_moment / b * (1 + _COST_ROUNDING), corner_costs))
 
 
 def _largest_corner(
-    excess: FloatArray, b: float, orders: FloatArray, *, num_answered: int
+    excess_moment: FloatArray, b: float, orders: FloatArray, *, num_answered: int
 ) -> FloatArray:
     """Returns the larger of k(1/2, b) and k(b, 1/2), rounded up, `[num_orders]`.
 
-    Here k(x, y) = (S + w(x, y) - w(1 + x, 1 + y)) / w(num_answered + x, num_answered + y), with S = 1 + excess and
-    w(p, q) = p^a q^(1 - a).
+    Here k(x, y) = (S + w(x, y) - w(1 + x, 1 + y)) / w(num_answered + x, num_answered + y), with
+    S = 1 + excess_moment and w(p, q) = p^a q^(1 - a).
 
     Args:
-        excess: the largest moment E_Q[(P/Q)^a] of the call before it is wrapped, less 1, `[num_orders]`.
+        excess_moment: the largest moment E_Q[(P/Q)^a] of the call before it is wrapped, less 1, `[num_orders]`.
         b: the number b of docs/proofs/hits.md.
         orders: a > 1, `[num_orders]`.
         num_answered: 0 for the hit cost, 1 for the call cost, as docs/proofs/hits.md derives them.
     """
-    corners = [
+    corner_costs = [
         (
             1
-            + excess
+            + excess_moment
             + _weighted_power(p=x, q=y, orders=orders)
             - _weighted_power(p=1 + x, q=1 + y, orders=orders)
         )
         / _weighted_power(p=num_answered + x, q=num_answered + y, orders=orders)
         for x, y in ((0.5, b), (b, 0.5))
     ]
-    return np.asarray(np.maximum(corners[0], corners[1]) + _POWER_ROUNDING * orders)
+    return np.asarray(np.maximum(corner_costs[0], corner_costs[1]) + _POWER_ROUNDING * orders)
 
 
 def _weighted_power(p: float, q: float, orders: FloatArray) -> FloatArray:

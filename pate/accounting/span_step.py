@@ -32,44 +32,52 @@ def span_step(grid: LossGrid, length: float) -> CompositionStep:
         length: the length of the span.
     """
     length = grid.rounded_outward(length)
-    ends = _ends_of_pieces(grid, length=length)
-    pairs = [_span_pair(grid, up_loss=t, down_loss=t - length) for t in ends]
-    num_padding = grid.padding(largest_loss=max(pair.distance for pair in pairs))
-    widths = [after - before for before, after in pairwise(ends)]
+    piece_ends = _ends_of_pieces(grid, length=length)
+    span_pairs = [_span_pair(grid, up_loss=t, down_loss=t - length) for t in piece_ends]
+    num_padding = grid.padding(largest_loss=max(span_pair.distance for span_pair in span_pairs))
+    piece_widths = [after - before for before, after in pairwise(piece_ends)]
     # the bend D = up_factor * (change of V(x - t)) - down_factor * (change of V(x - t + length)), both over a piece
-    up_factors = [-math.expm1(width) / math.expm1(-length) for width in widths]
-    down_factors = [math.expm1(width) / math.expm1(length) for width in widths]
+    up_factors = [-math.expm1(width) / math.expm1(-length) for width in piece_widths]
+    down_factors = [math.expm1(width) / math.expm1(length) for width in piece_widths]
 
-    def step(values: FloatArray) -> FloatArray:
-        padded_deltas = grid.padded(values, num_padding)
-        best = values
-        up_before = grid.shifted(padded_deltas, num_padding, shift=pairs[0].up_shift)
-        down_before = grid.shifted(padded_deltas, num_padding, shift=pairs[0].down_shift)
-        expectation_before = pairs[0].p_up * up_before + pairs[0].p_down * down_before
+    def step(later_deltas: FloatArray) -> FloatArray:
+        padded_deltas = grid.padded(later_deltas, num_padding)
+        largest_deltas = later_deltas
+        up_deltas_before = grid.shifted(padded_deltas, num_padding, shift=span_pairs[0].up_shift)
+        down_deltas_before = grid.shifted(
+            padded_deltas, num_padding, shift=span_pairs[0].down_shift
+        )
+        expected_deltas_before = (
+            span_pairs[0].p_up * up_deltas_before + span_pairs[0].p_down * down_deltas_before
+        )
         # Each piece ends at a pair and begins at the pair before.
-        for pair, up_factor, down_factor in zip(pairs[1:], up_factors, down_factors, strict=True):
-            up_values = grid.shifted(padded_deltas, num_padding, shift=pair.up_shift)
-            down_values = grid.shifted(padded_deltas, num_padding, shift=pair.down_shift)
-            expectation = pair.p_up * up_values + pair.p_down * down_values
+        for span_pair, up_factor, down_factor in zip(
+            span_pairs[1:], up_factors, down_factors, strict=True
+        ):
+            up_deltas = grid.shifted(padded_deltas, num_padding, shift=span_pair.up_shift)
+            down_deltas = grid.shifted(padded_deltas, num_padding, shift=span_pair.down_shift)
+            expected_deltas = span_pair.p_up * up_deltas + span_pair.p_down * down_deltas
             # the bend of the piece, rounded up by more than its terms can be wrong
-            up_change = up_values * (1 + _BEND_SLACK) - up_before
-            bend = up_factor * up_change - down_factor * (down_values - down_before)
-            peak = _largest_over_piece(expectation_before, expectation, bend)
-            best = np.maximum(best, peak)
-            up_before = up_values
-            down_before = down_values
-            expectation_before = expectation
-        return np.minimum(best * (1 + STEP_ROUNDING), 1.0)
+            up_change = up_deltas * (1 + _BEND_SLACK) - up_deltas_before
+            bend = up_factor * up_change - down_factor * (down_deltas - down_deltas_before)
+            largest_over_piece = _largest_over_piece(expected_deltas_before, expected_deltas, bend)
+            largest_deltas = np.maximum(largest_deltas, largest_over_piece)
+            up_deltas_before = up_deltas
+            down_deltas_before = down_deltas
+            expected_deltas_before = expected_deltas
+        return np.minimum(largest_deltas * (1 + STEP_ROUNDING), 1.0)
 
     return step
 
 
-def _largest_over_piece(before: FloatArray, after: FloatArray, bend: FloatArray) -> FloatArray:
-    """Returns the largest value of the chord from `before` to `after` plus bend * θ (1 - θ), over θ in [0, 1]."""
-    rise = np.abs(after - before)
+def _largest_over_piece(
+    deltas_before: FloatArray, deltas_after: FloatArray, bend: FloatArray
+) -> FloatArray:
+    """Returns the largest value of the chord from one end to the other plus bend * θ (1 - θ), over θ in [0, 1]."""
+    rise = np.abs(deltas_after - deltas_before)
     # Where the bend is below the rise, an end is the largest. The formula gives the larger end for bend = rise.
     bend = np.maximum(np.maximum(bend, rise), _SMALLEST_BEND)
-    return np.asarray((before + after) / 2 + (rise * (rise / bend) + bend) / 4)
+    return np.asarray((deltas_before + deltas_after) / 2 + (rise * (rise / bend) + bend) / 4)
 
 
 def _ends_of_pieces(grid: LossGrid, length: float) -> list[float]:
@@ -79,10 +87,10 @@ def _ends_of_pieces(grid: LossGrid, length: float) -> list[float]:
     """
     num_cells = max(math.ceil(length / grid.spacing - 0.5), 1)
     stride = math.ceil(num_cells / _LARGEST_NUM_PIECES)
-    from_start = [k * grid.spacing for k in range(0, num_cells, stride)]
+    ends_from_start = [k * grid.spacing for k in range(0, num_cells, stride)]
     is_multiple = num_cells * grid.spacing == length
-    from_end = [] if is_multiple else [length - t for t in from_start]
-    return sorted({*from_start, length, *from_end})
+    ends_from_end = [] if is_multiple else [length - t for t in ends_from_start]
+    return sorted({*ends_from_start, length, *ends_from_end})
 
 
 class _SpanPair(NamedTuple):

@@ -65,15 +65,19 @@ def ndtr_without_scipy(x: ArrayLike) -> Any:
 
 def log_ndtr_without_scipy(x: ArrayLike) -> Any:
     """Returns log Phi(x) of each entry of x; it does not load scipy, and is slow for large arrays."""
-    below = ndtr_without_scipy(np.maximum(x, _SERIES_BELOW))
-    above = ndtr_without_scipy(np.negative(np.maximum(x, 0.0)))
-    far = np.minimum(x, _SERIES_BELOW)
+    prob_below = ndtr_without_scipy(np.maximum(x, _SERIES_BELOW))
+    prob_above = ndtr_without_scipy(np.negative(np.maximum(x, 0.0)))
+    far_x = np.minimum(x, _SERIES_BELOW)
     with np.errstate(over="ignore"):
-        square = far * far
+        square = far_x * far_x
     series = -1 / square * (1 - 3 / square * (1 - 5 / square * (1 - 7 / square)))
-    deep = np.log1p(series) - square / 2 - np.log(-far) - 0.5 * math.log(2 * math.pi)
+    log_prob_by_series = (
+        np.log1p(series) - square / 2 - np.log(-far_x) - 0.5 * math.log(2 * math.pi)
+    )
     return np.where(
-        np.less(x, _SERIES_BELOW), deep, np.where(np.less(x, 0), np.log(below), np.log1p(-above))
+        np.less(x, _SERIES_BELOW),
+        log_prob_by_series,
+        np.where(np.less(x, 0), np.log(prob_below), np.log1p(-prob_above)),
     )
 
 

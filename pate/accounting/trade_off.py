@@ -90,10 +90,14 @@ def trade_off_lower_bound(delta_at: DeltaAt, *, alpha: float, largest_epsilon: f
         return math.exp(-epsilon) * (1 - delta_at(epsilon) - alpha)
 
     # beyond log(1 / alpha) a steep line is below 0
-    largest = _golden_section_max(steep_line_height, high=min(largest_epsilon, math.log(1 / alpha)))
-    if largest < alpha:  # elsewhere a flat line is not above the steep ones
-        largest = max(largest, _golden_section_max(flat_line_height, high=largest_epsilon))
-    return max(largest - _ABSOLUTE_ROUNDING, 0.0)
+    largest_height = _golden_section_max(
+        steep_line_height, largest_x=min(largest_epsilon, math.log(1 / alpha))
+    )
+    if largest_height < alpha:  # elsewhere a flat line is not above the steep ones
+        largest_height = max(
+            largest_height, _golden_section_max(flat_line_height, largest_x=largest_epsilon)
+        )
+    return max(largest_height - _ABSOLUTE_ROUNDING, 0.0)
 
 
 def max_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
@@ -111,7 +115,7 @@ def max_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
     def crossing_alpha_at(epsilon: float) -> float:
         return (1 - delta_at(epsilon)) / (1 + math.exp(epsilon))
 
-    crossing_alpha = _golden_section_max(crossing_alpha_at, high=largest_epsilon)
+    crossing_alpha = _golden_section_max(crossing_alpha_at, largest_x=largest_epsilon)
     return min(1 - 2 * crossing_alpha + _ABSOLUTE_ROUNDING, 1.0)
 
 
@@ -145,10 +149,10 @@ class GaussianBounds:
         epsilon = 0.0
         is_exact = True
         for leaf, count in counted_leaves:
-            bounds = _bounds_of_leaf(leaf)
-            mu_squared += count * bounds.mu * bounds.mu
-            rho += count * bounds.rho
-            epsilon += count * bounds.epsilon
+            bounds_of_leaf = _bounds_of_leaf(leaf)
+            mu_squared += count * bounds_of_leaf.mu * bounds_of_leaf.mu
+            rho += count * bounds_of_leaf.rho
+            epsilon += count * bounds_of_leaf.epsilon
             is_exact = is_exact and isinstance(leaf, (events.GaussianEvent, events.NoOpEvent))
         upward = 1 + _RELATIVE_ROUNDING
         mu = math.sqrt(mu_squared) * upward
@@ -183,11 +187,11 @@ def least_mu(
     middle_alpha = float(np.max((1 - lines.deltas) / (1 + lines.slopes)))
     if middle_alpha == 0:  # no line is above 0
         return gaussian_bounds.mu
-    ends = _segment_ends(lines, middle_alpha)
+    segment_ends = _segment_ends(lines, middle_alpha)
     with np.errstate(invalid="ignore"):
-        mus_of_ends = ndtri(np.minimum(ends.powers, 1.0)) - ndtri(ends.alphas)
+        mus_of_ends = ndtri(np.minimum(segment_ends.powers, 1.0)) - ndtri(segment_ends.alphas)
         mus_from_ends_on = np.maximum.accumulate(mus_of_ends)
-    mus_left_of_ends = _mus_by_rho(ends.alphas, gaussian_bounds.rho)
+    mus_left_of_ends = _mus_by_rho(segment_ends.alphas, gaussian_bounds.rho)
     if lines.deltas[-1] == 0:
         # The last segment begins at alpha = 0 and beta = 1, as every trade-off curve does.
         mus_left_of_ends[-1] = 0.0
@@ -195,33 +199,33 @@ def least_mu(
     return min(mu * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE, gaussian_bounds.mu)
 
 
-def _golden_section_max(value_at: Callable[[float], float], *, high: float) -> float:
-    """Returns the largest value of a function between 0 and `high` that a golden-section search finds.
+def _golden_section_max(function: Callable[[float], float], *, largest_x: float) -> float:
+    """Returns the largest value of a function between 0 and `largest_x` that a golden-section search finds.
 
     The search is exact for a function with one local maximum. For another function the result may be too
     small, which is the safe side for all callers.
     """
-    low = 0.0
-    best = max(value_at(low), value_at(high))
+    smallest_x = 0.0
+    best = max(function(smallest_x), function(largest_x))
     # Two points within the interval; the part beyond the one with the smaller value is cut off in each step.
-    lower_point = high - _INVERSE_GOLDEN_RATIO * (high - low)
-    upper_point = low + _INVERSE_GOLDEN_RATIO * (high - low)
-    lower_value = value_at(lower_point)
-    upper_value = value_at(upper_point)
+    lower_point = largest_x - _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
+    upper_point = smallest_x + _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
+    lower_value = function(lower_point)
+    upper_value = function(upper_point)
     for _ in range(_NUM_GOLDEN_STEPS):
         best = max(best, lower_value, upper_value)
         if lower_value > upper_value:
-            high = upper_point
+            largest_x = upper_point
             upper_point = lower_point
             upper_value = lower_value
-            lower_point = high - _INVERSE_GOLDEN_RATIO * (high - low)
-            lower_value = value_at(lower_point)
+            lower_point = largest_x - _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
+            lower_value = function(lower_point)
         else:
-            low = lower_point
+            smallest_x = lower_point
             lower_point = upper_point
             lower_value = upper_value
-            upper_point = low + _INVERSE_GOLDEN_RATIO * (high - low)
-            upper_value = value_at(upper_point)
+            upper_point = smallest_x + _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
+            upper_value = function(upper_point)
     return max(best, lower_value, upper_value)
 
 
@@ -308,15 +312,17 @@ def _mu_of_bit(bit: OneBitEvent) -> float:
     and beta = 1 - p. The Gaussian curve is convex, so it is below the polygon if it is not above the corner
     (docs/proofs/trade_off.md, claim 6).
     """
-    logits = bit_pairs(bit)
+    logit_pairs = bit_pairs(bit)
     # Phi^-1 of each probability, computed from the smaller one of p and 1 - p, which keeps its digits
-    quantiles = ndtri(expit(-np.abs(logits))) * -np.sign(logits)
+    quantiles = ndtri(expit(-np.abs(logit_pairs))) * -np.sign(logit_pairs)
     with np.errstate(invalid="ignore"):
-        differences = quantiles[1] - quantiles[0]
-    largest = float(np.max(np.nan_to_num(differences, nan=0.0, posinf=np.inf), initial=0.0))
-    if largest == 0:
+        quantile_differences = quantiles[1] - quantiles[0]
+    largest_difference = float(
+        np.max(np.nan_to_num(quantile_differences, nan=0.0, posinf=np.inf), initial=0.0)
+    )
+    if largest_difference == 0:
         return 0.0
-    return largest * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE
+    return largest_difference * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE
 
 
 class _Lines(NamedTuple):
@@ -343,10 +349,10 @@ def _hull_lines(
         deltas = np.append(deltas, 0.0)
     slopes = np.exp(epsilons)
     # The slopes of tiny epsilons are all 1. Of lines with equal slopes the last one is the largest.
-    is_last = np.diff(slopes, append=np.inf) > 0
-    lines = _Lines(slopes=slopes[is_last], deltas=deltas[is_last])
-    on_hull = lower_hull(x=lines.slopes, y=lines.deltas)
-    return _Lines(slopes=lines.slopes[on_hull], deltas=lines.deltas[on_hull])
+    is_last_of_slope = np.diff(slopes, append=np.inf) > 0
+    lines = _Lines(slopes=slopes[is_last_of_slope], deltas=deltas[is_last_of_slope])
+    hull_indices = lower_hull(x=lines.slopes, y=lines.deltas)
+    return _Lines(slopes=lines.slopes[hull_indices], deltas=lines.deltas[hull_indices])
 
 
 class _SegmentEnds(NamedTuple):
@@ -382,7 +388,7 @@ def _mus_by_rho(alphas: FloatArray, rho: float) -> FloatArray:
     above rho. The difference Phi^-1(1 - alpha) - Phi^-1(1 - p) falls with alpha. Entries are infinite where log 1/alpha
     is at most rho.
     """
-    roots = np.sqrt(-np.log(alphas)) - math.sqrt(rho)
+    root_differences = np.sqrt(-np.log(alphas)) - math.sqrt(rho)
     with np.errstate(invalid="ignore"):
-        powers = np.where(roots > 0, np.exp(-roots * roots), 1.0)
-    return np.asarray(np.where(roots > 0, ndtri(powers) - ndtri(alphas), np.inf))
+        powers = np.where(root_differences > 0, np.exp(-root_differences * root_differences), 1.0)
+    return np.asarray(np.where(root_differences > 0, ndtri(powers) - ndtri(alphas), np.inf))

@@ -91,8 +91,8 @@ class Candidate:
         """Returns an upper bound on the delta of one run at a positive or negative epsilon."""
         if epsilon < 0:
             # The two neighbors are exchanged.
-            factor = math.exp(epsilon)
-            return min(1 - factor + factor * self.delta(epsilon=-epsilon), 1.0)
+            exp_epsilon = math.exp(epsilon)
+            return min(1 - exp_epsilon + exp_epsilon * self.delta(epsilon=-epsilon), 1.0)
         if epsilon == math.inf:
             return 0.0
         delta = self._accountant.get_delta(epsilon)
@@ -118,20 +118,22 @@ def selection_ratio(event: TuningEvent, candidate_bounds: Candidate) -> float:
     """
     match event.distribution:
         case TruncatedNegativeBinomial(eta=eta, gamma=gamma):
-            low = 0.0
-            high = -math.log(gamma) + _ROUNDING  # there the right side is 1
+            low_epsilon = 0.0
+            high_epsilon = -math.log(gamma) + _ROUNDING  # there the right side is 1
             for _ in range(_NUM_HALVINGS):
-                middle = (low + high) / 2
-                largest_delta = math.expm1(middle) * gamma / (1 - gamma)
-                if candidate_bounds.delta(epsilon=middle) <= largest_delta * (1 - _ROUNDING):
-                    high = middle
+                middle_epsilon = (low_epsilon + high_epsilon) / 2
+                largest_delta = math.expm1(middle_epsilon) * gamma / (1 - gamma)
+                if candidate_bounds.delta(epsilon=middle_epsilon) <= largest_delta * (
+                    1 - _ROUNDING
+                ):
+                    high_epsilon = middle_epsilon
                 else:
-                    low = middle
-            return (1 + eta) * high * (1 + _ROUNDING)
+                    low_epsilon = middle_epsilon
+            return (1 + eta) * high_epsilon * (1 + _ROUNDING)
         case Poisson(mean=mean):
             return mean * candidate_bounds.delta(epsilon=0.0) * (1 + _ROUNDING)
-    kind = type(event.distribution).__name__
-    raise InvalidValue("distribution", kind, rule="a distribution with a price")
+    name_of_class = type(event.distribution).__name__
+    raise InvalidValue("distribution", name_of_class, rule="a distribution with a price")
 
 
 def tuning_rdp(event: TuningEvent, orders: FloatArray) -> FloatArray:
@@ -143,26 +145,38 @@ def tuning_rdp(event: TuningEvent, orders: FloatArray) -> FloatArray:
     """
     # A divergence is at most that of a larger order. At larger orders the term log E[K] / (a - 1) is smaller.
     all_orders = np.concatenate([orders, rdp.DEFAULT_ORDERS])
-    curve = rdp.rdp_curve_of(event.candidate)(all_orders)
-    if not curve.any():
+    rdp_of_all_orders = rdp.rdp_curve_of(event.candidate)(all_orders)
+    if not rdp_of_all_orders.any():
         return np.zeros_like(orders)
-    less_one = all_orders - 1
+    orders_less_one = all_orders - 1
     with np.errstate(over="ignore", invalid="ignore"):
         match event.distribution:
             case TruncatedNegativeBinomial(mean=mean):
-                curve = curve + _renyi_selection_ratio(event) + math.log(mean) / less_one
+                rdp_of_all_orders = (
+                    rdp_of_all_orders
+                    + _renyi_selection_ratio(event)
+                    + math.log(mean) / orders_less_one
+                )
             case Poisson(mean=mean):
-                penalty = mean * _poisson_deltas(event, all_orders)
-                log_moment = math.log(mean) + less_one * (curve + penalty)
-                curve = np.logaddexp(-mean, log_moment) / less_one
+                poisson_penalty = mean * _poisson_deltas(event, all_orders)
+                log_moment = math.log(mean) + orders_less_one * (
+                    rdp_of_all_orders + poisson_penalty
+                )
+                rdp_of_all_orders = np.logaddexp(-mean, log_moment) / orders_less_one
             case _:
-                kind = type(event.distribution).__name__
-                raise InvalidValue("distribution", kind, rule="a distribution with a price")
-    curve = np.where(np.isnan(curve), np.inf, curve) * (1 + _ROUNDING)
-    descending = np.argsort(-all_orders, kind="stable")
-    smallest = np.empty_like(curve)  # of all orders that are at least as large
-    smallest[descending] = np.minimum.accumulate(curve[descending])
-    return smallest[: len(orders)]
+                name_of_class = type(event.distribution).__name__
+                raise InvalidValue(
+                    "distribution", name_of_class, rule="a distribution with a price"
+                )
+    rdp_of_all_orders = np.where(np.isnan(rdp_of_all_orders), np.inf, rdp_of_all_orders) * (
+        1 + _ROUNDING
+    )
+    indices_by_falling_order = np.argsort(-all_orders, kind="stable")
+    smallest_rdp = np.empty_like(rdp_of_all_orders)  # of all orders that are at least as large
+    smallest_rdp[indices_by_falling_order] = np.minimum.accumulate(
+        rdp_of_all_orders[indices_by_falling_order]
+    )
+    return smallest_rdp[: len(orders)]
 
 
 def _poisson_deltas(event: TuningEvent, orders: FloatArray) -> FloatArray:
@@ -170,10 +184,10 @@ def _poisson_deltas(event: TuningEvent, orders: FloatArray) -> FloatArray:
 
     The delta at the next smaller epsilon of a fixed grid is the bound, because deltas fall as epsilon rises.
     """
-    deltas = _deltas_on_grid(event)
+    deltas_on_grid = _deltas_on_grid(event)
     epsilons = -np.log1p(-1 / orders) * (1 - _ROUNDING)
-    indices = np.searchsorted(_EPSILONS, epsilons, side="right") - 1
-    return np.asarray(deltas[indices])
+    grid_indices = np.searchsorted(_EPSILONS, epsilons, side="right") - 1
+    return np.asarray(deltas_on_grid[grid_indices])
 
 
 @lru_cache(maxsize=256)  # needed again for each grid of orders
@@ -239,26 +253,26 @@ class TuningAccountant(AccountantBesideRenyi):
         Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
         """
         remaining_delta = self.remaining_delta(target_delta)
-        high = self._rdp.get_epsilon(target_delta)
-        if self._bounds is None or not 0 < high < _LARGEST_EPSILON:
-            return high
-        if self._delta(epsilon=high) > remaining_delta:
-            return high
-        low = 0.0
+        high_epsilon = self._rdp.get_epsilon(target_delta)
+        if self._bounds is None or not 0 < high_epsilon < _LARGEST_EPSILON:
+            return high_epsilon
+        if self._delta(epsilon=high_epsilon) > remaining_delta:
+            return high_epsilon
+        low_epsilon = 0.0
         for _ in range(_NUM_HALVINGS):
-            middle = (low + high) / 2
-            if self._delta(epsilon=middle) > remaining_delta:
-                low = middle
+            middle_epsilon = (low_epsilon + high_epsilon) / 2
+            if self._delta(epsilon=middle_epsilon) > remaining_delta:
+                low_epsilon = middle_epsilon
             else:
-                high = middle
-        return high
+                high_epsilon = middle_epsilon
+        return high_epsilon
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the smaller delta, at `target_epsilon`, of the privacy profile and of the Renyi curve."""
-        by_renyi = self._rdp.get_delta(target_epsilon)
+        renyi_delta = self._rdp.get_delta(target_epsilon)
         if self._bounds is None:
-            return by_renyi
-        return min(by_renyi, self._delta(epsilon=target_epsilon) + self.failure_prob)
+            return renyi_delta
+        return min(renyi_delta, self._delta(epsilon=target_epsilon) + self.failure_prob)
 
     def _delta(self, epsilon: float) -> float:
         """Returns the delta of the tuned release by its privacy profile, without failures; 1 where it has none."""

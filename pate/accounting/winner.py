@@ -98,13 +98,13 @@ def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
     The worst of the pairs dominates at every t with |mean_shift - t| <= 2.4. Z is from P = N(mean_shift, 1) or from
     Q = N(0, 1).
     """
-    steps = np.diff(_THRESHOLDS)
-    widths = np.maximum(np.append(steps, 0), np.append(0, steps))
+    threshold_steps = np.diff(_THRESHOLDS)
+    widest_neighbor_steps = np.maximum(np.append(threshold_steps, 0), np.append(0, threshold_steps))
     q_masses = ndtr(_THRESHOLDS - mean_shift)  # Q(Z > t) for each threshold t
     excess_masses = moved_mass(_THRESHOLDS, mean_shift=mean_shift)  # P(Z > t) - Q(Z > t)
     # Between two thresholds the curve's point lies within width^2 / 8 times the bend from the chord.
-    q_slack = widths**2 / 8 * _BEND_OF_MASS + _CORNER_ROUNDING
-    excess_slack = (widths**2 / 8 * _BEND_OF_DENSITY + _CORNER_ROUNDING) * mean_shift
+    q_slack = widest_neighbor_steps**2 / 8 * _BEND_OF_MASS + _CORNER_ROUNDING
+    excess_slack = (widest_neighbor_steps**2 / 8 * _BEND_OF_DENSITY + _CORNER_ROUNDING) * mean_shift
     raised_excess_masses = excess_masses + excess_slack
     return tuple(
         _pairs_above(
@@ -128,25 +128,28 @@ def square_corner_pairs(mean_shift: float) -> tuple[Pair, ...]:
         mean_shift: the distance by which a count differs between neighbors, in standard deviations of the noise:
             1 / noise_multiplier.
     """
-    lowest, widths = _covering_squares()
-    corners = lowest[:, None] + widths[:, None, None] * _CORNERS  # [S, 4, 2]
-    points, point_of_corner = np.unique(
-        corners.reshape(-1, 2).round(6), axis=0, return_inverse=True
+    lower_left_corners, square_widths = _covering_squares()
+    # [S, 4, 2]
+    square_corners = lower_left_corners[:, None] + square_widths[:, None, None] * _CORNERS
+    distinct_corners, index_of_corner = np.unique(
+        square_corners.reshape(-1, 2).round(6), axis=0, return_inverse=True
     )
     # A corner serves several squares, so it takes the largest slack of them.
     slack_of_squares = _slack(
-        lower_left_corners=lowest, widths=widths, mean_shift=mean_shift
+        lower_left_corners=lower_left_corners, widths=square_widths, mean_shift=mean_shift
     )  # [5, S]
-    slack = np.zeros((5, len(points)))
-    for kind in range(5):
-        slack_of_corners = np.repeat(slack_of_squares[kind], len(_CORNERS))
-        np.maximum.at(slack[kind], point_of_corner.ravel(), slack_of_corners)
-    q_masses, excess_masses = curve_points(a=points[:, 0], b=points[:, 1], mean_shift=mean_shift)
+    slack_of_distinct = np.zeros((5, len(distinct_corners)))
+    for slack_row in range(5):
+        slack_of_corners = np.repeat(slack_of_squares[slack_row], len(_CORNERS))
+        np.maximum.at(slack_of_distinct[slack_row], index_of_corner.ravel(), slack_of_corners)
+    q_masses, excess_masses = curve_points(
+        a=distinct_corners[:, 0], b=distinct_corners[:, 1], mean_shift=mean_shift
+    )
     return tuple(
         _pairs_above(
             q_masses=q_masses,
-            excess_masses=excess_masses + slack[1:],
-            q_slack=slack[0],
+            excess_masses=excess_masses + slack_of_distinct[1:],
+            q_slack=slack_of_distinct[0],
             mean_shift=2**0.5 * mean_shift,
         )
     )
@@ -161,31 +164,55 @@ def _covering_squares() -> tuple[FloatArray, FloatArray]:
     pair's loss divided by mean_shift^2, with large losses weighted a little more.
     """
     num_columns = round((_LARGEST_SUM - 2 * _SMALLEST_COUNT) / _LARGEST_WIDTH)
-    starts = _SMALLEST_COUNT + _LARGEST_WIDTH * np.arange(num_columns)
-    lowest = np.stack(np.meshgrid(starts, starts), axis=-1).reshape(-1, 2)
+    column_starts = _SMALLEST_COUNT + _LARGEST_WIDTH * np.arange(num_columns)
+    lower_left_corners = np.stack(np.meshgrid(column_starts, column_starts), axis=-1).reshape(-1, 2)
     accepted_corners: list[FloatArray] = []
     accepted_widths: list[FloatArray] = []
-    width = _LARGEST_WIDTH
-    while len(lowest):
-        lowest = lowest[lowest.sum(axis=1) < _LARGEST_SUM - 1e-9]
+    square_width = _LARGEST_WIDTH
+    while len(lower_left_corners):
+        lower_left_corners = lower_left_corners[
+            lower_left_corners.sum(axis=1) < _LARGEST_SUM - 1e-9
+        ]
         slack_of_squares = _slack(
-            lower_left_corners=lowest, widths=np.full(len(lowest), width), mean_shift=_SMALL_SHIFT
+            lower_left_corners=lower_left_corners,
+            widths=np.full(len(lower_left_corners), square_width),
+            mean_shift=_SMALL_SHIFT,
         )
-        slack = np.repeat(slack_of_squares, len(_CORNERS), axis=1)
-        corners = (lowest[:, None] + width * _CORNERS).reshape(-1, 2)
-        q, heights = curve_points(a=corners[:, 0], b=corners[:, 1], mean_shift=_SMALL_SHIFT)
-        raised = (heights + slack[1:]) / _SMALL_SHIFT
+        slack_of_corners = np.repeat(slack_of_squares, len(_CORNERS), axis=1)
+        square_corners = (lower_left_corners[:, None] + square_width * _CORNERS).reshape(-1, 2)
+        q_masses, excess_masses = curve_points(
+            a=square_corners[:, 0], b=square_corners[:, 1], mean_shift=_SMALL_SHIFT
+        )
+        raised_excess_masses = (excess_masses + slack_of_corners[1:]) / _SMALL_SHIFT
         # The masses and the changes of the outcomes A, R and B, from the points of A, A or R, and R.
-        masses = np.stack([q[0] - slack[0], q[1] - q[0] - 2 * slack[0], 1 - q[1] - slack[0]])
-        changes = np.stack([raised[0], raised[1] - raised[0], -raised[1]])
-        masses = np.maximum(masses, np.abs(changes) / _STEEPEST)
-        skew = np.maximum(1 + _SKEW * changes / masses, 1)
-        costs = (changes**2 / masses * skew).sum(axis=0).reshape(-1, len(_CORNERS))
-        is_accepted = (costs <= _LARGEST_COST).all(axis=1) | (width < 1.5 * _SMALLEST_WIDTH)
-        accepted_corners.append(lowest[is_accepted])
-        accepted_widths.append(np.full(int(is_accepted.sum()), width))
-        width /= 2
-        lowest = (lowest[~is_accepted][:, None] + width * _CORNERS).reshape(-1, 2)
+        outcome_masses = np.stack(
+            [
+                q_masses[0] - slack_of_corners[0],
+                q_masses[1] - q_masses[0] - 2 * slack_of_corners[0],
+                1 - q_masses[1] - slack_of_corners[0],
+            ]
+        )
+        mass_changes = np.stack(
+            [
+                raised_excess_masses[0],
+                raised_excess_masses[1] - raised_excess_masses[0],
+                -raised_excess_masses[1],
+            ]
+        )
+        outcome_masses = np.maximum(outcome_masses, np.abs(mass_changes) / _STEEPEST)
+        skew_factors = np.maximum(1 + _SKEW * mass_changes / outcome_masses, 1)
+        corner_costs = (
+            (mass_changes**2 / outcome_masses * skew_factors).sum(axis=0).reshape(-1, len(_CORNERS))
+        )
+        is_accepted = (corner_costs <= _LARGEST_COST).all(axis=1) | (
+            square_width < 1.5 * _SMALLEST_WIDTH
+        )
+        accepted_corners.append(lower_left_corners[is_accepted])
+        accepted_widths.append(np.full(int(is_accepted.sum()), square_width))
+        square_width /= 2
+        lower_left_corners = (
+            lower_left_corners[~is_accepted][:, None] + square_width * _CORNERS
+        ).reshape(-1, 2)
     return np.concatenate(accepted_corners), np.concatenate(accepted_widths)
 
 
@@ -203,27 +230,31 @@ def _slack(lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float
     a_low, b_low = lower_left_corners.T
     a_high, b_high = lower_left_corners.T + widths
     # the ranges of all points on the path from before to after the change
-    a = (a_low - mean_shift, a_high)
-    b = (b_low, b_high + mean_shift)
-    difference = (a[0] - b[1]) / 2**0.5, (a[1] - b[0]) / 2**0.5
-    total = (a_low + b_low) / 2**0.5, (a_high + b_high) / 2**0.5
+    a_range = (a_low - mean_shift, a_high)
+    b_range = (b_low, b_high + mean_shift)
+    d_range = (a_range[0] - b_range[1]) / 2**0.5, (a_range[1] - b_range[0]) / 2**0.5
+    t_range = (a_low + b_low) / 2**0.5, (a_high + b_high) / 2**0.5
     # bilinear interpolation errs by at most width^2 / 8 times the bend
-    share = widths**2 / 8
-    sideways = share * np.maximum(
-        bend_of_mass(a_range=a, b_range=b, d_range=difference, t_range=total),
-        bend_of_mass(a_range=b, b_range=a, d_range=difference, t_range=total),
+    error_per_bend = widths**2 / 8
+    sideways = error_per_bend * np.maximum(
+        bend_of_mass(a_range=a_range, b_range=b_range, d_range=d_range, t_range=t_range),
+        bend_of_mass(a_range=b_range, b_range=a_range, d_range=d_range, t_range=t_range),
     )
-    change_of_first = bend_of_change(a_range=a, b_range=b, d_range=difference, t_range=total)
-    change_of_second = bend_of_change(a_range=b, b_range=a, d_range=difference, t_range=total)
+    change_of_first = bend_of_change(
+        a_range=a_range, b_range=b_range, d_range=d_range, t_range=t_range
+    )
+    change_of_second = bend_of_change(
+        a_range=b_range, b_range=a_range, d_range=d_range, t_range=t_range
+    )
     bends = np.stack(
         [
             change_of_first,
             change_of_second,
-            bend_of_rest(a_range=a, b_range=b),
-            bend_of_rest(a_range=b, b_range=a),
+            bend_of_rest(a_range=a_range, b_range=b_range),
+            bend_of_rest(a_range=b_range, b_range=a_range),
         ]
     )
-    upwards = share * mean_shift * bends + _CORNER_ROUNDING * mean_shift
+    upwards = error_per_bend * mean_shift * bends + _CORNER_ROUNDING * mean_shift
     return np.concatenate([sideways[None] + _CORNER_ROUNDING, upwards])
 
 
@@ -242,11 +273,11 @@ def _pairs_above(
         mean_shift: the distance of two normals whose test curve is known to lie above those of all laws.
     """
     # Each point becomes two, at both ends of the range of its Q(S).
-    ends = np.concatenate([q_masses - q_slack, q_masses + q_slack]).clip(min=0, max=1)
+    q_ends = np.concatenate([q_masses - q_slack, q_masses + q_slack]).clip(min=0, max=1)
     heights_at_ends = np.concatenate([excess_masses, excess_masses])
     return [
         pair_above_points(q_of_law, heights=heights_of_law, mean_shift=mean_shift)
-        for q_of_law, heights_of_law in zip(ends.T, heights_at_ends.T, strict=True)
+        for q_of_law, heights_of_law in zip(q_ends.T, heights_at_ends.T, strict=True)
     ]
 
 
@@ -277,16 +308,20 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: FloatArray) -> 
         )
         if num_moving == 2:
             # the probability that the whole normal is revealed
-            rare = math.exp(log_ndtr(-_LARGEST_SUM / math.sqrt(2))) * _ROUNDED_UP
-            of_large_sums = (1 - rare) * excess_moment + rare * np.expm1(2 * log_moment)
+            prob_of_whole_normal = math.exp(log_ndtr(-_LARGEST_SUM / math.sqrt(2))) * _ROUNDED_UP
+            moment_of_large_sums = (
+                1 - prob_of_whole_normal
+            ) * excess_moment + prob_of_whole_normal * np.expm1(2 * log_moment)
             log_censored_moment = _log_censored_moment(
                 orders, mean_shift, threshold=-_SMALLEST_COUNT
             )
-            of_small_counts = np.expm1(log_censored_moment + log_moment)
-            of_squares = largest_excess_moment(
+            moment_of_small_counts = np.expm1(log_censored_moment + log_moment)
+            moment_of_squares = largest_excess_moment(
                 square_corner_pairs(mean_shift), orders, mean_shift=math.sqrt(2) * mean_shift
             )
-            excess_moment = np.maximum(np.maximum(of_large_sums, of_small_counts), of_squares)
+            excess_moment = np.maximum(
+                np.maximum(moment_of_large_sums, moment_of_small_counts), moment_of_squares
+            )
         rdp = np.log1p(excess_moment) * _ROUNDED_UP / (orders - 1)
     return np.where(np.isfinite(rdp), np.minimum(rdp, rdp_of_counts), rdp_of_counts)
 
@@ -303,13 +338,17 @@ def _log_censored_moment(orders: FloatArray, mean_shift: float, threshold: float
         threshold: the value below which Z is not revealed.
     """
     log_moment = orders * (orders - 1) * (mean_shift * mean_shift / 2) * _ROUNDED_UP
-    moments = []
+    log_moments_of_signs = []
     for sign in (1, -1):
-        atom = orders * log_ndtr(threshold) - (orders - 1) * log_ndtr(threshold + sign * mean_shift)
-        above = log_moment + log_ndtr(sign * ((orders - 1) * mean_shift) - threshold)
-        moments.append(np.logaddexp(atom, above))
+        log_moment_below = orders * log_ndtr(threshold) - (orders - 1) * log_ndtr(
+            threshold + sign * mean_shift
+        )
+        log_moment_above = log_moment + log_ndtr(sign * ((orders - 1) * mean_shift) - threshold)
+        log_moments_of_signs.append(np.logaddexp(log_moment_below, log_moment_above))
     rounding = _ROUNDING * (1 + orders * -log_ndtr(threshold - mean_shift))
-    return np.asarray(np.maximum(np.maximum(moments[0], moments[1]), 0.0) + rounding)
+    return np.asarray(
+        np.maximum(np.maximum(log_moments_of_signs[0], log_moments_of_signs[1]), 0.0) + rounding
+    )
 
 
 @dataclass(frozen=True)
@@ -345,7 +384,9 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
     if num_moving == 2:
         # The probability that the whole normal is revealed is Phi(-x) = erfc(x / sqrt 2) / 2 at x = _LARGEST_SUM / sqrt
         # 2.
-        rare = 0.5 * math.erfc(_LARGEST_SUM / math.sqrt(2) / math.sqrt(2)) * _ROUNDED_UP
+        prob_of_whole_normal = (
+            0.5 * math.erfc(_LARGEST_SUM / math.sqrt(2) / math.sqrt(2)) * _ROUNDED_UP
+        )
         whole_normal = gaussian_pair(bit_shift, cell_edges=_EDGES)
         moving_normal = gaussian_pair(mean_shift, cell_edges=_EDGES)
         pairs_of_small_counts = [
@@ -354,29 +395,33 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
             ).product(moving_normal)
             for q_mean_falls in (True, False)
         ]
-        pairs_of_large_sums = [pair.mixed_with(whole_normal, other_share=rare) for pair in pairs]
+        pairs_of_large_sums = [
+            pair.mixed_with(whole_normal, other_share=prob_of_whole_normal) for pair in pairs
+        ]
         pairs = [*pairs_of_large_sums, *pairs_of_small_counts, *square_corner_pairs(mean_shift)]
     variance = max(float(pair.masses @ (pair.excess_ratios * pair.excess_ratios)) for pair in pairs)
     # Pairs that are alike in both tails, the masses of large losses of either sign, stand side by side, and get one
     # parent.
-    scale = variance**0.5 / 4
+    large_excess_ratio = variance**0.5 / 4
     masses_of_both_tails = [
         [
-            pair.masses[pair.excess_ratios > scale].sum(),
-            pair.masses[pair.excess_ratios < -scale].sum(),
+            pair.masses[pair.excess_ratios > large_excess_ratio].sum(),
+            pair.masses[pair.excess_ratios < -large_excess_ratio].sum(),
         ]
         for pair in pairs
     ]
-    order = _ordered_by_nearness(np.array(masses_of_both_tails), indices=np.arange(len(pairs)))
-    level = [pairs[index] for index in order]
-    while len(level) > _LARGEST_NUM_ROOTS:
-        level = [
-            pair_above_pairs(level[start : start + _LARGEST_NUM_CHILDREN])
-            for start in range(0, len(level), _LARGEST_NUM_CHILDREN)
+    order_of_pairs = _ordered_by_nearness(
+        points=np.array(masses_of_both_tails), indices=np.arange(len(pairs))
+    )
+    pairs_of_level = [pairs[index] for index in order_of_pairs]
+    while len(pairs_of_level) > _LARGEST_NUM_ROOTS:
+        pairs_of_level = [
+            pair_above_pairs(pairs_of_level[start : start + _LARGEST_NUM_CHILDREN])
+            for start in range(0, len(pairs_of_level), _LARGEST_NUM_CHILDREN)
         ]
-        pairs += level
+        pairs += pairs_of_level
     largest_loss = max(float(np.abs(pair.losses).max()) for pair in pairs)
-    return Winner(roots=tuple(level), variance=variance, largest_loss=largest_loss)
+    return Winner(roots=tuple(pairs_of_level), variance=variance, largest_loss=largest_loss)
 
 
 def _ordered_by_nearness(points: FloatArray, indices: IntArray) -> list[int]:
@@ -391,9 +436,9 @@ def _ordered_by_nearness(points: FloatArray, indices: IntArray) -> list[int]:
     """
     if len(indices) <= 2:
         return [*indices.tolist()]
-    wider_side = int(np.ptp(points[indices], axis=0).argmax())
-    ranked = indices[np.argsort(points[indices, wider_side], kind="stable")]
-    half = 2 ** (math.ceil(math.log2(len(indices))) - 1)
-    return _ordered_by_nearness(points, indices=ranked[:half]) + _ordered_by_nearness(
-        points, indices=ranked[half:]
-    )
+    wider_axis = int(np.ptp(points[indices], axis=0).argmax())
+    ranked_indices = indices[np.argsort(points[indices, wider_axis], kind="stable")]
+    size_of_first_part = 2 ** (math.ceil(math.log2(len(indices))) - 1)
+    return _ordered_by_nearness(
+        points, indices=ranked_indices[:size_of_first_part]
+    ) + _ordered_by_nearness(points, indices=ranked_indices[size_of_first_part:])

@@ -48,8 +48,8 @@ def moved_mass(z: FloatArray, mean_shift: float) -> FloatArray:
     5.65. The accountant has no longer shifts.
     """
     nodes, weights = gauss_legendre(_NODES_OF_SHIFT)
-    steps = mean_shift * (1 + nodes) / 2
-    return np.asarray(mean_shift / 2 * (density(z[:, None] - steps) @ weights))
+    shift_steps = mean_shift * (1 + nodes) / 2
+    return np.asarray(mean_shift / 2 * (density(z[:, None] - shift_steps) @ weights))
 
 
 def curve_points(a: FloatArray, b: FloatArray, mean_shift: float) -> tuple[FloatArray, FloatArray]:
@@ -65,31 +65,31 @@ def curve_points(a: FloatArray, b: FloatArray, mean_shift: float) -> tuple[Float
         mean_shift: the distance by which the first count falls and the second rises, in standard deviations of the
             noise.
     """
-    nodes, weights = gauss_legendre(_NODES_OF_SHIFT)
-    steps = mean_shift * (1 + nodes) / 2
+    shift_nodes, shift_weights = gauss_legendre(_NODES_OF_SHIFT)
+    shift_steps = mean_shift * (1 + shift_nodes) / 2
     # P - Q is the integral over the path (a - s, b + s), 0 <= s <= mean_shift, of the derivatives
     #   of P(A): phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t);  of P(R): -phi(a) Phi(-b) + Phi(-a) phi(b).
     # Along the path t stays, so the second term of P(A) has a closed form.
-    first_leaves = density(a[:, None] - steps) * ndtr(-b[:, None] - steps)
-    second_enters = ndtr(-a[:, None] + steps) * density(b[:, None] + steps)
+    first_leaves = density(a[:, None] - shift_steps) * ndtr(-b[:, None] - shift_steps)
+    second_enters = ndtr(-a[:, None] + shift_steps) * density(b[:, None] + shift_steps)
     exchanged = ndtr((a + b) / math.sqrt(2)) * moved_mass(
         (a - b) / math.sqrt(2), mean_shift=math.sqrt(2) * mean_shift
     )
-    change_of_a = mean_shift / 2 * (first_leaves @ weights) + exchanged
-    change_of_r = mean_shift / 2 * ((second_enters - first_leaves) @ weights)
+    change_of_a = mean_shift / 2 * (first_leaves @ shift_weights) + exchanged
+    change_of_r = mean_shift / 2 * ((second_enters - first_leaves) @ shift_weights)
     # Q(A) is P(X > max(0, Y)) after the change, by quadrature; wrong by about 1e-15.
     a_moved = (a - mean_shift)[:, None]
     b_moved = (b + mean_shift)[:, None]
-    low = np.maximum(0.0, a_moved - _FARTHEST)
-    high = np.maximum(a_moved + _FARTHEST, _FARTHEST)
+    lower_ends = np.maximum(0.0, a_moved - _FARTHEST)
+    upper_ends = np.maximum(a_moved + _FARTHEST, _FARTHEST)
     mass_nodes, mass_weights = gauss_legendre(_NODES_OF_MASS)
-    half_width = (high - low) / 2
-    x = half_width * mass_nodes + (high + low) / 2
+    half_width = (upper_ends - lower_ends) / 2
+    x = half_width * mass_nodes + (upper_ends + lower_ends) / 2
     q_of_a = half_width[:, 0] * ((density(x - a_moved) * ndtr(x - b_moved)) @ mass_weights)
     q_of_r = ndtr(-a + mean_shift) * ndtr(-b - mean_shift)
-    masses = np.stack([q_of_a, q_of_a + q_of_r, q_of_r, 1 - q_of_r])
-    changes = np.stack([change_of_a, change_of_a + change_of_r, change_of_r, -change_of_r])
-    return masses, changes
+    q_masses = np.stack([q_of_a, q_of_a + q_of_r, q_of_r, 1 - q_of_r])
+    mass_changes = np.stack([change_of_a, change_of_a + change_of_r, change_of_r, -change_of_r])
+    return q_masses, mass_changes
 
 
 def bend_of_mass(a_range: Range, b_range: Range, d_range: Range, t_range: Range) -> FloatArray:
@@ -164,8 +164,8 @@ def bend_of_rest(a_range: Range, b_range: Range) -> FloatArray:
 
 def _nearest_to_zero(ranges: Range) -> FloatArray:
     """Returns the number nearest to 0 in each range, `[num_ranges]`, where the standard normal density is largest."""
-    low, high = ranges
-    return np.asarray(np.clip(0.0, low, high))
+    lower_ends, upper_ends = ranges
+    return np.asarray(np.clip(0.0, lower_ends, upper_ends))
 
 
 def _second_derivative(x: FloatArray) -> FloatArray:
@@ -199,7 +199,7 @@ def _largest_fall(ranges: Range) -> FloatArray:
 
 
 def _largest(
-    value_at: Callable[[FloatArray], FloatArray],
+    function: Callable[[FloatArray], FloatArray],
     ranges: Range,
     x_of_maxima: tuple[float, ...],
     largest_maximum: FloatArray,
@@ -207,14 +207,14 @@ def _largest(
     """Returns the largest value of a function over each range, at least 0.
 
     Args:
-        value_at: the function, which has its largest value at an end of a range unless a maximum lies within.
+        function: the function, which has its largest value at an end of a range unless a maximum lies within.
         ranges: the ranges.
         x_of_maxima: the x of each local maximum.
         largest_maximum: the value of the function at these maxima, or a larger number.
     """
-    low, high = ranges
-    has_maximum = np.any([(low <= x) & (x <= high) for x in x_of_maxima], axis=0)
-    largest_at_ends = np.maximum(value_at(low), value_at(high))
+    lower_ends, upper_ends = ranges
+    has_maximum = np.any([(lower_ends <= x) & (x <= upper_ends) for x in x_of_maxima], axis=0)
+    largest_at_ends = np.maximum(function(lower_ends), function(upper_ends))
     return np.maximum(largest_at_ends, np.where(has_maximum, largest_maximum, 0.0))
 
 

@@ -113,24 +113,25 @@ class CandidateTypes:
     gap. A small gap has a second type with the same move, whose test refuses.
 
     Attributes:
-        largest: the logarithm of the largest factor by which a move changes the selection weight of a candidate.
+        largest_log_factor: the logarithm of the largest factor by which a move changes the selection weight of a
+            candidate.
         rounding: a bound on the error of the logarithm of a ratio of masses before and after a move.
-        moved: the factor by which the move changes the selection weight, `[K]`.
-        passes: the probability that the test passes before the move, `[K]`.
-        moved_passes: the probability that the test passes after the move, `[K]`.
-        fails: the probability of a refusal before the move, 1 - `passes` with all its digits, `[K]`.
-        moved_fails: the probability of a refusal after the move, `[K]`.
-        limits: the constraints on laws: the mean of each row is at most 0 in every law, `[3, K]`.
+        moved_factors: the factor by which the move changes the selection weight, `[K]`.
+        pass_probs: the probability that the test passes before the move, `[K]`.
+        moved_pass_probs: the probability that the test passes after the move, `[K]`.
+        refusal_probs: the probability of a refusal before the move, 1 - `pass_probs` with all its digits, `[K]`.
+        moved_refusal_probs: the probability of a refusal after the move, `[K]`.
+        constraint_rows: the constraints on laws: the mean of each row is at most 0 in every law, `[3, K]`.
     """
 
-    largest: float
+    largest_log_factor: float
     rounding: float
-    moved: FloatArray
-    passes: FloatArray
-    moved_passes: FloatArray
-    fails: FloatArray
-    moved_fails: FloatArray
-    limits: FloatArray
+    moved_factors: FloatArray
+    pass_probs: FloatArray
+    moved_pass_probs: FloatArray
+    refusal_probs: FloatArray
+    moved_refusal_probs: FloatArray
+    constraint_rows: FloatArray
 
     @classmethod
     @lru_cache(maxsize=32)  # needed again at each order
@@ -143,48 +144,51 @@ class CandidateTypes:
         logits = np.array(event.bit.logits)
         reach = event.bit.reach
         num_teachers = event.num_teachers
-        largest = event.selection.epsilon / 2
+        largest_log_factor = event.selection.epsilon / 2
         gap_grid, move_grid = np.meshgrid(np.arange(num_teachers + 1), np.arange(-reach, reach + 1))
         moved_grid = gap_grid + move_grid
         is_possible = (moved_grid >= 0) & (moved_grid <= num_teachers)
         gaps = gap_grid[is_possible]
         moves = move_grid[is_possible]
         # Gaps beyond the table of log odds pass like its last gap.
-        last = len(logits) - 1
-        before = logits[np.minimum(gaps, last)]
-        after = logits[np.minimum(gaps + moves, last)]
-        is_finite = np.isfinite(before) & np.isfinite(after)
-        largest_change = float(np.abs(after[is_finite] - before[is_finite]).max(initial=0.0))
+        last_logit_index = len(logits) - 1
+        logits_before = logits[np.minimum(gaps, last_logit_index)]
+        logits_after = logits[np.minimum(gaps + moves, last_logit_index)]
+        is_finite = np.isfinite(logits_before) & np.isfinite(logits_after)
+        largest_logit_change = float(
+            np.abs(logits_after[is_finite] - logits_before[is_finite]).max(initial=0.0)
+        )
         # Where a small gap changes the chosen set itself, the test refuses but for its failure probability.
         has_other_set = (gaps <= reach) & (gaps + moves <= reach)
-        refused = np.full(has_other_set.sum(), -np.inf)
-        before = np.append(before, refused)
-        after = np.append(after, refused)
+        refused_logits = np.full(has_other_set.sum(), -np.inf)
+        logits_before = np.append(logits_before, refused_logits)
+        logits_after = np.append(logits_after, refused_logits)
         gaps = np.append(gaps, gaps[has_other_set])
         moves = np.append(moves, moves[has_other_set])
         # The mean gap is at most T / n, and the mean move at most reach / n either way, before the weights.
         mean_move = reach / event.num_candidates
-        rows = np.stack(
+        constraint_rows = np.stack(
             [
                 gaps * event.num_candidates / num_teachers - 1,
                 moves - mean_move,
                 -moves - mean_move,
             ]
         )
-        limits = np.exp(-largest / reach * gaps) * rows
+        weighted_constraints = np.exp(-largest_log_factor / reach * gaps) * constraint_rows
         return cls(
-            largest=largest,
-            rounding=_LOG_ROUNDING * (8 + 2 * largest + largest_change),
-            moved=np.exp(largest / reach * moves),
-            passes=expit(before),
-            moved_passes=expit(after),
-            fails=expit(-before),
-            moved_fails=expit(-after),
-            limits=limits / np.abs(limits).max(axis=1, keepdims=True),
+            largest_log_factor=largest_log_factor,
+            rounding=_LOG_ROUNDING * (8 + 2 * largest_log_factor + largest_logit_change),
+            moved_factors=np.exp(largest_log_factor / reach * moves),
+            pass_probs=expit(logits_before),
+            moved_pass_probs=expit(logits_after),
+            refusal_probs=expit(-logits_before),
+            moved_refusal_probs=expit(-logits_after),
+            constraint_rows=weighted_constraints
+            / np.abs(weighted_constraints).max(axis=1, keepdims=True),
         )
 
 
-def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
+def largest_divergence(candidate_types: CandidateTypes, divergence_function: Divergence) -> float:
     """Returns an upper bound on the divergence of one query between any two neighbors.
 
     With P and Q the joint laws of the selected gap and the test's result on both neighbors, the divergence is the sum
@@ -192,11 +196,13 @@ def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
     than 1% above the divergence that some law attains, at most ten times, and not once there are more than 300 spans.
 
     Args:
-        types: the types of the gaps that may be selected.
-        divergence: a convex function f >= 0 with f(1) = 0.
+        candidate_types: the types of the gaps that may be selected.
+        divergence_function: a convex function f >= 0 with f(1) = 0.
     """
     with np.errstate(all="ignore"):  # what double precision cannot hold becomes infinite
-        programs = _CornerPrograms(types=types, divergence=divergence)
+        programs = _CornerPrograms(
+            candidate_types=candidate_types, divergence_function=divergence_function
+        )
         first_spans = [
             _Span(
                 smallest_refusals=smallest_refusals,
@@ -207,16 +213,18 @@ def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
             for smallest_refusals, largest_refusals in pairwise(_REFUSALS)
             for smallest_growth, largest_growth in pairwise(_GROWTHS)
         ]
-        bounds = programs.bounds(spans=first_spans)
+        bound_of_span = programs.bounds(spans=first_spans)
         for _ in range(_NUM_HALVINGS):
-            enough = _CLOSE_BOUND * programs.attained
-            loose = [span for span, bound in bounds.items() if bound > enough]
-            halves = [half for span in loose for half in _halves(span)]
-            if not halves or len(bounds) > _LARGEST_NUM_SPANS:
+            close_bound = _CLOSE_BOUND * programs.attained
+            loose_spans = [span for span, bound in bound_of_span.items() if bound > close_bound]
+            halves_of_spans = [half for span in loose_spans for half in _halves(span)]
+            if not halves_of_spans or len(bound_of_span) > _LARGEST_NUM_SPANS:
                 break
-            close = {span: bound for span, bound in bounds.items() if bound <= enough}
-            bounds = close | programs.bounds(spans=halves)
-        return max(bounds.values()) + _DIVERGENCE_ROUNDING
+            bound_of_close_span = {
+                span: bound for span, bound in bound_of_span.items() if bound <= close_bound
+            }
+            bound_of_span = bound_of_close_span | programs.bounds(spans=halves_of_spans)
+        return max(bound_of_span.values()) + _DIVERGENCE_ROUNDING
 
 
 def _halves(span: _Span) -> tuple[_Span, _Span]:
@@ -251,18 +259,28 @@ class _CornerPrograms:
         divergence: the convex function f of `largest_divergence`.
     """
 
-    def __init__(self, types: CandidateTypes, divergence: Divergence) -> None:
-        self._types = types
-        self._divergence = divergence
+    def __init__(self, candidate_types: CandidateTypes, divergence_function: Divergence) -> None:
+        self._candidate_types = candidate_types
+        self._divergence_function = divergence_function
         # the factors by which the move changes a type's weight, and its refusals, `[2, K]`
-        self._moved = np.stack([types.moved, types.moved * types.moved_fails])
+        self._moved_factors = np.stack(
+            [
+                candidate_types.moved_factors,
+                candidate_types.moved_factors * candidate_types.moved_refusal_probs,
+            ]
+        )
         self._shared_terms = np.stack(
-            [types.fails, *self._moved, np.ones_like(types.fails), *types.limits]
+            [
+                candidate_types.refusal_probs,
+                *self._moved_factors,
+                np.ones_like(candidate_types.refusal_probs),
+                *candidate_types.constraint_rows,
+            ]
         )
         # The arrays below have one entry for each of the C corners, at this index.
-        self._index_of: dict[_Corner, int] = {}
+        self._index_of_corner: dict[_Corner, int] = {}
         # the factor on the moved weights that makes their sum 1 again, `[C]`
-        self._shares = np.zeros(0)
+        self._moved_shares = np.zeros(0)
         # whether refusals are limited from below and from above, `[C, 2]`
         self._is_limited = np.zeros((0, 2), dtype=bool)
         # the fields of `LinearPrograms` with the same names
@@ -271,21 +289,22 @@ class _CornerPrograms:
         self._added_values: list[FloatArray] = []
         self._values_at_growth = cache(self._compute_values_at_growth)
         # the indices of the types with each kind of move
-        self._types_of_move = [
-            np.flatnonzero(types.moved == factor) for factor in sorted(set(types.moved.tolist()))
+        self._type_indices_of_moves = [
+            np.flatnonzero(candidate_types.moved_factors == factor)
+            for factor in sorted(set(candidate_types.moved_factors.tolist()))
         ]
-        stride = max(1, len(types.moved) // _NUM_TYPES_AT_FIRST)
+        stride = max(1, len(candidate_types.moved_factors) // _NUM_TYPES_AT_FIRST)
         # the types over which the programs are solved, `[K]`
-        self._is_included = np.arange(len(types.moved)) % stride == 0
+        self._is_included = np.arange(len(candidate_types.moved_factors)) % stride == 0
         # the best multipliers so far, `[C, R]`, and the upper bounds that they give, `[C]`
         self._multipliers = np.zeros((0, _NUM_ROWS))
-        self._bounds = np.zeros(0)
+        self._divergence_bounds = np.zeros(0)
         # the largest value where refusals are limited: no finer growths bring a bound below it
         self.attained = 0.0
 
     def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
         """Returns, by span, an upper bound on the divergence of all laws whose growth and refusals lie in the span."""
-        ends = [
+        corners_of_spans = [
             (
                 _Corner(
                     smallest_refusals=smallest_refusals,
@@ -300,82 +319,116 @@ class _CornerPrograms:
             )
             for smallest_refusals, largest_refusals, smallest_growth, largest_growth in spans
         ]
-        self._solve_new(corner for corners in ends for corner in corners)
-        indices = np.array([[self._index_of[corner] for corner in corners] for corners in ends])
-        first, second = indices.T
+        self._solve_new(corner for corners in corners_of_spans for corner in corners)
+        corner_indices_of_spans = np.array(
+            [[self._index_of_corner[corner] for corner in corners] for corners in corners_of_spans]
+        )
+        first_indices, second_indices = corner_indices_of_spans.T
         # The multipliers may change linearly from one corner to the other. Between the corners the bound then exceeds
         # the larger bound of both by at most a quarter of the bend.
-        change = self._multipliers[second] - self._multipliers[first]
-        change_of_refusals = change[:, -1] - change[:, -2]
-        width = self._shares[second] - self._shares[first]
-        weights = np.column_stack([change[:, 0], change_of_refusals]) * width[:, None]
-        bends = np.concatenate(
-            [(weights[batch] @ self._moved).max(axis=1) for batch in self._batches(len(weights))]
+        multiplier_change = self._multipliers[second_indices] - self._multipliers[first_indices]
+        change_of_refusals = multiplier_change[:, -1] - multiplier_change[:, -2]
+        share_width = self._moved_shares[second_indices] - self._moved_shares[first_indices]
+        bend_weights = (
+            np.column_stack([multiplier_change[:, 0], change_of_refusals]) * share_width[:, None]
         )
-        bounds = np.maximum(self._bounds[first], self._bounds[second]) + np.maximum(bends, 0.0) / 4
+        bends = np.concatenate(
+            [
+                (bend_weights[batch] @ self._moved_factors).max(axis=1)
+                for batch in self._batches(len(bend_weights))
+            ]
+        )
+        span_bounds = (
+            np.maximum(
+                self._divergence_bounds[first_indices], self._divergence_bounds[second_indices]
+            )
+            + np.maximum(bends, 0.0) / 4
+        )
         # Or both corners have the multipliers of one of them. Then the larger bound of both holds between them, too.
-        loose = np.flatnonzero(~(bounds <= _CLOSE_BOUND * self.attained))
-        for corner, other in ((first[loose], second[loose]), (second[loose], first[loose])):
+        loose_span_indices = np.flatnonzero(~(span_bounds <= _CLOSE_BOUND * self.attained))
+        for chosen_indices, other_indices in (
+            (first_indices[loose_span_indices], second_indices[loose_span_indices]),
+            (second_indices[loose_span_indices], first_indices[loose_span_indices]),
+        ):
             for batch, bounds_at_other, _ in self._evaluated(
-                corners=other, multipliers=self._multipliers[corner]
+                corner_indices=other_indices, multipliers=self._multipliers[chosen_indices]
             ):
-                with_one = np.maximum(self._bounds[corner[batch]], bounds_at_other)
-                bounds[loose[batch]] = np.fmin(bounds[loose[batch]], with_one)
-        return dict(zip(spans, bounds.tolist(), strict=True))
+                bounds_with_one = np.maximum(
+                    self._divergence_bounds[chosen_indices[batch]], bounds_at_other
+                )
+                span_bounds[loose_span_indices[batch]] = np.fmin(
+                    span_bounds[loose_span_indices[batch]], bounds_with_one
+                )
+        return dict(zip(spans, span_bounds.tolist(), strict=True))
 
     def _solve_new(self, corners: Iterable[_Corner]) -> None:
         """Creates and solves the linear programs at those of the given corners that have no program yet."""
-        num_known = len(self._index_of)
-        new = [corner for corner in dict.fromkeys(corners) if corner not in self._index_of]
-        if new:
-            self._index_of |= {corner: num_known + number for number, corner in enumerate(new)}
-            self._append_programs(corners=new)
-        unsolved = np.arange(num_known, len(self._index_of))
+        num_known = len(self._index_of_corner)
+        new_corners = [
+            corner for corner in dict.fromkeys(corners) if corner not in self._index_of_corner
+        ]
+        if new_corners:
+            self._index_of_corner |= {
+                corner: num_known + number for number, corner in enumerate(new_corners)
+            }
+            self._append_programs(new_corners=new_corners)
+        unsolved_indices = np.arange(num_known, len(self._index_of_corner))
         for _ in range(_LARGEST_NUM_ROUNDS):
-            unsolved = self._solve(corners=unsolved) if unsolved.size else unsolved
+            unsolved_indices = (
+                self._solve(corner_indices=unsolved_indices)
+                if unsolved_indices.size
+                else unsolved_indices
+            )
 
-    def _solve(self, corners: IntArray) -> IntArray:
+    def _solve(self, corner_indices: IntArray) -> IntArray:
         """Solves the programs at some corners over a subset of the types, and stores multipliers that improve a bound.
 
         The bounds hold over all types. Types that a close bound needs are added to the subset.
 
         Args:
-            corners: the indices of the corners, `[num_corners]`.
+            corner_indices: the indices of the corners, `[num_corners]`.
 
         Returns:
             The indices of the corners for which types were added, and which have to be solved again.
         """
-        is_limited = self._is_limited[corners]
-        programs = self._programs(corners, types=np.flatnonzero(self._is_included))
-        multipliers, attained = best_multipliers(programs)
+        is_limited = self._is_limited[corner_indices]
+        linear_programs = self._programs(
+            corner_indices, type_indices=np.flatnonzero(self._is_included)
+        )
+        multipliers, attained_divergences = best_multipliers(linear_programs)
         multipliers[:, -2:] *= is_limited  # those of the two rows on refusals
-        attained_in_limits = attained[is_limited.all(axis=1)]
+        attained_in_limits = attained_divergences[is_limited.all(axis=1)]
         self.attained = max(self.attained, float(attained_in_limits.max(initial=0.0)))
-        enough = _CLOSE_BOUND * np.maximum(attained, self.attained)
-        included = self._is_included.copy()
-        corners_with_new_types = []
-        for batch, bounds, remainders in self._evaluated(corners, multipliers):
-            batch_corners = corners[batch]
-            is_better = bounds < self._bounds[batch_corners]
-            self._multipliers[batch_corners[is_better]] = multipliers[batch][is_better]
-            self._bounds[batch_corners[is_better]] = bounds[is_better]
-            loose = np.flatnonzero(~(bounds <= enough[batch]))
+        close_bounds = _CLOSE_BOUND * np.maximum(attained_divergences, self.attained)
+        is_included_now = self._is_included.copy()
+        indices_with_new_types = []
+        for batch, divergence_bounds, remainders in self._evaluated(corner_indices, multipliers):
+            batch_corner_indices = corner_indices[batch]
+            is_better = divergence_bounds < self._divergence_bounds[batch_corner_indices]
+            self._multipliers[batch_corner_indices[is_better]] = multipliers[batch][is_better]
+            self._divergence_bounds[batch_corner_indices[is_better]] = divergence_bounds[is_better]
+            loose_positions = np.flatnonzero(~(divergence_bounds <= close_bounds[batch]))
             # for each kind of move, the type with the largest remainder
-            peaks = np.column_stack(
+            peak_types = np.column_stack(
                 [
-                    types[remainders[loose[:, None], types].argmax(axis=1)]
-                    for types in self._types_of_move
+                    indices_of_types[
+                        remainders[loose_positions[:, None], indices_of_types].argmax(axis=1)
+                    ]
+                    for indices_of_types in self._type_indices_of_moves
                 ]
             )
-            exceeds = remainders[loose[:, None], peaks] > attained[batch][loose, None]
-            is_new = exceeds & ~self._is_included[peaks]
-            included[peaks[is_new]] = True
-            corners_with_new_types.append(batch_corners[loose[is_new.any(axis=1)]])
-        self._is_included = included
-        return np.concatenate(corners_with_new_types)
+            peak_exceeds = (
+                remainders[loose_positions[:, None], peak_types]
+                > attained_divergences[batch][loose_positions, None]
+            )
+            is_new = peak_exceeds & ~self._is_included[peak_types]
+            is_included_now[peak_types[is_new]] = True
+            indices_with_new_types.append(batch_corner_indices[loose_positions[is_new.any(axis=1)]])
+        self._is_included = is_included_now
+        return np.concatenate(indices_with_new_types)
 
     def _evaluated(
-        self, corners: IntArray, multipliers: FloatArray
+        self, corner_indices: IntArray, multipliers: FloatArray
     ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
         """Yields, for each batch of corners, its slice, the bounds, `[b]`, and the remainders, `[b, K]`.
 
@@ -383,76 +436,101 @@ class _CornerPrograms:
         corners.
 
         Args:
-            corners: the indices of the corners, `[num_corners]`.
+            corner_indices: the indices of the corners, `[num_corners]`.
             multipliers: the multipliers of the rows at each corner, `[num_corners, R]`.
         """
-        for batch in self._batches(len(corners)):
-            programs = self._programs(corners[batch])
-            remainders = programs.remainders(multipliers[batch])
-            yield batch, programs.bounds(multipliers[batch], remainders), remainders
+        for batch in self._batches(len(corner_indices)):
+            linear_programs = self._programs(corner_indices[batch])
+            remainders = linear_programs.remainders(multipliers[batch])
+            yield batch, linear_programs.bounds(multipliers[batch], remainders), remainders
 
     def _batches(self, num_items: int) -> list[slice]:
         """Returns slices that divide `num_items` corners into batches, so that arrays over all types stay small."""
-        batch_size = max(1, _TYPES_AT_ONCE // self._moved.shape[1])
+        batch_size = max(1, _TYPES_AT_ONCE // self._moved_factors.shape[1])
         return [slice(start, start + batch_size) for start in range(0, num_items, batch_size)]
 
-    def _programs(self, corners: IntArray, types: IntArray | slice = slice(None)) -> LinearPrograms:
+    def _programs(
+        self, corner_indices: IntArray, type_indices: IntArray | slice = slice(None)
+    ) -> LinearPrograms:
         """Returns the linear programs at corners, over some of the types.
 
         Args:
-            corners: the indices of the corners, `[num_corners]`.
-            types: the indices of the types; by default all types.
+            corner_indices: the indices of the corners, `[num_corners]`.
+            type_indices: the indices of the types; by default all types.
         """
-        added_values = np.stack([self._added_values[corner][types] for corner in corners.tolist()])
+        added_values = np.stack(
+            [self._added_values[corner][type_indices] for corner in corner_indices.tolist()]
+        )
         return LinearPrograms(
-            shared_terms=self._shared_terms[:, types],
-            term_weights=self._term_weights[corners],
-            magnitude_bounds=self._magnitude_bounds[corners],
+            shared_terms=self._shared_terms[:, type_indices],
+            term_weights=self._term_weights[corner_indices],
+            magnitude_bounds=self._magnitude_bounds[corner_indices],
             added_values=added_values,
         )
 
-    def _append_programs(self, corners: list[_Corner]) -> None:
+    def _append_programs(self, new_corners: list[_Corner]) -> None:
         """Creates the linear programs at new corners, and appends them, without solutions, to this object's arrays."""
-        log_low, log_high, log_growth = np.array(corners).T
-        low = np.exp(self._types.largest * log_low)
-        high = np.exp(self._types.largest * log_high)
-        share = np.exp(self._types.largest * -log_growth)
-        is_limited = np.column_stack([low > 0, high < np.inf])
+        log_smallest_refusals, log_largest_refusals, log_growth = np.array(new_corners).T
+        smallest_ratio = np.exp(self._candidate_types.largest_log_factor * log_smallest_refusals)
+        largest_ratio = np.exp(self._candidate_types.largest_log_factor * log_largest_refusals)
+        moved_share = np.exp(self._candidate_types.largest_log_factor * -log_growth)
+        is_limited = np.column_stack([smallest_ratio > 0, largest_ratio < np.inf])
         # Refusals add at most the chord of f between both ratios, where both ends are finite.
-        at_low, at_high = self._divergence(np.stack([low, high]))
-        has_chord = is_limited.all(axis=1) & np.isfinite(at_low) & np.isfinite(at_high)
-        slope = np.where(has_chord, (at_high - at_low) / (high - low), 0.0)
+        divergence_at_smallest, divergence_at_largest = self._divergence_function(
+            np.stack([smallest_ratio, largest_ratio])
+        )
+        has_chord = (
+            is_limited.all(axis=1)
+            & np.isfinite(divergence_at_smallest)
+            & np.isfinite(divergence_at_largest)
+        )
+        chord_slope = np.where(
+            has_chord,
+            (divergence_at_largest - divergence_at_smallest) / (largest_ratio - smallest_ratio),
+            0.0,
+        )
         added_values = [
             self._values_at_growth(growth, has_chord=is_bounded)
             for growth, is_bounded in zip(log_growth.tolist(), has_chord.tolist(), strict=True)
         ]
-        weights = np.zeros((len(corners), 1 + _NUM_ROWS, _NUM_TERMS))
-        weights[:, _VALUES, _FAILS] = np.where(has_chord, at_low - slope * low, 0.0)
-        weights[:, _VALUES, _MOVED_FAILS] = slope * share
-        # The moved weights, times the share, sum to 1, and the limits of the types hold.
-        weights[:, _SUM, _MOVED] = share
-        weights[:, _SUM, _ONE] = -1
-        weights[:, _SHARED_LIMITS, _LIMITS] = np.eye(3)
-        # low * refusals <= moved refusals * share <= high * refusals
-        is_limited_below, is_limited_above = is_limited.T
-        weights[:, _SMALLEST_REFUSALS, _FAILS] = np.where(is_limited_below, low, 0.0)
-        weights[:, _SMALLEST_REFUSALS, _MOVED_FAILS] = np.where(is_limited_below, -share, 0.0)
-        weights[:, _LARGEST_REFUSALS, _FAILS] = np.where(is_limited_above, -high, 0.0)
-        weights[:, _LARGEST_REFUSALS, _MOVED_FAILS] = np.where(is_limited_above, share, 0.0)
-        magnitude_bounds = np.abs(weights) @ np.abs(self._shared_terms).max(axis=1)
-        largest_own = [np.abs(values).max() for values in added_values]
-        magnitude_bounds[:, _VALUES] += (
-            np.where(has_chord, 2 * np.abs(slope * low), 0.0) + largest_own
+        term_weights = np.zeros((len(new_corners), 1 + _NUM_ROWS, _NUM_TERMS))
+        term_weights[:, _VALUES, _FAILS] = np.where(
+            has_chord, divergence_at_smallest - chord_slope * smallest_ratio, 0.0
         )
-        self._shares = np.append(self._shares, share)
+        term_weights[:, _VALUES, _MOVED_FAILS] = chord_slope * moved_share
+        # The moved weights, times the share, sum to 1, and the limits of the types hold.
+        term_weights[:, _SUM, _MOVED] = moved_share
+        term_weights[:, _SUM, _ONE] = -1
+        term_weights[:, _SHARED_LIMITS, _LIMITS] = np.eye(3)
+        # smallest_ratio * refusals <= moved refusals * moved_share <= largest_ratio * refusals
+        is_limited_below, is_limited_above = is_limited.T
+        term_weights[:, _SMALLEST_REFUSALS, _FAILS] = np.where(
+            is_limited_below, smallest_ratio, 0.0
+        )
+        term_weights[:, _SMALLEST_REFUSALS, _MOVED_FAILS] = np.where(
+            is_limited_below, -moved_share, 0.0
+        )
+        term_weights[:, _LARGEST_REFUSALS, _FAILS] = np.where(is_limited_above, -largest_ratio, 0.0)
+        term_weights[:, _LARGEST_REFUSALS, _MOVED_FAILS] = np.where(
+            is_limited_above, moved_share, 0.0
+        )
+        magnitude_bounds = np.abs(term_weights) @ np.abs(self._shared_terms).max(axis=1)
+        largest_added_values = [np.abs(values).max() for values in added_values]
+        magnitude_bounds[:, _VALUES] += (
+            np.where(has_chord, 2 * np.abs(chord_slope * smallest_ratio), 0.0)
+            + largest_added_values
+        )
+        self._moved_shares = np.append(self._moved_shares, moved_share)
         self._is_limited = np.append(self._is_limited, is_limited, axis=0)
-        self._term_weights = np.append(self._term_weights, weights, axis=0)
+        self._term_weights = np.append(self._term_weights, term_weights, axis=0)
         self._magnitude_bounds = np.append(self._magnitude_bounds, magnitude_bounds, axis=0)
         self._added_values += added_values
         self._multipliers = np.append(
-            self._multipliers, np.zeros((len(corners), _NUM_ROWS)), axis=0
+            self._multipliers, np.zeros((len(new_corners), _NUM_ROWS)), axis=0
         )
-        self._bounds = np.append(self._bounds, np.full(len(corners), np.inf))
+        self._divergence_bounds = np.append(
+            self._divergence_bounds, np.full(len(new_corners), np.inf)
+        )
 
     def _compute_values_at_growth(self, growth: float, has_chord: bool) -> FloatArray:
         """Returns the contribution of each type to the divergence at one growth, `[K]`.
@@ -464,13 +542,29 @@ class _CornerPrograms:
             has_chord: True for the contribution of passing tests only, because the program bounds that of refusals by a
                 chord of f; False for the contribution of both.
         """
-        types = self._types
-        share = math.exp(-self._types.largest * growth)
+        candidate_types = self._candidate_types
+        moved_share = math.exp(-self._candidate_types.largest_log_factor * growth)
         if has_chord:
-            ratios = np.where(
-                types.passes > 0, types.moved * types.moved_passes * share / types.passes, 1.0
+            likelihood_ratios = np.where(
+                candidate_types.pass_probs > 0,
+                candidate_types.moved_factors
+                * candidate_types.moved_pass_probs
+                * moved_share
+                / candidate_types.pass_probs,
+                1.0,
             )
-            return np.where(types.passes > 0, types.passes * self._divergence(ratios), 0.0)
-        ratios = types.moved * types.moved_fails * share / types.fails
-        refused = types.fails * self._divergence(ratios)
-        return np.asarray(self._values_at_growth(growth, has_chord=True) + refused)
+            return np.where(
+                candidate_types.pass_probs > 0,
+                candidate_types.pass_probs * self._divergence_function(likelihood_ratios),
+                0.0,
+            )
+        likelihood_ratios = (
+            candidate_types.moved_factors
+            * candidate_types.moved_refusal_probs
+            * moved_share
+            / candidate_types.refusal_probs
+        )
+        values_of_refusals = candidate_types.refusal_probs * self._divergence_function(
+            likelihood_ratios
+        )
+        return np.asarray(self._values_at_growth(growth, has_chord=True) + values_of_refusals)

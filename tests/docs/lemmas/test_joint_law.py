@@ -69,12 +69,17 @@ def divergence_of(
         type_weights: the weight of each candidate type.
         convex_function: a convex function of the ratio of two probabilities.
     """
-    growth = float(type_weights @ types.moved)
-    refused = float(type_weights @ types.fails)
-    refused_after = float(type_weights @ (types.moved * types.moved_fails)) / growth
-    may_pass = types.passes > 0
-    passed = type_weights[may_pass] * types.passes[may_pass]
-    ratios = types.moved[may_pass] * types.moved_passes[may_pass] / growth / types.passes[may_pass]
+    growth = float(type_weights @ types.moved_factors)
+    refused = float(type_weights @ types.refusal_probs)
+    refused_after = float(type_weights @ (types.moved_factors * types.moved_refusal_probs)) / growth
+    may_pass = types.pass_probs > 0
+    passed = type_weights[may_pass] * types.pass_probs[may_pass]
+    ratios = (
+        types.moved_factors[may_pass]
+        * types.moved_pass_probs[may_pass]
+        / growth
+        / types.pass_probs[may_pass]
+    )
     ratio_of_refusals = np.array(refused_after / refused)
     return float(passed @ convex_function(ratios) + refused * convex_function(ratio_of_refusals))
 
@@ -84,10 +89,10 @@ def draw_extreme_law(types: CandidateTypes, rng: np.random.Generator) -> Array:
 
     Such a vertex has weight on at most four types.
     """
-    num_types = len(types.moved)
+    num_types = len(types.moved_factors)
     solution = linprog(
         c=rng.normal(size=num_types),
-        A_ub=types.limits,
+        A_ub=types.constraint_rows,
         b_ub=np.zeros(3),
         A_eq=np.ones((1, num_types)),
         b_eq=[1.0],
@@ -118,13 +123,13 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(name: str, reach: int
     types = make_types(reach=reach, num_teachers=30, num_candidates=20)
     rng = np.random.default_rng(list(DIVERGENCES).index(name))
     convex_function = DIVERGENCES[name]
-    bound = largest_divergence(types, divergence=convex_function)
+    bound = largest_divergence(types, divergence_function=convex_function)
     vertices = [draw_extreme_law(types, rng) for _ in range(60)]
     mixtures = [
         share * first + (1 - share) * second
         for (first, second), share in zip(pairwise(vertices), rng.random(59), strict=True)
     ]
-    assert max(float((types.limits @ law).max()) for law in mixtures) < 1e-9
+    assert max(float((types.constraint_rows @ law).max()) for law in mixtures) < 1e-9
     divergences = [
         divergence_of(types, type_weights=law, convex_function=convex_function)
         for law in vertices + mixtures
@@ -132,10 +137,10 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(name: str, reach: int
     assert 0 < max(divergences) <= bound
     if name == "Renyi at 4":
         # half of all weight on a gap of 15 votes that grows, and half on one that shrinks
-        lawless_weights = np.zeros(len(types.moved))
-        by_distance_from_half = np.abs(types.passes - 0.5).argsort(kind="stable")
-        for move in (types.moved.max(), types.moved.min()):
-            has_move = types.moved[by_distance_from_half] == move
+        lawless_weights = np.zeros(len(types.moved_factors))
+        by_distance_from_half = np.abs(types.pass_probs - 0.5).argsort(kind="stable")
+        for move in (types.moved_factors.max(), types.moved_factors.min()):
+            has_move = types.moved_factors[by_distance_from_half] == move
             lawless_weights[by_distance_from_half[has_move][0]] = 0.5
         lawless_divergence = divergence_of(
             types, type_weights=lawless_weights, convex_function=convex_function
@@ -149,9 +154,9 @@ def test_rows_allow_a_small_part_of_one_candidate() -> None:
     So the largest gap may have a weight that stands for only e^-4.5 of a candidate.
     """
     types = make_types(reach=2, num_teachers=30, num_candidates=20)
-    unmoved = np.flatnonzero(types.moved == 1.0)
-    smallest_gap = unmoved[types.passes[unmoved].argmin()]
-    largest_gap = unmoved[types.passes[unmoved].argmax()]
-    law = np.zeros(len(types.moved))
+    unmoved = np.flatnonzero(types.moved_factors == 1.0)
+    smallest_gap = unmoved[types.pass_probs[unmoved].argmin()]
+    largest_gap = unmoved[types.pass_probs[unmoved].argmax()]
+    law = np.zeros(len(types.moved_factors))
     law[[smallest_gap, largest_gap]] = 0.5
-    assert (types.limits @ law).max() <= 0
+    assert (types.constraint_rows @ law).max() <= 0
