@@ -222,7 +222,7 @@ def _accountant(name: str, *, allowed_targets: list[str]) -> Accountant:
     else:
         # A file of the user may have a defaults list, which Hydra composes.
         node = compose("account", [f"accountant={name}"]).accountant
-    accountant: Accountant = build(node, slot="accountant", allowed_targets=allowed_targets)
+    accountant: Accountant = build(node, slot="accountant", allowed_modules=allowed_targets)
     return accountant
 
 

@@ -184,8 +184,8 @@ def _run(task: Task, *, command: str, arguments: list[str], finish: Hook | None)
             job,
             command=command,
             arguments=arguments,
-            chosen=chosen,
-            allowed_targets=command_line.allowed_modules(arguments),
+            chosen_settings=chosen,
+            allowed_modules=command_line.allowed_modules(arguments),
         )
         if finish is not None and not ends and not SweepEnds.last:
             finish()

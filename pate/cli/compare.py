@@ -79,7 +79,7 @@ def compare_from_config(config: DictConfig) -> None:
         epsilons=tuple(sorted(_numbers(config.epsilons, name="epsilons"))),
         seeds=_seeds(config.seeds),
         accountant=partial(
-            build, accountant, slot="accountant", allowed_targets=list(config.allowed_targets)
+            build, accountant, slot="accountant", allowed_modules=list(config.allowed_targets)
         ),
         shares=_numbers(config.shares, name="shares"),
         all_records=config.all_records,
@@ -120,7 +120,7 @@ def _other_methods(config: DictConfig) -> tuple[Method, ...]:
         build(
             node,
             slot="method",
-            allowed_targets=list(config.allowed_targets),
+            allowed_modules=list(config.allowed_targets),
             name=method_name,
             adjacency=config.adjacency,  # arguments of the class
         )

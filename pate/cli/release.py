@@ -175,7 +175,7 @@ def plan_of(
             published_settings,
             aggregator,
             settings_of_holders=cohort_facts.settings,
-            public_answers=cohort_facts.public_answers,
+            public_answers_digest=cohort_facts.public_answers,
             num_queries=vote_shape.num_queries,
             num_teachers=vote_shape.num_teachers,
         )

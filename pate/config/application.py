@@ -27,21 +27,21 @@ from pate.validation import require
 _VERSION_BASE = "1.3"
 # an environment variable: Hydra raises errors that it would print otherwise
 _FULL_ERROR = "HYDRA_FULL_ERROR"
-_INFO = ["all", "config", "defaults", "defaults-tree", "plugins", "searchpath"]
+_INFO_CHOICES = ["all", "config", "defaults", "defaults-tree", "plugins", "searchpath"]
 
 
 def options_parser() -> ArgumentParser:
     """Returns a parser of Hydra's options, as https://hydra.cc/docs/advanced/hydra-command-line-flags lists them."""
     parser = ArgumentParser(add_help=False)
     parser.add_argument("overrides", nargs="*")
-    for name in OPTIONS_WITHOUT_VALUE:
-        parser.add_argument(*name, action="store_true")
+    for option_names in OPTIONS_WITHOUT_VALUE:
+        parser.add_argument(*option_names, action="store_true")
     parser.add_argument("--cfg", "-c", choices=["job", "hydra", "all"])
     parser.add_argument("--package", "-p")
     parser.add_argument("--config-path", "-cp")
     parser.add_argument("--config-name", "-cn")
     parser.add_argument("--config-dir", "-cd")
-    parser.add_argument("--info", "-i", const="all", nargs="?", choices=_INFO)
+    parser.add_argument("--info", "-i", const="all", nargs="?", choices=_INFO_CHOICES)
     return parser
 
 
@@ -78,8 +78,8 @@ def run_application(
     *,
     command: str,
     arguments: Sequence[str],
-    chosen: Sequence[str] = (),
-    allowed_targets: Sequence[str] = (),
+    chosen_settings: Sequence[str] = (),
+    allowed_modules: Sequence[str] = (),
 ) -> None:
     """Composes a command's configuration with `hydra.main`, and runs a task on it.
 
@@ -89,32 +89,33 @@ def run_application(
         task: is called with the composed configuration; in a sweep, once for each of its configurations.
         command: the name of the command, which is the name of the YAML file that is composed.
         arguments: the arguments of the command line, options and settings in any order.
-        chosen: the settings `NAME=VALUE` that the command itself chooses, as the command line leaves them open.
-        allowed_targets: the user's own modules whose classes may be loaded.
+        chosen_settings: the settings `NAME=VALUE` that the command itself chooses, as the command line leaves them
+            open.
+        allowed_modules: the user's own modules whose classes may be loaded.
     """
-    options = options_parser().parse_intermixed_args(arguments)
-    folders = []
-    if options.config_dir is not None:
-        folders.append(Path(options.config_dir).expanduser().absolute())
-        require(folders[0].is_dir(), "--config-dir", folders[0], "a folder")
-    register_configs(allowed_targets=allowed_targets, config_folders=folders)
-    main_folder = Path(options.config_path or folder_of(command)).expanduser().absolute()
-    name = options.config_name or command
-    if options.help:
-        print_help(main_folder, name, options)
+    parsed_options = options_parser().parse_intermixed_args(arguments)
+    config_folders = []
+    if parsed_options.config_dir is not None:
+        config_folders.append(Path(parsed_options.config_dir).expanduser().absolute())
+        require(config_folders[0].is_dir(), "--config-dir", config_folders[0], "a folder")
+    register_configs(allowed_modules=allowed_modules, config_folders=config_folders)
+    main_folder = Path(parsed_options.config_path or folder_of(command)).expanduser().absolute()
+    config_name = parsed_options.config_name or command
+    if parsed_options.help:
+        print_help(main_folder, config_name, parsed_options)
         return
-    typed = sys.argv
+    typed_arguments = sys.argv
 
     def job(config: DictConfig) -> Any:
         """Runs the task with `sys.argv` as the user typed it, because a charge in a ledger records the command line."""
-        sys.argv = typed
+        sys.argv = typed_arguments
         return task(config)
 
     application = hydra.main(
-        version_base=_VERSION_BASE, config_path=str(main_folder), config_name=name
+        version_base=_VERSION_BASE, config_path=str(main_folder), config_name=config_name
     )
-    settings = [f"++hydra.job.name={command}", *options.overrides, *chosen]
-    with _hydra_arguments([*_words_of(options), *settings]):
+    settings = [f"++hydra.job.name={command}", *parsed_options.overrides, *chosen_settings]
+    with _hydra_arguments([*_arguments_of(parsed_options), *settings]):
         try:
             application(job)()
         except SystemExit as end:  # Hydra's own pages end with code 0
@@ -124,17 +125,17 @@ def run_application(
             HydraConfig.instance().cfg = None  # which the last job has set
 
 
-def _words_of(options: Namespace) -> list[str]:
+def _arguments_of(parsed_options: Namespace) -> list[str]:
     """Returns the parsed options that Hydra itself reads, as arguments such as `--multirun` and `--cfg=job`."""
-    words = []
-    for name, *_ in OPTIONS_WITHOUT_VALUE:
-        if getattr(options, name.removeprefix("--").replace("-", "_")):
-            words.append(name)
-    for name in ("cfg", "package", "info"):
-        value = getattr(options, name)
-        if value is not None:
-            words.append(f"--{name}={value}")
-    return words
+    option_arguments = []
+    for option_name, *_ in OPTIONS_WITHOUT_VALUE:
+        if getattr(parsed_options, option_name.removeprefix("--").replace("-", "_")):
+            option_arguments.append(option_name)
+    for option_name in ("cfg", "package", "info"):
+        option_value = getattr(parsed_options, option_name)
+        if option_value is not None:
+            option_arguments.append(f"--{option_name}={option_value}")
+    return option_arguments
 
 
 @contextmanager
@@ -144,40 +145,43 @@ def _hydra_arguments(arguments: Sequence[str]) -> Iterator[None]:
     Args:
         arguments: the arguments, without the name of the program.
     """
-    own_arguments = sys.argv
-    full_error = os.environ.get(_FULL_ERROR)
-    sys.argv = [own_arguments[0], *arguments]
+    arguments_before = sys.argv
+    full_error_before = os.environ.get(_FULL_ERROR)
+    sys.argv = [arguments_before[0], *arguments]
     os.environ[_FULL_ERROR] = "1"
     try:
         yield
     finally:
-        sys.argv = own_arguments
+        sys.argv = arguments_before
         del os.environ[_FULL_ERROR]
-        if full_error is not None:
-            os.environ[_FULL_ERROR] = full_error
+        if full_error_before is not None:
+            os.environ[_FULL_ERROR] = full_error_before
 
 
-def print_help(folder: Path, name: str, options: Namespace) -> None:
+def print_help(config_folder: Path, config_name: str, parsed_options: Namespace) -> None:
     """Prints a command's help in the width of the terminal, with the settings of the chosen parts.
 
     Args:
-        folder: the folder of the command's YAML file.
-        name: the name of the YAML file.
-        options: the parsed command line.
+        config_folder: the folder of the command's YAML file.
+        config_name: the name of the YAML file.
+        parsed_options: the parsed command line.
     """
-    with hydra.initialize_config_dir(str(folder), version_base=_VERSION_BASE, job_name=name):
-        config = hydra.compose(name, options.overrides, return_hydra_config=True)
+    with hydra.initialize_config_dir(
+        str(config_folder), version_base=_VERSION_BASE, job_name=config_name
+    ):
+        config = hydra.compose(config_name, parsed_options.overrides, return_hydra_config=True)
         HydraConfig.instance().set_config(config)
         command_config = OmegaConf.masked_copy(
-            config, [str(key) for key in config if key != "hydra"]
+            config,
+            [str(group_or_setting) for group_or_setting in config if group_or_setting != "hydra"],
         )
-        page = Template(config.hydra.help.template).safe_substitute(
-            CONFIG=OmegaConf.to_yaml(command_config, resolve=options.resolve)
+        help_page = Template(config.hydra.help.template).safe_substitute(
+            CONFIG=OmegaConf.to_yaml(command_config, resolve=parsed_options.resolve)
         )
-        parts = settings_of_parts(command_config)
+        settings_text = settings_of_parts(command_config)
         HydraConfig.instance().cfg = None
-    if parts:
-        page = page.replace(
-            CONFIGURATION, f"\nSettings of the chosen parts\n{parts}\n{CONFIGURATION}", 1
+    if settings_text:
+        help_page = help_page.replace(
+            CONFIGURATION, f"\nSettings of the chosen parts\n{settings_text}\n{CONFIGURATION}", 1
         )
-    sys.stdout.write(f"{fold_page(page, line_width=page_width())}\n")
+    sys.stdout.write(f"{fold_page(help_page, line_width=page_width())}\n")

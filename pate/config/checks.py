@@ -28,19 +28,22 @@ def require_words(arguments: Sequence[str], *, setting_names: tuple[str, ...]) -
         InvalidValue: an argument is not UTF-8 or has a zero byte, begins with = or @, is a setting with leading dashes,
             or is the option that executes a pickled configuration.
     """
-    for word in arguments:
-        name = word.partition("=")[0]
-        # Hydra's grammar takes a word that begins with "=" or "@" for an empty name, and stops with a parser's error.
-        if _NO_TEXT.search(word) or word.startswith(("=", "@")):
-            raise InvalidValue(ascii(word)[1:-1], rule="NAME=VALUE, text in UTF-8")
+    for argument in arguments:
+        argument_name = argument.partition("=")[0]
+        # Hydra's grammar takes an argument that begins with "=" or "@" for an empty name, and stops with a parser's
+        # error.
+        if _NO_TEXT.search(argument) or argument.startswith(("=", "@")):
+            raise InvalidValue(ascii(argument)[1:-1], rule="NAME=VALUE, text in UTF-8")
         # argparse takes the beginning of an option's name for the option
-        if word.startswith("--e") and "--experimental-rerun".startswith(name):
-            raise InvalidValue(word, rule="another option: a pickled configuration is code")
-        if name.startswith("--") and not any(option.startswith(name) for option in OPTIONS):
-            near = nearest(
-                name.lstrip("-").replace("-", "_").partition(".")[0], choices=setting_names
+        if argument.startswith("--e") and "--experimental-rerun".startswith(argument_name):
+            raise InvalidValue(argument, rule="another option: a pickled configuration is code")
+        if argument_name.startswith("--") and not any(
+            option.startswith(argument_name) for option in OPTIONS
+        ):
+            nearest_hint = nearest(
+                argument_name.lstrip("-").replace("-", "_").partition(".")[0], choices=setting_names
             )
-            raise InvalidValue(word, rule=f"NAME=VALUE, without dashes{near}")
+            raise InvalidValue(argument, rule=f"NAME=VALUE, without dashes{nearest_hint}")
 
 
 def require_choices(arguments: Iterable[str]) -> None:
@@ -49,11 +52,11 @@ def require_choices(arguments: Iterable[str]) -> None:
     Args:
         arguments: the arguments of the command line.
     """
-    for word in arguments:
-        group, _, value = word.partition("=")
-        names = names_in_config_group(group)
-        if names and value not in names:
-            raise InvalidValue(group, value, rule=f"one of {', '.join(names)}")
+    for argument in arguments:
+        group, _, member_name = argument.partition("=")
+        member_names = names_in_config_group(group)
+        if member_names and member_name not in member_names:
+            raise InvalidValue(group, member_name, rule=f"one of {', '.join(member_names)}")
 
 
 def require_sound(config: DictConfig, *, schema: type, command: str) -> None:
@@ -68,37 +71,41 @@ def require_sound(config: DictConfig, *, schema: type, command: str) -> None:
         InvalidValue: the command has no such key; a key of the schema is not in the configuration; a part is no mapping
             of settings; or a text is not UTF-8 or has a zero byte.
     """
-    fields = {field.name: field for field in dataclasses.fields(schema)}
-    names = tuple(fields)
-    for key in map(str, config):
-        if key not in fields:
-            near = papers_words.hint(word=key, known_settings=names, part_name="") or nearest(
-                key, choices=names
-            )
-            rule = f"a key of the configuration, + or not: one of {', '.join(names)}{near}"
-            raise InvalidValue(key, rule=rule)
-    for name, field in fields.items():
-        if OmegaConf.is_missing(config, name):
+    field_by_name = {schema_field.name: schema_field for schema_field in dataclasses.fields(schema)}
+    field_names = tuple(field_by_name)
+    for config_key in map(str, config):
+        if config_key not in field_by_name:
+            nearest_hint = papers_words.hint(
+                word=config_key, known_settings=field_names, part_name=""
+            ) or nearest(config_key, choices=field_names)
+            rule = f"a key of the configuration, + or not: one of {', '.join(field_names)}{nearest_hint}"
+            raise InvalidValue(config_key, rule=rule)
+    for field_name, schema_field in field_by_name.items():
+        if OmegaConf.is_missing(config, field_name):
             continue
-        if name not in config:
+        if field_name not in config:
             rule = f"a value, found none; a file for --config-name begins with defaults: [{command}, _self_]"
-            raise InvalidValue(name, rule=rule)
-        is_part = name in GROUPS_OF_CLASSES and field.default == MISSING and field.type is Any
-        if is_part and not isinstance(config[name], DictConfig):
-            rule = f"a _target_ and its settings, or {name}=NAME"
-            raise InvalidValue(name, config[name], rule=rule)
-    for text in _texts_in(OmegaConf.to_container(config, resolve=False)):
-        if _NO_TEXT.search(text):
-            raise InvalidValue(f"{text!a}", rule="text in UTF-8 without a zero byte")
+            raise InvalidValue(field_name, rule=rule)
+        is_part = (
+            field_name in GROUPS_OF_CLASSES
+            and schema_field.default == MISSING
+            and schema_field.type is Any
+        )
+        if is_part and not isinstance(config[field_name], DictConfig):
+            rule = f"a _target_ and its settings, or {field_name}=NAME"
+            raise InvalidValue(field_name, config[field_name], rule=rule)
+    for text_value in _texts_in(OmegaConf.to_container(config, resolve=False)):
+        if _NO_TEXT.search(text_value):
+            raise InvalidValue(f"{text_value!a}", rule="text in UTF-8 without a zero byte")
 
 
-def _texts_in(node: Any) -> Iterator[str]:
+def _texts_in(nested_values: Any) -> Iterator[str]:
     """Yields all texts among the values of a configuration, which consists of mappings, lists and plain values."""
-    if isinstance(node, str):
-        yield node
-    elif isinstance(node, dict):
-        for value in node.values():
-            yield from _texts_in(value)
-    elif isinstance(node, list):
-        for item in node:
-            yield from _texts_in(item)
+    if isinstance(nested_values, str):
+        yield nested_values
+    elif isinstance(nested_values, dict):
+        for inner_value in nested_values.values():
+            yield from _texts_in(inner_value)
+    elif isinstance(nested_values, list):
+        for inner_value in nested_values:
+            yield from _texts_in(inner_value)

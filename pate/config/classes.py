@@ -69,17 +69,21 @@ def installed_parts(group: str) -> Mapping[str, str]:
 
     The names come from the packages' entry points. No package is imported.
     """
-    points = entry_points(group=_ENTRY_POINTS[group]) if group in _ENTRY_POINTS else ()
-    return {point.name: f"{point.module}.{point.attr}" for point in points if point.attr}
+    group_entry_points = entry_points(group=_ENTRY_POINTS[group]) if group in _ENTRY_POINTS else ()
+    return {
+        part_entry_point.name: f"{part_entry_point.module}.{part_entry_point.attr}"
+        for part_entry_point in group_entry_points
+        if part_entry_point.attr
+    }
 
 
-def is_within(name: str, prefixes: tuple[str, ...]) -> bool:
-    """Returns True if a dotted name is that of a module in `prefixes`, or of something within one.
+def is_within(dotted_name: str, module_prefixes: tuple[str, ...]) -> bool:
+    """Returns True if a dotted name is that of a module in `module_prefixes`, or of something within one.
 
     A prefix may end in a dot: `mine.` and `mine` mean the same module.
     """
-    modules = [prefix.rstrip(".") for prefix in prefixes]
-    return any(name == module or name.startswith(f"{module}.") for module in modules)
+    modules = [prefix.rstrip(".") for prefix in module_prefixes]
+    return any(dotted_name == module or dotted_name.startswith(f"{module}.") for module in modules)
 
 
 def is_class_name(class_path: str) -> bool:
@@ -99,12 +103,12 @@ def is_class_name(class_path: str) -> bool:
     )
 
 
-def trusted_class(class_path: Any, kind: Kind, trusted_prefixes: tuple[str, ...]) -> type:
+def trusted_class(class_path: Any, allowed_kind: Kind, trusted_prefixes: tuple[str, ...]) -> type:
     """Returns the class that a `_target_` names.
 
     Args:
         class_path: the value of `_target_`.
-        kind: the classes that the slot allows.
+        allowed_kind: the classes that the slot allows.
         trusted_prefixes: prefixes of the modules whose classes may be loaded. A class that an entry point of an
             installed package names is trusted as well, because the user has installed the package.
 
@@ -115,7 +119,7 @@ def trusted_class(class_path: Any, kind: Kind, trusted_prefixes: tuple[str, ...]
         class_path in installed_parts(group).values() for group in _ENTRY_POINTS
     )
     if not isinstance(class_path, str) or not (
-        is_installed_part or is_within(class_path, prefixes=trusted_prefixes)
+        is_installed_part or is_within(class_path, module_prefixes=trusted_prefixes)
     ):
         rule = f"a name that begins with {' or '.join(trusted_prefixes)}, or with a prefix in allowed_targets"
         raise InvalidValue("_target_", class_path, rule=rule)
@@ -126,15 +130,15 @@ def trusted_class(class_path: Any, kind: Kind, trusted_prefixes: tuple[str, ...]
     except ModuleNotFoundError as error:
         missing_module = f": it needs {error.name}"
     if cls is None or not (
-        is_installed_part or is_within(cls.__module__, prefixes=trusted_prefixes)
+        is_installed_part or is_within(cls.__module__, module_prefixes=trusted_prefixes)
     ):
         rule = (
             f"a class that can be imported{missing_module}: install its package, or put its folder into PYTHONPATH; "
             "public, such as sklearn.svm.SVC, no function, and no name of another package within it"
         )
         raise InvalidValue("_target_", class_path, rule=rule)
-    if not kind.accepts(cls):
-        raise InvalidValue("_target_", class_path, rule=kind.rule)
+    if not allowed_kind.accepts(cls):
+        raise InvalidValue("_target_", class_path, rule=allowed_kind.rule)
     missing_methods = sorted(getattr(cls, "__abstractmethods__", ()))
     if missing_methods:
         raise InvalidValue(
@@ -170,9 +174,9 @@ def find_class(class_path: str) -> type | None:
         unread_names = unread_names[1:]
     outer_name, *inner_names = unread_names
     cls: object = getattr(module, outer_name, None)
-    for name in inner_names:
-        cls = vars(cls).get(name) if isinstance(cls, type) else None
-    if not isinstance(cls, type) or not is_within(cls.__module__, prefixes=(package,)):
+    for inner_name in inner_names:
+        cls = vars(cls).get(inner_name) if isinstance(cls, type) else None
+    if not isinstance(cls, type) or not is_within(cls.__module__, module_prefixes=(package,)):
         return None
     return cls if cls is _definition(cls) else None
 
@@ -183,10 +187,10 @@ def _definition(cls: type) -> object:
     For a class that is defined where it says, this is the class itself.
     """
     definition: object = sys.modules.get(cls.__module__)
-    for name in cls.__qualname__.split("."):
+    for inner_name in cls.__qualname__.split("."):
         if not isinstance(definition, (type, ModuleType)):
             return None
-        definition = vars(definition).get(name)
+        definition = vars(definition).get(inner_name)
     return definition
 
 
@@ -199,19 +203,22 @@ def kind_of_group(group: str) -> Kind:
         return Kind(rule="a class with a method load() that needs no argument", accepts=_has_load)
 
     def is_subclass(cls: type) -> bool:
-        names = [base.rpartition(".") for base in _BASES[group].split(" or ")]
-        bases = tuple(getattr(import_module(module), name) for module, _, name in names)
-        return issubclass(cls, bases)
+        split_base_paths = [base_path.rpartition(".") for base_path in _BASES[group].split(" or ")]
+        base_classes = tuple(
+            getattr(import_module(module_name), base_name)
+            for module_name, _, base_name in split_base_paths
+        )
+        return issubclass(cls, base_classes)
 
     return Kind(rule=f"a subclass of {_BASES[group]}", accepts=is_subclass)
 
 
 def _has_load(cls: type) -> bool:
     """Returns True if a class has a method `load()` that needs no argument."""
-    return _has_method(cls, method="load", num_arguments=0)
+    return _has_method(cls, method_name="load", num_arguments=0)
 
 
-def kind_of_argument(cls: type | None, name: str) -> Kind:
+def kind_of_argument(cls: type | None, argument_name: str) -> Kind:
     """Returns the classes whose objects may be passed to an argument, alone or in a list or mapping.
 
     These are parts of a run, callables with one argument, and the classes in the annotation of the argument. A field
@@ -220,50 +227,56 @@ def kind_of_argument(cls: type | None, name: str) -> Kind:
     Args:
         cls: the class that has the argument; None for a class of scikit-learn, which annotates no argument. Its
             arguments take scikit-learn's estimators, kernels of Gaussian processes, and splitters.
-        name: the name of the argument.
+        argument_name: the name of the argument.
     """
     if cls is None:
         return kind_of_group(group=_IN_SKLEARN)
-    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
-    for field in fields:
-        if field.name == name and "kind" in field.metadata:
-            return kind_of_group(group=field.metadata["kind"])
+    dataclass_fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    for dataclass_field in dataclass_fields:
+        if dataclass_field.name == argument_name and "kind" in dataclass_field.metadata:
+            return kind_of_group(group=dataclass_field.metadata["kind"])
     try:
-        hints = get_type_hints(cls if fields else vars(cls).get("__init__", cls))
+        annotation_by_argument = get_type_hints(
+            cls if dataclass_fields else vars(cls).get("__init__", cls)
+        )
     except (NameError, TypeError):  # annotations that cannot be read
-        hints = {}
-    annotated = tuple(
-        hint for hint in _classes_in(hints.get(name)) if hint.__module__ != "builtins"
+        annotation_by_argument = {}
+    annotated_classes = tuple(
+        annotated_class
+        for annotated_class in _classes_in(annotation_by_argument.get(argument_name))
+        if annotated_class.__module__ != "builtins"
     )
 
     def accepts(inner_class: type) -> bool:
         is_part = any(
             kind_of_group(group=group).accepts(inner_class) for group in GROUPS_OF_CLASSES
         )
-        is_callable = _has_method(inner_class, method="__call__", num_arguments=1)
-        return is_part or is_callable or issubclass(inner_class, annotated)
+        is_callable = _has_method(inner_class, method_name="__call__", num_arguments=1)
+        return is_part or is_callable or issubclass(inner_class, annotated_classes)
 
-    groups = ", ".join(GROUPS_OF_CLASSES)
-    rule = f"a part of a run ({groups}), or a class that the annotation of {name} names"
+    group_names = ", ".join(GROUPS_OF_CLASSES)
+    rule = (
+        f"a part of a run ({group_names}), or a class that the annotation of {argument_name} names"
+    )
     return Kind(rule=rule, accepts=accepts)
 
 
-def _classes_in(hint: Any) -> Iterator[type]:
+def _classes_in(annotation: Any) -> Iterator[type]:
     """Yields the classes in an annotation, including those in its arguments: `int` and `str` for `list[int | str]`."""
-    if isinstance(hint, type) and not get_args(hint):
-        yield hint
-    for inner_class in get_args(hint):
+    if isinstance(annotation, type) and not get_args(annotation):
+        yield annotation
+    for inner_class in get_args(annotation):
         yield from _classes_in(inner_class)
 
 
-def _has_method(cls: type, method: str, *, num_arguments: int) -> bool:
+def _has_method(cls: type, method_name: str, *, num_arguments: int) -> bool:
     """Returns True if a class has a method that can be called with `num_arguments` positional arguments."""
-    function = inspect.getattr_static(cls, method, default=None)
-    if not isinstance(function, FunctionType):
+    method_function = inspect.getattr_static(cls, method_name, default=None)
+    if not isinstance(method_function, FunctionType):
         return False
     arguments = [None] * (1 + num_arguments)  # one more for self
     try:
-        inspect.signature(function).bind(*arguments)
+        inspect.signature(method_function).bind(*arguments)
     except TypeError:
         return False
     return True

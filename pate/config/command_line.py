@@ -34,8 +34,8 @@ def given_settings(arguments: Iterable[str]) -> dict[str, str]:
 
     Options are left out. Names lose Hydra's marks + and ~ at their beginning.
     """
-    settings = [word.lstrip("+~") for word in arguments if not word.startswith("-")]
-    return dict(setting.partition("=")[::2] for setting in settings)
+    assignments = [argument.lstrip("+~") for argument in arguments if not argument.startswith("-")]
+    return dict(assignment.partition("=")[::2] for assignment in assignments)
 
 
 def allowed_modules(arguments: Iterable[str]) -> tuple[str, ...]:
@@ -43,12 +43,14 @@ def allowed_modules(arguments: Iterable[str]) -> tuple[str, ...]:
 
     The result is empty if the setting is missing, or is no list that Hydra can parse.
     """
-    text = given_settings(arguments=arguments).get("allowed_targets", "[]")
+    list_text = given_settings(arguments=arguments).get("allowed_targets", "[]")
     try:
-        value = OverridesParser.create().parse_override(f"allowed_targets={text}").value()
+        parsed_value = (
+            OverridesParser.create().parse_override(f"allowed_targets={list_text}").value()
+        )
     except HydraException:  # Hydra will report the mistake
         return ()
-    return tuple(map(str, value)) if isinstance(value, list) else ()
+    return tuple(map(str, parsed_value)) if isinstance(parsed_value, list) else ()
 
 
 def is_sweep(arguments: Sequence[str]) -> bool:
@@ -58,7 +60,10 @@ def is_sweep(arguments: Sequence[str]) -> bool:
     """
     shortened = [_MULTIRUN[:length] for length in range(len("--mu"), len(_MULTIRUN) + 1)]
     options = ("-m", *shortened)
-    return any(word in options or word.lstrip("+") == "hydra.mode=MULTIRUN" for word in arguments)
+    return any(
+        argument in options or argument.lstrip("+") == "hydra.mode=MULTIRUN"
+        for argument in arguments
+    )
 
 
 def expand_home(config: DictConfig) -> None:
@@ -67,19 +72,27 @@ def expand_home(config: DictConfig) -> None:
     A shell does not expand `~` after `=`, so that a folder with the name `~` would be created. `data.root` and
     `features.weights` stay as they are, since the code that reads them expands them.
     """
-    plain = plain_values(config, resolve=False)
-    for name in sorted(PATHS):
-        value: object = plain
-        for key in name.split("."):
+    plain_config = plain_values(config, resolve=False)
+    for setting_name in sorted(PATHS):
+        value: object = plain_config
+        for key in setting_name.split("."):
             value = value.get(key) if isinstance(value, dict) else None
-        if name in _EXPANDED_BY_THEIR_READERS or value is None:
+        if setting_name in _EXPANDED_BY_THEIR_READERS or value is None:
             continue
-        paths = value if isinstance(value, list) else [value]
-        if any(isinstance(path, str) and path.startswith("~") for path in paths):
-            expanded = [
-                os.path.expanduser(path) if isinstance(path, str) else path for path in paths
+        setting_paths = value if isinstance(value, list) else [value]
+        if any(
+            isinstance(setting_path, str) and setting_path.startswith("~")
+            for setting_path in setting_paths
+        ):
+            expanded_paths = [
+                os.path.expanduser(setting_path) if isinstance(setting_path, str) else setting_path
+                for setting_path in setting_paths
             ]
-            OmegaConf.update(config, name, expanded if isinstance(value, list) else expanded[0])
+            OmegaConf.update(
+                config,
+                setting_name,
+                expanded_paths if isinstance(value, list) else expanded_paths[0],
+            )
 
 
 def require_noise_stated(config: DictConfig, *, command_line_settings: Mapping[str, str]) -> None:
@@ -112,9 +125,9 @@ def require_noise_stated(config: DictConfig, *, command_line_settings: Mapping[s
         "noise=given beside it, which takes this noise as it is, or noise=solved, which begins with it "
         f"and solves for target_epsilon={config.target_epsilon}"
     )
-    for name in _noise_settings(config.aggregator):
-        if name in command_line_settings:
-            raise InvalidValue(name, command_line_settings[name], rule=rule)
+    for noise_setting in _noise_settings(config.aggregator):
+        if noise_setting in command_line_settings:
+            raise InvalidValue(noise_setting, command_line_settings[noise_setting], rule=rule)
 
 
 def _noise_settings(aggregator: DictConfig) -> list[str]:
@@ -131,4 +144,4 @@ def _noise_settings(aggregator: DictConfig) -> list[str]:
         return []
     if cls is None or not issubclass(cls, Aggregator):
         return []
-    return [f"aggregator.{name}" for name in sorted(fields_marked(cls, mark="noise"))]
+    return [f"aggregator.{field_name}" for field_name in sorted(fields_marked(cls, mark="noise"))]

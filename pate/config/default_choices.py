@@ -41,26 +41,34 @@ def default_way(arguments: Iterable[str], *, command: str) -> str | None:
         arguments: the arguments of the command line.
         command: the name of the command.
     """
-    settings = given_settings(arguments=arguments)
-    names_no_other = not (_DECIDING_SETTINGS - {"features"}) & settings.keys()
-    if settings.get("features") == "kernel" and command == "train" and names_no_other:
+    settings_of_command_line = given_settings(arguments=arguments)
+    names_no_other = not (_DECIDING_SETTINGS - {"features"}) & settings_of_command_line.keys()
+    if (
+        settings_of_command_line.get("features") == "kernel"
+        and command == "train"
+        and names_no_other
+    ):
         return "table"
-    way = _WAYS.get(settings.get("data", ""))
-    if way is None or command not in ("train", "compare") or _DECIDING_SETTINGS & settings.keys():
+    way_of_data = _WAYS.get(settings_of_command_line.get("data", ""))
+    if (
+        way_of_data is None
+        or command not in ("train", "compare")
+        or _DECIDING_SETTINGS & settings_of_command_line.keys()
+    ):
         return None
-    groups = {key.partition(".")[0] for key in settings}
-    if command == "train" and not {"teacher", "aggregator"} & groups:
-        return way
-    return "features" if way == "pictures" else None
+    set_groups = {setting_name.partition(".")[0] for setting_name in settings_of_command_line}
+    if command == "train" and not {"teacher", "aggregator"} & set_groups:
+        return way_of_data
+    return "features" if way_of_data == "pictures" else None
 
 
-def way_line(choices: Mapping[str, Any]) -> str | None:
+def way_line(member_by_group: Mapping[str, Any]) -> str | None:
     """Returns a sentence on the parts that the group `way` chose; None if no way is chosen.
 
     Args:
-        choices: the chosen member of each group.
+        member_by_group: the chosen member of each group.
     """
-    way = choices.get("way")
+    way = member_by_group.get("way")
     if way in (None, "none"):
         return None
     groups = [] if way == "table" else ["features"]
@@ -68,8 +76,8 @@ def way_line(choices: Mapping[str, Any]) -> str | None:
     remedy = "teacher=cnn is the papers' way, features=none the pictures'"
     if way == "table":
         remedy = "teacher=linear and aggregator=gaussian_votes are a plainer way"
-    chosen = " ".join(f"{group}={choices[group]}" for group in groups)
-    return f"no teacher is named: {chosen}; {remedy}"
+    chosen_members = " ".join(f"{group}={member_by_group[group]}" for group in groups)
+    return f"no teacher is named: {chosen_members}; {remedy}"
 
 
 def default_student(arguments: Iterable[str], *, command: str) -> str | None:
@@ -83,28 +91,35 @@ def default_student(arguments: Iterable[str], *, command: str) -> str | None:
         arguments: the arguments of the command line.
         command: the name of the command.
     """
-    settings = given_settings(arguments=arguments)
-    names_student = {"student", "student._target_"} & settings.keys()
-    has_teachers_of_pictures = settings.get("teacher") in _TEACHERS_OF_PICTURES
+    settings_of_command_line = given_settings(arguments=arguments)
+    names_student = {"student", "student._target_"} & settings_of_command_line.keys()
+    has_teachers_of_pictures = settings_of_command_line.get("teacher") in _TEACHERS_OF_PICTURES
     if command not in ("train", "compare") or not has_teachers_of_pictures or names_student:
         return None
-    experiment = settings.get("experiment")
+    experiment = settings_of_command_line.get("experiment")
     if experiment is not None and _may_choose_student(experiment):
         return None
     return "cnn"
 
 
-def _may_choose_student(experiment: str) -> bool:
+def _may_choose_student(experiment_name: str) -> bool:
     """Returns True if an experiment names a student, or if another file may name one.
 
     That is a file that the experiment includes, or the experiment itself if pate has no file of this name.
     """
-    file = CONFIG_FOLDER / "experiment" / f"{experiment}.yaml"
-    if not file.is_file():
+    experiment_file = CONFIG_FOLDER / "experiment" / f"{experiment_name}.yaml"
+    if not experiment_file.is_file():
         return True
-    content = read_yaml(file.read_text(encoding="utf-8"), file.name, rule="YAML")
-    defaults = content.get("defaults", []) if isinstance(content, dict) else []
-    return any(isinstance(entry, str) or "override /student" in entry for entry in defaults)
+    experiment_content = read_yaml(
+        experiment_file.read_text(encoding="utf-8"), experiment_file.name, rule="YAML"
+    )
+    default_entries = (
+        experiment_content.get("defaults", []) if isinstance(experiment_content, dict) else []
+    )
+    return any(
+        isinstance(default_entry, str) or "override /student" in default_entry
+        for default_entry in default_entries
+    )
 
 
 def student_line(student_name: str, *, arguments: Iterable[str]) -> str:
@@ -114,5 +129,5 @@ def student_line(student_name: str, *, arguments: Iterable[str]) -> str:
         student_name: the name of the student.
         arguments: the arguments of the command line.
     """
-    teacher = given_settings(arguments=arguments)["teacher"]
-    return f"no student is named: student={student_name}, which looks at pictures as teacher={teacher} does"
+    teacher_name = given_settings(arguments=arguments)["teacher"]
+    return f"no student is named: student={student_name}, which looks at pictures as teacher={teacher_name} does"

@@ -51,8 +51,8 @@ def page_width() -> int:
 
     This is the width of the terminal, or the variable COLUMNS. Output into a pipe or file has 80 characters.
     """
-    terminal = shutil.get_terminal_size(fallback=(_PIPE_WIDTH, 24))
-    return max(_MIN_WIDTH, min(_MAX_WIDTH, terminal.columns))
+    terminal_size = shutil.get_terminal_size(fallback=(_PIPE_WIDTH, 24))
+    return max(_MIN_WIDTH, min(_MAX_WIDTH, terminal_size.columns))
 
 
 def settings_of_parts(config: DictConfig) -> str:
@@ -62,23 +62,29 @@ def settings_of_parts(config: DictConfig) -> str:
     """
     paragraphs = []
     for group in GROUPS_OF_CLASSES:
-        node = config.get(group)
-        if not isinstance(node, DictConfig) or OmegaConf.is_missing(node, "_target_"):
+        part_node = config.get(group)
+        if not isinstance(part_node, DictConfig) or OmegaConf.is_missing(part_node, "_target_"):
             continue
-        class_path = str(node.get("_target_"))
-        texts = comments_of(find_class(class_path))
-        names = [str(name) for name in node if name != "_target_"]
-        if not names:
+        class_path = str(part_node.get("_target_"))
+        description_by_setting = comments_of(find_class(class_path))
+        setting_names = [
+            str(setting_name) for setting_name in part_node if setting_name != "_target_"
+        ]
+        if not setting_names:
             continue
-        width = max(len(group) + 1 + len(name) for name in names) + 2
-        lines = [f"  {group}: {class_path.rpartition('.')[2]}"]
-        for name in names:
-            text = texts.get(name) or _TEXTS_OF_SETTINGS.get(name, "")
+        name_width = max(len(group) + 1 + len(setting_name) for setting_name in setting_names) + 2
+        paragraph_lines = [f"  {group}: {class_path.rpartition('.')[2]}"]
+        for setting_name in setting_names:
+            description = description_by_setting.get(setting_name) or _TEXTS_OF_SETTINGS.get(
+                setting_name, ""
+            )
             # YAML spells these values in another way than Python.
-            text = re.sub(r"\bNone\b", "null", text)
-            text = text.replace("True", "true").replace("False", "false")
-            lines.append(f"    {f'{group}.{name}':<{width}}{text}".rstrip())
-        paragraphs.append("\n".join(lines))
+            description = re.sub(r"\bNone\b", "null", description)
+            description = description.replace("True", "true").replace("False", "false")
+            paragraph_lines.append(
+                f"    {f'{group}.{setting_name}':<{name_width}}{description}".rstrip()
+            )
+        paragraphs.append("\n".join(paragraph_lines))
     return "\n\n".join(paragraphs)
 
 
@@ -91,33 +97,33 @@ def comments_of(cls: type | None) -> dict[str, str]:
     """
     if cls is None:
         return {}
-    texts: dict[str, str] = {}
-    bases = [base for base in reversed(cls.__mro__) if base is not object]
+    description_by_field: dict[str, str] = {}
+    base_classes = [base for base in reversed(cls.__mro__) if base is not object]
     # Later classes replace the descriptions of earlier ones.
-    for described in (*_mentioned_classes(bases), *bases):
+    for described_class in (*_mentioned_classes(base_classes), *base_classes):
         try:
-            source_code = inspect.getsource(described)
+            source_code = inspect.getsource(described_class)
         except (OSError, TypeError):  # a built-in class, or one without a file
             continue
-        texts |= dict(_comments_at_fields(source_code))
-        texts |= _attributes(described)
-    return texts
+        description_by_field |= dict(_comments_at_fields(source_code))
+        description_by_field |= _attributes(described_class)
+    return description_by_field
 
 
-def _mentioned_classes(bases: list[type]) -> list[type]:
-    """Returns the dataclasses that docstrings of `bases` name in backticks, without `bases` themselves.
+def _mentioned_classes(base_classes: list[type]) -> list[type]:
+    """Returns the dataclasses that docstrings of `base_classes` name in backticks, without `base_classes` themselves.
 
     A class is found only in the module of the docstring that names it.
     """
-    mentioned = [
-        getattr(sys.modules[base.__module__], name, None)
-        for base in bases
-        for name in re.findall(r"`(\w+)`", vars(base).get("__doc__") or "")
+    mentioned_objects = [
+        getattr(sys.modules[base_class.__module__], mentioned_name, None)
+        for base_class in base_classes
+        for mentioned_name in re.findall(r"`(\w+)`", vars(base_class).get("__doc__") or "")
     ]
     return [
         cls
-        for cls in mentioned
-        if inspect.isclass(cls) and dataclasses.is_dataclass(cls) and cls not in bases
+        for cls in mentioned_objects
+        if inspect.isclass(cls) and dataclasses.is_dataclass(cls) and cls not in base_classes
     ]
 
 
@@ -125,12 +131,12 @@ def _attributes(cls: type) -> dict[str, str]:
     """Returns the texts in the section `Attributes:` of a class's own docstring, by the name of the attribute."""
     docstring = inspect.getdoc(cls) if "__doc__" in vars(cls) else None
     _, _, behind_heading = (docstring or "").partition("\nAttributes:\n")
-    section = re.split(r"\n(?=\S)", behind_heading, maxsplit=1)[0]
-    texts: dict[str, str] = {}
-    for match in _ATTRIBUTE.finditer(section):
-        text = " ".join(match["text"].split())
-        texts |= dict.fromkeys(match["names"].split(", "), text)
-    return texts
+    attributes_section = re.split(r"\n(?=\S)", behind_heading, maxsplit=1)[0]
+    description_by_attribute: dict[str, str] = {}
+    for attribute_match in _ATTRIBUTE.finditer(attributes_section):
+        description = " ".join(attribute_match["text"].split())
+        description_by_attribute |= dict.fromkeys(attribute_match["names"].split(", "), description)
+    return description_by_attribute
 
 
 def _comments_at_fields(source_code: str) -> Iterator[tuple[str, str]]:
@@ -138,74 +144,80 @@ def _comments_at_fields(source_code: str) -> Iterator[tuple[str, str]]:
 
     The comment stands behind the field or in the lines above.
     """
-    lines = inspect.cleandoc(source_code).splitlines()
+    source_lines = inspect.cleandoc(source_code).splitlines()
     try:
-        tree = ast.parse("\n".join(lines)).body[0]
+        class_definition = ast.parse("\n".join(source_lines)).body[0]
     except (SyntaxError, IndexError):
         return
-    for node in tree.body if isinstance(tree, ast.ClassDef) else ():
-        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+    for statement in class_definition.body if isinstance(class_definition, ast.ClassDef) else ():
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
             continue
         comment_above: list[str] = []
-        for line in reversed(lines[: node.lineno - 1]):
-            if not line.lstrip().startswith("#"):
+        for source_line in reversed(source_lines[: statement.lineno - 1]):
+            if not source_line.lstrip().startswith("#"):
                 break
-            comment_above.insert(0, line.strip().lstrip("# "))
-        last_line = lines[(node.end_lineno or node.lineno) - 1]
-        comment_behind = _COMMENT_BEHIND_CODE.search(last_line)
-        text = comment_behind["text"] if comment_behind else " ".join(comment_above)
-        if text:
-            yield node.target.id, text
+            comment_above.insert(0, source_line.strip().lstrip("# "))
+        last_source_line = source_lines[(statement.end_lineno or statement.lineno) - 1]
+        comment_behind = _COMMENT_BEHIND_CODE.search(last_source_line)
+        comment = comment_behind["text"] if comment_behind else " ".join(comment_above)
+        if comment:
+            yield statement.target.id, comment
 
 
-def fold_page(text: str, line_width: int) -> str:
+def fold_page(help_text: str, line_width: int) -> str:
     """Returns a help page, wrapped to at most `line_width` characters a line.
 
     Paragraphs and entries (a name, blanks, a text) are wrapped anew. Lines of examples are kept, because users copy
     them; a line that is too long is continued after a backslash. All lines from `Current configuration` on are YAML and
     are kept, apart from the last paragraph, which is wrapped anew.
     """
-    page, configuration, yaml = text.partition(CONFIGURATION)
-    lines = page.split("\n")
-    folds: list[str] = []
-    index = 0
+    text_before_configuration, configuration, configuration_yaml = help_text.partition(
+        CONFIGURATION
+    )
+    page_lines = text_before_configuration.split("\n")
+    folded_lines: list[str] = []
+    line_index = 0
     in_examples = False
-    while index < len(lines):
-        line = lines[index]
-        num_lines = 1
-        if not line.strip():
-            folds.append("")
+    while line_index < len(page_lines):
+        page_line = page_lines[line_index]
+        num_paragraph_lines = 1
+        if not page_line.strip():
+            folded_lines.append("")
             in_examples = False
-        elif in_examples or line.strip() == "Examples":
-            folds += _fold_example(line, line_width)
+        elif in_examples or page_line.strip() == "Examples":
+            folded_lines += _fold_example(page_line, line_width)
             in_examples = True
         else:
-            num_lines = _paragraph_length(lines[index:])
-            folds += _fold_paragraph(lines[index : index + num_lines], line_width)
-        index += num_lines
-    settings, gap, footer = yaml.rpartition("\n\n")
-    end = "\n".join(wrap(footer, line_width, break_long_words=False, break_on_hyphens=False))
-    return "\n".join(folds) + configuration + settings + gap + end
+            num_paragraph_lines = _paragraph_length(page_lines[line_index:])
+            folded_lines += _fold_paragraph(
+                page_lines[line_index : line_index + num_paragraph_lines], line_width
+            )
+        line_index += num_paragraph_lines
+    settings, gap, footer = configuration_yaml.rpartition("\n\n")
+    folded_footer = "\n".join(
+        wrap(footer, line_width, break_long_words=False, break_on_hyphens=False)
+    )
+    return "\n".join(folded_lines) + configuration + settings + gap + folded_footer
 
 
-def _paragraph_length(lines: list[str]) -> int:
-    """Returns the number of lines at the beginning of `lines` that are one paragraph or one entry.
+def _paragraph_length(page_lines: list[str]) -> int:
+    """Returns the number of lines at the beginning of `page_lines` that are one paragraph or one entry.
 
     An entry is a name, blanks and a text, which may continue in further lines below the text.
     """
-    entry = _ENTRY.fullmatch(lines[0])
-    column = entry.start("text") if entry else _indent(line=lines[0])
-    is_name = entry is None and " " not in lines[0].strip()
-    if is_name and len(lines) > 1 and _indent(line=lines[1]) > column:
+    entry_match = _ENTRY.fullmatch(page_lines[0])
+    text_column = entry_match.start("text") if entry_match else _indent(line=page_lines[0])
+    is_name = entry_match is None and " " not in page_lines[0].strip()
+    if is_name and len(page_lines) > 1 and _indent(line=page_lines[1]) > text_column:
         return 1  # a name that is alone in its line, with its text in the next ones
     num_lines = 1
     while (
-        num_lines < len(lines)
-        and lines[num_lines].strip()
-        and _indent(line=lines[num_lines]) == column
+        num_lines < len(page_lines)
+        and page_lines[num_lines].strip()
+        and _indent(line=page_lines[num_lines]) == text_column
     ):
-        begins_entry = _ENTRY.fullmatch(lines[num_lines]) is not None
-        begins_block = entry is None and _begins_block(lines[num_lines:])
+        begins_entry = _ENTRY.fullmatch(page_lines[num_lines]) is not None
+        begins_block = entry_match is None and _begins_block(page_lines[num_lines:])
         if begins_entry or begins_block:
             break
         num_lines += 1
@@ -217,88 +229,96 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _begins_block(lines: list[str]) -> bool:
+def _begins_block(page_lines: list[str]) -> bool:
     """Returns True if the first of some lines is a heading: the second line is not empty and has more indentation."""
     return (
-        len(lines) > 1
-        and bool(lines[1].strip())
-        and _indent(line=lines[1]) > _indent(line=lines[0])
+        len(page_lines) > 1
+        and bool(page_lines[1].strip())
+        and _indent(line=page_lines[1]) > _indent(line=page_lines[0])
     )
 
 
-def _fold_example(line: str, line_width: int) -> list[str]:
+def _fold_example(example_line: str, line_width: int) -> list[str]:
     """Returns a line of a help page's examples as lines of at most `line_width` characters; a short line is kept.
 
     A command is continued after a backslash, and its remark is put below. Another line is wrapped as a text.
     """
-    if len(line) <= line_width:
-        return [line]
-    text = line.strip()
-    indent = _indent(line)
-    if not text.startswith("pate-"):
+    if len(example_line) <= line_width:
+        return [example_line]
+    example_text = example_line.strip()
+    indent = _indent(example_line)
+    if not example_text.startswith("pate-"):
         margin = " " * min(indent, _MAX_REMARK_INDENT)
         return wrap(
-            text,
+            example_text,
             line_width,
             initial_indent=margin,
             subsequent_indent=margin,
             break_on_hyphens=False,
         )
-    example = _EXAMPLE.fullmatch(text)
-    if example is None:
-        return [line]
-    folds: list[str] = []
-    row = " " * indent
+    example_match = _EXAMPLE.fullmatch(example_text)
+    if example_match is None:
+        return [example_line]
+    folded_lines: list[str] = []
+    folded_line = " " * indent
     margin = " " * (indent + 4)
-    for word in _WORD.findall(example["command"]):
-        if row.strip() and len(row) + len(word) > line_width - len(" \\"):
-            folds.append(f"{row}\\")
-            row = margin
-        row += f"{word} "
-    folds.append(row.rstrip())
-    remark = example["remark"]
+    for word in _WORD.findall(example_match["command"]):
+        if folded_line.strip() and len(folded_line) + len(word) > line_width - len(" \\"):
+            folded_lines.append(f"{folded_line}\\")
+            folded_line = margin
+        folded_line += f"{word} "
+    folded_lines.append(folded_line.rstrip())
+    remark = example_match["remark"]
     if remark is not None:
-        folds += wrap(
+        folded_lines += wrap(
             remark,
             line_width,
             initial_indent=margin,
             subsequent_indent=margin,
             break_on_hyphens=False,
         )
-    return folds
+    return folded_lines
 
 
-def _fold_paragraph(lines: list[str], line_width: int) -> list[str]:
+def _fold_paragraph(paragraph_lines: list[str], line_width: int) -> list[str]:
     """Returns the lines of one paragraph or entry (a name, blanks, a text), wrapped anew to `line_width` characters.
 
     The text of an entry stands beside the name, or below it if the name takes more than half of the line.
     """
-    entry = _ENTRY.fullmatch(lines[0])
-    indent = _indent(line=lines[0])
-    words = [entry["text"] if entry else lines[0].strip(), *(line.strip() for line in lines[1:])]
-    text = " ".join(words)
-    if entry is None:
+    entry_match = _ENTRY.fullmatch(paragraph_lines[0])
+    indent = _indent(line=paragraph_lines[0])
+    line_texts = [
+        entry_match["text"] if entry_match else paragraph_lines[0].strip(),
+        *(paragraph_line.strip() for paragraph_line in paragraph_lines[1:]),
+    ]
+    paragraph_text = " ".join(line_texts)
+    if entry_match is None:
         return wrap(
-            text,
+            paragraph_text,
             line_width,
             initial_indent=" " * indent,
             subsequent_indent=" " * indent,
             break_on_hyphens=False,
         )
-    head = f"{entry['indent']}{entry['name']}{entry['gap']}"
-    hanging = " " * len(head)
-    has_room_beside_name = len(head) <= line_width // 2
+    entry_head = f"{entry_match['indent']}{entry_match['name']}{entry_match['gap']}"
+    hanging_indent = " " * len(entry_head)
+    has_room_beside_name = len(entry_head) <= line_width // 2
     if not has_room_beside_name:
-        hanging = " " * (indent + 4)
+        hanging_indent = " " * (indent + 4)
         return [
-            head.rstrip(),
-            *wrap(text, line_width, initial_indent=hanging, subsequent_indent=hanging),
+            entry_head.rstrip(),
+            *wrap(
+                paragraph_text,
+                line_width,
+                initial_indent=hanging_indent,
+                subsequent_indent=hanging_indent,
+            ),
         ]
     return wrap(
-        text,
+        paragraph_text,
         line_width,
-        initial_indent=head,
-        subsequent_indent=hanging,
+        initial_indent=entry_head,
+        subsequent_indent=hanging_indent,
         break_on_hyphens=False,
         break_long_words=False,
     )

@@ -63,13 +63,15 @@ class _KnownMistake:
 
     def explain(self, message: str) -> str:
         """Returns the line for a message; an empty string if the regular expression is not found in the message."""
-        match = re.search(self.message, message, re.DOTALL)
-        if match is None:
+        message_match = re.search(self.message, message, re.DOTALL)
+        if message_match is None:
             return ""
-        groups = match.groupdict()
-        if {"name", "value"} <= groups.keys():
-            groups["list"] = _as_list(groups["name"], items=_words_of(groups["value"]))
-        return self.line.format(**groups)
+        text_by_group = message_match.groupdict()
+        if {"name", "value"} <= text_by_group.keys():
+            text_by_group["list"] = _as_list(
+                text_by_group["name"], list_items=_list_items_of(text_by_group["value"])
+            )
+        return self.line.format(**text_by_group)
 
 
 # A message is explained by the first of these that matches it.
@@ -195,12 +197,14 @@ def _mistake_while_composing(error: Exception, arguments: Iterable[str]) -> Inva
 
 def _mistake_in_yaml(error: yaml.YAMLError) -> InvalidValue:
     """Returns the mistake in a file that is no YAML, with the file and the line if the parser names them."""
-    mark = getattr(error, "problem_mark", None)
-    reason = " ".join(str(getattr(error, "problem", None) or error).split())
-    if mark is None:
-        return InvalidValue("settings", rule=f"settings in YAML ({reason})")
+    problem_mark = getattr(error, "problem_mark", None)
+    yaml_problem = " ".join(str(getattr(error, "problem", None) or error).split())
+    if problem_mark is None:
+        return InvalidValue("settings", rule=f"settings in YAML ({yaml_problem})")
     return InvalidValue(
-        "file", mark.name, rule=f"settings in YAML (line {mark.line + 1}: {reason})"
+        "file",
+        problem_mark.name,
+        rule=f"settings in YAML (line {problem_mark.line + 1}: {yaml_problem})",
     )
 
 
@@ -209,16 +213,20 @@ def _explain_composition(error: Exception) -> str:
 
     For an error of an unknown kind this is the error's own message.
     """
-    messages = [str(part) for part in (error, error.__cause__) if part is not None]
+    error_messages = [
+        str(chained_error)
+        for chained_error in (error, error.__cause__)
+        if chained_error is not None
+    ]
     # Hydra ends with its search path: the folders of this installation, which tell the user nothing.
-    message = "\n".join(messages).partition("Config search path:")[0]
-    line = _explain_member(error, message) or _explain_key(error, message)
-    if line:
-        return line
-    for mistake in _KNOWN_MISTAKES:
-        line = mistake.explain(message)
-        if line:
-            return line
+    message = "\n".join(error_messages).partition("Config search path:")[0]
+    explanation = _explain_member(error, message) or _explain_key(error, message)
+    if explanation:
+        return explanation
+    for known_mistake in _KNOWN_MISTAKES:
+        explanation = known_mistake.explain(message)
+        if explanation:
+            return explanation
     return _first_line(message)
 
 
@@ -229,16 +237,18 @@ def _explain_member(error: Exception, message: str) -> str:
         error: the error of Hydra.
         message: the messages of the error and of its cause.
     """
-    match = re.search(r"Could not find '([^']+)'", message)
-    if match is None:
+    message_match = re.search(r"Could not find '([^']+)'", message)
+    if message_match is None:
         return ""
-    group, _, name = match[1].rpartition("/")
+    group, _, member_name = message_match[1].rpartition("/")
     # Hydra's options include members in a folder of `--config-dir`.
-    names = tuple(sorted({*(getattr(error, "options", None) or ()), *names_in_config_group(group)}))
-    if not group or not names:
+    member_names = tuple(
+        sorted({*(getattr(error, "options", None) or ()), *names_in_config_group(group)})
+    )
+    if not group or not member_names:
         return ""
-    hint = nearest(name, choices=names) + _HINT_OF_GROUP.get(group, "")
-    return f"{group}={name}: expected one of {', '.join(names)}{hint}"
+    member_hint = nearest(member_name, choices=member_names) + _HINT_OF_GROUP.get(group, "")
+    return f"{group}={member_name}: expected one of {', '.join(member_names)}{member_hint}"
 
 
 def _explain_key(error: Exception, message: str) -> str:
@@ -248,62 +258,68 @@ def _explain_key(error: Exception, message: str) -> str:
         error: the error of Hydra.
         message: the messages of the error and of its cause.
     """
-    match = re.search(r"Could not override '([^']+)'", message)
-    if match is None:
+    message_match = re.search(r"Could not override '([^']+)'", message)
+    if message_match is None:
         return ""
-    return (
-        f"{match[1]}: expected a key of the configuration{_key_hint(error, setting_key=match[1])}"
-    )
+    return f"{message_match[1]}: expected a key of the configuration{_key_hint(error, setting_key=message_match[1])}"
 
 
 def _explain_grammar(override: str) -> str:
     """Returns one line on an argument, such as `NAME=VALUE`, that Hydra's grammar does not accept."""
-    key, equals, value = override.partition("=")
+    setting_name, equals, setting_value = override.partition("=")
     if not equals:
         return f"{override}: expected NAME=VALUE, no blank around the =; --help lists the names"
     rule = "in quotes within quotes where it has a blank or any of ~ ( ) [ ] { } , = '"
-    setting = as_setting(key, _intended_value(value))
-    return f"{override}: expected a value that Hydra can read, {rule}: {setting}"
+    quoted_setting = as_setting(setting_name, _intended_value(setting_value))
+    return f"{override}: expected a value that Hydra can read, {rule}: {quoted_setting}"
 
 
-def _first_line(text: str) -> str:
+def _first_line(whole_message: str) -> str:
     """Returns a message of OmegaConf that names a key as one line, which begins with the key.
 
     A message without a key is returned unchanged.
     """
-    message, marker, key = text.partition("full_key: ")
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    if not marker or not key.split() or not lines:
-        return text
-    preamble = r"Error (merging override|in call to target|locating target)"
-    if len(lines) > 1 and re.match(preamble, lines[0]):
-        lines = lines[1:]
-    return f"{key.split()[0]}: {' '.join(lines)}"
+    message, marker, message_after_key = whole_message.partition("full_key: ")
+    message_lines = [
+        message_line.strip() for message_line in message.splitlines() if message_line.strip()
+    ]
+    if not marker or not message_after_key.split() or not message_lines:
+        return whole_message
+    preamble_pattern = r"Error (merging override|in call to target|locating target)"
+    if len(message_lines) > 1 and re.match(preamble_pattern, message_lines[0]):
+        message_lines = message_lines[1:]
+    return f"{message_after_key.split()[0]}: {' '.join(message_lines)}"
 
 
-def _intended_value(value: str) -> str | list[str]:
+def _intended_value(unparsed_value: str) -> str | list[str]:
     """Returns the text, or list of texts, that the user probably meant by a value that Hydra cannot parse."""
-    is_list = value.startswith("[") and (value.endswith("]") or "]" not in value)
-    return _words_of(value.removeprefix("[").removesuffix("]")) if is_list else value
+    is_list = unparsed_value.startswith("[") and (
+        unparsed_value.endswith("]") or "]" not in unparsed_value
+    )
+    return (
+        _list_items_of(unparsed_value.removeprefix("[").removesuffix("]"))
+        if is_list
+        else unparsed_value
+    )
 
 
-def _as_list(name: str, items: list[str]) -> str:
+def _as_list(setting_name: str, list_items: list[str]) -> str:
     """Returns a setting with a list as its value, in a form to paste into a shell.
 
     Numbers are quoted if the setting's values are names, such as names of columns.
     """
-    if NAME_SETTINGS.fullmatch(name) is None and all(map(_NUMERAL.fullmatch, items)):
-        return shlex.quote(f"{name}=[{','.join(items)}]")
-    return as_setting(name, value=items)
+    if NAME_SETTINGS.fullmatch(setting_name) is None and all(map(_NUMERAL.fullmatch, list_items)):
+        return shlex.quote(f"{setting_name}=[{','.join(list_items)}]")
+    return as_setting(setting_name, value=list_items)
 
 
-def _words_of(text: str) -> list[str]:
+def _list_items_of(list_text: str) -> list[str]:
     """Returns the items between the commas of a text, without surrounding blanks and quotes and without empty items.
 
     A comma within quotes separates no items.
     """
-    words = (word.strip(" '\"") for word in _LIST_ITEM.findall(text))
-    return [word for word in words if word]
+    list_items = (list_item.strip(" '\"") for list_item in _LIST_ITEM.findall(list_text))
+    return [list_item for list_item in list_items if list_item]
 
 
 def _key_hint(error: Exception, setting_key: str) -> str:
@@ -320,42 +336,52 @@ def _key_hint(error: Exception, setting_key: str) -> str:
         cause.parent_node, DictConfig
     ):
         return "; --help lists them"
-    names = tuple(str(name) for name in cause.parent_node if name not in ("_target_", "hydra"))
-    reads_no_setting = set(names) <= {PUBLIC_LABELS}
+    known_names = tuple(
+        str(known_name)
+        for known_name in cause.parent_node
+        if known_name not in ("_target_", "hydra")
+    )
+    reads_no_setting = set(known_names) <= {PUBLIC_LABELS}
     if setting_key.startswith("data.") and reads_no_setting:
         return _HINT_OF_GROUP["data"]
-    if not names:
+    if not known_names:
         return f"; with + before it, it becomes one: +{setting_key}=…"
     part_name = setting_key.partition(".")[0] if "." in setting_key else ""
     unknown_key = str(cause.key)
     # The first advice that is not empty is the best one.
     advice = (
-        papers_words.hint(word=unknown_key, known_settings=names, part_name=part_name)
-        or _other_place(unknown_key, settings=cause.parent_node)
-        or nearest(unknown_key, choices=names)
+        papers_words.hint(word=unknown_key, known_settings=known_names, part_name=part_name)
+        or _other_place(unknown_key, known_settings=cause.parent_node)
+        or nearest(unknown_key, choices=known_names)
     )
-    return f": one of {', '.join(names)}{advice}"
+    return f": one of {', '.join(known_names)}{advice}"
 
 
-def _other_place(key: str, settings: DictConfig) -> str:
+def _other_place(unknown_key: str, known_settings: DictConfig) -> str:
     """Returns advice on an unknown key that belongs into a part, or that pate calls otherwise; empty for other keys.
 
     For `n_teachers` it is " (did you mean teacher.num_teachers?)".
 
     Args:
-        key: the unknown key.
-        settings: the known settings and parts, none of which is called `key`.
+        unknown_key: the unknown key.
+        known_settings: the known settings and parts, none of which is called `unknown_key`.
     """
-    known_name = _SETTING_OF_PARAMETER.get(key, "")
-    if known_name.partition(".")[0] not in settings:
-        parts = [name for name in map(str, settings) if _has_key(settings, part_name=name, key=key)]
-        known_name = f"{parts[0]}.{key}" if parts else ""
+    known_name = _SETTING_OF_PARAMETER.get(unknown_key, "")
+    if known_name.partition(".")[0] not in known_settings:
+        parts_with_key = [
+            part_name
+            for part_name in map(str, known_settings)
+            if _has_key(known_settings, part_name=part_name, unknown_key=unknown_key)
+        ]
+        known_name = f"{parts_with_key[0]}.{unknown_key}" if parts_with_key else ""
     return f" (did you mean {known_name}?)" if known_name else ""
 
 
-def _has_key(settings: DictConfig, part_name: str, key: str) -> bool:
-    """Returns True if the setting `part_name` is a part with settings of its own, of which one is called `key`."""
-    if OmegaConf.is_missing(settings, part_name) or OmegaConf.is_interpolation(settings, part_name):
+def _has_key(known_settings: DictConfig, part_name: str, unknown_key: str) -> bool:
+    """Returns True if the setting `part_name` is a part with settings of its own, one of them called `unknown_key`."""
+    if OmegaConf.is_missing(known_settings, part_name) or OmegaConf.is_interpolation(
+        known_settings, part_name
+    ):
         return False
-    node = settings[part_name]
-    return isinstance(node, DictConfig) and key in node
+    part_node = known_settings[part_name]
+    return isinstance(part_node, DictConfig) and unknown_key in part_node

@@ -28,10 +28,10 @@ def settings_by_word() -> Mapping[str, Mapping[str, str | None]]:
 
     The value of a setting is the name of an aggregator that has the setting; None if no aggregator has it.
     """
-    words: Mapping[str, Mapping[str, str | None]] = read_yaml(
+    settings_by_papers_word: Mapping[str, Mapping[str, str | None]] = read_yaml(
         _FILE.read_text(encoding="utf-8"), name=_FILE.name, rule="YAML"
     )
-    return words
+    return settings_by_papers_word
 
 
 def hint(word: str, known_settings: tuple[str, ...], *, part_name: str = "aggregator") -> str:
@@ -51,22 +51,31 @@ def hint(word: str, known_settings: tuple[str, ...], *, part_name: str = "aggreg
     >>> hint("threshold", ("num_directions",), part_name="student")
     ''
     """
-    settings = settings_by_word().get(_spelled_plainly(word), {})
+    aggregator_by_setting = settings_by_word().get(_spelled_plainly(word), {})
     if part_name not in ("", "aggregator"):
-        settings = {
-            name: owner for name, owner in settings.items() if name.startswith(f"{part_name}.")
+        aggregator_by_setting = {
+            setting_name: aggregator_name
+            for setting_name, aggregator_name in aggregator_by_setting.items()
+            if setting_name.startswith(f"{part_name}.")
         }
-    matches = [name for name in settings if name.rpartition(".")[2] in known_settings]
-    below = [
-        name
-        for name, owner in settings.items()
-        if owner is None and name.partition(".")[0] in known_settings
+    settings_here = [
+        setting_name
+        for setting_name in aggregator_by_setting
+        if setting_name.rpartition(".")[2] in known_settings
     ]
-    elsewhere = [
-        name if owner is None else f"{name} of {owner}" for name, owner in settings.items()
+    settings_below = [
+        setting_name
+        for setting_name, aggregator_name in aggregator_by_setting.items()
+        if aggregator_name is None and setting_name.partition(".")[0] in known_settings
     ]
-    names = matches or below or elsewhere
-    return f"; the papers' {word} is {', or '.join(names)} ({_PAGE})" if names else ""
+    settings_elsewhere = [
+        setting_name if aggregator_name is None else f"{setting_name} of {aggregator_name}"
+        for setting_name, aggregator_name in aggregator_by_setting.items()
+    ]
+    setting_names = settings_here or settings_below or settings_elsewhere
+    return (
+        f"; the papers' {word} is {', or '.join(setting_names)} ({_PAGE})" if setting_names else ""
+    )
 
 
 def _spelled_plainly(word: str) -> str:

@@ -45,31 +45,37 @@ _PUBLISHED_DATA_KEYS = ("name", "labels", "_target_")
 _CHECKED_KEYS = (*_TERMS, "aggregator", *_PARTS, "holder", "holders", "name")
 
 
-def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **changed: Any) -> str:
+def public_settings(
+    settings: Mapping[str, Any], aggregator: Aggregator, **changed_settings: Any
+) -> str:
     """Returns the settings of a run that may be published, as YAML, with the noise that the aggregator used.
 
     Args:
         settings: the settings of the run.
         aggregator: the aggregator after its noise was solved for.
-        **changed: settings of the run itself that it has changed, by their names, such as `num_queries`.
+        **changed_settings: settings of the run itself that it has changed, by their names, such as `num_queries`.
     """
-    public = _settings_of_run(settings={**settings, **changed}, aggregator=aggregator)
-    public |= _settings_of_parts(settings, part_names=(*_PARTS, "data"))
+    published_settings = _settings_of_run(
+        settings={**settings, **changed_settings}, aggregator=aggregator
+    )
+    published_settings |= _settings_of_parts(settings, part_names=(*_PARTS, "data"))
     # These two are settings of the run that are written beside those of a part: its class has no such field.
     teacher = settings.get("teacher", {})
     if "num_teachers" in teacher:
-        public["teacher"]["num_teachers"] = teacher["num_teachers"]
+        published_settings["teacher"]["num_teachers"] = teacher["num_teachers"]
     num_labeled = settings.get("data", {}).get(PUBLIC_LABELS)
     if num_labeled:
-        public.setdefault("data", {})[PUBLIC_LABELS] = num_labeled
-    return _yaml_text(public)
+        published_settings.setdefault("data", {})[PUBLIC_LABELS] = num_labeled
+    return _yaml_text(published_settings)
 
 
 def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """Returns those settings of a holder's teachers, features and data that may be published, as YAML by group."""
     return {
-        part: _yaml_text(public_content=content)
-        for part, content in _settings_of_parts(settings, part_names=_PARTS_OF_HOLDERS).items()
+        part_name: _yaml_text(public_content=part_settings)
+        for part_name, part_settings in _settings_of_parts(
+            settings, part_names=_PARTS_OF_HOLDERS
+        ).items()
     }
 
 
@@ -80,7 +86,7 @@ def release_settings(
     *,
     num_queries: int,
     num_teachers: int,
-    public_answers: str = "",
+    public_answers_digest: str = "",
 ) -> str:
     """Returns those settings of a release of holders' votes that may be published, as YAML. There is no student.
 
@@ -90,31 +96,38 @@ def release_settings(
         settings_of_holders: the results of `holder_settings` by group, where they are the same for all holders.
         num_queries: the number of queries of the release.
         num_teachers: the number of teachers of all holders together.
-        public_answers: the SHA-256 of the public answers that votes are compared with; empty where there are none.
+        public_answers_digest: the SHA-256 of the public answers that votes are compared with; empty where there are
+            none.
     """
-    public = _settings_of_run(
+    published_settings = _settings_of_run(
         settings={"max_epsilon": None, **settings, "num_queries": num_queries},
         aggregator=aggregator,
     )
-    if public_answers:
-        public["public_answers_sha256"] = public_answers
-    public["accountant"] = _publishable_settings(settings["accountant"])
+    if public_answers_digest:
+        published_settings["public_answers_sha256"] = public_answers_digest
+    published_settings["accountant"] = _publishable_settings(settings["accountant"])
     # The holders' statements pass through the allow-list once more, since other people wrote them.
-    for part, text in settings_of_holders.items():
-        node = read_yaml(text, name=f"settings.{part}", rule="YAML as pate-vote writes it")
-        if part not in _PARTS_OF_HOLDERS or not isinstance(node, dict) or "_target_" not in node:
+    for part_name, part_yaml in settings_of_holders.items():
+        part_node = read_yaml(
+            part_yaml, name=f"settings.{part_name}", rule="YAML as pate-vote writes it"
+        )
+        if (
+            part_name not in _PARTS_OF_HOLDERS
+            or not isinstance(part_node, dict)
+            or "_target_" not in part_node
+        ):
             continue
-        is_data = part == "data"
-        class_path = str(node["_target_"])
-        if is_within(class_path, prefixes=_PUBLIC_PREFIXES):
-            content = _publishable_settings(node, is_data=is_data)
+        is_data = part_name == "data"
+        class_path = str(part_node["_target_"])
+        if is_within(class_path, module_prefixes=_PUBLIC_PREFIXES):
+            part_settings = _publishable_settings(part_node, is_data=is_data)
         else:
-            content = {} if is_data else {"_target_": _class_name(class_path)}
-        if content:
-            public[part] = content
-    if "teacher" in public:
-        public["teacher"]["num_teachers"] = num_teachers
-    return _yaml_text(public)
+            part_settings = {} if is_data else {"_target_": _class_name(class_path)}
+        if part_settings:
+            published_settings[part_name] = part_settings
+    if "teacher" in published_settings:
+        published_settings["teacher"]["num_teachers"] = num_teachers
+    return _yaml_text(published_settings)
 
 
 def with_student(release_yaml: str, student_settings: Mapping[str, Any]) -> str:
@@ -124,10 +137,12 @@ def with_student(release_yaml: str, student_settings: Mapping[str, Any]) -> str:
         release_yaml: the YAML.
         student_settings: the settings of the student.
     """
-    public = read_yaml(release_yaml, name="config.yaml", rule="YAML as pate-release writes it")
-    if not isinstance(public, dict):
+    published_settings = read_yaml(
+        release_yaml, name="config.yaml", rule="YAML as pate-release writes it"
+    )
+    if not isinstance(published_settings, dict):
         raise InvalidValue("config.yaml", rule="settings as pate-release writes them")
-    return _yaml_text(public | {"student": _publishable_settings(student_settings)})
+    return _yaml_text(published_settings | {"student": _publishable_settings(student_settings)})
 
 
 def without_outside_values(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,17 +161,19 @@ def without_outside_values(config: DictConfig, settings: Mapping[str, Any]) -> d
             data is read from outside.
     """
     publishable = dict(settings)
-    for path in paths_read_elsewhere(config):
-        group = str(path[0])
-        key = str(path[1]) if len(path) > 1 else ""
-        is_checked = group in _CHECKED_KEYS and key != "cache"
-        is_published_of_data = group == "data" and key in ("", *_PUBLISHED_DATA_KEYS)
+    for value_path in paths_read_elsewhere(config):
+        group = str(value_path[0])
+        setting_name = str(value_path[1]) if len(value_path) > 1 else ""
+        is_checked = group in _CHECKED_KEYS and setting_name != "cache"
+        is_published_of_data = group == "data" and setting_name in ("", *_PUBLISHED_DATA_KEYS)
         if is_checked or is_published_of_data:
             rule = "the value itself, as it may be published, and not ${oc.env:…} or another that is read elsewhere"
-            raise InvalidValue(".".join(map(str, path)), rule=rule)
+            raise InvalidValue(".".join(map(str, value_path)), rule=rule)
         if group == "data" and group in publishable:
             publishable["data"] = {
-                name: value for name, value in publishable["data"].items() if name != key
+                field_name: value
+                for field_name, value in publishable["data"].items()
+                if field_name != setting_name
             }
     return publishable
 
@@ -167,41 +184,49 @@ def _settings_of_run(settings: Mapping[str, Any], aggregator: Aggregator) -> dic
     The aggregator's settings have the noise that it used.
     """
     used_values = {
-        name: value
-        for name, value in vars(aggregator).items()
-        if is_scalar(value) or isinstance(value, str)
+        field_name: field_value
+        for field_name, field_value in vars(aggregator).items()
+        if is_scalar(field_value) or isinstance(field_value, str)
     }
-    public = _publishable_settings({**settings["aggregator"], **used_values})
-    table = getattr(aggregator, "table", None)
-    if isinstance(table, CertifiedTable):
-        public["table_sha256"] = table.digest
-    recipe = getattr(aggregator, "recipe", None)
-    if isinstance(recipe, Recipe) and recipe.changes():
-        public["recipe"] = recipe.changes()
-    return {name: settings[name] for name in _TERMS if name in settings} | {"aggregator": public}
+    aggregator_settings = _publishable_settings({**settings["aggregator"], **used_values})
+    certified_table = getattr(aggregator, "table", None)
+    if isinstance(certified_table, CertifiedTable):
+        aggregator_settings["table_sha256"] = certified_table.digest
+    vote_recipe = getattr(aggregator, "recipe", None)
+    if isinstance(vote_recipe, Recipe) and vote_recipe.changes():
+        aggregator_settings["recipe"] = vote_recipe.changes()
+    return {field_name: settings[field_name] for field_name in _TERMS if field_name in settings} | {
+        "aggregator": aggregator_settings
+    }
 
 
 def _settings_of_parts(settings: Mapping[str, Any], part_names: tuple[str, ...]) -> dict[str, Any]:
     """Returns the publishable settings of the named parts of a run, by part; parts that have none are left out."""
-    parts = {
-        part: _publishable_settings(node=settings[part], is_data=part == "data")
-        for part in part_names
-        if part in settings
+    settings_by_part = {
+        part_name: _publishable_settings(part_node=settings[part_name], is_data=part_name == "data")
+        for part_name in part_names
+        if part_name in settings
     }
-    return {part: content for part, content in parts.items() if content}
+    return {
+        part_name: part_settings
+        for part_name, part_settings in settings_by_part.items()
+        if part_settings
+    }
 
 
 def _yaml_text(public_content: Mapping[str, Any]) -> str:
     """Returns settings as YAML: terms of the release, aggregator, other parts, data, and then all other settings."""
-    ordered = [name for name in _ORDER if name in public_content]
-    ordered += [name for name in public_content if name not in _ORDER]
-    content: str = yaml.safe_dump(
-        {name: public_content[name] for name in ordered}, sort_keys=False, allow_unicode=True
+    ordered_names = [setting_name for setting_name in _ORDER if setting_name in public_content]
+    ordered_names += [setting_name for setting_name in public_content if setting_name not in _ORDER]
+    yaml_text: str = yaml.safe_dump(
+        {setting_name: public_content[setting_name] for setting_name in ordered_names},
+        sort_keys=False,
+        allow_unicode=True,
     )
-    return content
+    return yaml_text
 
 
-def _publishable_settings(node: Mapping[str, Any], *, is_data: bool = False) -> dict[str, Any]:
+def _publishable_settings(part_node: Mapping[str, Any], *, is_data: bool = False) -> dict[str, Any]:
     """Returns the publishable settings of a part of a run, or of an object within a part.
 
     These are the class, and the fields of `published_fields` that YAML can represent. For data, the class is published
@@ -209,46 +234,52 @@ def _publishable_settings(node: Mapping[str, Any], *, is_data: bool = False) -> 
     as an estimator of scikit-learn, all arguments but seeds, texts and lists are published.
 
     Args:
-        node: the configuration of the part, with `_target_`.
+        part_node: the configuration of the part, with `_target_`.
         is_data: whether the part is the data.
     """
-    class_path = str(node["_target_"])
-    is_ours = is_within(class_path, prefixes=("pate.",) if is_data else _PUBLIC_PREFIXES)
+    class_path = str(part_node["_target_"])
+    is_ours = is_within(class_path, module_prefixes=("pate.",) if is_data else _PUBLIC_PREFIXES)
     cls = find_class(class_path)
-    fields = {} if cls is None else published_fields(cls, values=node, declared_only=is_data)
+    value_by_field = (
+        {} if cls is None else published_fields(cls, values=part_node, declared_only=is_data)
+    )
     # Of a class that declares no fields, such as an estimator, the numbers and the estimators within it are published.
     if cls is not None and is_ours and not is_data and not is_dataclass(cls):
-        parameters = {name for name in inspect.signature(cls).parameters if not is_seed(name)}
-        fields = {
-            name: value
-            for name, value in node.items()
-            if name in parameters and not isinstance(value, (str, list))
+        parameter_names = {
+            field_name
+            for field_name in inspect.signature(cls).parameters
+            if not is_seed(field_name)
         }
-    component: dict[str, object] = {}
+        value_by_field = {
+            field_name: field_value
+            for field_name, field_value in part_node.items()
+            if field_name in parameter_names and not isinstance(field_value, (str, list))
+        }
+    published_part: dict[str, object] = {}
     if is_ours or not is_data:
-        component["_target_"] = _class_name(class_path)
-    for name, value in fields.items():
+        published_part["_target_"] = _class_name(class_path)
+    for field_name, field_value in value_by_field.items():
         # A value that YAML cannot represent is left out.
         with suppress(TypeError):
-            component[name] = _public_value(value)
-    return component
+            published_part[field_name] = _public_value(field_value)
+    return published_part
 
 
 def _class_name(class_path: str) -> str:
     """Returns the published name of a class: all of it in pate, pate_federated or sklearn, otherwise its last part."""
     return (
         class_path
-        if is_within(class_path, prefixes=_PUBLIC_PREFIXES)
+        if is_within(class_path, module_prefixes=_PUBLIC_PREFIXES)
         else class_path.rpartition(".")[2]
     )
 
 
-def _public_value(value: Any) -> Any:
+def _public_value(field_value: Any) -> Any:
     """Returns the value of a public field in a form that YAML can represent; raises `TypeError` if there is none."""
-    if isinstance(value, (list, tuple)):
-        return [_public_value(item) for item in value]
-    if isinstance(value, Mapping) and "_target_" in value:
-        return _publishable_settings(value)
-    if not (is_scalar(value) or isinstance(value, str)):
+    if isinstance(field_value, (list, tuple)):
+        return [_public_value(inner_value) for inner_value in field_value]
+    if isinstance(field_value, Mapping) and "_target_" in field_value:
+        return _publishable_settings(field_value)
+    if not (is_scalar(field_value) or isinstance(field_value, str)):
         raise TypeError("nothing that is published")
-    return float(value) if isinstance(value, float) else value
+    return float(field_value) if isinstance(field_value, float) else field_value

@@ -49,25 +49,25 @@ def quote_argument(argument: str, *, in_sweep: bool = False) -> str:
         argument: the argument.
         in_sweep: whether commas separate the values of several runs.
     """
-    key, equals, value = argument.partition("=")
-    name = key.lstrip("+")
-    if equals and not in_sweep and _is_literal(name, value):
-        return f"{key}={_quote_text(name, value)}"
-    is_mark = _MARK.fullmatch(value) is not None
-    if is_mark or (key == "split" and _SHARES.fullmatch(value)):
-        quote = '"' if value == "'" else "'"
-        return f"{key}={quote}{value}{quote}"
-    if not equals or argument.startswith("-") or _HYDRA_CHARACTERS & set(value):
+    setting_key, equals, setting_value = argument.partition("=")
+    setting_name = setting_key.lstrip("+")
+    if equals and not in_sweep and _is_literal(setting_name, setting_value):
+        return f"{setting_key}={_quote_text(setting_name, setting_value)}"
+    is_mark = _MARK.fullmatch(setting_value) is not None
+    if is_mark or (setting_key == "split" and _SHARES.fullmatch(setting_value)):
+        quote = '"' if setting_value == "'" else "'"
+        return f"{setting_key}={quote}{setting_value}{quote}"
+    if not equals or argument.startswith("-") or _HYDRA_CHARACTERS & set(setting_value):
         return argument
-    is_list = value.startswith("[")
-    if is_list and not value.endswith("]"):
+    is_list = setting_value.startswith("[")
+    if is_list and not setting_value.endswith("]"):
         # Hydra refuses a list without its end, and `mistakes.explain` shows it with quotes around the whole.
         return argument
-    parts = _LIST_MARKS.split(value)
+    list_parts = _LIST_MARKS.split(setting_value)
     # In a value that is no list, a comma separates the jobs of a sweep. The value null is no name.
-    is_one_name = len(parts) == 1 and value.lower() != "null"
-    are_names = NAME_SETTINGS.fullmatch(key) is not None and (is_list or is_one_name)
-    return f"{key}={''.join(_quote_part(part, are_names=are_names) for part in parts)}"
+    is_one_name = len(list_parts) == 1 and setting_value.lower() != "null"
+    are_names = NAME_SETTINGS.fullmatch(setting_key) is not None and (is_list or is_one_name)
+    return f"{setting_key}={''.join(_quote_part(list_part, are_names=are_names) for list_part in list_parts)}"
 
 
 def _quote_part(list_part: str, *, are_names: bool) -> str:
@@ -77,42 +77,50 @@ def _quote_part(list_part: str, *, are_names: bool) -> str:
         list_part: the item or mark.
         are_names: whether items are names, which stay text where they look like numbers.
     """
-    text = list_part.strip()
+    stripped_part = list_part.strip()
     is_no_text = _NO_HYDRA_TEXT.search(list_part) is not None
-    is_misread = are_names and _READ_AS_VALUE.fullmatch(text) is not None
-    return f'"{text}"' if is_no_text or is_misread else list_part
+    is_misread = are_names and _READ_AS_VALUE.fullmatch(stripped_part) is not None
+    return f'"{stripped_part}"' if is_no_text or is_misread else list_part
 
 
-def _is_literal(name: str, value: str) -> bool:
+def _is_literal(setting_name: str, setting_value: str) -> bool:
     """Returns True if a setting's value is the path of a file or folder, or free text.
 
     `data=A,B` names members of a group instead, and `votes` may be a list.
     """
-    names_members = name == "data" and _MEMBERS.fullmatch(value) is not None
-    is_list_of_votes = name == "votes" and value.startswith("[") and value.endswith("]")
-    return name in _LITERAL_SETTINGS and not names_members and not is_list_of_votes
+    names_members = setting_name == "data" and _MEMBERS.fullmatch(setting_value) is not None
+    is_list_of_votes = (
+        setting_name == "votes" and setting_value.startswith("[") and setting_value.endswith("]")
+    )
+    return setting_name in _LITERAL_SETTINGS and not names_members and not is_list_of_votes
 
 
-def _quote_text(name: str, value: str) -> str:
+def _quote_text(setting_name: str, setting_text: str) -> str:
     """Returns a path or free text in a form that Hydra can parse.
 
     Empty texts, null, `???`, interpolations and quoted texts are unchanged. In Hydra's own settings, ~ is expanded.
 
     Args:
-        name: the name of the setting that has the text as its value.
-        value: the text.
+        setting_name: the name of the setting that has the text as its value.
+        setting_text: the text.
     """
-    if name.startswith("hydra."):
+    if setting_name.startswith("hydra."):
         # Hydra reads its own settings before any configuration is composed, and expands no ~.
-        value = os.path.expanduser(value)
-    in_quotes = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-    if value in ("", "null", "???") or "${" in value or in_quotes:
-        return value
+        setting_text = os.path.expanduser(setting_text)
+    in_quotes = (
+        len(setting_text) > 1 and setting_text[0] == setting_text[-1] and setting_text[0] in "'\""
+    )
+    if setting_text in ("", "null", "???") or "${" in setting_text or in_quotes:
+        return setting_text
     try:
-        parsed = OverridesParser.create().parse_override(f"{name}={value}").value()
+        parsed_value = (
+            OverridesParser.create().parse_override(f"{setting_name}={setting_text}").value()
+        )
     except HydraException:
-        parsed = None
-    if isinstance(parsed, str) and (parsed == value or "\\" in value):
-        return value
-    (setting,) = shlex.split(as_setting(name, value))  # without the quotes for a shell
-    return setting.partition("=")[2]
+        parsed_value = None
+    if isinstance(parsed_value, str) and (parsed_value == setting_text or "\\" in setting_text):
+        return setting_text
+    (quoted_setting,) = shlex.split(
+        as_setting(setting_name, setting_text)
+    )  # without the quotes for a shell
+    return quoted_setting.partition("=")[2]

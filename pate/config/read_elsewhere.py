@@ -22,35 +22,37 @@ def paths_read_elsewhere(config: DictConfig) -> list[tuple[Any, ...]]:
     A path consists of keys and, within lists, of indices. Every resolver counts as such, whatever its name: `oc.select`
     can read a value that itself reads the environment.
     """
-    plain = OmegaConf.to_container(config, resolve=False)
+    plain_values = OmegaConf.to_container(config, resolve=False)
     return [
-        path
-        for path, value in _texts_with_paths(plain)
-        if not _is_pure(plain_values=plain, path=path, text=value, visited_paths=frozenset())
+        text_path
+        for text_path, text in _texts_with_paths(plain_values)
+        if not _is_pure(
+            plain_values=plain_values, text_path=text_path, text=text, visited_paths=frozenset()
+        )
     ]
 
 
 def _texts_with_paths(
-    value: Any, path: tuple[Any, ...] = ()
+    nested_values: Any, path_of_values: tuple[Any, ...] = ()
 ) -> Iterator[tuple[tuple[Any, ...], str]]:
     """Yields each text in nested plain values, with its path.
 
     Args:
-        value: nested lists and dicts.
-        path: the path of `value`, of keys and indices.
+        nested_values: nested lists and dicts.
+        path_of_values: the path of `nested_values`, of keys and indices.
     """
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _texts_with_paths(item, path=(*path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _texts_with_paths(item, path=(*path, index))
+    if isinstance(nested_values, str):
+        yield path_of_values, nested_values
+    elif isinstance(nested_values, dict):
+        for key, inner_value in nested_values.items():
+            yield from _texts_with_paths(inner_value, path_of_values=(*path_of_values, key))
+    elif isinstance(nested_values, list):
+        for index, inner_value in enumerate(nested_values):
+            yield from _texts_with_paths(inner_value, path_of_values=(*path_of_values, index))
 
 
 def _is_pure(
-    plain_values: Any, path: tuple[Any, ...], text: str, visited_paths: frozenset[Any]
+    plain_values: Any, text_path: tuple[Any, ...], text: str, visited_paths: frozenset[Any]
 ) -> bool:
     """Returns True if a text depends on nothing but the configuration.
 
@@ -59,41 +61,48 @@ def _is_pure(
 
     Args:
         plain_values: the configuration as plain values, with unresolved interpolations.
-        path: the path of the text.
+        text_path: the path of the text.
         text: the text with its interpolations.
         visited_paths: the paths of the texts from which the references lead here.
     """
-    if path in visited_paths:
+    if text_path in visited_paths:
         return False
     # Beside plain references there may be a resolver, or a reference whose name is itself computed.
     has_resolver = "${" in _REFERENCE.sub("", text)
     if has_resolver:
         return False
-    for match in _REFERENCE.finditer(text):
-        names = tuple(re.findall(r"[^.\[\]]+", match["name"]))
-        num_dots = len(match["dots"])
-        target = (*path[: len(path) - num_dots], *names) if num_dots else names
-        value = _value_at(plain_values, path=target)
-        if value is _NO_VALUE:
+    for reference_match in _REFERENCE.finditer(text):
+        key_names = tuple(re.findall(r"[^.\[\]]+", reference_match["name"]))
+        num_dots = len(reference_match["dots"])
+        target_path = (
+            (*text_path[: len(text_path) - num_dots], *key_names) if num_dots else key_names
+        )
+        target_value = _value_at(plain_values, value_path=target_path)
+        if target_value is _NO_VALUE:
             return False
         if not all(
             _is_pure(
-                plain_values, path=inner_path, text=inner_text, visited_paths=visited_paths | {path}
+                plain_values,
+                text_path=inner_path,
+                text=inner_text,
+                visited_paths=visited_paths | {text_path},
             )
-            for inner_path, inner_text in _texts_with_paths(value, path=target)
+            for inner_path, inner_text in _texts_with_paths(
+                target_value, path_of_values=target_path
+            )
         ):
             return False
     return True
 
 
-def _value_at(plain_values: Any, path: tuple[Any, ...]) -> Any:
+def _value_at(plain_values: Any, value_path: tuple[Any, ...]) -> Any:
     """Returns the value at a path (keys and indices) of nested plain values; the constant `_NO_VALUE` if none."""
-    value = plain_values
-    for key in path:
-        if isinstance(value, dict) and key in value:
-            value = value[key]
-        elif isinstance(value, list) and str(key).isdecimal() and int(key) < len(value):
-            value = value[int(key)]
+    inner_value = plain_values
+    for key in value_path:
+        if isinstance(inner_value, dict) and key in inner_value:
+            inner_value = inner_value[key]
+        elif isinstance(inner_value, list) and str(key).isdecimal() and int(key) < len(inner_value):
+            inner_value = inner_value[int(key)]
         else:
             return _NO_VALUE
-    return value
+    return inner_value

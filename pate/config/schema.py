@@ -101,14 +101,14 @@ def folders() -> tuple[Path, ...]:
 
     These are the shipped folders, and the user's folders in the option `--config-dir`.
     """
-    hydra = GlobalHydra.instance()
-    if not hydra.is_initialized():
+    global_hydra = GlobalHydra.instance()
+    if not global_hydra.is_initialized():
         return shipped_folders()
-    entries = hydra.config_loader().get_search_path().get_path()
+    search_path_entries = global_hydra.config_loader().get_search_path().get_path()
     return tuple(
-        Path(entry.path.removeprefix("file://"))
-        for entry in entries
-        if entry.path.startswith(("file:", "/"))
+        Path(search_path_entry.path.removeprefix("file://"))
+        for search_path_entry in search_path_entries
+        if search_path_entry.path.startswith(("file:", "/"))
     )
 
 
@@ -117,19 +117,23 @@ def names_in_config_group(group: str) -> tuple[str, ...]:
 
     A name stands for a YAML file, or for a part of an installed package.
     """
-    files = {path.stem for folder in folders() for path in (folder / group).glob("*.yaml")}
-    return tuple(sorted(files | installed_parts(group).keys()))
+    file_stems = {
+        yaml_file.stem
+        for config_folder in folders()
+        for yaml_file in (config_folder / group).glob("*.yaml")
+    }
+    return tuple(sorted(file_stems | installed_parts(group).keys()))
 
 
-def file_of(group: str, name: str) -> Path | None:
+def file_of(group: str, member_name: str) -> Path | None:
     """Returns the YAML file of a group's member in the first of `folders()` that has one; None if none has.
 
     Args:
         group: the configuration group, such as `teacher`.
-        name: the name of the member.
+        member_name: the name of the member.
     """
-    paths = (folder / group / f"{name}.yaml" for folder in folders())
-    return next((path for path in paths if path.is_file()), None)
+    yaml_files = (folder / group / f"{member_name}.yaml" for folder in folders())
+    return next((yaml_file for yaml_file in yaml_files if yaml_file.is_file()), None)
 
 
 def choices(*groups: str) -> str:
@@ -139,69 +143,73 @@ def choices(*groups: str) -> str:
     """
     paragraphs = []
     for group in groups:
-        names = names_in_config_group(group)
-        lines = [f"  {group}"]
-        width = max(map(len, names)) + 2
-        for name in names:
-            yaml_file = file_of(group, name)
+        member_names = names_in_config_group(group)
+        paragraph_lines = [f"  {group}"]
+        name_width = max(map(len, member_names)) + 2
+        for member_name in member_names:
+            yaml_file = file_of(group, member_name)
             description = (
-                installed_parts(group)[name] if yaml_file is None else _description(yaml_file)
+                installed_parts(group)[member_name]
+                if yaml_file is None
+                else _description(yaml_file)
             )
-            lines += wrap(
+            paragraph_lines += wrap(
                 description,
                 width=_PAGE_COLUMNS,
                 break_on_hyphens=False,
-                initial_indent=f"    {name:<{width}}",
-                subsequent_indent=" " * (width + 4),
-            ) or [f"    {name}"]
-        paragraphs.append("\n".join(lines))
+                initial_indent=f"    {member_name:<{name_width}}",
+                subsequent_indent=" " * (name_width + 4),
+            ) or [f"    {member_name}"]
+        paragraphs.append("\n".join(paragraph_lines))
     return "\n\n".join(paragraphs)
 
 
 def _description(yaml_file: Path) -> str:
     """Returns the first sentence of the comment at the beginning of a file."""
-    comment = []
-    for line in yaml_file.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
+    comment_lines = []
+    for comment_line in yaml_file.read_text(encoding="utf-8").splitlines():
+        if not comment_line.startswith("#"):
             break
-        if not line.startswith("# @package"):
-            comment.append(line.lstrip("# "))
-    text = " ".join(comment)
-    sentence = _SENTENCE.match(text)
-    return text if sentence is None else sentence[0].rstrip(".")
+        if not comment_line.startswith("# @package"):
+            comment_lines.append(comment_line.lstrip("# "))
+    comment_text = " ".join(comment_lines)
+    sentence = _SENTENCE.match(comment_text)
+    return comment_text if sentence is None else sentence[0].rstrip(".")
 
 
 def settings_page(command: str) -> str:
     """Returns the settings of a command with their descriptions, for a help page."""
-    lines = []
+    page_lines = []
     for dataclass_field in settings_of(command):
-        text = dataclass_field.metadata["help"]
-        name = dataclass_field.name
-        if len(name) + 2 <= _TEXT_COLUMN:
-            lines.append(f"  {name:<{_TEXT_COLUMN}}{text}")
+        description = dataclass_field.metadata["help"]
+        setting_name = dataclass_field.name
+        if len(setting_name) + 2 <= _TEXT_COLUMN:
+            page_lines.append(f"  {setting_name:<{_TEXT_COLUMN}}{description}")
         else:
-            lines += [f"  {name}", " " * (2 + _TEXT_COLUMN) + text]
-    return "\n".join(lines).lstrip()
+            page_lines += [f"  {setting_name}", " " * (2 + _TEXT_COLUMN) + description]
+    return "\n".join(page_lines).lstrip()
 
 
 @cache
 def command_schema(command: str) -> type:
     """Returns the dataclass that describes a command's configuration: the command's parts, then its own settings."""
-    content = yaml.load((folder_of(command) / f"{command}.yaml").read_bytes(), yaml.SafeLoader)
-    schema: list[Field] = []
+    command_yaml = yaml.load((folder_of(command) / f"{command}.yaml").read_bytes(), yaml.SafeLoader)
+    schema_fields: list[Field] = []
     # An entry of the list of defaults is a file, or a mapping from a group to the chosen member.
-    for entry in content["defaults"]:
-        choices_of_groups = entry if isinstance(entry, dict) else {}
-        for group, choice in choices_of_groups.items():
+    for defaults_entry in command_yaml["defaults"]:
+        choices_of_groups = defaults_entry if isinstance(defaults_entry, dict) else {}
+        for group, chosen_member in choices_of_groups.items():
             if group in GROUPS_OF_CLASSES:
-                schema.append((group, Any, None if choice is None else MISSING))
-    hints = get_type_hints(settings_classes()[command])
+                schema_fields.append((group, Any, None if chosen_member is None else MISSING))
+    type_by_setting = get_type_hints(settings_classes()[command])
     for dataclass_field in settings_of(command):
-        hint = hints[dataclass_field.name]
+        setting_type = type_by_setting[dataclass_field.name]
         # Python takes a `Path` for some settings. On a command line, a path is text.
-        kind = str | None if Path in get_args(hint) else hint
-        schema.append((dataclass_field.name, kind, _default_of(field=dataclass_field)))
-    return dataclasses.make_dataclass(f"{command.title().replace('_', '')}Config", schema)
+        schema_type = str | None if Path in get_args(setting_type) else setting_type
+        schema_fields.append(
+            (dataclass_field.name, schema_type, _default_of(dataclass_field=dataclass_field))
+        )
+    return dataclasses.make_dataclass(f"{command.title().replace('_', '')}Config", schema_fields)
 
 
 def _nested_default(cls: type) -> Any:
@@ -211,27 +219,27 @@ def _nested_default(cls: type) -> Any:
     and still continue a run that an earlier version began.
     """
     optional_types: dict[Any, Any] = {int: int | None, float: float | None}
-    hints = get_type_hints(cls)
-    schema: list[Field] = []
+    type_by_field = get_type_hints(cls)
+    schema_fields: list[Field] = []
     for dataclass_field in dataclasses.fields(cls):
-        name = dataclass_field.name
-        schema.append((name, optional_types.get(hints[name], Any), None))
+        field_name = dataclass_field.name
+        schema_fields.append((field_name, optional_types.get(type_by_field[field_name], Any), None))
     return dataclasses.field(
-        default_factory=dataclasses.make_dataclass(f"{cls.__name__}Config", schema)
+        default_factory=dataclasses.make_dataclass(f"{cls.__name__}Config", schema_fields)
     )
 
 
-def _default_of(field: dataclasses.Field[Any]) -> Any:
+def _default_of(dataclass_field: dataclasses.Field[Any]) -> Any:
     """Returns the default of a dataclass's field in the form in which `make_dataclass` takes it.
 
     For a field without a default this is OmegaConf's `MISSING`.
     """
-    if field.default_factory is not dataclasses.MISSING:
-        return dataclasses.field(default_factory=field.default_factory)
-    return MISSING if field.default is dataclasses.MISSING else field.default
+    if dataclass_field.default_factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=dataclass_field.default_factory)
+    return MISSING if dataclass_field.default is dataclasses.MISSING else dataclass_field.default
 
 
-def member_schema(group: str, name: str, trusted_prefixes: tuple[str, ...]) -> Any:
+def member_schema(group: str, member_name: str, trusted_prefixes: tuple[str, ...]) -> Any:
     """Returns the schema of a group's member: a dataclass with the fields of the member's class.
 
     Teachers also have `num_teachers`, and data have `public_labels`. Fields that no key sets are left out.
@@ -240,56 +248,58 @@ def member_schema(group: str, name: str, trusted_prefixes: tuple[str, ...]) -> A
 
     Args:
         group: the configuration group.
-        name: the name of the member.
+        member_name: the name of the member.
         trusted_prefixes: prefixes of the modules whose classes may be loaded.
     """
     cls: object = None
     with suppress(Exception):
         cls = trusted_class(
-            class_path=target_of(group, name),
-            kind=kind_of_group(group=group),
+            class_path=target_of(group, member_name),
+            allowed_kind=kind_of_group(group=group),
             trusted_prefixes=trusted_prefixes,
         )
     if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
         return {}
-    extra: tuple[Field, ...] = ()
+    extra_fields: tuple[Field, ...] = ()
     if group == "teacher":
         from pate.models import KernelTeacher
 
         # None stands for one kernel teacher for each private group.
-        kind, default = (int | None, None) if cls is KernelTeacher else (int, 400)
-        extra = (("num_teachers", kind, default),)
+        number_type, default_number = (int | None, None) if cls is KernelTeacher else (int, 400)
+        extra_fields = (("num_teachers", number_type, default_number),)
     if group == "data":
-        extra = ((PUBLIC_LABELS, Any, None),)
-    return schema_of(cls, excluded_fields=_FIELDS_WITHOUT_KEY.get(group, ()), extra_fields=extra)
+        extra_fields = ((PUBLIC_LABELS, Any, None),)
+    return schema_of(
+        cls, excluded_fields=_FIELDS_WITHOUT_KEY.get(group, ()), extra_fields=extra_fields
+    )
 
 
-def target_of(group: str, name: str) -> str | None:
+def target_of(group: str, member_name: str) -> str | None:
     """Returns the `_target_` of a group's member, or of the member from which it inherits.
 
     Returns None if there is none, or if a YAML file is damaged.
 
     Args:
         group: the configuration group.
-        name: the name of the member.
+        member_name: the name of the member.
     """
-    file = file_of(group, name)
-    if file is None:
-        return installed_parts(group).get(name)
+    yaml_file = file_of(group, member_name)
+    if yaml_file is None:
+        return installed_parts(group).get(member_name)
     try:
-        content = yaml.load(file.read_bytes(), yaml.SafeLoader)
-        target = content.get("_target_")
-        if target is not None:
-            return str(target)
-        bases = [
-            entry
-            for entry in content.get("defaults", ())
-            if isinstance(entry, str) and entry != name
+        member_yaml = yaml.load(yaml_file.read_bytes(), yaml.SafeLoader)
+        class_path = member_yaml.get("_target_")
+        if class_path is not None:
+            return str(class_path)
+        base_members = [
+            defaults_entry
+            for defaults_entry in member_yaml.get("defaults", ())
+            if isinstance(defaults_entry, str) and defaults_entry != member_name
         ]
     except Exception:  # a damaged file is refused when it is composed
         return None
-    targets = (target_of(group, name=base) for base in bases)
-    return next((target for target in targets if target), None)
+    class_paths = (target_of(group, member_name=base_member) for base_member in base_members)
+    return next((class_path for class_path in class_paths if class_path), None)
 
 
 @lru_cache  # a sweep, and a program with several commands, compose the same members again
@@ -304,19 +314,24 @@ def schema_of(
         extra_fields: further fields, each as (name, type, default).
     """
     try:
-        hints = get_type_hints(cls)
+        type_by_field = get_type_hints(cls)
     except NameError:  # names that only a type checker imports
-        hints = {}
-    fields: list[Field] = [("_target_", str, f"{cls.__module__}.{cls.__qualname__}"), *extra_fields]
+        type_by_field = {}
+    schema_fields: list[Field] = [
+        ("_target_", str, f"{cls.__module__}.{cls.__qualname__}"),
+        *extra_fields,
+    ]
     for dataclass_field in dataclasses.fields(cls):
-        name = dataclass_field.name
-        default = dataclass_field.default
-        if not dataclass_field.init or name in excluded_fields:
+        field_name = dataclass_field.name
+        field_default = dataclass_field.default
+        if not dataclass_field.init or field_name in excluded_fields:
             continue
-        if dataclasses.is_dataclass(default) and not isinstance(default, type):
-            fields.append((name, Any, _nested_default(type(default))))
+        if dataclasses.is_dataclass(field_default) and not isinstance(field_default, type):
+            schema_fields.append((field_name, Any, _nested_default(type(field_default))))
             continue
-        hint = hints.get(name)
-        kind = hint if hint in _CHECKED_TYPES else Any
-        fields.append((name, kind, _default_of(field=dataclass_field)))
-    return dataclasses.make_dataclass(f"{cls.__name__}Config", fields)
+        field_type = type_by_field.get(field_name)
+        schema_type = field_type if field_type in _CHECKED_TYPES else Any
+        schema_fields.append(
+            (field_name, schema_type, _default_of(dataclass_field=dataclass_field))
+        )
+    return dataclasses.make_dataclass(f"{cls.__name__}Config", schema_fields)

@@ -66,13 +66,15 @@ class PartSource(ConfigSource):
 
         A YAML file takes precedence over an entry point.
         """
-        group, _, name = config_path.rpartition("/")
+        group, _, config_name = config_path.rpartition("/")
         if group == _SCHEMA:
-            return name in settings_classes()
+            return config_name in settings_classes()
         if group.startswith(f"{_SCHEMA}/"):
-            member = group.removeprefix(f"{_SCHEMA}/")
-            return file_of(member, name) is not None or name in installed_parts(member)
-        return name in installed_parts(group) and file_of(group, name) is None
+            member_group = group.removeprefix(f"{_SCHEMA}/")
+            return file_of(member_group, config_name) is not None or config_name in installed_parts(
+                member_group
+            )
+        return config_name in installed_parts(group) and file_of(group, config_name) is None
 
     def is_group(self, config_path: str) -> bool:
         """Returns True if installed packages have parts for the group that the path names."""
@@ -89,21 +91,25 @@ class PartSource(ConfigSource):
         """
         if not self.is_config(config_path):
             raise ConfigLoadError(f"Config not found: {config_path}")
-        group, _, name = config_path.rpartition("/")
-        content: Any
+        group, _, config_name = config_path.rpartition("/")
+        config_content: Any
         if group == _SCHEMA:
-            content = _structured(command_schema(name))
+            config_content = _structured(command_schema(config_name))
         elif group.startswith(f"{_SCHEMA}/"):
-            schema = member_schema(
-                group.removeprefix(f"{_SCHEMA}/"), name, trusted_prefixes=self._trusted
+            schema_class = member_schema(
+                group.removeprefix(f"{_SCHEMA}/"), config_name, trusted_prefixes=self._trusted
             )
-            content = _structured(schema) if isinstance(schema, type) else OmegaConf.create({})
+            config_content = (
+                _structured(schema_class)
+                if isinstance(schema_class, type)
+                else OmegaConf.create({})
+            )
         else:
-            content = OmegaConf.create({"_target_": installed_parts(group)[name]})
+            config_content = OmegaConf.create({"_target_": installed_parts(group)[config_name]})
         return ConfigResult(
             provider=self.provider,
             path=f"{_SCHEME}://{self.path}",
-            config=content,
+            config=config_content,
             header={"package": None},
         )
 
@@ -130,27 +136,30 @@ class PartSearchPath(SearchPathPlugin):
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Appends folders and the `PartSource` to the search path, which already has the command's own folder."""
-        present = {entry.path.removeprefix("file://") for entry in search_path.get_path()}
-        for folder in self.folders:
-            search_path.append("command-line", f"file://{folder}")
+        present_folders = {
+            search_path_entry.path.removeprefix("file://")
+            for search_path_entry in search_path.get_path()
+        }
+        for config_folder in self.folders:
+            search_path.append("command-line", f"file://{config_folder}")
         # The commands in FILE_COMMANDS have a setting `data`. In the other folders `data` is a group.
-        if str(FILE_COMMANDS) not in present:
-            for folder in shipped_folders():
-                if str(folder) not in present:
-                    search_path.append(_PROVIDER, f"file://{folder}")
+        if str(FILE_COMMANDS) not in present_folders:
+            for config_folder in shipped_folders():
+                if str(config_folder) not in present_folders:
+                    search_path.append(_PROVIDER, f"file://{config_folder}")
         search_path.append(_PROVIDER, f"{_SCHEME}://parts")
 
 
 def register_configs(
-    *, allowed_targets: Iterable[str] = (), config_folders: Iterable[Path] = ()
+    *, allowed_modules: Iterable[str] = (), config_folders: Iterable[Path] = ()
 ) -> None:
     """Registers schemas and parts with Hydra, for all configurations that this process composes afterwards.
 
     Args:
-        allowed_targets: the user's own modules whose classes may be loaded, in addition to the trusted modules.
+        allowed_modules: the user's own modules whose classes may be loaded, in addition to the trusted modules.
         config_folders: the user's own folders of configurations, in addition to those of the packages.
     """
-    PartSource.trusted = (*TRUSTED_PREFIXES, *allowed_targets)
+    PartSource.trusted = (*TRUSTED_PREFIXES, *allowed_modules)
     PartSearchPath.folders = tuple(config_folders)
     Plugins.instance().register(PartSource)
     Plugins.instance().register(PartSearchPath)

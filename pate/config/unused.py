@@ -62,16 +62,16 @@ def unused_lines(
         build_part: builds a part. Only parts whose settings are on the command line are built.
         has_known_cost: returns whether the data-dependent cost of an aggregator can be computed.
     """
-    reasons = _reasons(
+    reason_by_setting = _reasons(
         config,
         command_line_settings=command_line_settings,
         command=command,
         build_part=build_part,
         has_known_cost=has_known_cost,
     )
-    for name, reason in reasons.items():
-        if name in command_line_settings:
-            yield f"{name}={command_line_settings[name]}: changes nothing: {reason}"
+    for setting_name, reason in reason_by_setting.items():
+        if setting_name in command_line_settings:
+            yield f"{setting_name}={command_line_settings[setting_name]}: changes nothing: {reason}"
 
 
 def _reasons(
@@ -86,56 +86,59 @@ def _reasons(
 
     Only parts that have settings on the command line are looked at. For the arguments see `unused_lines`.
     """
-    groups = {name.partition(".")[0] for name in command_line_settings}
+    set_groups = {setting_name.partition(".")[0] for setting_name in command_line_settings}
     aggregator: Aggregator | None = None
-    if config.get("aggregator") is not None and groups & _GROUPS_THAT_ASK_THE_AGGREGATOR:
+    if config.get("aggregator") is not None and set_groups & _GROUPS_THAT_ASK_THE_AGGREGATOR:
         aggregator = build_part("aggregator")
-    reasons = _command_reasons(config, command=command)
+    reason_by_setting = _command_reasons(config, command=command)
     if aggregator is not None and any(
-        name.startswith("aggregator.") for name in command_line_settings
+        setting_name.startswith("aggregator.") for setting_name in command_line_settings
     ):
-        reasons |= _aggregator_settings(config, aggregator=aggregator)
+        reason_by_setting |= _aggregator_settings(config, aggregator=aggregator)
     if "data_dependent" in command_line_settings and command == "train" and config.data_dependent:
-        reasons |= _cost_settings(build_part("aggregator"), has_known_cost=has_known_cost)
+        reason_by_setting |= _cost_settings(build_part("aggregator"), has_known_cost=has_known_cost)
     trains_teachers = config.get("teacher") is not None and command in ("train", "vote")
-    if trains_teachers and groups & {"engine", "teacher"}:
-        reasons |= _teacher_settings(
+    if trains_teachers and set_groups & {"engine", "teacher"}:
+        reason_by_setting |= _teacher_settings(
             config,
-            teacher=build_part("teacher"),
+            teacher_recipe=build_part("teacher"),
             aggregator=aggregator,
             command_line_settings=command_line_settings,
         )
-    if "scratch" in groups and not _keeps_features(
+    if "scratch" in set_groups and not _keeps_features(
         aggregator, num_teachers=_num_teachers_of(config)
     ):
-        reasons["scratch"] = "no features are kept, as these votes are not cast in rounds"
-    if config.get("student") is not None and "student" in groups:
-        reasons |= _student_settings(
+        reason_by_setting["scratch"] = "no features are kept, as these votes are not cast in rounds"
+    if config.get("student") is not None and "student" in set_groups:
+        reason_by_setting |= _student_settings(
             command=command,
             aggregator=aggregator,
             command_line_settings=command_line_settings,
             build_part=build_part,
         )
-    if config.get("method") is not None and "method" in groups:
-        reasons |= _prefixed(group="method", reasons=method_reasons(config.method))
-    return reasons
+    if config.get("method") is not None and "method" in set_groups:
+        reason_by_setting |= _prefixed(
+            group_name="method", reason_by_field=method_reasons(config.method)
+        )
+    return reason_by_setting
 
 
 def _aggregator_settings(config: DictConfig, *, aggregator: Aggregator) -> Reasons:
     """Returns the reasons why settings of the aggregator have no effect, by their full names."""
     has_budget = any(
-        config.get(name) is not None for name in ("target_epsilon", "target_mu", "budgets")
+        config.get(setting_name) is not None
+        for setting_name in ("target_epsilon", "target_mu", "budgets")
     )
     is_solved = has_budget and config.get("noise") != "given"
-    reasons = aggregator_reasons(aggregator, is_solved=is_solved)
-    noise = fields_marked(type(aggregator), mark="noise")
+    reason_by_field = aggregator_reasons(aggregator, is_solved=is_solved)
+    noise_fields = fields_marked(type(aggregator), mark="noise")
     # With several noises their ratio has an effect.
-    if is_solved and len(noise) == 1:
+    if is_solved and len(noise_fields) == 1:
         reason = "the noise follows from the budget"
         if "noise" in config:
             reason += "; noise=given takes it as it is"
-        reasons |= dict.fromkeys(noise, reason)
-    return _prefixed(group="aggregator", reasons=reasons)
+        reason_by_field |= dict.fromkeys(noise_fields, reason)
+    return _prefixed(group_name="aggregator", reason_by_field=reason_by_field)
 
 
 def _cost_settings(
@@ -155,7 +158,7 @@ def _cost_settings(
 def _teacher_settings(
     config: DictConfig,
     *,
-    teacher: Any,
+    teacher_recipe: Any,
     aggregator: Aggregator | None,
     command_line_settings: Mapping[str, str],
 ) -> Reasons:
@@ -163,14 +166,16 @@ def _teacher_settings(
 
     Args:
         config: the composed configuration, with the number of teachers.
-        teacher: the recipe for teachers.
+        teacher_recipe: the recipe for teachers.
         aggregator: the aggregator that receives the teachers' votes; None if the command has none.
         command_line_settings: the settings on the command line as text, by name.
     """
     num_teachers = _num_teachers_of(config)
-    reasons = teacher_reasons(teacher, aggregator=aggregator, num_teachers=num_teachers)
-    return _prefixed(group="teacher", reasons=reasons) | engine_reasons(
-        teacher,
+    reason_by_field = teacher_reasons(
+        teacher_recipe, aggregator=aggregator, num_teachers=num_teachers
+    )
+    return _prefixed(group_name="teacher", reason_by_field=reason_by_field) | engine_reasons(
+        teacher_recipe,
         aggregator=aggregator,
         num_teachers=num_teachers,
         command_line_settings=command_line_settings,
@@ -188,12 +193,16 @@ def _student_settings(
     if command == "release" and aggregator is not None and not aggregator.expects_prior:
         reason = "this aggregator does not ask what a student predicts; pate-student trains on the release"
         return dict.fromkeys(_settings_of("student", command_line_settings), reason)
-    return _prefixed(group="student", reasons=student_reasons(build_part("student")))
+    return _prefixed(group_name="student", reason_by_field=student_reasons(build_part("student")))
 
 
-def _settings_of(group: str, command_line_settings: Mapping[str, str]) -> list[str]:
+def _settings_of(group_name: str, command_line_settings: Mapping[str, str]) -> list[str]:
     """Returns settings on the command line that choose or set up a group, such as `engine` and `engine.num_gpus`."""
-    return [name for name in command_line_settings if name.partition(".")[0] == group]
+    return [
+        setting_name
+        for setting_name in command_line_settings
+        if setting_name.partition(".")[0] == group_name
+    ]
 
 
 def _num_teachers_of(config: DictConfig) -> int | None:
@@ -201,14 +210,16 @@ def _num_teachers_of(config: DictConfig) -> int | None:
 
     A run for which none is set takes the number of private groups of its data set.
     """
-    teacher = config.get("teacher")
-    num_teachers: int | None = None if teacher is None else teacher.get("num_teachers")
+    teacher_settings = config.get("teacher")
+    num_teachers: int | None = (
+        None if teacher_settings is None else teacher_settings.get("num_teachers")
+    )
     return num_teachers
 
 
-def _prefixed(*, group: str, reasons: Mapping[str, str]) -> Reasons:
+def _prefixed(*, group_name: str, reason_by_field: Mapping[str, str]) -> Reasons:
     """Returns reasons by the full names of settings, such as `teacher.epochs` for `epochs` of the group `teacher`."""
-    return {f"{group}.{name}": reason for name, reason in reasons.items()}
+    return {f"{group_name}.{field_name}": reason for field_name, reason in reason_by_field.items()}
 
 
 def aggregator_reasons(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
@@ -222,19 +233,19 @@ def aggregator_reasons(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
     from pate.aggregators import CenteredVotes, NotPriorTopK
     from pate.aggregators.stable_aggregator import StableAggregator
 
-    reasons: Reasons = {}
+    reason_by_field: Reasons = {}
     if isinstance(aggregator, StableAggregator):
-        reasons |= _stable_top_k_reasons(aggregator, is_solved=is_solved)
+        reason_by_field |= _stable_top_k_reasons(aggregator, is_solved=is_solved)
     if isinstance(aggregator, NotPriorTopK) and not is_solved:
-        reasons["release_share"] = "it shares a target_epsilon, and the noise is given"
+        reason_by_field["release_share"] = "it shares a target_epsilon, and the noise is given"
     if isinstance(aggregator, CenteredVotes):
         if aggregator.prevalence_share > 0:
-            reasons["center"] = (
+            reason_by_field["center"] = (
                 "the center is released, with prevalence_share; aggregator.prevalence_share=0 reads it"
             )
         if aggregator.clip is not None:
-            reasons["clip_factor"] = "clip is given"
-    return reasons
+            reason_by_field["clip_factor"] = "clip is given"
+    return reason_by_field
 
 
 def _stable_top_k_reasons(aggregator: StableAggregator, *, is_solved: bool) -> Reasons:
@@ -246,43 +257,45 @@ def _stable_top_k_reasons(aggregator: StableAggregator, *, is_solved: bool) -> R
     """
     from pate.aggregators import StableFixedTopK, StableTopK
 
-    reasons: Reasons = {}
+    reason_by_field: Reasons = {}
     if aggregator.table is not None:
         reason = "the ready table brings its own"
-        reasons |= dict.fromkeys((*_TABLE_FIELDS, "failure_prob"), reason)
+        reason_by_field |= dict.fromkeys((*_TABLE_FIELDS, "failure_prob"), reason)
     if aggregator.test == "table":
-        reasons["test_std"] = "test=table has no such noise"
+        reason_by_field["test_std"] = "test=table has no such noise"
     else:
-        reasons |= dict.fromkeys(_TABLE_FIELDS, f"test={aggregator.test} has no table")
-    shares = ["selection_share"]
+        reason_by_field |= dict.fromkeys(_TABLE_FIELDS, f"test={aggregator.test} has no table")
+    share_fields = ["selection_share"]
     if isinstance(aggregator, StableFixedTopK):
-        shares.append("peel_share")
+        share_fields.append("peel_share")
     if not is_solved:
-        reasons |= dict.fromkeys(shares, "it shares a target_epsilon, and the noise is given")
+        reason_by_field |= dict.fromkeys(
+            share_fields, "it shares a target_epsilon, and the noise is given"
+        )
     elif aggregator.table is not None:
-        reasons |= dict.fromkeys(shares, "a ready table has a price of its own")
+        reason_by_field |= dict.fromkeys(share_fields, "a ready table has a price of its own")
     elif aggregator.test != "table":
         is_open = isinstance(aggregator, StableTopK) and aggregator.selection_share is None
         if not is_open:
             reason = f"beside test={aggregator.test} the ratio of the noises says it"
-            reasons |= dict.fromkeys(shares, reason)
-    return reasons
+            reason_by_field |= dict.fromkeys(share_fields, reason)
+    return reason_by_field
 
 
 def teacher_reasons(
-    teacher: Any, *, aggregator: Aggregator | None, num_teachers: int | None
+    teacher_recipe: Any, *, aggregator: Aggregator | None, num_teachers: int | None
 ) -> Reasons:
     """Returns the reasons why fields of a recipe for teachers have no effect, by field.
 
     Args:
-        teacher: the recipe.
+        teacher_recipe: the recipe.
         aggregator: the aggregator that receives the teachers' votes; None if the command has none.
         num_teachers: the number of teachers; None if it follows from the private records.
     """
     from pate.aggregators import CenteredVotes
     from pate.models import KernelTeacher
 
-    if isinstance(teacher, KernelTeacher):
+    if isinstance(teacher_recipe, KernelTeacher):
         is_centered = isinstance(aggregator, CenteredVotes)
         if not is_centered or _may_vote_in_rounds(aggregator, num_teachers=num_teachers):
             return {}
@@ -291,9 +304,9 @@ def teacher_reasons(
     # It loads torch, which takes seconds. A run with kernel teachers does without it.
     from pate.models import ResNet50Teacher
 
-    if not isinstance(teacher, ResNet50Teacher):
+    if not isinstance(teacher_recipe, ResNet50Teacher):
         return {}
-    if teacher.frozen:
+    if teacher_recipe.frozen:
         reason = "with frozen=true a head is solved for, and nothing is trained"
         return dict.fromkeys(_TRAINING_FIELDS, reason)
     return {"penalty": "it is that of the head of frozen features"}
@@ -329,7 +342,7 @@ def _may_vote_in_rounds(aggregator: Aggregator | None, *, num_teachers: int | No
 
 
 def engine_reasons(
-    teacher: Any,
+    teacher_recipe: Any,
     *,
     aggregator: Aggregator | None,
     num_teachers: int | None,
@@ -340,7 +353,7 @@ def engine_reasons(
     An engine trains teachers, and sums the votes of kernel teachers in rounds.
 
     Args:
-        teacher: the recipe for teachers.
+        teacher_recipe: the recipe for teachers.
         aggregator: the aggregator that receives the teachers' votes; None if the command has none.
         num_teachers: the number of teachers; None if it follows from the private records.
         command_line_settings: the settings on the command line as text, by name.
@@ -348,30 +361,32 @@ def engine_reasons(
     from pate.models import KernelTeacher, Teacher
 
     is_in_rounds = _may_vote_in_rounds(aggregator, num_teachers=num_teachers)
-    if is_in_rounds and isinstance(teacher, KernelTeacher):
+    if is_in_rounds and isinstance(teacher_recipe, KernelTeacher):
         reason = "no engine trains the teachers of KernelTeacher, engines sum their votes"
-        return {f"engine.{name}": reason for name in _ENGINE_TRAINING_FIELDS}
-    if not isinstance(teacher, Teacher):
-        reason = f"no engine trains the teachers of {type(teacher).__name__}"
+        return {f"engine.{field_name}": reason for field_name in _ENGINE_TRAINING_FIELDS}
+    if not isinstance(teacher_recipe, Teacher):
+        reason = f"no engine trains the teachers of {type(teacher_recipe).__name__}"
         return dict.fromkeys(_settings_of("engine", command_line_settings), reason)
-    if teacher.is_isolated:
+    if teacher_recipe.is_isolated:
         return {"engine.chunk_size": "each of these teachers is trained by itself"}
     return {}
 
 
-def student_reasons(student: Any) -> Reasons:
+def student_reasons(student_recipe: Any) -> Reasons:
     """Returns the reasons why fields of a recipe for a student have no effect, by field."""
     from pate.models import LinearStudent
     from pate.models.thresholds import ThresholdedStudent
 
-    reasons: Reasons = {}
-    if isinstance(student, LinearStudent) and student.labels_per_sample is not None:
-        reasons |= dict.fromkeys(
+    reason_by_field: Reasons = {}
+    if isinstance(student_recipe, LinearStudent) and student_recipe.labels_per_sample is not None:
+        reason_by_field |= dict.fromkeys(
             ("threshold", "threshold_each_label"), "labels_per_sample places the threshold"
         )
-    elif isinstance(student, ThresholdedStudent) and not isinstance(student.threshold, str):
-        reasons["threshold_each_label"] = "the threshold is a number, or one for each label"
-    return reasons
+    elif isinstance(student_recipe, ThresholdedStudent) and not isinstance(
+        student_recipe.threshold, str
+    ):
+        reason_by_field["threshold_each_label"] = "the threshold is a number, or one for each label"
+    return reason_by_field
 
 
 def method_reasons(method_settings: Mapping[str, Any]) -> Reasons:
@@ -379,28 +394,36 @@ def method_reasons(method_settings: Mapping[str, Any]) -> Reasons:
     network = method_settings.get("network")
     if network is None:
         return {}
-    reasons: Reasons = {}
+    reason_by_setting: Reasons = {}
     if network != "mlp":
-        reasons["hidden"] = f"network={network} has no hidden layer"
+        reason_by_setting["hidden"] = f"network={network} has no hidden layer"
     if network == "linear":
-        reasons["learning_rate"] = "the steps of network=linear follow from the noise"
-    return reasons
+        reason_by_setting["learning_rate"] = "the steps of network=linear follow from the noise"
+    return reason_by_setting
 
 
 def _command_reasons(config: DictConfig, *, command: str) -> Reasons:
     """Returns the reasons why settings of the command `command` itself have no effect, by name."""
-    reasons: Reasons = {}
+    reason_by_setting: Reasons = {}
     if command == "account" and config.votes is None:
-        reasons["prior"] = "no votes= are given"
+        reason_by_setting["prior"] = "no votes= are given"
     if command == "attack" and str(config.aggregator.get("_target_", "")).endswith(
         ".CenteredVotes"
     ):
-        reasons["num_teachers"] = "canaries are records beside centered votes, one teacher each"
+        reason_by_setting["num_teachers"] = (
+            "canaries are records beside centered votes, one teacher each"
+        )
     if command == "compare":
-        value = config.aggregators
-        names = [value] if isinstance(value, str) else list(value)
-        aggregators = {str(name).partition("@")[0] for name in names}
-        if aggregators <= set(names_in_config_group("experiment")):
+        aggregators_setting = config.aggregators
+        aggregator_names = (
+            [aggregators_setting]
+            if isinstance(aggregators_setting, str)
+            else list(aggregators_setting)
+        )
+        names_without_teachers = {
+            str(aggregator_name).partition("@")[0] for aggregator_name in aggregator_names
+        }
+        if names_without_teachers <= set(names_in_config_group("experiment")):
             reason = "every name of aggregators= is an experiment, which brings its teachers"
-            reasons["teacher"] = reason
-    return reasons
+            reason_by_setting["teacher"] = reason
+    return reason_by_setting

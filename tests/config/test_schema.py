@@ -127,13 +127,13 @@ def test_users_yaml_file_is_typed_like_the_member_it_extends() -> None:
     assert (node.max_k, node.padded, node.table_order) == (3, True, 4.4827)
     with pytest.raises(ConfigCompositionException, match="Error merging override"):
         compose("train", ["aggregator=mine", "aggregator.max_k=many"])
-    assert target_of(group="aggregator", name="mine") == "pate.aggregators.StableTopK"
+    assert target_of(group="aggregator", member_name="mine") == "pate.aggregators.StableTopK"
     assert (
-        target_of(group="aggregator", name="untargeted")
-        is target_of(group="aggregator", name="nowhere")
+        target_of(group="aggregator", member_name="untargeted")
+        is target_of(group="aggregator", member_name="nowhere")
         is None
     )
-    assert file_of(group="aggregator", name="nowhere") is None
+    assert file_of(group="aggregator", member_name="nowhere") is None
 
 
 @pytest.mark.slow
@@ -147,7 +147,10 @@ def test_a_member_whose_class_cannot_be_loaded_is_composed_unchecked() -> None:
         find_class("lacking.Thing")
     assert compose("train", ["aggregator=broken"]).aggregator == {"_target_": "lacking.Thing"}
     for trusted in ("pate.", "lacking."):
-        assert member_schema(group="aggregator", name="broken", trusted_prefixes=(trusted,)) == {}
+        assert (
+            member_schema(group="aggregator", member_name="broken", trusted_prefixes=(trusted,))
+            == {}
+        )
 
 
 GROUPS = (
@@ -220,12 +223,12 @@ def test_a_users_class_is_built_where_it_is_allowed() -> None:
     """
     node = OmegaConf.create({"_target_": f"{__name__}.Sized", "size": 3})
     for allowed in (f"{__name__}.", __name__, __name__.partition(".")[0]):
-        assert build(node, slot="data", allowed_targets=[allowed]).load() == 3
+        assert build(node, slot="data", allowed_modules=[allowed]).load() == 3
         with refused_parameter("_target_", value="tests.config.test_schema.Sized"):
-            build(node, slot="teacher", allowed_targets=[allowed])
+            build(node, slot="teacher", allowed_modules=[allowed])
     fraction = OmegaConf.create({"_target_": "fractions.Fraction", "numerator": 3})
     with refused_parameter("_target_", value="fractions.Fraction"):
-        build(fraction, slot="data", allowed_targets=["fractions."])
+        build(fraction, slot="data", allowed_modules=["fractions."])
 
 
 @pytest.mark.slow

@@ -222,7 +222,7 @@ def test_module_is_loaded_only_if_allowed(
         with refused_parameter(
             "_target_", value=ANY, rule_words="name that begins with pate. or sklearn. or"
         ):
-            build(OmegaConf.create(node), slot="student", allowed_targets=["lone.", "lonely_t"])
+            build(OmegaConf.create(node), slot="student", allowed_modules=["lone.", "lonely_t"])
     assert not (tmp_path / "ran").exists()
 
 
@@ -236,14 +236,14 @@ def test_class_imported_by_an_allowed_module_is_refused() -> None:
             build(
                 OmegaConf.create(node_of(target=ACCOUNTANT_PATH)),
                 slot="accountant",
-                allowed_targets=[allowed],
+                allowed_modules=[allowed],
             )
     for name in ("Path", "subprocess.Popen", "ModuleType", "cache"):
         with refused_parameter("_target_", value=ANY, rule_words="class that"):
             build(
                 OmegaConf.create(node_of(target=f"{__name__}.{name}")),
                 slot="data",
-                allowed_targets=[f"{__name__}."],
+                allowed_modules=[f"{__name__}."],
             )
 
 
@@ -323,7 +323,7 @@ def test_group_accepts_exactly_the_subclasses_of_its_base(group: str) -> None:
         try:
             passed.add(
                 trusted_class(
-                    name, kind=kind_of_group(group), trusted_prefixes=("pate.", "sklearn.")
+                    name, allowed_kind=kind_of_group(group), trusted_prefixes=("pate.", "sklearn.")
                 )
             )
         except InvalidValue:
