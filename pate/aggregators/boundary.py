@@ -122,8 +122,8 @@ class BoundaryAggregator(TargetChargedAggregator):
 
         outcome_probs = charging.boundary_distribution(calls.distributions)
         outcome_indices = draw_index(
-            weights=outcome_probs,
-            uniforms=lazy_uniforms[:, 0],
+            float_weights=outcome_probs,
+            lazy_uniforms=lazy_uniforms[:, 0],
             exact_weights_of_row=weights_with_boundary,
         )
         answers = calls.answers_to(outcome_indices)

@@ -14,7 +14,7 @@ from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.thresholds import squared_sensitivity
 from pate.array_types import IntArray
-from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.comparisons import ExactValues, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.parameters import COUNT, NOISE
 from pate.votes.shape import VoteShape
@@ -74,6 +74,6 @@ class GNMax(Aggregator):
         """Draws the label with the largest noisy count of each query."""
         drawn_noise = draw_noise(noise_kind="gaussian", shape=summary.shape, rng=rng)
         winning_labels = largest_noisy(
-            Values.scaled(summary, noise_scale=self.noise_std), drawn_noise, k=1
+            ExactValues.scaled(summary, noise_scale=self.noise_std), drawn_noise, k=1
         )
         return Answers.to_all(labels=winning_labels == np.arange(shape.num_labels))

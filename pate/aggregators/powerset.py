@@ -19,7 +19,7 @@ from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
 from pate.aggregators.expectation import ExpectedRelease, expected_from_summary, expected_from_votes
 from pate.array_types import BoolArray, IntArray
-from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.comparisons import ExactValues, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_largest, draw_noise
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.weighted_index import index_of
@@ -163,7 +163,7 @@ class PowersetGNMax(Aggregator):
         largest_noise_of_unseen = draw_largest(
             noise_kind="gaussian",
             log_num_noises=log_num_unseen_sets,
-            exact_num_noises=num_unseen_sets_at,
+            num_noises_at=num_unseen_sets_at,
             rng=rng,
         )
         noise_of_seen_sets = draw_noise(noise_kind="gaussian", shape=set_counts.shape, rng=rng)
@@ -172,7 +172,7 @@ class PowersetGNMax(Aggregator):
         )
         competes = is_seen
         competes[np.arange(len(num_seen_sets)), num_seen_sets] = np.array(num_unseen_sets) > 0
-        values_in_scales = Values.scaled(set_counts, noise_scale=self.noise_std)
+        values_in_scales = ExactValues.scaled(set_counts, noise_scale=self.noise_std)
         return largest_noisy(values_in_scales, drawn_noise, k=1, candidate_mask=competes)[:, 0]
 
 
@@ -241,7 +241,7 @@ def _draw_unseen_set(seen_sets: BoolArray, *, num_sets_by_size: list[int], rng: 
     # The size of a set is drawn by the share of such sets, and then its labels as the first of a random order.
     while True:
         lazy_uniform = LazyUniforms.draw((1,), rng).entry((0,))
-        size = index_of(lazy_uniform, weights=size_weights_at_digits)
+        size = index_of(lazy_uniform, weights_at_digits=size_weights_at_digits)
         candidate_set = np.zeros(seen_sets.shape[1], dtype=np.bool_)
         candidate_set[rng.permutation(len(candidate_set))[:size]] = True
         if candidate_set.tobytes() not in seen:

@@ -82,10 +82,10 @@ class CertifiedTable(Parameters):
     def from_test(cls, stability_test: StabilityTest, *, order: float) -> Self:
         """Returns the table of a stability test, with the smallest valid `rdp` at the Renyi order `order` > 1."""
         require(1 < order < math.inf, "order", order, "a finite number > 1")
-        probs = stability_test.pass_probabilities(
+        pass_probs = stability_test.pass_probabilities(
             gaps=np.arange(stability_test.num_teachers + 1)
         ).tolist()
-        numerators = tuple(int(prob * GRID) for prob in probs)
+        numerators = tuple(int(pass_prob * GRID) for pass_prob in pass_probs)
         rdp = certified_rdp(numerators, order=order, reach=stability_test.adjacency.gap_sensitivity)
         return stability_test.convert_to(cls, numerators=numerators, order=order, rdp=rdp)
 
@@ -100,9 +100,9 @@ class CertifiedTable(Parameters):
         Raises `InvalidValue` unless the probabilities never fall, and are at most `failure_prob` for gaps up to the
         sensitivity.
         """
-        probs = tuple(numerator / GRID for numerator in self.numerators)
+        pass_probs = tuple(numerator / GRID for numerator in self.numerators)
         return StabilityTest(
-            pass_probs=probs, failure_prob=self.failure_prob, adjacency=self.adjacency
+            pass_probs=pass_probs, failure_prob=self.failure_prob, adjacency=self.adjacency
         )
 
     @cached_property
@@ -113,8 +113,8 @@ class CertifiedTable(Parameters):
     @property
     def digest(self) -> str:
         """The SHA-256 digest of all fields, which identifies the table."""
-        values = tuple(getattr(self, name) for name in _FIELDS)
-        return hashlib.sha256(repr(values).encode()).hexdigest()
+        field_values = tuple(getattr(self, field_name) for field_name in _FIELDS)
+        return hashlib.sha256(repr(field_values).encode()).hexdigest()
 
     def test_for(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
         """Returns the stability test, after a check that the table is for this number of teachers and this adjacency.
@@ -135,13 +135,13 @@ class CertifiedTable(Parameters):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the table to a file as JSON, without rounding."""
-        values = {name: getattr(self, name) for name in _FIELDS[:-1]}
-        values |= {
+        table_fields = {field_name: getattr(self, field_name) for field_name in _FIELDS[:-1]}
+        table_fields |= {
             "num_teachers": self.num_teachers,
             "denominator": GRID,
             "numerators": self.numerators,
         }
-        write_text(Path(path), text=json.dumps({"format": _FORMAT} | values) + "\n")
+        write_text(Path(path), text=json.dumps({"format": _FORMAT} | table_fields) + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -150,15 +150,19 @@ class CertifiedTable(Parameters):
         Raises `InvalidValue` for a file that cannot be read, that is no stability table, or whose `rdp` is too small.
         """
         try:
-            values = json.loads(Path(path).read_text(encoding="utf-8"))
-            numerators = tuple(values["numerators"])
-            head = (values["format"], values["denominator"], values["num_teachers"])
-            is_table = head == (_FORMAT, GRID, len(numerators) - 1)
-            require(is_table, "format", head, "that of a stability table")
-            order = values["order"]
-            rdp = values["rdp"]
-            failure_prob = values["failure_prob"]
-            adjacency = values["adjacency"]
+            table_fields = json.loads(Path(path).read_text(encoding="utf-8"))
+            numerators = tuple(table_fields["numerators"])
+            table_head = (
+                table_fields["format"],
+                table_fields["denominator"],
+                table_fields["num_teachers"],
+            )
+            is_table = table_head == (_FORMAT, GRID, len(numerators) - 1)
+            require(is_table, "format", table_head, "that of a stability table")
+            order = table_fields["order"]
+            rdp = table_fields["rdp"]
+            failure_prob = table_fields["failure_prob"]
+            adjacency = table_fields["adjacency"]
         except OSError as error:
             rule = f"a file that can be read ({error.strerror})"
             raise InvalidValue("table", path, rule=rule) from error
@@ -191,32 +195,51 @@ def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> f
     """
     # The numerators never decrease, so pairs of gaps exactly `reach` apart have the largest divergence. Beyond the last
     # gap the last probability holds.
-    reached = (*numerators[reach:], *numerators[-1:] * reach)
-    # `strict=False`: with fewer than `reach` gaps, `reached` is longer, and its end has no partner.
-    pairs = {(low, high) for low, high in zip(numerators, reached, strict=False) if low != high}
+    numerators_at_reach = (*numerators[reach:], *numerators[-1:] * reach)
+    # `strict=False`: with fewer than `reach` gaps, `numerators_at_reach` is longer, and its end has no partner.
+    pairs = {
+        (lower_numerator, higher_numerator)
+        for lower_numerator, higher_numerator in zip(numerators, numerators_at_reach, strict=False)
+        if lower_numerator != higher_numerator
+    }
     with localcontext(_EXACT):
-        a = Decimal(order)
+        decimal_order = Decimal(order)
         log_moments = []
-        for low, high in pairs:
-            log_moments.append(_log_moment(p=low, q=high, a=a))
-            log_moments.append(_log_moment(p=high, q=low, a=a))
-        largest = max(log_moments, default=Decimal(0))
-        if largest <= 0:
+        for lower_numerator, higher_numerator in pairs:
+            log_moments.append(
+                _log_moment(
+                    numerator_of_p=lower_numerator,
+                    numerator_of_q=higher_numerator,
+                    order_a=decimal_order,
+                )
+            )
+            log_moments.append(
+                _log_moment(
+                    numerator_of_p=higher_numerator,
+                    numerator_of_q=lower_numerator,
+                    order_a=decimal_order,
+                )
+            )
+        largest_log_moment = max(log_moments, default=Decimal(0))
+        if largest_log_moment <= 0:
             return 0.0
-        cost = float((largest + a * _ROUNDING_ERROR) / (a - 1))
+        cost = float((largest_log_moment + decimal_order * _ROUNDING_ERROR) / (decimal_order - 1))
     return math.nextafter(cost, math.inf)
 
 
-def _log_moment(*, p: int, q: int, a: Decimal) -> Decimal:
-    """Returns (a - 1) D_a(P || Q) for a bit that is 1 with probability p / 2**53 under P and q / 2**53 under Q.
+def _log_moment(*, numerator_of_p: int, numerator_of_q: int, order_a: Decimal) -> Decimal:
+    """Returns (a - 1) D_a(P || Q) for a bit that is 1 with the probabilities numerator / 2**53 under P and Q.
 
-    The result has the digits of the current context of `decimal`; it is infinity for q = 0.
+    The result has the digits of the current context of `decimal`; it is infinity where Q has the numerator 0.
     """
-    if q == 0:
+    if numerator_of_q == 0:
         return Decimal("inf")
     moment = Decimal(0)
-    for p_of_outcome, q_of_outcome in ((p, q), (GRID - p, GRID - q)):
+    for p_of_outcome, q_of_outcome in (
+        (numerator_of_p, numerator_of_q),
+        (GRID - numerator_of_p, GRID - numerator_of_q),
+    ):
         if p_of_outcome > 0:
-            ratio = Decimal(p_of_outcome) / q_of_outcome
-            moment += Decimal(q_of_outcome) / GRID * (a * ratio.ln()).exp()
+            ratio_of_probabilities = Decimal(p_of_outcome) / q_of_outcome
+            moment += Decimal(q_of_outcome) / GRID * (order_a * ratio_of_probabilities.ln()).exp()
     return moment.ln()

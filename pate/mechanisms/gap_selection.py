@@ -18,7 +18,7 @@ from pate.accounting import (
     PureDpEvent,
 )
 from pate.array_types import FloatArray, IntArray
-from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.comparisons import ExactValues, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.maxima import (
@@ -91,21 +91,29 @@ def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
     """
     if regularizer is None or callable(regularizer):
         return regularizer
-    values = np.asarray(regularizer, dtype=object)
-    if values.ndim != 1:
-        shown_value = regularizer if values.ndim == 0 else f"array of shape {values.shape}"
+    regularizer_values = np.asarray(regularizer, dtype=object)
+    if regularizer_values.ndim != 1:
+        shown_value = (
+            regularizer
+            if regularizer_values.ndim == 0
+            else f"array of shape {regularizer_values.shape}"
+        )
         rule = "a function of k or a list of numbers"
         raise InvalidValue("regularizer", shown_value, rule=rule)
-    return tuple(_require_finite(value) for value in values.tolist())
+    return tuple(
+        _require_finite(regularizer_value) for regularizer_value in regularizer_values.tolist()
+    )
 
 
-def _require_finite(value: Any) -> float:
+def _require_finite(regularizer_value: Any) -> float:
     """Returns a number of a regularizer as a float; raises `InvalidValue` for a value that is no finite number."""
     try:
-        number = math.nan if isinstance(value, (bool, str)) else float(value)
+        number = (
+            math.nan if isinstance(regularizer_value, (bool, str)) else float(regularizer_value)
+        )
     except (TypeError, ValueError) as error:
-        raise InvalidValue("regularizer", value, rule="finite numbers") from error
-    require(math.isfinite(number), "regularizer", value, "finite numbers")
+        raise InvalidValue("regularizer", regularizer_value, rule="finite numbers") from error
+    require(math.isfinite(number), "regularizer", regularizer_value, "finite numbers")
     return number
 
 
@@ -178,11 +186,11 @@ class GapSelection(Parameters):
     @property
     def candidates(self) -> IntArray:
         """The n values that k can take, in rising order: 0..L if padded, 1..L-1 otherwise, and at most `max_k`."""
-        smallest = 0 if self.padded else 1
-        largest = self.num_labels - smallest
+        smallest_k = 0 if self.padded else 1
+        largest_k = self.num_labels - smallest_k
         if self.max_k is not None:
-            largest = min(largest, self.max_k)
-        return np.arange(smallest, largest + 1)
+            largest_k = min(largest_k, self.max_k)
+        return np.arange(smallest_k, largest_k + 1)
 
     @cached_property
     def _regularizer_values(self) -> list[float]:
@@ -204,8 +212,8 @@ class GapSelection(Parameters):
         """The regularizer of each of the n candidates, `[n]`, rounded so that sums with gaps are exact in floats."""
         # The unit of the grid is as fine as the largest value allows. It is public, as the values are.
         largest_sum = self._largest_regularizer_value + self.num_teachers
-        unit = 2.0 ** (math.frexp(largest_sum)[1] - _NUM_BITS)
-        return np.asarray(np.rint(np.array(self._regularizer_values) / unit) * unit)
+        grid_step = 2.0 ** (math.frexp(largest_sum)[1] - _NUM_BITS)
+        return np.asarray(np.rint(np.array(self._regularizer_values) / grid_step) * grid_step)
 
     @property
     def event(self) -> Event:
@@ -217,10 +225,10 @@ class GapSelection(Parameters):
             return OpposedMaximaEvent(noise_multiplier, num_candidates=len(self.candidates))
         # Two gaps move against each other by 2 sens = `gap_range`. So the log-ratio of the probabilities of two
         # candidates moves by gap_range / scale.
-        epsilon = self.adjacency.gap_range / self.noise_scale
+        largest_log_ratio_move = self.adjacency.gap_range / self.noise_scale
         if self.noise == "gumbel":
-            return BoundedRangeEvent(epsilon=epsilon)
-        return PureDpEvent(epsilon=epsilon)
+            return BoundedRangeEvent(epsilon=largest_log_ratio_move)
+        return PureDpEvent(epsilon=largest_log_ratio_move)
 
     @property
     def is_softmax_of_gaps(self) -> bool:
@@ -239,22 +247,24 @@ class GapSelection(Parameters):
         """Draws k for one histogram `[L]` (returns `[]`) or for each of a batch `[Q, L]` (returns `[Q]`)."""
         require_generator(rng)
         counts = self._counts(votes)
-        k = self.draw(VoteRanking.from_counts(np.atleast_2d(counts)), rng)
-        return k if counts.ndim == 2 else k[0]
+        selected_k = self.draw(VoteRanking.from_counts(np.atleast_2d(counts)), rng)
+        return selected_k if counts.ndim == 2 else selected_k[0]
 
-    def draw(self, ranking: VoteRanking, rng: np.random.Generator) -> IntArray:
+    def draw(self, vote_ranking: VoteRanking, rng: np.random.Generator) -> IntArray:
         """Draws k for each query of a ranking and returns an array `[Q]`."""
         if self.noise == "gumbel":
             # The largest of sums with Gumbel noise is k with the probabilities of a softmax (the Gumbel-max trick). One
             # uniform number for each query decides it, so no noise is added to the sums.
-            return self.select(ranking, uniforms=LazyUniforms.draw((ranking.num_queries,), rng))
-        sums = self._sums(ranking)
-        values = Values.scaled(sums, noise_scale=self.noise_scale)
-        noise = draw_noise(noise_kind=self.noise, shape=sums.shape, rng=rng)
-        indices = largest_noisy(values, noise, k=1)[:, 0]
-        return np.asarray(self.candidates[0] + indices)
+            return self.select(
+                vote_ranking, lazy_uniforms=LazyUniforms.draw((vote_ranking.num_queries,), rng)
+            )
+        sums_of_candidates = self._sums(vote_ranking)
+        exact_values = ExactValues.scaled(sums_of_candidates, noise_scale=self.noise_scale)
+        drawn_noise = draw_noise(noise_kind=self.noise, shape=sums_of_candidates.shape, rng=rng)
+        candidate_indices = largest_noisy(exact_values, drawn_noise, k=1)[:, 0]
+        return np.asarray(self.candidates[0] + candidate_indices)
 
-    def select(self, ranking: VoteRanking, uniforms: LazyUniforms) -> IntArray:
+    def select(self, vote_ranking: VoteRanking, lazy_uniforms: LazyUniforms) -> IntArray:
         """Returns k for each query of a ranking, `[Q]`, as a function of one uniform number per query.
 
         Mechanisms that draw the uniform numbers themselves, such as `NotPriorTopK`, call this method instead of `draw`.
@@ -262,27 +272,33 @@ class GapSelection(Parameters):
         Raises `InvalidValue` unless the noise is "gumbel".
         """
         require(self.noise == "gumbel", "noise", self.noise, "gumbel")
-        sums = self._sums(ranking)
-        deficits = sums.max(axis=1, keepdims=True) - sums
+        sums_of_candidates = self._sums(vote_ranking)
+        deficits_of_candidates = sums_of_candidates.max(axis=1, keepdims=True) - sums_of_candidates
         with np.errstate(over="ignore"):  # a quotient of minus infinity has the weight 0
-            weights = np.exp(-deficits / self.noise_scale)
+            float_weights = np.exp(-deficits_of_candidates / self.noise_scale)
 
-        def weights_of_row(row: int) -> Weights:
-            return softmax_weights(deficits[row], noise_scale=self.noise_scale)
+        def exact_weights_of_row(row: int) -> Weights:
+            return softmax_weights(deficits_of_candidates[row], noise_scale=self.noise_scale)
 
-        indices = draw_index(
-            weights=weights, uniforms=uniforms, exact_weights_of_row=weights_of_row
+        candidate_indices = draw_index(
+            float_weights=float_weights,
+            lazy_uniforms=lazy_uniforms,
+            exact_weights_of_row=exact_weights_of_row,
         )
-        return np.asarray(self.candidates[0] + indices)
+        return np.asarray(self.candidates[0] + candidate_indices)
 
     def probabilities(self, votes: NDArray[np.integer]) -> FloatArray:
         """Returns the probability of each of the n candidates: `[n]` for one histogram, `[Q, n]` for a batch."""
         counts = self._counts(votes)
-        sums = self._sums(VoteRanking.from_counts(np.atleast_2d(counts)))
+        sums_of_candidates = self._sums(VoteRanking.from_counts(np.atleast_2d(counts)))
         argmax_distribution = _ARGMAX_DISTRIBUTIONS[self.noise]
-        utilities = (sums - sums.max(axis=1, keepdims=True)) / self.noise_scale
-        distributions = np.asarray(argmax_distribution(utilities))
-        return distributions if counts.ndim == 2 else np.asarray(distributions[0])
+        utilities = (
+            sums_of_candidates - sums_of_candidates.max(axis=1, keepdims=True)
+        ) / self.noise_scale
+        selection_distributions = np.asarray(argmax_distribution(utilities))
+        return (
+            selection_distributions if counts.ndim == 2 else np.asarray(selection_distributions[0])
+        )
 
     @property
     def has_weights(self) -> bool:
@@ -295,13 +311,14 @@ class GapSelection(Parameters):
         Raises `InvalidValue` for noise without such weights, where `has_weights` is False.
         """
         require(self.has_weights, "noise", self.noise, f"one of {', '.join(_EXACT_WEIGHTS)}")
-        sums = self._sums(VoteRanking.from_counts(self._counts(votes)[None]))[0]
-        return _EXACT_WEIGHTS[self.noise](sums.max() - sums, self.noise_scale)
+        sums_of_candidates = self._sums(VoteRanking.from_counts(self._counts(votes)[None]))[0]
+        deficits_of_candidates = sums_of_candidates.max() - sums_of_candidates
+        return _EXACT_WEIGHTS[self.noise](deficits_of_candidates, noise_scale=self.noise_scale)
 
-    def _sums(self, ranking: VoteRanking) -> FloatArray:
+    def _sums(self, vote_ranking: VoteRanking) -> FloatArray:
         """Returns gap plus regularizer of each of the n candidates, `[Q, n]`; sums and their differences are exact."""
         # If a sum with a large offset were rounded, it could move by more than the price counts.
-        gaps = ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)
+        gaps = vote_ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)
         return np.asarray(gaps[:, : len(self.offsets)] + self.offsets)
 
     def _counts(self, votes: NDArray[np.integer]) -> IntArray:

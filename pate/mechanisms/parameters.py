@@ -46,27 +46,31 @@ class Parameters:
 
     def __post_init__(self) -> None:
         for dataclass_field in fields(self):
-            value = getattr(self, dataclass_field.name)
+            field_value = getattr(self, dataclass_field.name)
             if isinstance(dataclass_field.default, Adjacency):
-                normalize_field(self, dataclass_field.name, Adjacency.parse(value))
+                normalize_field(self, dataclass_field.name, Adjacency.parse(field_value))
             metadata = dataclass_field.metadata
-            check = require_positive if metadata.get("noise") else metadata.get("check")
+            check_field = require_positive if metadata.get("noise") else metadata.get("check")
             may_be_none = dataclass_field.default is None or metadata.get("optional", False)
-            if check is not None and not (value is None and may_be_none):
-                check(dataclass_field.name, value)
+            if check_field is not None and not (field_value is None and may_be_none):
+                check_field(dataclass_field.name, field_value)
 
-    def with_values(self, values: Mapping[str, Any]) -> Self:
-        """Returns a copy in which the fields that `values` names have other values."""
-        return replace(self, **values)
+    def with_values(self, field_values: Mapping[str, Any]) -> Self:
+        """Returns a copy in which the fields that `field_values` names have other values."""
+        return replace(self, **field_values)
 
-    def convert_to(self, kind: type[P], **other_values: Any) -> P:
+    def convert_to(self, parameters_class: type[P], **other_field_values: Any) -> P:
         """Returns an object of another class of parameters, with the values of the fields that both classes share.
 
         Args:
-            kind: the class of the new object.
-            other_values: values of further fields, and values that replace those of shared fields.
+            parameters_class: the class of the new object.
+            other_field_values: values of further fields, and values that replace those of shared fields.
         """
         own_names = {dataclass_field.name for dataclass_field in fields(self)}
-        names = {dataclass_field.name for dataclass_field in fields(kind)}
-        values = {name: getattr(self, name) for name in own_names & names}
-        return kind(**values | other_values)
+        names_in_other_class = {
+            dataclass_field.name for dataclass_field in fields(parameters_class)
+        }
+        shared_field_values = {
+            field_name: getattr(self, field_name) for field_name in own_names & names_in_other_class
+        }
+        return parameters_class(**shared_field_values | other_field_values)

@@ -64,27 +64,31 @@ def optimal_stability_table(
     require_probability("failure_prob", failure_prob)
     require_count("num_levels", num_levels)
     logits = [math.log(failure_prob) - math.log1p(-failure_prob)]
-    step = 1.0
+    logit_step = 1.0
     while len(logits) < num_levels and logits[-1] < _LARGEST_LOGIT:
-        step = _largest_step(logit=logits[-1], order=order, rdp_budget=rdp_budget, guess=step)
-        logits.append(logits[-1] + step)
+        logit_step = _largest_step(
+            lower_logit=logits[-1], order=order, rdp_budget=rdp_budget, guessed_step=logit_step
+        )
+        logits.append(logits[-1] + logit_step)
     return StabilityTable(
         order=order, rdp_budget=rdp_budget, failure_prob=failure_prob, logits=tuple(logits)
     )
 
 
-def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -> float:
+def _largest_step(
+    lower_logit: float, order: float, rdp_budget: float, guessed_step: float
+) -> float:
     """Returns the largest rise of the log odds from a level to the next that costs at most `rdp_budget`, rounded down.
 
     Args:
-        logit: the log odds of passing at the lower level.
+        lower_logit: the log odds of passing at the lower level.
         order: the Renyi order.
         rdp_budget: the largest Renyi divergence between the levels.
-        guess: a rise > 0 from which the search starts. The search is regula falsi (the Illinois algorithm).
+        guessed_step: a rise > 0 from which the search starts. The search is regula falsi (the Illinois algorithm).
     """
     # Logarithms of the probabilities q and 1 - q of passing and not passing at the lower level.
-    log_q = -_log_add(0.0, -logit)
-    log_not_q = -_log_add(0.0, logit)
+    log_pass_prob = -_log_add(0.0, -lower_logit)
+    log_fail_prob = -_log_add(0.0, lower_logit)
     less_order = order - 1
     exp = math.exp
     log1p = math.log1p
@@ -93,67 +97,73 @@ def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -
         """Returns the Renyi divergence, in the larger direction, of log odds that rise by `step`, less the budget."""
         # This is the innermost loop of a calibration, so each log(e^a + e^b) = max(a, b) + log(1 + e^-|a - b|) stands
         # here without a call of a function.
-        higher_logit = logit + step
+        higher_logit = lower_logit + step
         if higher_logit > 0:
-            log_p = -log1p(exp(-higher_logit))
-            log_not_p = log_p - higher_logit
+            log_higher_pass_prob = -log1p(exp(-higher_logit))
+            log_higher_fail_prob = log_higher_pass_prob - higher_logit
         else:
-            log_not_p = -log1p(exp(higher_logit))
-            log_p = higher_logit + log_not_p
-        ones_up = order * log_p - less_order * log_q
-        zeros_up = order * log_not_p - less_order * log_not_q
-        lead_up = ones_up - zeros_up
-        log_moment_up = (
-            ones_up + log1p(exp(-lead_up)) if lead_up > 0 else zeros_up + log1p(exp(lead_up))
+            log_higher_fail_prob = -log1p(exp(higher_logit))
+            log_higher_pass_prob = higher_logit + log_higher_fail_prob
+        log_passing_from_lower = order * log_higher_pass_prob - less_order * log_pass_prob
+        log_failing_from_lower = order * log_higher_fail_prob - less_order * log_fail_prob
+        passing_lead_from_lower = log_passing_from_lower - log_failing_from_lower
+        log_moment_from_lower = (
+            log_passing_from_lower + log1p(exp(-passing_lead_from_lower))
+            if passing_lead_from_lower > 0
+            else log_failing_from_lower + log1p(exp(passing_lead_from_lower))
         )
-        ones_down = order * log_q - less_order * log_p
-        zeros_down = order * log_not_q - less_order * log_not_p
-        lead_down = ones_down - zeros_down
-        log_moment_down = (
-            ones_down + log1p(exp(-lead_down))
-            if lead_down > 0
-            else zeros_down + log1p(exp(lead_down))
+        log_passing_from_higher = order * log_pass_prob - less_order * log_higher_pass_prob
+        log_failing_from_higher = order * log_fail_prob - less_order * log_higher_fail_prob
+        passing_lead_from_higher = log_passing_from_higher - log_failing_from_higher
+        log_moment_from_higher = (
+            log_passing_from_higher + log1p(exp(-passing_lead_from_higher))
+            if passing_lead_from_higher > 0
+            else log_failing_from_higher + log1p(exp(passing_lead_from_higher))
         )
-        log_moment = log_moment_up if log_moment_up > log_moment_down else log_moment_down
+        log_moment = (
+            log_moment_from_lower
+            if log_moment_from_lower > log_moment_from_higher
+            else log_moment_from_higher
+        )
         return log_moment / less_order - rdp_budget
 
-    low = 0.0
-    low_value = -rdp_budget
-    high = guess
-    high_value = divergence_excess(high)
-    while high_value <= 0:
-        low = high
-        low_value = high_value
-        high = high * 2
-        high_value = divergence_excess(high)
+    low_step = 0.0
+    low_excess = -rdp_budget
+    high_step = guessed_step
+    high_excess = divergence_excess(high_step)
+    while high_excess <= 0:
+        low_step = high_step
+        low_excess = high_excess
+        high_step = high_step * 2
+        high_excess = divergence_excess(high_step)
     # -1 after the low end has moved, 1 after the high end has.
     last_moved = 0
     for _ in range(_MAX_STEPS):
-        if high - low <= _TOLERANCE * max(1.0, high):
+        if high_step - low_step <= _TOLERANCE * max(1.0, high_step):
             break
-        middle = (low * high_value - high * low_value) / (high_value - low_value)
-        if not low < middle < high:
-            middle = (low + high) / 2
-        value = divergence_excess(middle)
+        middle_step = (low_step * high_excess - high_step * low_excess) / (high_excess - low_excess)
+        if not low_step < middle_step < high_step:
+            middle_step = (low_step + high_step) / 2
+        middle_excess = divergence_excess(middle_step)
         # The Illinois algorithm: the value of an end that stays for the second time is halved.
-        if value <= 0:
-            low = middle
-            low_value = value
+        if middle_excess <= 0:
+            low_step = middle_step
+            low_excess = middle_excess
             if last_moved < 0:
-                high_value = high_value / 2
+                high_excess = high_excess / 2
             last_moved = -1
         else:
-            high = middle
-            high_value = value
+            high_step = middle_step
+            high_excess = middle_excess
             if last_moved > 0:
-                low_value = low_value / 2
+                low_excess = low_excess / 2
             last_moved = 1
-        if value == 0:
+        if middle_excess == 0:
             break
-    return low
+    return low_step
 
 
 def _log_add(a: float, b: float) -> float:
     """Returns log(e^a + e^b)."""
-    high, low = (a, b) if a > b else (b, a)
-    return high + math.log1p(math.exp(low - high))
+    larger, smaller = (a, b) if a > b else (b, a)
+    return larger + math.log1p(math.exp(smaller - larger))

@@ -78,12 +78,12 @@ class StabilityTest(Parameters):
         super().__post_init__()
         is_on_grid = 1 / GRID <= self.failure_prob < 1
         require(is_on_grid, "failure_prob", self.failure_prob, "a number in [2**-53, 1)")
-        probs = _require_probabilities(
+        checked_pass_probs = _require_probabilities(
             self.pass_probs, failure_prob=self.failure_prob, adjacency=self.adjacency
         )
-        rounded = np.floor(np.minimum(probs, LARGEST_PROB) * GRID) / GRID
-        normalize_field(self, "pass_probs", tuple(rounded.tolist()))
-        normalize_field(self, "num_teachers", max(self.num_teachers, len(rounded) - 1))
+        rounded_pass_probs = np.floor(np.minimum(checked_pass_probs, LARGEST_PROB) * GRID) / GRID
+        normalize_field(self, "pass_probs", tuple(rounded_pass_probs.tolist()))
+        normalize_field(self, "num_teachers", max(self.num_teachers, len(rounded_pass_probs) - 1))
 
     @staticmethod
     def gaussian(
@@ -155,9 +155,11 @@ class StabilityTest(Parameters):
     def event(self) -> Event:
         """The price of one test, the same for both outcomes."""
         with np.errstate(divide="ignore"):  # a probability of 0 has the log-odds minus infinity
-            logit_at_gap = np.log(self._probs) - np.log1p(-self._probs)
+            logits_of_gaps = np.log(self._probs) - np.log1p(-self._probs)
         return ApproximateEvent(
-            OneBitEvent(logits=tuple(logit_at_gap.tolist()), reach=self.adjacency.gap_sensitivity),
+            OneBitEvent(
+                logits=tuple(logits_of_gaps.tolist()), reach=self.adjacency.gap_sensitivity
+            ),
             failure_prob=self.failure_prob,
         )
 
@@ -199,16 +201,21 @@ def _require_probabilities(
     Raises `InvalidValue` unless they are probabilities that never decrease, and at most `failure_prob` for gaps up to
     the sensitivity of a gap.
     """
-    probs = require_array("pass_probs", pass_probs).astype(np.float64)
-    is_list = probs.ndim == 1 and probs.size > 0
-    require(is_list, "pass_probs", probs.shape, "one probability for each gap")
-    require_each("pass_probs", probs, (probs >= 0) & (probs <= 1), rule="numbers in [0, 1]")
-    require_rising("pass_probs", probs.tolist())
-    largest_failure = probs[: adjacency.gap_sensitivity + 1].max()
+    pass_prob_array = require_array("pass_probs", pass_probs).astype(np.float64)
+    is_list = pass_prob_array.ndim == 1 and pass_prob_array.size > 0
+    require(is_list, "pass_probs", pass_prob_array.shape, "one probability for each gap")
+    require_each(
+        "pass_probs",
+        pass_prob_array,
+        (pass_prob_array >= 0) & (pass_prob_array <= 1),
+        rule="numbers in [0, 1]",
+    )
+    require_rising("pass_probs", pass_prob_array.tolist())
+    largest_failure = pass_prob_array[: adjacency.gap_sensitivity + 1].max()
     if not largest_failure <= failure_prob:  # also where `failure_prob` is NaN
         rule = f"at most failure_prob={failure_prob} up to the sensitivity"
         raise InvalidValue("pass_probs", largest_failure, rule=rule)
-    return probs
+    return pass_prob_array
 
 
 # The functions below build the tests of the three kinds. Each states the probability of passing as a function of the
@@ -222,14 +229,14 @@ def _gaussian_test(
 ) -> StabilityTest:
     """Returns the test of `StabilityTest.gaussian` from a cache; the arguments are valid."""
 
-    def pass_probability(excess: FloatArray) -> FloatArray:
+    def pass_probs_at_excesses(gap_excesses: FloatArray) -> FloatArray:
         # P(sens + excess + N(0, test_std**2) - c > sens), where c / test_std = -ndtri(failure_prob)
-        quantiles = excess / test_std + ndtri(failure_prob)
-        return np.asarray(np.exp(log_ndtr(quantiles)))
+        normal_quantiles = gap_excesses / test_std + ndtri(failure_prob)
+        return np.asarray(np.exp(log_ndtr(normal_quantiles)))
 
     return _build_test(
-        pass_probability=pass_probability,
-        certain_excess=_certain_excess(pass_probability, test_std),
+        pass_probs_at_excesses=pass_probs_at_excesses,
+        certain_excess=_certain_excess(pass_probs_at_excesses, test_std=test_std),
         failure_prob=failure_prob,
         num_teachers=num_teachers,
         adjacency=adjacency,
@@ -242,15 +249,15 @@ def _laplace_test(
 ) -> StabilityTest:
     """Returns the test of `StabilityTest.laplace` from a cache; the arguments are valid."""
 
-    def pass_probability(excess: FloatArray) -> FloatArray:
+    def pass_probs_at_excesses(gap_excesses: FloatArray) -> FloatArray:
         # P(sens + excess + Laplace(b) - c > sens): the distribution function of Laplace(1) at (excess - c) / b
-        quantiles = excess * math.sqrt(2) / test_std + math.log(2 * failure_prob)
-        tails = 0.5 * np.exp(-np.abs(quantiles))
-        return np.where(quantiles < 0, tails, 1 - tails)
+        laplace_quantiles = gap_excesses * math.sqrt(2) / test_std + math.log(2 * failure_prob)
+        tails = 0.5 * np.exp(-np.abs(laplace_quantiles))
+        return np.where(laplace_quantiles < 0, tails, 1 - tails)
 
     return _build_test(
-        pass_probability=pass_probability,
-        certain_excess=_certain_excess(pass_probability, test_std),
+        pass_probs_at_excesses=pass_probs_at_excesses,
+        certain_excess=_certain_excess(pass_probs_at_excesses, test_std=test_std),
         failure_prob=failure_prob,
         num_teachers=num_teachers,
         adjacency=adjacency,
@@ -258,40 +265,45 @@ def _laplace_test(
 
 
 @lru_cache(maxsize=64)
-def _table_test(table: StabilityTable, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
+def _table_test(
+    stability_table: StabilityTable, *, num_teachers: int, adjacency: Adjacency
+) -> StabilityTest:
     """Returns the test of `StabilityTest.from_table` from a cache; the arguments are valid."""
-    sens = adjacency.gap_sensitivity
-    last_level = len(table.logits) - 1
+    gap_sensitivity = adjacency.gap_sensitivity
+    last_level = len(stability_table.logits) - 1
 
-    def pass_probability(excess: FloatArray) -> FloatArray:
-        levels = np.minimum(np.ceil(excess / sens).astype(np.int64), last_level)
-        return np.asarray(expit(np.array(table.logits)[levels]))
+    def pass_probs_at_excesses(gap_excesses: FloatArray) -> FloatArray:
+        levels = np.minimum(np.ceil(gap_excesses / gap_sensitivity).astype(np.int64), last_level)
+        return np.asarray(expit(np.array(stability_table.logits)[levels]))
 
     return _build_test(
-        pass_probability=pass_probability,
-        certain_excess=float(sens * last_level),
-        failure_prob=table.failure_prob,
+        pass_probs_at_excesses=pass_probs_at_excesses,
+        certain_excess=float(gap_sensitivity * last_level),
+        failure_prob=stability_table.failure_prob,
         num_teachers=num_teachers,
         adjacency=adjacency,
     )
 
 
-def _certain_excess(pass_probability: Callable[[FloatArray], FloatArray], test_std: float) -> float:
+def _certain_excess(
+    pass_probs_at_excesses: Callable[[FloatArray], FloatArray], test_std: float
+) -> float:
     """Returns the smallest of the excesses 0, test_std, 2 test_std, … at which the test passes almost certainly.
 
     Almost certainly means with a probability of at least `LARGEST_PROB`, the largest that a test has.
 
     Args:
-        pass_probability: the probability of passing, as a function of the excess, max(gap - sens, 0).
+        pass_probs_at_excesses: the probability of passing, as a function of the excess, max(gap - sens, 0).
         test_std: the standard deviation of the noise of the test, in votes.
     """
     num_stds = np.arange(_MAX_STDS + 1.0)
-    return test_std * float(np.searchsorted(pass_probability(num_stds * test_std), LARGEST_PROB))
+    rising_pass_probs = pass_probs_at_excesses(num_stds * test_std)
+    return test_std * float(np.searchsorted(rising_pass_probs, LARGEST_PROB))
 
 
 def _build_test(
     *,
-    pass_probability: Callable[[FloatArray], FloatArray],
+    pass_probs_at_excesses: Callable[[FloatArray], FloatArray],
     certain_excess: float,
     failure_prob: float,
     num_teachers: int,
@@ -303,19 +315,23 @@ def _build_test(
     that is more). Larger gaps pass with the last probability.
 
     Args:
-        pass_probability: the probability of passing, as a function of the excess, max(gap - sens, 0).
+        pass_probs_at_excesses: the probability of passing, as a function of the excess, max(gap - sens, 0).
         certain_excess: the excess at which the largest possible probability is reached.
         failure_prob: the largest pass probability at gaps up to sens.
         num_teachers: the number of teachers T.
         adjacency: how neighboring data sets differ.
     """
-    sens = adjacency.gap_sensitivity
-    first_certain_gap = sens + math.ceil(min(certain_excess, _MAX_GAPS))
+    gap_sensitivity = adjacency.gap_sensitivity
+    first_certain_gap = gap_sensitivity + math.ceil(min(certain_excess, _MAX_GAPS))
     largest_gap = min(num_teachers, max(_FEW_GAPS, first_certain_gap), _MAX_GAPS)
     gaps = np.arange(largest_gap + 1.0)
-    probs = pass_probability(np.maximum(gaps - sens, 0.0))
+    unlimited_pass_probs = pass_probs_at_excesses(np.maximum(gaps - gap_sensitivity, 0.0))
     # Without excess the probability is at most `failure_prob`, which rounding must not exceed.
-    pass_probs = np.where(gaps <= sens, np.minimum(probs, failure_prob), probs)
+    pass_probs = np.where(
+        gaps <= gap_sensitivity,
+        np.minimum(unlimited_pass_probs, failure_prob),
+        unlimited_pass_probs,
+    )
     return StabilityTest(
         pass_probs=tuple(pass_probs.tolist()),
         failure_prob=failure_prob,

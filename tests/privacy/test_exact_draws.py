@@ -34,7 +34,7 @@ from pate.mechanisms.gap_selection import SELECTION_NOISES
 from pate.mechanisms.noise import comparisons, exponential_coins, weighted_index
 from pate.mechanisms.noise.comparisons import _probability_below, are_normally_above
 from pate.mechanisms.noise.drawn_noise import draw_noise
-from pate.mechanisms.noise.exponential_coins import _first_weights, toss_rare_exponential
+from pate.mechanisms.noise.exponential_coins import _first_coin_weights, toss_rare_exponential
 from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
 from pate.mechanisms.noise.lazy_uniforms import LazyUniform, LazyUniforms
 from pate.mechanisms.noise.weighted_index import (
@@ -310,7 +310,7 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
     for word, coins in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
         tossed = toss_rare_exponential(deficits, noise_scale=1.0, rng=ChosenWords([word]))
         assert tossed.tolist() == [coins]
-    first, second, none = probability_intervals(_first_weights(deficits[0], noise_scale=1.0))
+    first, second, none = probability_intervals(_first_coin_weights(deficits[0], noise_scale=1.0))
     assert float(first[0]) == pytest.approx(math.exp(-50), rel=1e-9)
     assert float(second[0]) == pytest.approx(math.exp(-60), rel=1e-6)
     assert none[1] >= 1 - first[1] - second[1] > 0
@@ -335,7 +335,7 @@ def test_a_session_that_is_continued_reads_the_same_bits() -> None:
     assert index_of(draw_uniform(seed_of_generator=9), weights) == 1
     uniform = draw_uniform(seed_of_generator=0)
     continued_uniform = draw_uniform(seed_of_generator=9)
-    assert uniform.bounds() == continued_uniform.bounds()
+    assert uniform.compute_bounds() == continued_uniform.compute_bounds()
 
 
 def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone() -> None:
@@ -366,7 +366,7 @@ def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.Monkey
         noise = draw_noise(noise_kind, shape=(1, 40), rng=np.random.default_rng(1))
         for column in range(40):
             drawn_float = noise.values[0, column]
-            low, high = noise.exact_at(0, column).bounds()
+            low, high = noise.number_at(0, column).compute_bounds()
             slack = Fraction(noise.rounding_error + 2.0**-46 * (1 + abs(drawn_float)))
             assert low - slack <= Fraction(drawn_float) <= high + slack
 

@@ -81,10 +81,10 @@ class BoundaryWrapper:
     @property
     def event(self) -> Event:
         """The price of one call, the same for every answer."""
-        pure = PureDpEvent(self.target.epsilon)
+        pure_event = PureDpEvent(self.target.epsilon)
         if self.failure_prob == 0:
-            return pure
-        return ApproximateEvent(pure, failure_prob=self.failure_prob)
+            return pure_event
+        return ApproximateEvent(pure_event, failure_prob=self.failure_prob)
 
     @property
     def failure_prob(self) -> float:
@@ -99,21 +99,25 @@ class BoundaryWrapper:
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> BoundaryOutcome:
         """Draws an outcome of the mechanism or "boundary", for one histogram `[d]` or each of a batch `[Q, d]`."""
         require_generator(rng)
-        distribution = self.probabilities(votes)
-        distributions = np.atleast_2d(distribution)
+        outcome_probs = self.probabilities(votes)
+        outcome_probs_of_rows = np.atleast_2d(outcome_probs)
         histograms = np.atleast_2d(votes)
 
-        def weights_of_row(row: int) -> Weights:
+        def exact_weights_of_row(row: int) -> Weights:
             return boundary_weights(self._exact_weights(histograms[row]))
 
-        uniforms = LazyUniforms.draw((len(distributions),), rng)
-        indices = draw_index(
-            weights=distributions, uniforms=uniforms, exact_weights_of_row=weights_of_row
+        lazy_uniforms = LazyUniforms.draw((len(outcome_probs_of_rows),), rng)
+        outcome_indices = draw_index(
+            float_weights=outcome_probs_of_rows,
+            lazy_uniforms=lazy_uniforms,
+            exact_weights_of_row=exact_weights_of_row,
         )
-        if distribution.ndim == 1:
-            indices = np.asarray(indices[0])
-        is_boundary = np.asarray(indices == distributions.shape[1] - 1)
-        return BoundaryOutcome(indices=np.where(is_boundary, -1, indices), in_target=is_boundary)
+        if outcome_probs.ndim == 1:
+            outcome_indices = np.asarray(outcome_indices[0])
+        is_boundary = np.asarray(outcome_indices == outcome_probs_of_rows.shape[1] - 1)
+        return BoundaryOutcome(
+            indices=np.where(is_boundary, -1, outcome_indices), in_target=is_boundary
+        )
 
     def probabilities(self, votes: NDArray[np.integer]) -> FloatArray:
         """Returns the distribution of a call over the mechanism's n outcomes and, last, the boundary.
@@ -134,19 +138,19 @@ class BoundaryWrapper:
         taken as exact fractions.
         """
         if self._has_weights:
-            weights: Weights = self.mechanism.weights(histogram)
-            return weights
+            weights_at_digits: Weights = self.mechanism.weights(histogram)
+            return weights_at_digits
         probabilities = [
             Fraction(probability)
             for probability in self.mechanism.probabilities(histogram).tolist()
         ]
-        unit = math.lcm(*(probability.denominator for probability in probabilities))
-        numerators = [int(probability * unit) for probability in probabilities]
+        common_denominator = math.lcm(*(probability.denominator for probability in probabilities))
+        numerators = [int(probability * common_denominator) for probability in probabilities]
 
-        def intervals(digits: int) -> list[Interval]:
+        def probability_intervals_at_digits(digits: int) -> list[Interval]:
             return [(numerator, numerator) for numerator in numerators]
 
-        return intervals
+        return probability_intervals_at_digits
 
 
 def mechanism_epsilon(mechanism: Any) -> float:
@@ -154,16 +158,16 @@ def mechanism_epsilon(mechanism: Any) -> float:
 
     Raises `InvalidValue` for a mechanism that is not of pure DP or has no `event`.
     """
-    event = getattr(mechanism, "event", None)
-    if not isinstance(event, Event):
+    mechanism_event = getattr(mechanism, "event", None)
+    if not isinstance(mechanism_event, Event):
         rule = "a mechanism of pure DP, with its event"
         raise InvalidValue("mechanism", type(mechanism).__name__, rule=rule)
-    never_fails = failure_probability(event) == 0
+    never_fails = failure_probability(mechanism_event) == 0
     epsilon = 0.0
-    for leaf, count in leaves(event):
-        if not (never_fails and isinstance(leaf, (PureDpEvent, BoundedRangeEvent))):
+    for leaf_event, count in leaves(mechanism_event):
+        if not (never_fails and isinstance(leaf_event, (PureDpEvent, BoundedRangeEvent))):
             rule = "a mechanism of pure DP"
-            raise InvalidValue("mechanism.event", type(leaf).__name__, rule=rule)
-        epsilon += count * leaf.epsilon
+            raise InvalidValue("mechanism.event", type(leaf_event).__name__, rule=rule)
+        epsilon += count * leaf_event.epsilon
     require(0 < epsilon < math.inf, "mechanism.event.epsilon", epsilon, "a number > 0")
     return epsilon

@@ -93,16 +93,16 @@ class ConditionalRelease(HeldBudget):
             InvalidValue: the session has halted or its target does not cover such a call; nothing is drawn.
         """
         require_generator(rng)
-        target = q_targets.not_prior(call_epsilon=epsilon)
+        question_target = q_targets.not_prior(call_epsilon=epsilon)
         with self._locked():
-            self.session.require_open(target, failure_prob=failure_prob)
-            key = self._num_outcomes
+            self.session.require_open(question_target, failure_prob=failure_prob)
+            outcome_key = self._num_outcomes
             self._num_outcomes = self._num_outcomes + 1
             return self._ask(
-                key=key,
+                outcome_key=outcome_key,
                 read_outcome=partial(draw, rng),
                 accept=accept,
-                question_target=target,
+                question_target=question_target,
                 next_target=q_targets.revise(epsilon),
                 failure_prob=failure_prob,
             )
@@ -121,26 +121,26 @@ class ConditionalRelease(HeldBudget):
         with self._locked():
             if key not in self._unpublished:
                 raise InvalidValue("key", key, rule="an outcome that was drawn and not published")
-            outcome, target = self._unpublished[key]
-            self.session.require_open(target)
+            outcome, question_target = self._unpublished[key]
+            self.session.require_open(question_target)
             del self._unpublished[key]
 
             def stored_outcome() -> Any:
                 return outcome
 
             return self._ask(
-                key=key,
+                outcome_key=key,
                 read_outcome=stored_outcome,
                 accept=accept,
-                question_target=target,
-                next_target=target,
+                question_target=question_target,
+                next_target=question_target,
                 failure_prob=0.0,
             )
 
     def _ask(
         self,
         *,
-        key: int,
+        outcome_key: int,
         read_outcome: Callable[[], Any],
         accept: Accept,
         question_target: QTarget,
@@ -152,7 +152,7 @@ class ConditionalRelease(HeldBudget):
         An error of `read_outcome` or `accept` is charged as a hit, like an outcome that is published.
 
         Args:
-            key: the key of the outcome.
+            outcome_key: the key of the outcome.
             read_outcome: returns the outcome.
             accept: the set; a function that returns True for its members.
             question_target: the target of this question, which the session is charged for.
@@ -166,6 +166,6 @@ class ConditionalRelease(HeldBudget):
         finally:
             self.session.charge(published, target=question_target, failure_prob=failure_prob)
         if published:
-            return Conditional(key=key, published=True, outcome=outcome)
-        self._unpublished[key] = (outcome, next_target)
-        return Conditional(key=key, published=False, outcome=None)
+            return Conditional(key=outcome_key, published=True, outcome=outcome)
+        self._unpublished[outcome_key] = (outcome, next_target)
+        return Conditional(key=outcome_key, published=False, outcome=None)

@@ -71,14 +71,16 @@ class RunTwice:
         Raises `InvalidValue` if the wrapped mechanism returns neither an array `[]` or `[Q]` nor a `TopK`.
         """
         require_generator(rng)
-        first = self.mechanism(votes, rng=rng)
-        second = self.mechanism(votes, rng=rng)
-        if isinstance(first, TopK):
+        first_outcome = self.mechanism(votes, rng=rng)
+        second_outcome = self.mechanism(votes, rng=rng)
+        if isinstance(first_outcome, TopK):
             # Two orders of the same set differ.
-            differ = np.asarray((first.indices != second.indices).any(axis=-1))
-        elif isinstance(first, (np.ndarray, np.generic)) and first.ndim <= 1:
-            differ = np.asarray(first != second)
+            outcomes_differ = np.asarray(
+                (first_outcome.indices != second_outcome.indices).any(axis=-1)
+            )
+        elif isinstance(first_outcome, (np.ndarray, np.generic)) and first_outcome.ndim <= 1:
+            outcomes_differ = np.asarray(first_outcome != second_outcome)
         else:
             rule = "one whose outcome is an array [Q] or a TopK"
-            raise InvalidValue("mechanism", type(first).__name__, rule=rule)
-        return TwoRuns(first=first, second=second, in_target=differ)
+            raise InvalidValue("mechanism", type(first_outcome).__name__, rule=rule)
+        return TwoRuns(first=first_outcome, second=second_outcome, in_target=outcomes_differ)

@@ -93,16 +93,16 @@ class SparseVector(NoisyWhole):
         """
         bits_by_query = _require_bits(bits, num_axes=2)
         num_units = bits_by_query.shape[1]
-        session = self.start(num_units=num_units)
+        vector_session = self.start(num_units=num_units)
         thresholds_by_query = np.broadcast_to(np.asarray(thresholds), (len(bits_by_query),))
-        answers = [
-            session.ask(query_bits, threshold=threshold, rng=rng)
+        noisy_counts = [
+            vector_session.ask(query_bits, threshold=threshold, rng=rng)
             for query_bits, threshold in zip(
                 bits_by_query, thresholds_by_query.tolist(), strict=True
             )
         ]
-        answered = np.array([answer is not None for answer in answers], dtype=bool)
-        values = np.array([answer or 0 for answer in answers], dtype=np.int64)
+        answered = np.array([noisy_count is not None for noisy_count in noisy_counts], dtype=bool)
+        values = np.array([noisy_count or 0 for noisy_count in noisy_counts], dtype=np.int64)
         return ReleasedValues(values=values, answered=answered)
 
 
@@ -130,11 +130,11 @@ class SparseVectorSession(HeldBudget):
         is_complete = item_bits.shape == self._hits.shape
         require(is_complete, "bits.shape", item_bits.shape, f"{self._hits.shape}")
         with self._locked():
-            counted = item_bits & (self._hits < self.mechanism.item_hits)
-            noisy_count = int(counted.sum()) + int(self._noise.sample(shape=(), rng=rng))
+            is_counted = item_bits & (self._hits < self.mechanism.item_hits)
+            noisy_count = int(is_counted.sum()) + int(self._noise.sample(shape=(), rng=rng))
             if noisy_count < whole_threshold:
                 return None
-            self._hits += counted
+            self._hits += is_counted
             return noisy_count
 
 
@@ -143,8 +143,8 @@ def _require_bits(bits: Any, *, num_axes: int) -> BoolArray:
 
     Raises `InvalidValue` for an array of another type, with another number of axes, or without entries.
     """
-    array = require_array("bits", bits, dtype_kinds="b")
-    if array.ndim != num_axes or array.size == 0:
+    bit_array = require_array("bits", bits, dtype_kinds="b")
+    if bit_array.ndim != num_axes or bit_array.size == 0:
         rule = "[num_units]" if num_axes == 1 else "[num_queries, num_units]"
-        raise InvalidValue("bits.shape", array.shape, rule=rule)
-    return array
+        raise InvalidValue("bits.shape", bit_array.shape, rule=rule)
+    return bit_array

@@ -70,9 +70,9 @@ class SweepTopK(NoisyWhole):
         The counts are whole numbers in 0..2**40.
         """
         require_generator(rng)
-        checked = require_counts(counts, k=self.k)
-        noisy = checked + self.noise.sample(checked.shape, rng)
-        indices = np.argsort(-noisy, axis=-1, kind="stable")[..., : self.k]
-        answered = np.ones(checked.shape[:-1], dtype=bool)
-        scores = np.take_along_axis(noisy, indices, axis=-1)
-        return ScoredTopK(indices=indices, answered=answered, scores=scores)
+        checked_counts = require_counts(counts, min_num_counts=self.k)
+        noisy_counts = checked_counts + self.noise.sample(checked_counts.shape, rng)
+        indices = np.argsort(-noisy_counts, axis=-1, kind="stable")[..., : self.k]
+        answered = np.ones(checked_counts.shape[:-1], dtype=bool)
+        noisy_scores = np.take_along_axis(noisy_counts, indices, axis=-1)
+        return ScoredTopK(indices=indices, answered=answered, scores=noisy_scores)

@@ -13,13 +13,14 @@ from pate.mechanisms.parameters import one_of
 from pate.validation import InvalidValue, require
 
 
-def require_threshold(name: str, value: Any) -> int:
+def require_threshold(threshold_name: str, value: Any) -> int:
     """Returns a threshold as an int.
 
-    Raises `InvalidValue`, which carries `name`, for a value that is not a whole number or exceeds 2**53 in size.
+    Raises `InvalidValue`, which carries `threshold_name`, for a value that is not a whole number or exceeds 2**53 in
+    size.
     """
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    require(is_whole and abs(int(value)) <= LARGEST_VALUE, name, value, "a whole number")
+    require(is_whole and abs(int(value)) <= LARGEST_VALUE, threshold_name, value, "a whole number")
     return int(value)
 
 
@@ -53,8 +54,8 @@ class ThresholdCall(NoisyWhole):
 
     def noisy(self, values: Any, rng: np.random.Generator) -> IntArray:
         """Returns whole numbers `[]` or `[Q]` plus fresh discrete Laplace noise."""
-        checked = require_values(values)
-        return np.asarray(checked + self.noise.sample(checked.shape, rng))
+        checked_values = require_values(values)
+        return np.asarray(checked_values + self.noise.sample(checked_values.shape, rng))
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,9 @@ class AboveThreshold(ThresholdCall):
 
     def __call__(self, values: Any, *, rng: np.random.Generator) -> ReleasedValues:
         """Adds fresh noise to one whole number `[]`, or to each of a batch `[Q]`, and releases sums >= threshold."""
-        noisy = self.noisy(values, rng)
-        answered = np.asarray(noisy >= self.threshold)
-        return ReleasedValues(values=np.where(answered, noisy, 0), answered=answered)
+        noisy_values = self.noisy(values, rng)
+        answered = np.asarray(noisy_values >= self.threshold)
+        return ReleasedValues(values=np.where(answered, noisy_values, 0), answered=answered)
 
     def probabilities(self, values: Any, *, largest: int) -> FloatArray:
         """Returns the distribution of the outcome for each value, `[..., n]`.
@@ -113,12 +114,16 @@ class AboveThreshold(ThresholdCall):
         if largest < self.threshold:
             rule = f"a whole number >= {self.threshold}"
             raise InvalidValue("largest", largest, rule=rule)
-        columns = require_values(values)[..., None]
-        released = self.noise.mass(np.arange(self.threshold, largest + 1) - columns)
+        column_of_values = require_values(values)[..., None]
+        probs_of_released = self.noise.mass(
+            np.arange(self.threshold, largest + 1) - column_of_values
+        )
         # The noise is symmetric, so P(z < threshold - value) = P(z >= value - threshold + 1).
-        not_released = self.noise.tail(columns - self.threshold + 1)
-        above_largest = self.noise.tail(largest + 1 - columns)
-        return np.concatenate([not_released, released, above_largest], axis=-1)
+        probs_of_no_release = self.noise.tail(column_of_values - self.threshold + 1)
+        probs_above_largest = self.noise.tail(largest + 1 - column_of_values)
+        return np.concatenate(
+            [probs_of_no_release, probs_of_released, probs_above_largest], axis=-1
+        )
 
 
 @dataclass(frozen=True)
@@ -169,21 +174,27 @@ class BetweenThresholds(ThresholdCall):
 
         The answer is -1 below `lower`, 0 between the thresholds, 1 from `upper` on.
         """
-        noisy = self.noisy(values, rng)
-        sides = np.asarray((noisy >= self.lower).astype(np.int64) + (noisy >= self.upper) - 1)
+        noisy_values = self.noisy(values, rng)
+        sides = np.asarray(
+            (noisy_values >= self.lower).astype(np.int64) + (noisy_values >= self.upper) - 1
+        )
         return Sides(sides=sides, in_target=np.asarray(sides == 0))
 
     def probabilities(self, values: Any) -> FloatArray:
         """Returns the probabilities of "below", "between" and "above" for each value, `[..., 3]`."""
-        checked = require_values(values)
+        checked_values = require_values(values)
         # The noise is symmetric, so P(z < lower - value) = P(z >= value - lower + 1).
-        below = self.noise.tail(checked - self.lower + 1)
-        above = self.noise.tail(self.upper - checked)
+        probs_below = self.noise.tail(checked_values - self.lower + 1)
+        probs_above = self.noise.tail(self.upper - checked_values)
         # The distance from the value to the nearest number between the thresholds; at most 0 for a value between. For
         # a value outside, "between" is a difference of two tails, whose quotient is exp(-width rate).
-        distances = np.maximum(self.lower - checked, checked - self.upper + 1)
+        distances_to_range = np.maximum(
+            self.lower - checked_values, checked_values - self.upper + 1
+        )
         width = self.upper - self.lower
-        tails = self.noise.tail(np.maximum(distances, 0))
-        between_from_outside = tails * -np.expm1(-width * float(self.noise.rate))
-        between = np.where(distances > 0, between_from_outside, 1 - below - above)
-        return np.stack([below, between, above], axis=-1)
+        tails = self.noise.tail(np.maximum(distances_to_range, 0))
+        probs_between_from_outside = tails * -np.expm1(-width * float(self.noise.rate))
+        probs_between = np.where(
+            distances_to_range > 0, probs_between_from_outside, 1 - probs_below - probs_above
+        )
+        return np.stack([probs_below, probs_between, probs_above], axis=-1)

@@ -44,72 +44,89 @@ _LOWEST_VALUE = -(2.0**1000)
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
-class Values:
+class ExactValues:
     """An array of values before noise is added, divided by the scale of the noise, as floats and as fractions.
 
     Attributes:
         floats: the values `[Q, n]`, with an error of at most 2**-46 (1 + |value|).
-        exact_at: returns the exact value at a row and a column.
+        fraction_at: returns the exact value at a row and a column.
     """
 
     floats: FloatArray
-    exact_at: Callable[[int, int], Fraction]
+    fraction_at: Callable[[int, int], Fraction]
 
     @classmethod
-    def scaled(cls, values: NDArray[Any], noise_scale: float | FloatArray) -> Self:
+    def scaled(cls, unscaled_values: NDArray[Any], noise_scale: float | FloatArray) -> Self:
         """Returns (value - largest value of the row) / noise_scale for each value, `[Q, n]`.
 
         Args:
-            values: `[Q, n]`, whole numbers up to 2**53, or floats whose differences are exact.
+            unscaled_values: `[Q, n]`, whole numbers up to 2**53, or floats whose differences are exact.
             noise_scale: the scale of the noise, one for all rows or one for each, `[Q, 1]`.
         """
-        differences = np.asarray(values - values.max(axis=1, keepdims=True))
-        scales = np.broadcast_to(noise_scale, (len(differences), 1))
+        differences_from_largest = np.asarray(
+            unscaled_values - unscaled_values.max(axis=1, keepdims=True)
+        )
+        noise_scales = np.broadcast_to(noise_scale, (len(differences_from_largest), 1))
 
-        def exact_at(row: int, column: int) -> Fraction:
-            return Fraction(differences[row, column].item()) / Fraction(scales[row, 0].item())
+        def fraction_at(row: int, column: int) -> Fraction:
+            return Fraction(differences_from_largest[row, column].item()) / Fraction(
+                noise_scales[row, 0].item()
+            )
 
         # A quotient of minus infinity is raised to `_LOWEST_VALUE`.
         with np.errstate(over="ignore"):
-            return cls(floats=np.maximum(differences / scales, _LOWEST_VALUE), exact_at=exact_at)
+            return cls(
+                floats=np.maximum(differences_from_largest / noise_scales, _LOWEST_VALUE),
+                fraction_at=fraction_at,
+            )
 
 
 def largest_noisy(
-    values: Values, drawn_noise: DrawnNoise, k: int, candidate_mask: BoolArray | None = None
+    exact_values: ExactValues,
+    drawn_noise: DrawnNoise,
+    k: int,
+    candidate_mask: BoolArray | None = None,
 ) -> IntArray:
     """Returns the columns of the k largest sums value + noise of each row, the largest first: `[Q, k]`.
 
     Args:
-        values: `[Q, n]`.
+        exact_values: `[Q, n]`.
         drawn_noise: `[Q, n]`.
         k: the number of columns to return.
         candidate_mask: bits `[Q, n]`, True for a column that takes part; all other columns rank last. None for all
             columns.
     """
-    noisy_values = values.floats + drawn_noise.values
+    noisy_values = exact_values.floats + drawn_noise.values
     if candidate_mask is not None:
         noisy_values[~candidate_mask] = -np.inf
     if k == 1:
-        ranked_columns, is_decided = _largest_of_floats(noisy_values, drawn_noise.rounding_error)
+        ranked_columns, is_decided = _largest_of_floats(
+            noisy_values, noise_rounding_error=drawn_noise.rounding_error
+        )
     else:
         ranked_columns, is_decided = _k_largest_of_floats(
-            noisy_values, drawn_noise.rounding_error, k=k
+            noisy_values, noise_rounding_error=drawn_noise.rounding_error, k=k
         )
     for row in np.flatnonzero(~is_decided).tolist():
-        candidates = _possible_columns(noisy_values[row], drawn_noise.rounding_error, k=k)
-        sums = [
+        possible_columns = _possible_columns(
+            noisy_values[row], noise_rounding_error=drawn_noise.rounding_error, k=k
+        )
+        numbers_by_column = [
             (
                 column,
                 weighted_sum(
-                    constant=values.exact_at(row, column),
-                    weighted_numbers=((1, drawn_noise.exact_at(row, column)),),
+                    constant=exact_values.fraction_at(row, column),
+                    weighted_numbers=((1, drawn_noise.number_at(row, column)),),
                 ),
             )
-            for column in candidates.tolist()
+            for column in possible_columns.tolist()
         ]
-        falling = sorted(sums, key=cmp_to_key(_compare_numbers))
-        others = np.flatnonzero(np.isneginf(noisy_values[row])).tolist()
-        ranked_columns[row] = [*(column for column, _ in falling), *others][:k]
+        entries_in_falling_order = sorted(numbers_by_column, key=cmp_to_key(_compare_numbers))
+        columns_left_out = np.flatnonzero(np.isneginf(noisy_values[row])).tolist()
+        ranked_columns[row] = [
+            *(column for column, _ in entries_in_falling_order),
+            *columns_left_out,
+        ][:k]
     return ranked_columns
 
 
@@ -126,8 +143,10 @@ def _largest_of_floats(
     """
     columns = noisy_values.argmax(axis=1)[:, None]
     largest_values = np.take_along_axis(noisy_values, columns, axis=1)
-    margins = 3 * _rounding_error_of(largest_values, noise_rounding_error=noise_rounding_error)
-    num_close = (noisy_values >= largest_values - margins).sum(axis=1)
+    error_margins = 3 * _rounding_error_of(
+        largest_values, noise_rounding_error=noise_rounding_error
+    )
+    num_close = (noisy_values >= largest_values - error_margins).sum(axis=1)
     return columns, np.asarray(num_close == 1)
 
 
@@ -146,13 +165,20 @@ def _k_largest_of_floats(
     columns: IntArray = np.indices(noisy_values.shape)[1]
     if k + 1 < noisy_values.shape[1]:
         columns = np.argpartition(noisy_values, -(k + 1), axis=1)[:, -(k + 1) :]
-    order = np.argsort(-np.take_along_axis(noisy_values, columns, axis=1), axis=1)
-    columns = np.take_along_axis(columns, order, axis=1)
-    falling = np.take_along_axis(noisy_values, columns, axis=1)
+    falling_order_of_columns = np.argsort(
+        -np.take_along_axis(noisy_values, columns, axis=1), axis=1
+    )
+    columns = np.take_along_axis(columns, falling_order_of_columns, axis=1)
+    falling_values = np.take_along_axis(noisy_values, columns, axis=1)
     with np.errstate(invalid="ignore"):  # minus infinity less minus infinity: neither takes part
-        errors = _rounding_error_of(falling, noise_rounding_error=noise_rounding_error)
-        is_apart = falling[:, :-1] - errors[:, :-1] > falling[:, 1:] + errors[:, 1:]
-    is_decided = (is_apart | np.isneginf(falling[:, 1:])).all(axis=1)
+        rounding_errors = _rounding_error_of(
+            falling_values, noise_rounding_error=noise_rounding_error
+        )
+        is_apart = (
+            falling_values[:, :-1] - rounding_errors[:, :-1]
+            > falling_values[:, 1:] + rounding_errors[:, 1:]
+        )
+    is_decided = (is_apart | np.isneginf(falling_values[:, 1:])).all(axis=1)
     return columns[:, :k], np.asarray(is_decided)
 
 
@@ -171,18 +197,26 @@ def _possible_columns(noisy_row: FloatArray, noise_rounding_error: float, k: int
     if k >= len(columns):
         return columns
     noisy_values = noisy_row[columns]
-    errors = _rounding_error_of(noisy_values, noise_rounding_error=noise_rounding_error)
-    lower = noisy_values - errors
-    k_th_largest_lower = np.partition(lower, len(lower) - k)[len(lower) - k]
-    return np.asarray(columns[noisy_values + errors >= k_th_largest_lower])
+    rounding_errors = _rounding_error_of(noisy_values, noise_rounding_error=noise_rounding_error)
+    lower_bounds = noisy_values - rounding_errors
+    place_of_k_th_largest = len(lower_bounds) - k
+    rearranged_bounds = np.partition(lower_bounds, place_of_k_th_largest)
+    k_th_largest_lower_bound = rearranged_bounds[place_of_k_th_largest]
+    return np.asarray(columns[noisy_values + rounding_errors >= k_th_largest_lower_bound])
 
 
 def _compare_numbers(first_entry: tuple[int, Number], second_entry: tuple[int, Number]) -> int:
     """Returns -1 if the number of the first entry (column, number) is larger, and else 1: for a falling sort."""
-    _, first = first_entry
-    _, second = second_entry
-    refinements = [*first.refinements, *second.refinements]
-    return 1 if is_below(first.bounds, second.bounds, refinements=refinements) else -1
+    _, first_number = first_entry
+    _, second_number = second_entry
+    refinements = [*first_number.refinements, *second_number.refinements]
+    return (
+        1
+        if is_below(
+            first_number.compute_bounds, second_number.compute_bounds, refinements=refinements
+        )
+        else -1
+    )
 
 
 def _rounding_error_of(noisy_values: FloatArray, noise_rounding_error: float) -> FloatArray:
@@ -218,39 +252,44 @@ def are_normally_above(
     if clip_range is None:
         drawn_noise = draw_noise(noise_kind="gaussian", shape=values.shape, rng=rng)
         return are_above(values, threshold=threshold, weighted_noises=[(drawn_noise, noise_std)])
-    smallest, largest = clip_range
+    smallest_count, largest_count = clip_range
     # A sum is at least the threshold if a uniform number is at least the probability of a smaller sum. Such a
     # probability depends on the clipped value alone. A table has one for each value, unless it would be longer than
     # the array of values.
-    uniforms = LazyUniforms.draw(shape=values.shape, rng=rng)
-    table: IntArray | None = None
-    if largest < max(values.size, _SMALL_TABLE):
-        table = _table_of_probabilities(
-            threshold, noise_std, smallest_count=smallest, largest_count=largest
+    lazy_uniforms = LazyUniforms.draw(shape=values.shape, rng=rng)
+    probabilities_of_counts: IntArray | None = None
+    if largest_count < max(values.size, _SMALL_TABLE):
+        probabilities_of_counts = _table_of_probabilities(
+            threshold, noise_std, smallest_count=smallest_count, largest_count=largest_count
         )
-    above = np.empty(values.shape, dtype=np.bool_)
+    is_above = np.empty(values.shape, dtype=np.bool_)
     rows_per_block = max(1, _BLOCK_SIZE // values.shape[1])
     for start in range(0, len(values), rows_per_block):
-        rows = slice(start, start + rows_per_block)
-        excess = uniforms[rows].grid_index()
-        if table is None:
-            clipped_values = np.clip(values[rows], smallest, largest)
-            excess -= _probability_below(clipped_values, threshold=threshold, noise_std=noise_std)
+        row_range = slice(start, start + rows_per_block)
+        excess_on_grid = lazy_uniforms[row_range].grid_index()
+        if probabilities_of_counts is None:
+            clipped_values = np.clip(values[row_range], smallest_count, largest_count)
+            excess_on_grid -= _probability_below(
+                clipped_values, threshold=threshold, noise_std=noise_std
+            )
         else:
-            excess -= table.take(values[rows], mode="clip")
-        np.greater_equal(excess, 0, out=above[rows])
-        if np.abs(excess, out=excess).min() > _GRID_MARGIN:
+            excess_on_grid -= probabilities_of_counts.take(values[row_range], mode="clip")
+        np.greater_equal(excess_on_grid, 0, out=is_above[row_range])
+        if np.abs(excess_on_grid, out=excess_on_grid).min() > _GRID_MARGIN:
             continue
-        for offset, column in np.argwhere(excess <= _GRID_MARGIN).tolist():
-            row = start + offset
-            noise = number_of(
-                uniforms.entry((row, column)), quantile_bounds=KINDS["gaussian"].quantile_bounds
+        for row_in_block, column in np.argwhere(excess_on_grid <= _GRID_MARGIN).tolist():
+            row = start + row_in_block
+            gaussian_number = number_of(
+                lazy_uniforms.entry((row, column)),
+                quantile_bounds=KINDS["gaussian"].quantile_bounds,
             )
-            clipped_value = min(max(values[row, column].item(), smallest), largest)
-            above[row, column] = _is_above(
-                clipped_value, threshold=threshold, weighted_noises=[(Fraction(noise_std), noise)]
+            clipped_value = min(max(values[row, column].item(), smallest_count), largest_count)
+            is_above[row, column] = _is_above(
+                clipped_value,
+                threshold=threshold,
+                weighted_numbers=[(Fraction(noise_std), gaussian_number)],
             )
-    return above
+    return is_above
 
 
 # Calls for one threshold and one noise follow each other, a batch of queries at a time.
@@ -282,30 +321,35 @@ def are_above(
         threshold: the threshold for all values.
         weighted_noises: pairs of noise, `[Q, n]` or `[Q, 1]`, and the factor by which this noise is multiplied.
     """
-    excess = values - threshold
-    error = SMALL_ERROR * (np.abs(values) + abs(threshold))
-    for noise, factor in weighted_noises:
-        excess = excess + factor * noise.values
-        error = error + abs(factor) * (noise.rounding_error + SMALL_ERROR * _LARGEST_NOISE)
-    above = excess >= 0
-    for row, column in np.argwhere(np.abs(excess) <= error).tolist():
-        exact_noises = [
-            (Fraction(factor), noise.exact_at(row, column)) for noise, factor in weighted_noises
-        ]
-        above[row, column] = _is_above(
-            values[row, column].item(), threshold=threshold, weighted_noises=exact_noises
+    excess_of_sums = values - threshold
+    rounding_errors = SMALL_ERROR * (np.abs(values) + abs(threshold))
+    for drawn_noise, factor in weighted_noises:
+        excess_of_sums = excess_of_sums + factor * drawn_noise.values
+        rounding_errors = rounding_errors + abs(factor) * (
+            drawn_noise.rounding_error + SMALL_ERROR * _LARGEST_NOISE
         )
-    return np.asarray(above)
+    is_above = excess_of_sums >= 0
+    for row, column in np.argwhere(np.abs(excess_of_sums) <= rounding_errors).tolist():
+        exact_noises = [
+            (Fraction(factor), drawn_noise.number_at(row, column))
+            for drawn_noise, factor in weighted_noises
+        ]
+        is_above[row, column] = _is_above(
+            values[row, column].item(), threshold=threshold, weighted_numbers=exact_noises
+        )
+    return np.asarray(is_above)
 
 
 def _is_above(
-    value: float, threshold: float, weighted_noises: Sequence[tuple[Fraction, Number]]
+    value: float, threshold: float, weighted_numbers: Sequence[tuple[Fraction, Number]]
 ) -> bool:
     """Returns True if value + the sum of factor * noise, over all pairs (factor, noise), is at least the threshold."""
-    excess = weighted_sum(
-        constant=Fraction(value) - Fraction(threshold), weighted_numbers=weighted_noises
+    excess_number = weighted_sum(
+        constant=Fraction(value) - Fraction(threshold), weighted_numbers=weighted_numbers
     )
-    return not is_below(excess.bounds, _zero_bounds, refinements=excess.refinements)
+    return not is_below(
+        excess_number.compute_bounds, _zero_bounds, refinements=excess_number.refinements
+    )
 
 
 def _zero_bounds() -> Limits:

@@ -64,8 +64,8 @@ class DiscreteGaussian(Parameters):
         require_generator(rng)
         noise = np.empty(math.prod(shape), dtype=np.int64)
         for start in range(0, len(noise), _BLOCK_SIZE):
-            block = noise[start : start + _BLOCK_SIZE]
-            block[:] = self._quantiles(LazyUniforms.draw(shape=block.shape, rng=rng))
+            noise_block = noise[start : start + _BLOCK_SIZE]
+            noise_block[:] = self._quantiles(LazyUniforms.draw(shape=noise_block.shape, rng=rng))
         return noise.reshape(shape)
 
     def mass(self, values: ArrayLike) -> FloatArray:
@@ -74,23 +74,29 @@ class DiscreteGaussian(Parameters):
         squares = np.square(np.asarray(values, dtype=np.float64))
         return np.asarray(np.exp(-squares / (2 * self.variance)) / total)
 
-    def _quantiles(self, uniforms: LazyUniforms) -> IntArray:
+    def _quantiles(self, lazy_uniforms: LazyUniforms) -> IntArray:
         """Returns the noise for each uniform number u.
 
         The noise is the first z of 0, 1, -1, 2, -2, … at which the weights exp(-z**2 / (2 variance)) so far add up to
         more than u times the total weight.
         """
-        edges = _edges(self.variance)
-        u = uniforms.approximate()
-        positions = np.searchsorted(edges, u, side="right") - 1
-        next_edges = edges[np.minimum(positions + 1, len(edges) - 1)]
-        is_near_edge = (u - edges[positions] <= _TABLE_MARGIN) | (next_edges - u <= _TABLE_MARGIN)
+        cumulated_probs = _cumulated_probs(self.variance)
+        u = lazy_uniforms.approximate()
+        places_in_order = np.searchsorted(cumulated_probs, u, side="right") - 1
+        next_cumulated_probs = cumulated_probs[
+            np.minimum(places_in_order + 1, len(cumulated_probs) - 1)
+        ]
+        is_near_edge = (u - cumulated_probs[places_in_order] <= _TABLE_MARGIN) | (
+            next_cumulated_probs - u <= _TABLE_MARGIN
+        )
         for index in np.flatnonzero(is_near_edge).tolist():
-            positions[index] = index_of(uniforms.entry((index,)), weights=self._exact_weights)
-        signs = np.where(positions % 2 == 1, 1, -1)
-        return signs * ((positions + 1) // 2)
+            places_in_order[index] = index_of(
+                lazy_uniforms.entry((index,)), weights_at_digits=self._exact_weights_at_digits
+            )
+        signs = np.where(places_in_order % 2 == 1, 1, -1)
+        return signs * ((places_in_order + 1) // 2)
 
-    def _exact_weights(self, digits: int) -> Sequence[Interval]:
+    def _exact_weights_at_digits(self, digits: int) -> Sequence[Interval]:
         """Returns an interval of whole numbers around the weight exp(-z**2 / (2 variance)) of z = 0, 1, -1, 2, -2, ….
 
         All weights are multiplied by one factor. The last interval encloses the total weight of all further z, which
@@ -100,23 +106,25 @@ class DiscreteGaussian(Parameters):
             digits: the number of decimal digits to which the weights are known.
         """
         num_digits = digits + len(str(2 * self.variance))
-        largest = math.isqrt(math.ceil(2 * self.variance * _LOG_10_UP * num_digits)) + 1
-        exponents = [Fraction(z * z, 2 * self.variance) for z in range(largest + 1)]
-        weights = exponential_weights(exponents)(digits)
-        both_signs = [interval for interval in weights[1:] for _ in range(2)]
-        return [weights[0], *both_signs, (0, 1)]
+        largest_z = math.isqrt(math.ceil(2 * self.variance * _LOG_10_UP * num_digits)) + 1
+        exponents = [Fraction(z * z, 2 * self.variance) for z in range(largest_z + 1)]
+        weight_intervals = exponential_weights(exponents)(digits)
+        both_signs = [interval for interval in weight_intervals[1:] for _ in range(2)]
+        return [weight_intervals[0], *both_signs, (0, 1)]
 
 
 def _weights(variance: int, num_stds: float) -> FloatArray:
     """Returns the weight exp(-z**2 / (2 variance)) for z = 0, 1, 2, … up to `num_stds` standard deviations."""
-    numbers = np.arange(math.ceil(num_stds * math.sqrt(variance)) + 2.0)
-    return np.asarray(np.exp(-(numbers**2) / (2 * variance)))
+    z = np.arange(math.ceil(num_stds * math.sqrt(variance)) + 2.0)
+    return np.asarray(np.exp(-(z**2) / (2 * variance)))
 
 
 # Each block of a large array of noise reads the same edges.
 @lru_cache(maxsize=8)
-def _edges(variance: int) -> FloatArray:
+def _cumulated_probs(variance: int) -> FloatArray:
     """Returns -1, and then P(z is among the first j of 0, 1, -1, 2, -2, …) for j = 1, 2, …, in rising order."""
-    weights = np.rint(_weights(variance, num_stds=_TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
-    sums = np.cumsum(np.concatenate([weights[:1], np.repeat(weights[1:], 2)]))
-    return np.concatenate([[-1.0], sums / sums[-1]])
+    grid_weights = np.rint(_weights(variance, num_stds=_TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
+    cumulated_weights = np.cumsum(
+        np.concatenate([grid_weights[:1], np.repeat(grid_weights[1:], 2)])
+    )
+    return np.concatenate([[-1.0], cumulated_weights / cumulated_weights[-1]])

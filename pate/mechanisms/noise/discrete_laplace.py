@@ -52,7 +52,7 @@ class DiscreteLaplace:
         num_steps = math.floor(Fraction(rate) * _RATE_STEPS)
         is_in_range = 0 < num_steps <= _LARGEST_RATE * _RATE_STEPS
         require(is_in_range, "rate", float(rate), "a number in [2**-32, 2**16]")
-        return cls(Fraction(num_steps, _RATE_STEPS))
+        return cls(rate=Fraction(num_steps, _RATE_STEPS))
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
         """Draws an array of independent discrete Laplace noise, exactly."""
@@ -84,26 +84,28 @@ class DiscreteLaplace:
 
     def tail(self, values: ArrayLike) -> FloatArray:
         """Returns P(z >= value) for each value. Small probabilities are as accurate as those near 1."""
-        floats = np.asarray(values, dtype=np.float64)
+        float_values = np.asarray(values, dtype=np.float64)
         rate = float(self.rate)
         # For a value v > 0 the tail is tanh(r / 2) exp(-r v) / (1 - exp(-r)) = exp(-r v) / (1 + exp(-r)).
         factor = 1 / (1 + math.exp(-rate))
-        tail_above_0 = factor * np.exp(-rate * np.maximum(floats, 0))
+        tail_above_0 = factor * np.exp(-rate * np.maximum(float_values, 0))
         # By symmetry P(z < v) = P(z >= 1 - v), which is small for v <= 0.
-        rest_up_to_0 = factor * np.exp(-rate * (1 - np.minimum(floats, 1)))
-        return np.asarray(np.where(floats > 0, tail_above_0, 1 - rest_up_to_0))
+        rest_up_to_0 = factor * np.exp(-rate * (1 - np.minimum(float_values, 1)))
+        return np.asarray(np.where(float_values > 0, tail_above_0, 1 - rest_up_to_0))
 
 
 def _draw_geometric(num_values: int, rng: np.random.Generator) -> IntArray:
     """Draws n geometric numbers m with P(m >= j) = exp(-j), exactly: `[n]`."""
     # A number counts the coins of probability exp(-1) that show True before one does not.
-    numbers = np.zeros(num_values, dtype=np.int64)
-    running = np.arange(num_values)
-    while running.size:
-        ones = np.ones(running.size, dtype=np.int64)
-        running = running[toss_exponential_coins(numerators=ones, denominator=1, rng=rng)]
-        numbers[running] += 1
-    return numbers
+    geometric_numbers = np.zeros(num_values, dtype=np.int64)
+    running_indices = np.arange(num_values)
+    while running_indices.size:
+        unit_numerators = np.ones(running_indices.size, dtype=np.int64)
+        running_indices = running_indices[
+            toss_exponential_coins(numerators=unit_numerators, denominator=1, rng=rng)
+        ]
+        geometric_numbers[running_indices] += 1
+    return geometric_numbers
 
 
 def toss_exponential_coins(
@@ -119,12 +121,12 @@ def toss_exponential_coins(
     # Round r = 1, 2, … goes on with probability numerator / (r denominator). The first round that does not go on is odd
     # with probability exp(-numerator / denominator).
     coins = np.zeros(len(numerators), dtype=bool)
-    running = np.arange(len(numerators))
+    running_indices = np.arange(len(numerators))
     round_number = 1
-    while running.size:
-        draws = rng.integers(0, round_number * denominator, size=running.size)
-        goes_on = draws < numerators[running]
-        coins[running[~goes_on]] = round_number % 2 == 1
-        running = running[goes_on]
+    while running_indices.size:
+        drawn_numbers = rng.integers(0, round_number * denominator, size=running_indices.size)
+        goes_on = drawn_numbers < numerators[running_indices]
+        coins[running_indices[~goes_on]] = round_number % 2 == 1
+        running_indices = running_indices[goes_on]
         round_number += 1
     return coins

@@ -31,29 +31,31 @@ class Number:
     """A random real number that is known as an interval, which becomes narrower as further random bits are drawn.
 
     Attributes:
-        bounds: returns the interval, whose ends may be infinite.
+        compute_bounds: returns the interval, whose ends may be infinite.
         refinements: functions that draw further bits of the uniform numbers behind this number.
     """
 
-    bounds: Callable[[], Limits]
+    compute_bounds: Callable[[], Limits]
     refinements: Sequence[Callable[[], None]]
 
 
-def number_of(uniform: LazyUniform, quantile_bounds: Callable[[Fraction, int], Bounds]) -> Number:
+def number_of(
+    lazy_uniform: LazyUniform, quantile_bounds: Callable[[Fraction, int], Bounds]
+) -> Number:
     """Returns the value of an increasing function at a uniform number, which further bits of that number narrow.
 
     Args:
-        uniform: the uniform number.
+        lazy_uniform: the uniform number.
         quantile_bounds: returns fractions below and above the function at a fraction, for a number of decimal digits.
     """
 
-    def bounds() -> Limits:
-        low, high = uniform.bounds()
-        lower = quantile_bounds(low, uniform.digits)[0] if low > 0 else -math.inf
-        upper = quantile_bounds(high, uniform.digits)[1] if high < 1 else math.inf
+    def compute_bounds() -> Limits:
+        low_end, high_end = lazy_uniform.compute_bounds()
+        lower = quantile_bounds(low_end, lazy_uniform.num_digits)[0] if low_end > 0 else -math.inf
+        upper = quantile_bounds(high_end, lazy_uniform.num_digits)[1] if high_end < 1 else math.inf
         return lower, upper
 
-    return Number(bounds=bounds, refinements=(uniform.extend,))
+    return Number(compute_bounds=compute_bounds, refinements=(lazy_uniform.extend,))
 
 
 def weighted_sum(
@@ -67,12 +69,12 @@ def weighted_sum(
     """
 
     def sum_bounds(intervals: list[Limits]) -> Limits:
-        products = [
+        product_intervals = [
             sorted(factor * end for end in interval)
             for (factor, _), interval in zip(weighted_numbers, intervals, strict=True)
         ]
-        lower = sum((low for low, _ in products), constant)
-        upper = sum((high for _, high in products), constant)
+        lower = sum((low for low, _ in product_intervals), constant)
+        upper = sum((high for _, high in product_intervals), constant)
         return lower, upper
 
     return _function_of_numbers(
@@ -90,11 +92,11 @@ def _function_of_numbers(
         combine_bounds: returns an interval that contains the value, for the intervals of all numbers.
     """
 
-    def bounds() -> Limits:
-        return combine_bounds([number.bounds() for number in numbers])
+    def compute_bounds() -> Limits:
+        return combine_bounds([number.compute_bounds() for number in numbers])
 
     refinements = [refine for number in numbers for refine in number.refinements]
-    return Number(bounds=bounds, refinements=refinements)
+    return Number(compute_bounds=compute_bounds, refinements=refinements)
 
 
 @dataclass(frozen=True)
@@ -104,36 +106,36 @@ class DrawnNoise:
     Attributes:
         values: the noise as floats, `[Q, n]`.
         rounding_error: a bound on the error of every float; may be infinite.
-        exact_at: returns the exact noise at a row and a column.
+        number_at: returns the exact noise at a row and a column.
     """
 
     values: FloatArray
     rounding_error: float
-    exact_at: Callable[[int, int], Number]
+    number_at: Callable[[int, int], Number]
 
     def summed(self) -> Self:
         """Returns the sum of each row, `[Q, 1]`; all values must be >= 0."""
         num_columns = self.values.shape[1]
-        exact_at = self.exact_at
-        sums = self.values.sum(axis=1, keepdims=True)
+        number_at = self.number_at
+        row_sums = self.values.sum(axis=1, keepdims=True)
         rounding_error = num_columns * (
             self.rounding_error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max()))
         )
 
         def exact_sum(row: int, _: int) -> Number:
-            summands = [(1, exact_at(row, column)) for column in range(num_columns)]
+            summands = [(1, number_at(row, column)) for column in range(num_columns)]
             return weighted_sum(constant=Fraction(0), weighted_numbers=summands)
 
-        return type(self)(values=sums, rounding_error=rounding_error, exact_at=exact_sum)
+        return type(self)(values=row_sums, rounding_error=rounding_error, number_at=exact_sum)
 
     def times(self, row_factors: Self) -> Self:
         """Returns each value times the factor of its row, `[Q, n]`, for `row_factors` `[Q, 1]`."""
-        largest = float(np.abs(self.values).max())
+        largest_noise = float(np.abs(self.values).max())
         largest_factor = float(np.abs(row_factors.values).max())
         rounding_error = (
             self.rounding_error * (largest_factor + row_factors.rounding_error)
-            + row_factors.rounding_error * largest
-            + _ERROR_OF_LOG * (largest * largest_factor)
+            + row_factors.rounding_error * largest_noise
+            + _ERROR_OF_LOG * (largest_noise * largest_factor)
         )
 
         def product_bounds(intervals: list[Limits]) -> Limits:
@@ -143,14 +145,14 @@ class DrawnNoise:
             products = [first * second for first in intervals[0] for second in intervals[1]]
             return min(products), max(products)
 
-        def exact_at(row: int, column: int) -> Number:
-            factors = [self.exact_at(row, column), row_factors.exact_at(row, _ONLY_COLUMN)]
+        def number_at(row: int, column: int) -> Number:
+            factors = [self.number_at(row, column), row_factors.number_at(row, _ONLY_COLUMN)]
             return _function_of_numbers(factors, combine_bounds=product_bounds)
 
         return type(self)(
             values=self.values * row_factors.values,
             rounding_error=rounding_error,
-            exact_at=exact_at,
+            number_at=number_at,
         )
 
     def with_replaced_columns(self, new_noise: Self, column_of_row: IntArray) -> Self:
@@ -160,20 +162,20 @@ class DrawnNoise:
             new_noise: the new values, `[Q, 1]`.
             column_of_row: the column whose value is replaced in each row, `[Q]`.
         """
-        values = self.values.copy()
-        np.put_along_axis(values, column_of_row[:, None], new_noise.values, axis=1)
+        values_with_new_ones = self.values.copy()
+        np.put_along_axis(values_with_new_ones, column_of_row[:, None], new_noise.values, axis=1)
 
-        def exact_at(row: int, column: int) -> Number:
+        def number_at(row: int, column: int) -> Number:
             return (
-                new_noise.exact_at(row, _ONLY_COLUMN)
+                new_noise.number_at(row, _ONLY_COLUMN)
                 if column == column_of_row[row]
-                else self.exact_at(row, column)
+                else self.number_at(row, column)
             )
 
         return type(self)(
-            values=values,
+            values=values_with_new_ones,
             rounding_error=max(self.rounding_error, new_noise.rounding_error),
-            exact_at=exact_at,
+            number_at=number_at,
         )
 
 
@@ -186,21 +188,23 @@ def draw_noise(noise_kind: str, shape: tuple[int, ...], rng: np.random.Generator
         rng: draws one uniform number for each value.
     """
     kind = KINDS[noise_kind]
-    uniforms = LazyUniforms.draw(shape=shape, rng=rng)
+    lazy_uniforms = LazyUniforms.draw(shape=shape, rng=rng)
 
-    def exact_at(row: int, column: int) -> Number:
+    def number_at(row: int, column: int) -> Number:
         # An array `[Q, 1]` has one value for all columns of a row.
         index = (row, column if shape[1] > 1 else 0)
-        return number_of(uniforms.entry(index), quantile_bounds=kind.quantile_bounds)
+        return number_of(lazy_uniforms.entry(index), quantile_bounds=kind.quantile_bounds)
 
-    u = uniforms.approximate()
-    return DrawnNoise(values=kind.quantile(u), rounding_error=_quantile_error(u), exact_at=exact_at)
+    u = lazy_uniforms.approximate()
+    return DrawnNoise(
+        values=kind.quantile(u), rounding_error=_quantile_error(u), number_at=number_at
+    )
 
 
 def draw_largest(
     noise_kind: str,
     log_num_noises: FloatArray,
-    exact_num_noises: Callable[[int, int], int],
+    num_noises_at: Callable[[int, int], int],
     rng: np.random.Generator,
     log_rounding_error: float = 0.0,
 ) -> DrawnNoise:
@@ -209,13 +213,13 @@ def draw_largest(
     Args:
         noise_kind: the kind of noise, a name of `KINDS` in `kinds.py`, such as "gumbel" or "gaussian".
         log_num_noises: log N for each entry, `[Q, n]`.
-        exact_num_noises: returns the exact N at a row and a column.
+        num_noises_at: returns the exact N at a row and a column.
         rng: draws one uniform number for each entry.
         log_rounding_error: a bound on the error of `log_num_noises`.
     """
     kind = KINDS[noise_kind]
-    uniforms = LazyUniforms.draw(shape=log_num_noises.shape, rng=rng)
-    u = uniforms.approximate()
+    lazy_uniforms = LazyUniforms.draw(shape=log_num_noises.shape, rng=rng)
+    u = lazy_uniforms.approximate()
     # The largest of N noises is the quantile at u**(1 / N) = exp(-q), with q = -log(u) / N.
     log_q = np.log(-np.log(u)) - log_num_noises
     # `where` computes both branches; the one that is not taken may divide by 0 or overflow.
@@ -225,16 +229,16 @@ def draw_largest(
     error_of_logs = log_rounding_error + _ERROR_OF_LOG * (1 + float(np.abs(log_num_noises).max()))
     error_of_values = (_quantile_error(u) + error_of_logs) * (1 + float(np.abs(values).max()))
 
-    def exact_at(row: int, column: int) -> Number:
-        num_noises = exact_num_noises(row, column)
+    def number_at(row: int, column: int) -> Number:
+        num_noises = num_noises_at(row, column)
         return number_of(
-            uniforms.entry((row, column)),
+            lazy_uniforms.entry((row, column)),
             quantile_bounds=partial(
                 _largest_quantile_bounds, kind.quantile_bounds, num_noises=num_noises
             ),
         )
 
-    return DrawnNoise(values=values, rounding_error=error_of_values, exact_at=exact_at)
+    return DrawnNoise(values=values, rounding_error=error_of_values, number_at=number_at)
 
 
 def _largest_quantile_bounds(

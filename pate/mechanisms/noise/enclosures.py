@@ -23,8 +23,8 @@ _HALF = Fraction(1, 2)
 
 def exp_bounds(exponent: Fraction, digits: int) -> Bounds:
     """Returns fractions below and above exp(exponent), each within 10**-digits, for exponent <= 0."""
-    context = _context(digits)
-    value = Fraction(context.exp(_decimal(exponent, context)))
+    decimal_context = _context(digits)
+    value = Fraction(decimal_context.exp(_decimal(exponent, decimal_context)))
     slack = Fraction(1, 10**digits)
     return max(value - slack, Fraction(0)), value + slack
 
@@ -33,8 +33,8 @@ def log_bounds(number: Fraction, digits: int) -> Bounds:
     """Returns fractions below and above log(number), each within 10**-digits, for number > 0."""
     num_bits = max(number.numerator.bit_length(), number.denominator.bit_length())
     num_digits_before_point = len(str(num_bits))
-    context = _context(digits + num_digits_before_point)
-    value = Fraction(context.ln(_decimal(number, context)))
+    decimal_context = _context(digits + num_digits_before_point)
+    value = Fraction(decimal_context.ln(_decimal(number, decimal_context)))
     slack = Fraction(1, 10**digits)
     return value - slack, value + slack
 
@@ -49,20 +49,24 @@ def normal_bounds(x: Fraction, digits: int) -> Bounds:
         return Fraction(0), slack
     # With t = -x and the density phi, P = 1/2 - phi(t) times the sum over n of t**(2 n + 1) / (1 3 5 … (2 n + 1)). All
     # terms of the sum are positive, so nothing cancels in it.
-    context = _context(digits)
-    t = _decimal(-x, context)
-    square = context.multiply(t, t)
-    term = t
-    total = t
-    odd = 1
-    while 2 * square > odd or total < context.multiply(term, Decimal(10) ** (digits + 3)):
-        odd += 2
-        term = context.divide(context.multiply(term, square), Decimal(odd))
-        total = context.add(total, term)
-    exponent = context.divide(square, Decimal(-2))
-    two_pi = context.multiply(Decimal(2), _pi(context.prec))
-    density = context.divide(context.exp(exponent), context.sqrt(two_pi))
-    value = _HALF - Fraction(context.multiply(density, total))
+    decimal_context = _context(digits)
+    t = _decimal(-x, decimal_context)
+    t_squared = decimal_context.multiply(t, t)
+    series_term = t
+    series_sum = t
+    odd_number = 1
+    while 2 * t_squared > odd_number or series_sum < decimal_context.multiply(
+        series_term, Decimal(10) ** (digits + 3)
+    ):
+        odd_number += 2
+        series_term = decimal_context.divide(
+            decimal_context.multiply(series_term, t_squared), Decimal(odd_number)
+        )
+        series_sum = decimal_context.add(series_sum, series_term)
+    exponent = decimal_context.divide(t_squared, Decimal(-2))
+    two_pi = decimal_context.multiply(Decimal(2), _pi(decimal_context.prec))
+    density = decimal_context.divide(decimal_context.exp(exponent), decimal_context.sqrt(two_pi))
+    value = _HALF - Fraction(decimal_context.multiply(density, series_sum))
     return max(value - slack, Fraction(0)), value + slack
 
 
@@ -71,9 +75,9 @@ def _context(digits: int) -> Context:
     return Context(prec=digits + _SPARE_DIGITS, Emin=-(10**9), Emax=10**9)
 
 
-def _decimal(number: Fraction, context: Context) -> Decimal:
+def _decimal(number: Fraction, decimal_context: Context) -> Decimal:
     """Returns a fraction as a decimal number, rounded to the digits of the context."""
-    return context.divide(Decimal(number.numerator), Decimal(number.denominator))
+    return decimal_context.divide(Decimal(number.numerator), Decimal(number.denominator))
 
 
 # Few numbers of digits occur, and each is asked for many times.
@@ -96,20 +100,20 @@ def _pi(digits: int) -> Decimal:
 
 
 def is_below(
-    first_bounds: Callable[[], Limits],
-    second_bounds: Callable[[], Limits],
+    compute_first_bounds: Callable[[], Limits],
+    compute_second_bounds: Callable[[], Limits],
     refinements: Sequence[Callable[[], None]],
 ) -> bool:
     """Returns True if a first number is below a second number, each of which is known as an interval.
 
     Args:
-        first_bounds: returns the interval of the first number.
-        second_bounds: returns the interval of the second number.
+        compute_first_bounds: returns the interval of the first number.
+        compute_second_bounds: returns the interval of the second number.
         refinements: functions that narrow the intervals. All of them are called until the intervals are disjoint.
     """
     while True:
-        first_low, first_high = first_bounds()
-        second_low, second_high = second_bounds()
+        first_low, first_high = compute_first_bounds()
+        second_low, second_high = compute_second_bounds()
         if first_high <= second_low:
             return True
         if first_low >= second_high:

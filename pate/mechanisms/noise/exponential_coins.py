@@ -53,20 +53,20 @@ def toss_exponential(
     """
 
     def chance_bounds(exponent: Fraction, digits: int) -> Bounds:
-        low, high = exp_bounds(exponent, digits=digits + log2_factor)
-        return low * 2**log2_factor, high * 2**log2_factor
+        lower_bound, upper_bound = exp_bounds(exponent, digits=digits + log2_factor)
+        return lower_bound * 2**log2_factor, upper_bound * 2**log2_factor
 
     with np.errstate(over="ignore"):  # a quotient of minus infinity is raised to `_LOWEST_EXPONENT`
         exponents = np.maximum(-deficits / noise_scale, _LOWEST_EXPONENT)
         # These floats are off by at most 2**-47.
         chances = np.minimum(np.ldexp(np.exp(exponents), log2_factor), 1.0)
-    uniforms = LazyUniforms.draw(deficits.shape, rng)
-    u = uniforms.approximate()
+    lazy_uniforms = LazyUniforms.draw(deficits.shape, rng)
+    u = lazy_uniforms.approximate()
     coins = u < chances
     for position in np.argwhere(np.abs(u - chances) <= FEW_OPERATIONS).tolist():
-        index = tuple(position)
-        exponent = -Fraction(int(deficits[index])) / Fraction(noise_scale)
-        coins[index] = uniforms.entry(index).below(partial(chance_bounds, exponent))
+        coin_index = tuple(position)
+        exponent = -Fraction(int(deficits[coin_index])) / Fraction(noise_scale)
+        coins[coin_index] = lazy_uniforms.entry(coin_index).below(partial(chance_bounds, exponent))
     return np.asarray(coins | (deficits == 0))
 
 
@@ -92,20 +92,23 @@ def toss_rare_exponential(
         return coins
     # The first coin of a row to show True is drawn as one index by weight. The coins behind it are tossed. Some coin of
     # the row shows True with a probability below `largest_chance`; the last weight is that of none.
-    uniforms = LazyUniforms.draw((len(deficits),), rng)
+    lazy_uniforms = LazyUniforms.draw((len(deficits),), rng)
     largest_chance = 2 * num_coins * math.exp(-FAR) + FEW_OPERATIONS
-    for row in np.flatnonzero(uniforms.approximate() <= largest_chance).tolist():
+    for row in np.flatnonzero(lazy_uniforms.approximate() <= largest_chance).tolist():
         row_deficits = deficits[row] - base_deficit
-        first = index_of(uniforms.entry((row,)), weights=_first_weights(row_deficits, noise_scale))
-        if first < num_coins:
-            coins[row, first] = True
-            coins[row, first + 1 :] = toss_exponential(
-                row_deficits[first + 1 :], noise_scale=noise_scale, rng=rng
+        first_true_coin = index_of(
+            lazy_uniforms.entry((row,)),
+            weights_at_digits=_first_coin_weights(row_deficits, noise_scale),
+        )
+        if first_true_coin < num_coins:
+            coins[row, first_true_coin] = True
+            coins[row, first_true_coin + 1 :] = toss_exponential(
+                row_deficits[first_true_coin + 1 :], noise_scale=noise_scale, rng=rng
             )
     return coins
 
 
-def _first_weights(deficits: IntArray, noise_scale: float) -> Weights:
+def _first_coin_weights(deficits: IntArray, noise_scale: float) -> Weights:
     """Returns the exact probability, for each coin of a row, that it is the first coin to show True.
 
     The last entry is the probability that no coin of the row shows True.
@@ -115,23 +118,28 @@ def _first_weights(deficits: IntArray, noise_scale: float) -> Weights:
         noise_scale: the scale, > 0.
     """
     exponents = [Fraction(deficit) / Fraction(noise_scale) for deficit in deficits.tolist()]
-    coin_weights = exponential_weights(exponents)
+    coin_weights_at_digits = exponential_weights(exponents)
 
-    def weights(digits: int) -> list[Interval]:
+    def weights_at_digits(digits: int) -> list[Interval]:
         unit = 10**digits
         # Bounds, in the unit, on the probability that no coin so far shows True.
-        none_low = unit
-        none_high = unit
-        intervals = []
-        for low, high in coin_weights(digits):
-            intervals.append(
-                (none_low * low // unit, _divide_up(numerator=none_high * high, denominator=unit))
+        lower_bound_of_none = unit
+        upper_bound_of_none = unit
+        weight_intervals = []
+        for lower_coin_weight, upper_coin_weight in coin_weights_at_digits(digits):
+            weight_intervals.append(
+                (
+                    lower_bound_of_none * lower_coin_weight // unit,
+                    _divide_up(numerator=upper_bound_of_none * upper_coin_weight, denominator=unit),
+                )
             )
-            none_low = none_low * max(unit - high, 0) // unit
-            none_high = _divide_up(numerator=none_high * (unit - low), denominator=unit)
-        return [*intervals, (none_low, none_high)]
+            lower_bound_of_none = lower_bound_of_none * max(unit - upper_coin_weight, 0) // unit
+            upper_bound_of_none = _divide_up(
+                numerator=upper_bound_of_none * (unit - lower_coin_weight), denominator=unit
+            )
+        return [*weight_intervals, (lower_bound_of_none, upper_bound_of_none)]
 
-    return weights
+    return weights_at_digits
 
 
 def _divide_up(numerator: int, denominator: int) -> int:
@@ -158,15 +166,18 @@ def draw_lucky_place(
         rng: draws the coins.
     """
     base_deficit = int(deficits[first_place])
-    steps = [level * noise_scale * _LOG_2_UP for level in range(_NUM_LEVELS + 1)]
+    excesses_of_levels = [level * noise_scale * _LOG_2_UP for level in range(_NUM_LEVELS + 1)]
     smallest_deficits = [
-        base_deficit + math.ceil(min(step, _LARGEST_STEP)) for step in (*steps, FAR * noise_scale)
+        base_deficit + math.ceil(min(excess_of_level, _LARGEST_STEP))
+        for excess_of_level in (*excesses_of_levels, FAR * noise_scale)
     ]
     # The place at which each level begins, and that at which the last level ends.
-    level_ends = np.maximum(np.searchsorted(deficits, smallest_deficits), first_place)
-    num_expected = float((np.diff(level_ends) * 0.5 ** np.arange(_NUM_LEVELS + 1)).sum())
-    if num_expected * num_expected > len(deficits):
-        batch_size = math.ceil(4 * len(deficits) / num_expected) + 8
+    level_boundaries = np.maximum(np.searchsorted(deficits, smallest_deficits), first_place)
+    num_expected_lucky = float(
+        (np.diff(level_boundaries) * 0.5 ** np.arange(_NUM_LEVELS + 1)).sum()
+    )
+    if num_expected_lucky * num_expected_lucky > len(deficits):
+        batch_size = math.ceil(4 * len(deficits) / num_expected_lucky) + 8
         return _first_lucky_place(
             deficits,
             first_place=first_place,
@@ -176,22 +187,24 @@ def draw_lucky_place(
             rng=rng,
         )
     rare_coins = toss_rare_exponential(
-        deficits[None, level_ends[-1] :],
+        deficits[None, level_boundaries[-1] :],
         noise_scale=noise_scale,
         rng=rng,
         base_deficit=base_deficit,
     )[0]
     lucky_places = []
-    for level, (start, stop) in enumerate(pairwise(level_ends.tolist())):
+    for level, (level_start, level_end) in enumerate(pairwise(level_boundaries.tolist())):
         # A coin of level j is the product of two: one of probability 2**-j, by which the level is thinned, and one for
         # the rest.
-        thinned = draw_thinned_places(num_places=stop - start, num_halvings=level, rng=rng)
-        places = start + thinned
+        thinned_places = draw_thinned_places(
+            num_places=level_end - level_start, num_halvings=level, rng=rng
+        )
+        places = level_start + thinned_places
         coins = toss_exponential(
             deficits[places] - base_deficit, noise_scale=noise_scale, rng=rng, log2_factor=level
         )
         lucky_places.append(places[coins])
-    places = np.concatenate([*lucky_places, level_ends[-1] + np.flatnonzero(rare_coins)])
+    places = np.concatenate([*lucky_places, level_boundaries[-1] + np.flatnonzero(rare_coins)])
     places = places[candidate_mask[places]]
     return int(places[rng.integers(0, len(places))])
 

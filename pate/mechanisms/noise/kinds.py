@@ -29,8 +29,8 @@ class NoiseKind:
         quantile_of_log: returns the same quantile from two arguments that are accurate at both ends: log q, where
             u = exp(-q), and log(1 - u).
         quantile_bounds: returns fractions below and above the quantile of a fraction u, at most 3 * 10**-digits apart.
-        low: the number below which the noise has a negligible probability in double precision.
-        high: the number above which the noise has a negligible probability in double precision.
+        negligible_below: the number below which the noise has a negligible probability in double precision.
+        negligible_above: the number above which the noise has a negligible probability in double precision.
         kinks: the numbers at which the density is not smooth.
         panel_width: the width of an interval on which quadrature approximates the density by a polynomial; infinity if
             the density is a polynomial between its kinks.
@@ -41,8 +41,8 @@ class NoiseKind:
     quantile: Curve
     quantile_of_log: Callable[[FloatArray, FloatArray], FloatArray]
     quantile_bounds: Callable[[Fraction, int], Bounds]
-    low: float
-    high: float = 42.0
+    negligible_below: float
+    negligible_above: float = 42.0
     kinks: tuple[float, ...] = (0.0,)
     panel_width: float = 0.5
 
@@ -71,16 +71,16 @@ def _normal_quantile_bounds(u: Fraction, digits: int) -> Bounds:
         return _negated(_normal_quantile_bounds(1 - u, digits))
     log_u = math.log(u.numerator) - math.log(u.denominator)
     x = Fraction(float(ndtri_exp(log_u)))
-    slack = Fraction(1, 10**digits)
+    half_width = Fraction(1, 10**digits)
     # Steps are rounded to a grid, so that fractions stay short.
     steps_per_unit = 10 ** (digits + 4)
     while True:
         log_density = -(float(x) ** 2) / 2 - math.log(2 * math.pi) / 2
         num_digits = digits + 4 + math.ceil(-log_density / math.log(10))
-        cdf_below = normal_bounds(x - slack, digits=num_digits)
-        cdf_above = normal_bounds(x + slack, digits=num_digits)
+        cdf_below = normal_bounds(x - half_width, digits=num_digits)
+        cdf_above = normal_bounds(x + half_width, digits=num_digits)
         if cdf_below[1] <= u <= cdf_above[0]:
-            return x - slack, x + slack
+            return x - half_width, x + half_width
         cdf = sum(normal_bounds(x, digits=num_digits)) / 2
         density = exp_bounds(-x * x / 2, digits=num_digits)[1] / Fraction(math.sqrt(2 * math.pi))
         x = Fraction(round((x - (cdf - u) / density) * steps_per_unit), steps_per_unit)
@@ -94,7 +94,7 @@ UNIT_NOISES = {
         quantile=lambda u: -np.log1p(-u),
         quantile_of_log=lambda log_q, log_above: -log_above,
         quantile_bounds=lambda u, digits: _negated(log_bounds(1 - u, digits=digits)),
-        low=0.0,
+        negligible_below=0.0,
     ),
     "gumbel": NoiseKind(
         density=lambda x: np.exp(-x - np.exp(-np.maximum(x, -600.0))),
@@ -102,7 +102,7 @@ UNIT_NOISES = {
         quantile=lambda u: -np.log(-np.log(u)),
         quantile_of_log=lambda log_q, log_above: -log_q,
         quantile_bounds=_gumbel_quantile_bounds,
-        low=-7.0,
+        negligible_below=-7.0,
     ),
     "half_logistic": NoiseKind(
         density=_zero_if_negative(curve=lambda x: 2 * expit(x) * expit(-x)),
@@ -110,7 +110,7 @@ UNIT_NOISES = {
         quantile=lambda u: np.log((1 + u) / (1 - u)),
         quantile_of_log=lambda log_q, log_above: np.log1p(np.exp(-np.exp(log_q))) - log_above,
         quantile_bounds=lambda u, digits: log_bounds((1 + u) / (1 - u), digits=digits),
-        low=0.0,
+        negligible_below=0.0,
     ),
     "laplace": NoiseKind(
         density=lambda x: 0.5 * np.exp(-np.abs(x)),
@@ -126,7 +126,7 @@ UNIT_NOISES = {
             if u <= _HALF
             else _negated(log_bounds(2 - 2 * u, digits=digits))
         ),
-        low=-42.0,
+        negligible_below=-42.0,
     ),
     "logistic": NoiseKind(
         density=lambda x: np.asarray(expit(x) * expit(-x)),
@@ -134,7 +134,7 @@ UNIT_NOISES = {
         quantile=lambda u: np.log(u / (1 - u)),
         quantile_of_log=lambda log_q, log_above: -np.exp(log_q) - log_above,
         quantile_bounds=lambda u, digits: log_bounds(u / (1 - u), digits=digits),
-        low=-42.0,
+        negligible_below=-42.0,
     ),
 }
 # All kinds, by the names that mechanisms have for them.
@@ -147,8 +147,8 @@ KINDS = UNIT_NOISES | {
             -np.exp(log_q) < log_above, ndtri_exp(-np.exp(log_q)), -ndtri_exp(log_above)
         ),
         quantile_bounds=_normal_quantile_bounds,
-        low=-9.5,
-        high=9.5,
+        negligible_below=-9.5,
+        negligible_above=9.5,
         kinks=(),
     ),
     "uniform": NoiseKind(
@@ -157,8 +157,8 @@ KINDS = UNIT_NOISES | {
         quantile=lambda u: 2 * u - 1,
         quantile_of_log=lambda log_q, log_above: 2 * np.exp(-np.exp(log_q)) - 1,
         quantile_bounds=lambda u, digits: (2 * u - 1, 2 * u - 1),
-        low=-1.0,
-        high=1.0,
+        negligible_below=-1.0,
+        negligible_above=1.0,
         kinks=(-1.0, 1.0),
         panel_width=np.inf,
     ),

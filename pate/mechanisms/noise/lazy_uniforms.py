@@ -51,7 +51,7 @@ class LazyUniform:
         self._reserved_words = list(reserved_words)
 
     @property
-    def digits(self) -> int:
+    def num_digits(self) -> int:
         """The number of decimal digits to which another number is computed before it is compared with this number.
 
         These are the digits that the bits drawn so far determine, plus 4. So the bounds on the other number are
@@ -59,7 +59,7 @@ class LazyUniform:
         """
         return int(self.bits * _DIGITS_PER_BIT) + 4
 
-    def bounds(self) -> Bounds:
+    def compute_bounds(self) -> Bounds:
         """Returns the ends of the interval in which the number lies, from the bits drawn so far."""
         denominator = 1 << self.bits
         return Fraction(self.numerator, denominator), Fraction(self.numerator + 1, denominator)
@@ -75,17 +75,19 @@ class LazyUniform:
             return self._reserved_words.pop(0)
         return int(draw_words(self._rng, shape=(1,))[0])
 
-    def below(self, number_bounds: Callable[[int], Bounds]) -> bool:
+    def below(self, number_bounds_at_digits: Callable[[int], Bounds]) -> bool:
         """Returns whether this number is below a real number, exactly.
 
         Args:
-            number_bounds: returns bounds on the real number, for a number of decimal digits.
+            number_bounds_at_digits: returns bounds on the real number, for a number of decimal digits.
         """
 
         def bounds_so_far() -> Bounds:
-            return number_bounds(self.digits)
+            return number_bounds_at_digits(self.num_digits)
 
-        return is_below(self.bounds, second_bounds=bounds_so_far, refinements=[self.extend])
+        return is_below(
+            self.compute_bounds, compute_second_bounds=bounds_so_far, refinements=[self.extend]
+        )
 
 
 class LazyUniforms:
@@ -125,7 +127,7 @@ class LazyUniforms:
             shape: the shape of the array.
             rng: draws the words.
             num_reserved_words: the number of words of 64 bits, beyond the first word, that are drawn for each number in
-                advance. Every part of the array, such as `uniforms[rows]`, then extends a number by the same bits.
+                advance. Every part of the array, such as `lazy_uniforms[rows]`, then extends a number by the same bits.
         """
         all_words = draw_words(rng, shape=(1 + num_reserved_words, *shape))
         return cls(
@@ -148,8 +150,8 @@ class LazyUniforms:
         """Returns each number as a float in [2**-53, 1 - 2**-53], with an error of at most 2**-52."""
         # The first bit is flipped, so that signed numbers with the center 0 become floats, which is much faster.
         # The 11 last of the 64 bits are dropped, so that a float holds the rest exactly.
-        centered = (self.first_words ^ np.uint64(1 << 63)).view(np.int64) >> 11
-        floats = centered * 2.0**-53
+        centered_words = (self.first_words ^ np.uint64(1 << 63)).view(np.int64) >> 11
+        floats = centered_words * 2.0**-53
         floats += 0.5 + 2.0**-54
         np.maximum(floats, 2.0**-53, out=floats)
         return np.asarray(np.minimum(floats, 1 - 2.0**-53, out=floats))
@@ -169,7 +171,7 @@ class LazyUniforms:
         """Returns the number at an index. Two calls with the same index return the same object."""
         if index not in self._uniform_of_index:
             self._uniform_of_index[index] = LazyUniform(
-                int(self.first_words[index]),
+                first_word=int(self.first_words[index]),
                 rng=self._rng,
                 reserved_words=self._reserved_words[index].tolist(),
             )

@@ -16,55 +16,57 @@ _NUM_NODES = 16
 _MAX_PANELS = 10_000
 
 
-def gumbel_argmax(values: FloatArray) -> FloatArray:
+def gumbel_argmax(values_in_scales: FloatArray) -> FloatArray:
     """Returns the probability of each index to have the largest sum value + Gumbel noise of scale 1, `[..., n]`.
 
     The probability is in proportion to exp(value), as in the exponential mechanism.
     """
-    return np.asarray(softmax(values, axis=-1))
+    return np.asarray(softmax(values_in_scales, axis=-1))
 
 
-def exponential_argmax(values: FloatArray) -> FloatArray:
+def exponential_argmax(values_in_scales: FloatArray) -> FloatArray:
     """Returns the probability of each index to have the largest sum value + exponential noise of mean 1, `[..., n]`.
 
     The distribution is that of permute-and-flip. With w = exp(value - largest value), index i has the probability
     w_i times the integral over z in [0, 1] of prod_{j != i} (1 - w_j z).
     """
-    exp_values = np.exp(values - values.max(axis=-1, keepdims=True))
+    exp_values = np.exp(values_in_scales - values_in_scales.max(axis=-1, keepdims=True))
     # On panels of this width 16 nodes integrate a polynomial of degree n to the last digits.
-    nodes, half_widths = panels(
+    nodes, panel_half_widths = panels(
         corners=np.array([0.0, 1.0]), largest_width=8 / exp_values.shape[-1]
     )
     factors_at_nodes = 1 - exp_values[..., None, None] * nodes
     integrands = _products_over_other_indices(factors_at_nodes)
-    return np.asarray(exp_values * _integral(integrands, half_widths=half_widths))
+    return np.asarray(exp_values * _integral(integrands, panel_half_widths=panel_half_widths))
 
 
-def gaussian_argmax(values: FloatArray) -> FloatArray:
+def gaussian_argmax(values_in_scales: FloatArray) -> FloatArray:
     """Returns the probability of each index to have the largest sum value + N(0, 1), `[..., n]`, by quadrature."""
-    return _argmax_by_quadrature(values, noise_kind=KINDS["gaussian"])
+    return _argmax_by_quadrature(values_in_scales, noise_kind=KINDS["gaussian"])
 
 
-def laplace_argmax(values: FloatArray) -> FloatArray:
+def laplace_argmax(values_in_scales: FloatArray) -> FloatArray:
     """Returns the probability of each index to have the largest sum value + Laplace noise of scale 1, `[..., n]`.
 
     The probabilities are computed by quadrature.
     """
-    return _argmax_by_quadrature(values, noise_kind=KINDS["laplace"])
+    return _argmax_by_quadrature(values_in_scales, noise_kind=KINDS["laplace"])
 
 
-def _argmax_by_quadrature(values: FloatArray, noise_kind: NoiseKind) -> FloatArray:
+def _argmax_by_quadrature(values_in_scales: FloatArray, noise_kind: NoiseKind) -> FloatArray:
     """Returns the probability of each index to have the largest sum value + noise, `[..., n]`.
 
     Args:
-        values: divided by the scale of the noise, `[..., n]`.
+        values_in_scales: divided by the scale of the noise, `[..., n]`.
         noise_kind: the kind of noise.
     """
 
-    def row_distribution(row: FloatArray) -> FloatArray:
-        return largest_distribution(row, class_sizes=np.ones(len(row)), noise_kind=noise_kind)
+    def row_distribution(row_in_scales: FloatArray) -> FloatArray:
+        return largest_distribution(
+            row_in_scales, class_sizes=np.ones(len(row_in_scales)), noise_kind=noise_kind
+        )
 
-    return np.apply_along_axis(row_distribution, -1, values)
+    return np.apply_along_axis(row_distribution, -1, values_in_scales)
 
 
 def ordered_distribution(
@@ -86,16 +88,18 @@ def ordered_distribution(
         rule = f"values at most {largest_spread:g} noise scales apart, to be integrated"
         raise InvalidValue("spread", spread, rule=rule)
     # Any value may be among the k largest, so the panels begin where the noise of the smallest value begins.
-    density, cdf, half_widths = _on_grid(
-        values_in_scales, noise_kind=noise_kind, start_value=values_in_scales.min() + noise_kind.low
+    densities_at_nodes, cdfs_at_nodes, panel_half_widths = _on_grid(
+        values_in_scales,
+        noise_kind=noise_kind,
+        start_value=values_in_scales.min() + noise_kind.negligible_below,
     )
     # For each sequence of the first indices, the probability that these come first, in this order, and all lie above
     # a node. The integral over the next value adds one index.
-    above_nodes: dict[tuple[int, ...], FloatArray] = {(): np.ones_like(density[0])}
+    above_nodes: dict[tuple[int, ...], FloatArray] = {(): np.ones_like(densities_at_nodes[0])}
     for _ in range(k - 1):
         above_nodes = {
             (*first_indices, index): _integral_above(
-                density[index] * probability, half_widths=half_widths
+                densities_at_nodes[index] * probability, panel_half_widths=panel_half_widths
             )
             for first_indices, probability in above_nodes.items()
             for index in range(len(values_in_scales))
@@ -104,34 +108,47 @@ def ordered_distribution(
     distribution = {}
     for first_indices, probability in above_nodes.items():
         for last_index in set(range(len(values_in_scales))) - set(first_indices):
-            outcome = (*first_indices, last_index)
-            others = [index for index in range(len(values_in_scales)) if index not in outcome]
-            integrand = density[last_index] * probability * cdf[others].prod(axis=0)
-            distribution[outcome] = float(_integral(integrand, half_widths=half_widths))
+            index_sequence = (*first_indices, last_index)
+            other_indices = [
+                index for index in range(len(values_in_scales)) if index not in index_sequence
+            ]
+            integrand = (
+                densities_at_nodes[last_index]
+                * probability
+                * cdfs_at_nodes[other_indices].prod(axis=0)
+            )
+            distribution[index_sequence] = float(
+                _integral(integrand, panel_half_widths=panel_half_widths)
+            )
     return distribution
 
 
 def largest_distribution(
-    values: FloatArray, class_sizes: FloatArray, noise_kind: NoiseKind
+    values_in_scales: FloatArray, class_sizes: FloatArray, noise_kind: NoiseKind
 ) -> FloatArray:
     """Returns for each class the probability that the largest of all members' noisy values is one of its own, `[n]`.
 
     A class is a number of members with one value.
 
     Args:
-        values: the value of all members of each class, `[n]`.
+        values_in_scales: the value of all members of each class, `[n]`.
         class_sizes: the number of members of each class, `[n]`.
         noise_kind: the kind of noise, which each member has independently.
     """
     # A noisy value this far below the largest value is not the largest, except with a negligible probability.
-    lowest_winner = max(values.min(), values.max() + noise_kind.low)
-    density, cdf, half_widths = _on_grid(
-        values, noise_kind=noise_kind, start_value=lowest_winner + noise_kind.low
+    lowest_winner = max(
+        values_in_scales.min(), values_in_scales.max() + noise_kind.negligible_below
     )
-    sizes = class_sizes[:, None, None]
-    density_of_largest = sizes * density * cdf ** (sizes - 1)
+    densities_at_nodes, cdfs_at_nodes, panel_half_widths = _on_grid(
+        values_in_scales,
+        noise_kind=noise_kind,
+        start_value=lowest_winner + noise_kind.negligible_below,
+    )
+    sizes_at_nodes = class_sizes[:, None, None]
+    density_of_largest = sizes_at_nodes * densities_at_nodes * cdfs_at_nodes ** (sizes_at_nodes - 1)
     return _integral(
-        density_of_largest * _products_over_other_indices(cdf**sizes), half_widths=half_widths
+        density_of_largest * _products_over_other_indices(cdfs_at_nodes**sizes_at_nodes),
+        panel_half_widths=panel_half_widths,
     )
 
 
@@ -140,31 +157,41 @@ def _products_over_other_indices(factors_at_nodes: FloatArray) -> FloatArray:
 
     The quadrature has P panels with 16 nodes each. The argument and the result are `[..., n, P, 16]`.
     """
-    ones = np.ones_like(factors_at_nodes[..., :1, :, :])
-    before = np.cumprod(np.concatenate([ones, factors_at_nodes[..., :-1, :, :]], axis=-3), axis=-3)
+    factor_of_ones = np.ones_like(factors_at_nodes[..., :1, :, :])
+    products_before = np.cumprod(
+        np.concatenate([factor_of_ones, factors_at_nodes[..., :-1, :, :]], axis=-3), axis=-3
+    )
     # The last factor comes first, and the first is left out.
-    after = np.cumprod(np.concatenate([ones, factors_at_nodes[..., :0:-1, :, :]], axis=-3), axis=-3)
-    return np.asarray(before * after[..., ::-1, :, :])
+    products_after = np.cumprod(
+        np.concatenate([factor_of_ones, factors_at_nodes[..., :0:-1, :, :]], axis=-3), axis=-3
+    )
+    return np.asarray(products_before * products_after[..., ::-1, :, :])
 
 
 def _on_grid(
-    values: FloatArray, noise_kind: NoiseKind, start_value: float
+    values_in_scales: FloatArray, noise_kind: NoiseKind, start_value: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Returns density and distribution function of each sum value + noise, at the nodes of a quadrature.
 
     Args:
-        values: `[n]`.
+        values_in_scales: `[n]`.
         noise_kind: the kind of noise.
         start_value: the start of the first of P panels. The last panel ends where the noise of the largest value ends.
 
     Returns:
         The density `[n, P, 16]`, the distribution function `[n, P, 16]`, and half the width of each panel `[P, 1]`.
     """
-    kinks = (values[:, None] + np.array(noise_kind.kinks)).ravel()
-    corners = np.unique([start_value, *kinks[kinks > start_value], values.max() + noise_kind.high])
-    points, half_widths = panels(corners, largest_width=noise_kind.panel_width)
-    shifted = points - values[:, None, None]
-    return noise_kind.density(shifted), noise_kind.cdf(shifted), half_widths
+    kinks = (values_in_scales[:, None] + np.array(noise_kind.kinks)).ravel()
+    corners = np.unique(
+        [
+            start_value,
+            *kinks[kinks > start_value],
+            values_in_scales.max() + noise_kind.negligible_above,
+        ]
+    )
+    nodes, panel_half_widths = panels(corners, largest_width=noise_kind.panel_width)
+    noise_at_nodes = nodes - values_in_scales[:, None, None]
+    return noise_kind.density(noise_at_nodes), noise_kind.cdf(noise_at_nodes), panel_half_widths
 
 
 def panels(corners: FloatArray, largest_width: float) -> tuple[FloatArray, FloatArray]:
@@ -177,39 +204,39 @@ def panels(corners: FloatArray, largest_width: float) -> tuple[FloatArray, Float
     Returns:
         The nodes `[P, 16]`, and half the width of each panel `[P, 1]`.
     """
-    edges = []
+    edges_of_panels = []
     for low_corner, high_corner in pairwise(corners):
         num_panels = max(1, int(np.ceil((high_corner - low_corner) / largest_width)))
-        edges.append(np.linspace(low_corner, high_corner, num_panels + 1))
-    low_ends = np.concatenate([part[:-1] for part in edges])[:, None]
-    high_ends = np.concatenate([part[1:] for part in edges])[:, None]
-    half_widths = (high_ends - low_ends) / 2
+        edges_of_panels.append(np.linspace(low_corner, high_corner, num_panels + 1))
+    low_ends = np.concatenate([edge_run[:-1] for edge_run in edges_of_panels])[:, None]
+    high_ends = np.concatenate([edge_run[1:] for edge_run in edges_of_panels])[:, None]
+    panel_half_widths = (high_ends - low_ends) / 2
     nodes, _ = gauss_legendre(_NUM_NODES)
-    return low_ends + half_widths * (1 + nodes), half_widths
+    return low_ends + panel_half_widths * (1 + nodes), panel_half_widths
 
 
-def _integral(integrand: FloatArray, half_widths: FloatArray) -> FloatArray:
+def _integral(integrand: FloatArray, panel_half_widths: FloatArray) -> FloatArray:
     """Returns the integral over P panels, `[...]`.
 
     Args:
         integrand: the integrand at the 16 nodes of each panel, `[..., P, 16]`.
-        half_widths: half the width of each panel, `[P, 1]`.
+        panel_half_widths: half the width of each panel, `[P, 1]`.
     """
     _, node_weights = gauss_legendre(_NUM_NODES)
-    return np.asarray(((integrand @ node_weights) * half_widths[:, 0]).sum(axis=-1))
+    return np.asarray(((integrand @ node_weights) * panel_half_widths[:, 0]).sum(axis=-1))
 
 
-def _integral_above(integrand: FloatArray, half_widths: FloatArray) -> FloatArray:
+def _integral_above(integrand: FloatArray, panel_half_widths: FloatArray) -> FloatArray:
     """Returns the integral from each node of P panels to the end of the last panel, `[P, 16]`.
 
     Args:
         integrand: the integrand at the 16 nodes of each panel, `[P, 16]`.
-        half_widths: half the width of each panel, `[P, 1]`.
+        panel_half_widths: half the width of each panel, `[P, 1]`.
     """
     _, node_weights = gauss_legendre(_NUM_NODES)
-    panel_integrals = np.asarray(integrand @ node_weights) * half_widths[:, 0]
+    panel_integrals = np.asarray(integrand @ node_weights) * panel_half_widths[:, 0]
     integrals_of_later_panels = np.append(np.cumsum(panel_integrals[::-1])[::-1][1:], 0.0)
-    integrals_to_the_end = half_widths * (integrand @ _weights_to_the_end())
+    integrals_to_the_end = panel_half_widths * (integrand @ _weights_to_the_end())
     return np.asarray(integrals_to_the_end + integrals_of_later_panels[:, None])
 
 
@@ -224,8 +251,10 @@ def _weights_to_the_end() -> FloatArray:
     from numpy.polynomial import legendre  # loads slowly
 
     nodes, _ = gauss_legendre(_NUM_NODES)
-    primitive = legendre.legint(np.linalg.inv(legendre.legvander(nodes, _NUM_NODES - 1)))
+    primitive_coefficients = legendre.legint(
+        np.linalg.inv(legendre.legvander(nodes, _NUM_NODES - 1))
+    )
     return np.asarray(
-        np.asarray(legendre.legval([1.0], primitive))
-        - np.asarray(legendre.legval(nodes, primitive))
+        np.asarray(legendre.legval([1.0], primitive_coefficients))
+        - np.asarray(legendre.legval(nodes, primitive_coefficients))
     )

@@ -18,10 +18,10 @@ def draw_by_rejection(
         draw_candidates: draws n candidates, for a number n, and returns their values `[n]` and bits `[n]`: True for a
             candidate that is accepted.
     """
-    drawn = np.empty(math.prod(shape), dtype=np.int64)
-    missing = np.arange(len(drawn))
-    while missing.size:
-        values, accepted = draw_candidates(missing.size)
-        drawn[missing[accepted]] = values[accepted]
-        missing = missing[~accepted]
-    return drawn.reshape(shape)
+    drawn_noise = np.empty(math.prod(shape), dtype=np.int64)
+    missing_indices = np.arange(len(drawn_noise))
+    while missing_indices.size:
+        candidate_values, is_accepted = draw_candidates(missing_indices.size)
+        drawn_noise[missing_indices[is_accepted]] = candidate_values[is_accepted]
+        missing_indices = missing_indices[~is_accepted]
+    return drawn_noise.reshape(shape)

@@ -88,13 +88,15 @@ class RoundedGaussian(Parameters):
         accepted = coins < chances
         is_decided &= np.abs(coins - chances) > _COIN_MARGIN
         # The value is rounded down after 0.5 was added, so that it lies between the whole numbers on both sides.
-        shifted = self.std * (whole_parts + fractions) + 0.5
-        rounded = np.floor(shifted)
-        distances = np.minimum(shifted - rounded, rounded + 1 - shifted)
+        shifted_magnitudes = self.std * (whole_parts + fractions) + 0.5
+        rounded_magnitudes = np.floor(shifted_magnitudes)
+        distances = np.minimum(
+            shifted_magnitudes - rounded_magnitudes, rounded_magnitudes + 1 - shifted_magnitudes
+        )
         # Further bits of the fraction add less than std times a unit of the word.
-        margins = 2.0**-48 * shifted + 2.0**-48 + 2 * (self.std * _WORD_UNIT)
+        margins = 2.0**-48 * shifted_magnitudes + 2.0**-48 + 2 * (self.std * _WORD_UNIT)
         is_decided &= ~accepted | (distances > margins)
-        magnitudes = rounded.astype(np.int64)
+        magnitudes = rounded_magnitudes.astype(np.int64)
         for index in np.flatnonzero(~is_decided).tolist():
             first_words = [int(word) for word in uniform_words[:3, index]]
             magnitudes[index], accepted[index] = self._exact_candidate(first_words, rng)
@@ -111,36 +113,38 @@ class RoundedGaussian(Parameters):
             first_words: the three uniform words of 64 bits of the candidate, as in `_candidates`.
             rng: draws further bits.
         """
-        for_whole_part, fraction, coin = (
+        whole_part_uniform, fraction_uniform, coin_uniform = (
             LazyUniform(first_word=word, rng=rng) for word in first_words
         )
         whole_part = 0
-        while for_whole_part.below(partial(exp_bounds, Fraction(-whole_part - 1))):
+        while whole_part_uniform.below(partial(exp_bounds, Fraction(-whole_part - 1))):
             whole_part += 1
 
-        def chance_bounds() -> Bounds:
-            low, high = (
-                (whole_part + end) ** 2 / 2 + Fraction(1, 2) - whole_part
-                for end in fraction.bounds()
+        def compute_chance_bounds() -> Bounds:
+            low_end, high_end = (
+                (whole_part + end_of_fraction) ** 2 / 2 + Fraction(1, 2) - whole_part
+                for end_of_fraction in fraction_uniform.compute_bounds()
             )
             return (
-                exp_bounds(-high, digits=fraction.digits)[0],
-                exp_bounds(-low, digits=fraction.digits)[1],
+                exp_bounds(-high_end, digits=fraction_uniform.num_digits)[0],
+                exp_bounds(-low_end, digits=fraction_uniform.num_digits)[1],
             )
 
         is_accepted = is_below(
-            coin.bounds, chance_bounds, refinements=[fraction.extend, coin.extend]
+            coin_uniform.compute_bounds,
+            compute_chance_bounds,
+            refinements=[fraction_uniform.extend, coin_uniform.extend],
         )
         if not is_accepted:
             return 0, False
         while True:
-            low, high = (
-                math.floor(Fraction(self.std) * (whole_part + end) + Fraction(1, 2))
-                for end in fraction.bounds()
+            low_end, high_end = (
+                math.floor(Fraction(self.std) * (whole_part + end_of_fraction) + Fraction(1, 2))
+                for end_of_fraction in fraction_uniform.compute_bounds()
             )
-            if low == high:
-                return low, True
-            fraction.extend()
+            if low_end == high_end:
+                return low_end, True
+            fraction_uniform.extend()
 
 
 def _geometric_numbers(uniform_words: Words) -> tuple[FloatArray, BoolArray]:
@@ -148,9 +152,11 @@ def _geometric_numbers(uniform_words: Words) -> tuple[FloatArray, BoolArray]:
 
     Also returns bits: True for a number that the 64 bits of its word decide.
     """
-    rising = _EXP_TABLE[::-1]
+    rising_exp_table = _EXP_TABLE[::-1]
     # The number of entries that are at most the word.
-    num_below = np.searchsorted(rising, uniform_words, side="right")
-    is_on_edge = (num_below > 0) & (rising[np.maximum(num_below - 1, 0)] == uniform_words)
-    numbers = (len(rising) - num_below).astype(np.float64)
+    num_entries_up_to_word = np.searchsorted(rising_exp_table, uniform_words, side="right")
+    is_on_edge = (num_entries_up_to_word > 0) & (
+        rising_exp_table[np.maximum(num_entries_up_to_word - 1, 0)] == uniform_words
+    )
+    numbers = (len(rising_exp_table) - num_entries_up_to_word).astype(np.float64)
     return numbers, ~is_on_edge & (uniform_words > 0)

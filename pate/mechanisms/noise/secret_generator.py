@@ -92,21 +92,24 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
 
         Raises `InvalidValue` unless these words have 32 bytes in total.
         """
-        size = np.dtype(dtype).itemsize * n_words
-        if size != _KEY_BYTES:
+        num_bytes = np.dtype(dtype).itemsize * n_words
+        if num_bytes != _KEY_BYTES:
             rule = f"words of {_KEY_BYTES} bytes in all, a key of ChaCha20"
             raise InvalidValue("n_words", n_words, rule=rule)
         return np.frombuffer(self._key, dtype=np.dtype(dtype).newbyteorder("<")).astype(dtype)
 
     def spawn(self, n_children: int) -> list[Self]:
         """Returns `n_children` new keys, from blocks of the cipher that the stream never reaches; all keys differ."""
-        key = int.from_bytes(self._key, "little")
-        numbers = [next(self._children) for _ in range(n_children)]
-        ciphers = [
-            _cipher()(key=key, counter=(1 + number) << _LOG2_FIRST_CHILD_BLOCK)
-            for number in numbers
+        key_number = int.from_bytes(self._key, "little")
+        child_numbers = [next(self._children) for _ in range(n_children)]
+        child_ciphers = [
+            _cipher()(key=key_number, counter=(1 + child_number) << _LOG2_FIRST_CHILD_BLOCK)
+            for child_number in child_numbers
         ]
-        return [type(self)(cipher_key=_next_block(cipher)[:_KEY_BYTES]) for cipher in ciphers]
+        return [
+            type(self)(cipher_key=_next_block(child_cipher)[:_KEY_BYTES])
+            for child_cipher in child_ciphers
+        ]
 
 
 # All streams of this process, whose keys a fork replaces in the child.
@@ -130,9 +133,9 @@ class HeldStream(_Held):
     @property
     def state(self) -> Any:
         """The state of the cipher, by which ledgers identify the noise; it carries the name of randomgen's class."""
-        cipher = _cipher()
-        return cipher.state.__get__(self) | {
-            "bit_generator": f"{cipher.__module__}.{cipher.__name__}"
+        cipher_class = _cipher()
+        return cipher_class.state.__get__(self) | {
+            "bit_generator": f"{cipher_class.__module__}.{cipher_class.__name__}"
         }
 
     @state.setter
@@ -160,9 +163,9 @@ if hasattr(os, "register_at_fork"):  # some systems have no forks
 
 
 @functools.cache
-def _held_cipher(cipher: Any) -> Any:
+def _held_cipher(cipher_class: Any) -> Any:
     """Returns a subclass of randomgen's ChaCha class with the mixin `HeldStream`."""
-    return type("HeldCipher", (HeldStream, cipher), {})
+    return type("HeldCipher", (HeldStream, cipher_class), {})
 
 
 @functools.cache
@@ -177,14 +180,14 @@ def _cipher() -> Any:
         raise InvalidValue(
             "rng", "secret", rule="randomgen to be installed: pip install randomgen"
         ) from error
-    cipher = ChaCha(_CipherKey(_KNOWN_KEY))
-    _next_block(cipher)  # `_KNOWN_BLOCK` is the second block
-    if not _next_block(cipher).hex().startswith(_KNOWN_BLOCK):
+    test_cipher = ChaCha(_CipherKey(_KNOWN_KEY))
+    _next_block(test_cipher)  # `_KNOWN_BLOCK` is the second block
+    if not _next_block(test_cipher).hex().startswith(_KNOWN_BLOCK):
         rule = "the key stream of ChaCha20; install randomgen anew"
         raise InvalidValue("rng", "randomgen's ChaCha", rule=rule)
     return ChaCha
 
 
-def _next_block(cipher: Any) -> bytes:
+def _next_block(cipher_stream: Any) -> bytes:
     """Returns the next 64 bytes of a cipher's stream."""
-    return bytes(cipher.random_raw(8).astype("<u8").tobytes())
+    return bytes(cipher_stream.random_raw(8).astype("<u8").tobytes())

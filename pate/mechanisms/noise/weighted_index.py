@@ -27,51 +27,54 @@ _ERROR_PER_WEIGHT = 2.0**-49
 
 
 def draw_index(
-    weights: FloatArray,
-    uniforms: LazyUniforms,
+    float_weights: FloatArray,
+    lazy_uniforms: LazyUniforms,
     exact_weights_of_row: Callable[[int], Weights],
     relative_error: float = 0.0,
 ) -> IntArray:
     """Draws one of n indices for each of Q rows, `[Q]`, with a probability in proportion to its exact weight.
 
     Args:
-        weights: the weights as floats, `[Q, n]`. The largest weight of a row is at least about 1. The errors of the
-            weights of a row add up to at most 2**-47 + n 2**-50 + `relative_error`, relative to the row's total weight.
-        uniforms: one uniform number for each row, `[Q]`.
+        float_weights: the weights as floats, `[Q, n]`. The largest weight of a row is at least about 1. The errors of
+            the weights of a row add up to at most 2**-47 + n 2**-50 + `relative_error`, relative to the row's total
+            weight.
+        lazy_uniforms: one uniform number for each row, `[Q]`.
         exact_weights_of_row: returns the exact weights of a row, for the number of the row.
         relative_error: a bound on the relative error of the weights, beyond the rounding errors of a few operations.
     """
-    num_rows, num_weights = weights.shape
-    running_sums = weights.cumsum(axis=1)
+    num_rows, num_weights = float_weights.shape
+    running_sums = float_weights.cumsum(axis=1)
     totals = running_sums[:, -1]
-    targets = uniforms.approximate() * totals
+    targets = lazy_uniforms.approximate() * totals
     margins = totals * (FEW_OPERATIONS + num_weights * _ERROR_PER_WEIGHT + 2 * relative_error)
     # A row is decided if no running sum lies within the margin around its target. Where no sum exceeds the target,
     # argmax is 0, and the row is not decided.
     indices: IntArray = (running_sums > (targets - margins)[:, None]).argmax(axis=1)
     is_decided = running_sums[np.arange(num_rows), indices] > targets + margins
     for row in np.flatnonzero(~is_decided).tolist():
-        indices[row] = index_of(uniforms.entry((row,)), weights=exact_weights_of_row(row))
+        indices[row] = index_of(
+            lazy_uniforms.entry((row,)), weights_at_digits=exact_weights_of_row(row)
+        )
     return indices
 
 
-def index_of(uniform: LazyUniform, weights: Weights) -> int:
-    """Returns the first index whose cumulated weight exceeds `uniform` times the total weight, exactly."""
+def index_of(lazy_uniform: LazyUniform, weights_at_digits: Weights) -> int:
+    """Returns the first index whose cumulated weight exceeds `lazy_uniform` times the total weight, exactly."""
     while True:
-        intervals = weights(uniform.digits)
+        intervals = weights_at_digits(lazy_uniform.num_digits)
         # The target, u times the total weight, lies between these numbers over 2**bits.
-        lowest_target = uniform.numerator * sum(low for low, _ in intervals)
-        highest_target = (uniform.numerator + 1) * sum(high for _, high in intervals)
+        lowest_target = lazy_uniform.numerator * sum(low for low, _ in intervals)
+        highest_target = (lazy_uniform.numerator + 1) * sum(high for _, high in intervals)
         low_sum = 0
         high_sum = 0
         for index, (low, high) in enumerate(intervals):
             low_sum += low
             high_sum += high
-            if highest_target <= low_sum << uniform.bits:
+            if highest_target <= low_sum << lazy_uniform.bits:
                 return index
-            if lowest_target < high_sum << uniform.bits:
+            if lowest_target < high_sum << lazy_uniform.bits:
                 break  # this weight may exceed the target or not: more bits are needed
-        uniform.extend()
+        lazy_uniform.extend()
 
 
 def exponential_weights(
@@ -84,26 +87,26 @@ def exponential_weights(
         class_sizes: whole numbers >= 1, one for each index; None for 1.
     """
 
-    def weights(digits: int) -> list[Interval]:
+    def weights_at_digits(digits: int) -> list[Interval]:
         num_digits = digits + (0 if class_sizes is None else len(str(max(class_sizes))))
         unit = 10**num_digits
         interval_of = dict[Fraction, Interval]()
         for exponent in set(exponents):
-            low, high = exp_bounds(-exponent, digits=num_digits)
-            interval_of[exponent] = (math.floor(low * unit), math.ceil(high * unit))
+            lower_bound, upper_bound = exp_bounds(-exponent, digits=num_digits)
+            interval_of[exponent] = (math.floor(lower_bound * unit), math.ceil(upper_bound * unit))
         intervals = [interval_of[exponent] for exponent in exponents]
         if class_sizes is None:
             return intervals
         return [
-            (size * low, size * high)
-            for size, (low, high) in zip(class_sizes, intervals, strict=True)
+            (class_size * lower_bound, class_size * upper_bound)
+            for class_size, (lower_bound, upper_bound) in zip(class_sizes, intervals, strict=True)
         ]
 
-    return weights
+    return weights_at_digits
 
 
 def weights_with_rest(
-    window_weights: Weights, rest_share: Fraction, all_weights: Callable[[], Weights]
+    window_weights_at_digits: Weights, rest_share: Fraction, make_all_weights: Callable[[], Weights]
 ) -> Weights:
     """Returns the weights of the first few indices and, as last entry, the total weight of all further indices.
 
@@ -111,37 +114,37 @@ def weights_with_rest(
     digits that this interval is too wide, the weights of all indices are returned instead.
 
     Args:
-        window_weights: the weights of the first few indices.
+        window_weights_at_digits: the weights of the first few indices.
         rest_share: a bound on the total weight of all further indices, divided by the total weight of all indices.
-        all_weights: returns the weights of all indices, in the same order.
+        make_all_weights: returns the weights of all indices, in the same order.
     """
 
-    def weights(digits: int) -> Sequence[Interval]:
+    def weights_at_digits(digits: int) -> Sequence[Interval]:
         if rest_share * 10**digits > 1:
-            return all_weights()(digits)
-        intervals = window_weights(digits)
+            return make_all_weights()(digits)
+        intervals = window_weights_at_digits(digits)
         window_total = sum(high for _, high in intervals)
         return [*intervals, (0, math.ceil(rest_share * 2 * window_total))]
 
-    return weights
+    return weights_at_digits
 
 
-def boundary_weights(weights: Weights) -> Weights:
+def boundary_weights(weights_at_digits: Weights) -> Weights:
     """Returns the weights of the outcomes of `BoundaryWrapper`, from the weights of the wrapped mechanism.
 
     The last entry is the weight of the boundary: the total weight less the largest weight, or half of the total weight,
     whichever is smaller.
     """
 
-    def with_boundary(digits: int) -> list[Interval]:
+    def weights_with_boundary_at_digits(digits: int) -> list[Interval]:
         # All weights are doubled, so that half of the total is a whole number.
-        intervals = [(2 * low, 2 * high) for low, high in weights(digits)]
+        intervals = [(2 * low, 2 * high) for low, high in weights_at_digits(digits)]
         # The weight of the boundary rises with every weight, so lows give its low, and highs its high.
         low_boundary = _boundary_weight([low for low, _ in intervals])
         high_boundary = _boundary_weight([high for _, high in intervals])
         return [*intervals, (low_boundary, high_boundary)]
 
-    return with_boundary
+    return weights_with_boundary_at_digits
 
 
 def _boundary_weight(outcome_weights: list[int]) -> int:
@@ -171,25 +174,29 @@ def permute_and_flip_weights(deficits: FloatArray, noise_scale: float) -> Weight
         deficits: the largest value less each value, floats >= 0 without rounding error, `[n]`.
         noise_scale: the scale of the noise, > 0.
     """
-    softmax = softmax_weights(deficits, noise_scale)
+    softmax_weights_at_digits = softmax_weights(deficits, noise_scale=noise_scale)
 
     # Each w is taken as a fraction within 10**-digits, which moves the integral by at most 1 + n / 2 times as much. The
     # integral of the fractions is exact.
-    def weights(digits: int) -> list[Interval]:
-        unit = 10**digits
+    def weights_at_digits(digits: int) -> list[Interval]:
+        denominator = 10**digits
         slack = len(deficits) + 2
-        lows = [low for low, _ in softmax(digits)]
-        intervals = []
-        for index, low in enumerate(lows):
-            other_lows = [*lows[:index], *lows[index + 1 :]]
-            chance = low * _integral_of_product(other_lows, unit=unit)
-            intervals.append((max(math.floor(chance) - slack, 0), math.ceil(chance) + slack))
-        return intervals
+        numerators = [low for low, _ in softmax_weights_at_digits(digits)]
+        weight_intervals = []
+        for index, numerator in enumerate(numerators):
+            other_numerators = [*numerators[:index], *numerators[index + 1 :]]
+            scaled_chance = numerator * _integral_of_product(
+                other_numerators, denominator=denominator
+            )
+            weight_intervals.append(
+                (max(math.floor(scaled_chance) - slack, 0), math.ceil(scaled_chance) + slack)
+            )
+        return weight_intervals
 
-    return weights
+    return weights_at_digits
 
 
-def _integral_of_product(numerators: list[int], unit: int) -> Fraction:
+def _integral_of_product(numerators: list[int], denominator: int) -> Fraction:
     """Returns the integral over z in [0, 1] of the product of all 1 - (numerator / unit) z, exactly."""
     coefficients = [1]  # of z**n, times unit**n
     for numerator in numerators:
@@ -199,7 +206,7 @@ def _integral_of_product(numerators: list[int], unit: int) -> Fraction:
         ]
     return sum(
         (
-            Fraction(coefficient, (degree + 1) * unit**degree)
+            Fraction(coefficient, (degree + 1) * denominator**degree)
             for degree, coefficient in enumerate(coefficients)
         ),
         Fraction(0),

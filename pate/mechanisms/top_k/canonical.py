@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
 from pate.array_types import FloatArray, IntArray
-from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.comparisons import ExactValues, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_largest
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import largest_distribution
@@ -77,15 +77,15 @@ class CanonicalTopK(BoundedRangeTopK):
         It is the bounded range, or the pure epsilon, divided by the largest change of the difference of two losses
         between neighbors, rounded down.
         """
-        share = 1.0
+        share_of_sensitivity = 1.0
         if self.k == 1 and self.gamma > 0:
             # The largest count is in the loss of every set, and cancels out of differences. With gamma = 0 all losses
             # are equal.
-            share = self.gamma
+            share_of_sensitivity = self.gamma
         elif self.k == num_counts - 1 and self.k > 1:
-            share = max(self.gamma, 1 - self.gamma)
-        loss_weight = self.range_of() / (self.adjacency.gap_sensitivity * share)
-        if share in (0.5, 1.0):
+            share_of_sensitivity = max(self.gamma, 1 - self.gamma)
+        loss_weight = self.range_of() / (self.adjacency.gap_sensitivity * share_of_sensitivity)
+        if share_of_sensitivity in (0.5, 1.0):
             return loss_weight
         # Rounding must not make the weight larger.
         return math.nextafter(math.nextafter(loss_weight, 0.0), 0.0)
@@ -99,10 +99,10 @@ class CanonicalTopK(BoundedRangeTopK):
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws a set of k indices for each histogram of a batch `[Q, d]`; returns `[Q, k]`, in rising order."""
-        num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
+        num_classes_of_histogram = counts.shape[1] * (1 if self.gamma == 1 else self.k)
         return draw_in_blocks(
             counts,
-            num_outcome_classes=num_classes,
+            num_outcome_classes=num_classes_of_histogram,
             draw_batch=partial(self._draw_sets, class_draw=self._draw_class_of_each, rng=rng),
             draw_one=partial(self._draw_sets, class_draw=self._draw_class_of_one, rng=rng),
         )
@@ -110,27 +110,31 @@ class CanonicalTopK(BoundedRangeTopK):
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each set of k indices, a tuple in rising order, for one histogram `[d]`."""
         num_counts = len(counts)
-        classes = CanonicalClasses.all(num_ranks=num_counts, k=self.k)
-        sizes = np.array(
-            [float(classes.size(class_index)) for class_index in range(len(classes.first_missing))]
+        canonical_classes = CanonicalClasses.all(num_ranks=num_counts, k=self.k)
+        class_sizes = np.array(
+            [
+                float(canonical_classes.size(class_index))
+                for class_index in range(len(canonical_classes.first_missing_ranks))
+            ]
         )
-        order, falling_counts = falling_order(counts[None])
-        values = (
-            -self.loss_weight_for(num_counts) * classes.losses(falling_counts, gamma=self.gamma)[0]
+        ranked_indices, falling_counts = falling_order(counts[None])
+        values_of_classes = (
+            -self.loss_weight_for(num_counts)
+            * canonical_classes.losses(falling_counts, gamma=self.gamma)[0]
         )
         class_probabilities = largest_distribution(
-            values, class_sizes=sizes, noise_kind=UNIT_NOISES[self.noise]
+            values_of_classes, class_sizes=class_sizes, noise_kind=UNIT_NOISES[self.noise]
         )
         set_probabilities = dict(
-            zip(classes.names, (class_probabilities / sizes).tolist(), strict=True)
+            zip(canonical_classes.names, (class_probabilities / class_sizes).tolist(), strict=True)
         )
         distribution = {}
         for ranks in combinations(range(num_counts), self.k):  # counted from 0, rising
-            indices = tuple(sorted(order[0, list(ranks)].tolist()))
+            index_set = tuple(sorted(ranked_indices[0, list(ranks)].tolist()))
             missing_ranks = [rank for rank in range(self.k) if ranks[rank] != rank]
-            first_missing = missing_ranks[0] if missing_ranks else self.k - 1
+            first_missing_rank = missing_ranks[0] if missing_ranks else self.k - 1
             # Ranks of classes are counted from 1.
-            distribution[indices] = set_probabilities[first_missing + 1, ranks[-1] + 1]
+            distribution[index_set] = set_probabilities[first_missing_rank + 1, ranks[-1] + 1]
         return distribution
 
     def _draw_sets(
@@ -142,8 +146,8 @@ class CanonicalTopK(BoundedRangeTopK):
             The indices `[q, k]`, in rising order.
         """
         ranked_indices, falling_counts = falling_order(counts)
-        classes, class_indices = class_draw(falling_counts, rng)
-        ranks = classes.draw_members(class_indices, rng)
+        canonical_classes, class_indices = class_draw(falling_counts, rng)
+        ranks = canonical_classes.draw_members(class_indices, rng)
         return np.sort(np.take_along_axis(ranked_indices, ranks, axis=1), axis=1)
 
     def _draw_class_of_each(
@@ -159,20 +163,22 @@ class CanonicalTopK(BoundedRangeTopK):
             The classes, and for each histogram the place of the class that was drawn among them, `[q]`.
         """
         make_classes = CanonicalClasses.by_worst if self.gamma == 1 else CanonicalClasses.all
-        classes = make_classes(num_ranks=falling_counts.shape[1], k=self.k)
+        canonical_classes = make_classes(num_ranks=falling_counts.shape[1], k=self.k)
         if self.noise != "gumbel":
-            return classes, self._draw_by_noise(classes, falling_counts=falling_counts, rng=rng)
+            return canonical_classes, self._draw_by_noise(
+                canonical_classes, falling_counts=falling_counts, rng=rng
+            )
 
-        def weights_of_row(row: int) -> Weights:
-            return self._exact_weights(classes, falling_counts=falling_counts[row])
+        def exact_weights_of_row(row: int) -> Weights:
+            return self._exact_weights(canonical_classes, falling_counts=falling_counts[row])
 
         class_indices = self._draw_by_weight(
-            classes,
+            canonical_classes,
             falling_counts=falling_counts,
-            exact_weights_of_row=weights_of_row,
+            exact_weights_of_row=exact_weights_of_row,
             rng=rng,
         )
-        return classes, class_indices
+        return canonical_classes, class_indices
 
     def _draw_class_of_one(
         self, falling_counts: IntArray, rng: np.random.Generator
@@ -190,8 +196,10 @@ class CanonicalTopK(BoundedRangeTopK):
             The classes, and the place of the class that was drawn among them, `[1]`.
         """
         if self.noise != "gumbel":
-            classes = CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
-            return classes, self._draw_by_noise(classes, falling_counts=falling_counts, rng=rng)
+            canonical_classes = CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
+            return canonical_classes, self._draw_by_noise(
+                canonical_classes, falling_counts=falling_counts, rng=rng
+            )
         window_classes = self._likely_classes(falling_counts[0])
 
         @cache
@@ -199,19 +207,21 @@ class CanonicalTopK(BoundedRangeTopK):
             all_classes = CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
             return all_classes.with_window_first(window_classes)
 
-        def weights_of_all() -> Weights:
+        def make_all_weights() -> Weights:
             return self._exact_weights(classes_window_first(), falling_counts=falling_counts[0])
 
-        def weights_of_row(row: int) -> Weights:
-            window_weights = self._exact_weights(window_classes, falling_counts=falling_counts[row])
+        def exact_weights_of_row(row: int) -> Weights:
+            window_weights_at_digits = self._exact_weights(
+                window_classes, falling_counts=falling_counts[row]
+            )
             return weights_with_rest(
-                window_weights, rest_share=_REST_SHARE, all_weights=weights_of_all
+                window_weights_at_digits, rest_share=_REST_SHARE, make_all_weights=make_all_weights
             )
 
         class_indices = self._draw_by_weight(
             window_classes,
             falling_counts=falling_counts,
-            exact_weights_of_row=weights_of_row,
+            exact_weights_of_row=exact_weights_of_row,
             rng=rng,
         )
         if int(class_indices.max()) < len(window_classes.log_sizes):
@@ -220,7 +230,7 @@ class CanonicalTopK(BoundedRangeTopK):
 
     def _draw_by_weight(
         self,
-        classes: CanonicalClasses,
+        canonical_classes: CanonicalClasses,
         *,
         falling_counts: IntArray,
         exact_weights_of_row: Callable[[int], Weights],
@@ -231,59 +241,70 @@ class CanonicalTopK(BoundedRangeTopK):
         By the Gumbel-max trick a class wins with a probability in proportion to its weight.
         """
         return draw_class(
-            log_weights=self._values_of(classes, falling_counts) + classes.log_sizes,
+            log_weights=self._values_of(canonical_classes, falling_counts)
+            + canonical_classes.log_sizes,
             exact_weights_of_row=exact_weights_of_row,
-            log_rounding_error=classes.error,
+            log_rounding_error=canonical_classes.log_size_error,
             rng=rng,
         )
 
-    def _exact_weights(self, classes: CanonicalClasses, *, falling_counts: IntArray) -> Weights:
+    def _exact_weights(
+        self, canonical_classes: CanonicalClasses, *, falling_counts: IntArray
+    ) -> Weights:
         """Returns the exact weights of the classes of one histogram `[d]`."""
-        losses = classes.losses(falling_counts, gamma=Fraction(self.gamma))
+        losses = canonical_classes.losses(falling_counts, gamma=Fraction(self.gamma))
         exponents = (Fraction(self.loss_weight_for(len(falling_counts))) * losses).tolist()
-        class_sizes = [classes.size(class_index) for class_index in range(len(exponents))]
+        class_sizes = [canonical_classes.size(class_index) for class_index in range(len(exponents))]
         return exponential_weights(exponents, class_sizes=class_sizes)
 
     def _draw_by_noise(
-        self, classes: CanonicalClasses, *, falling_counts: IntArray, rng: np.random.Generator
+        self,
+        canonical_classes: CanonicalClasses,
+        *,
+        falling_counts: IntArray,
+        rng: np.random.Generator,
     ) -> IntArray:
         """Draws a class for each histogram `[q, d]`, with noise on losses that is not Gumbel: `[q]`.
 
         A class wins with its value plus the largest of as many noises as it has sets.
         """
-        values = self._values_of(classes, falling_counts)
-        has_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
+        values_of_classes = self._values_of(canonical_classes, falling_counts)
+        has_sets = np.broadcast_to(
+            np.isfinite(canonical_classes.log_sizes), values_of_classes.shape
+        )
 
         # All rows share the classes and their sizes.
-        def size_of_class(row: int, place: int) -> int:
-            return classes.size(place)
+        def size_of_class(row: int, class_index: int) -> int:
+            return canonical_classes.size(class_index)
 
-        noise = draw_largest(
-            self.noise,
-            log_num_noises=np.where(has_sets, classes.log_sizes, 0.0),
-            exact_num_noises=size_of_class,
+        drawn_noise = draw_largest(
+            noise_kind=self.noise,
+            log_num_noises=np.where(has_sets, canonical_classes.log_sizes, 0.0),
+            num_noises_at=size_of_class,
             rng=rng,
-            log_rounding_error=classes.error,
+            log_rounding_error=canonical_classes.log_size_error,
         )
 
         # Fractions are slow, and several classes of a row may need a comparison in fractions.
         @cache
         def exact_losses(row: int) -> NDArray[Any]:
-            return classes.losses(falling_counts[row], gamma=Fraction(self.gamma))
+            return canonical_classes.losses(falling_counts[row], gamma=Fraction(self.gamma))
 
         loss_weight = Fraction(self.loss_weight_for(falling_counts.shape[1]))
 
-        def exact_value(row: int, place: int) -> Fraction:
-            value: Fraction = -loss_weight * exact_losses(row)[place]
+        def exact_value(row: int, class_index: int) -> Fraction:
+            value: Fraction = -loss_weight * exact_losses(row)[class_index]
             return value
 
-        exact_values = Values(floats=values, exact_at=exact_value)
-        return largest_noisy(exact_values, noise, k=1, candidate_mask=has_sets)[:, 0]
+        exact_values = ExactValues(floats=values_of_classes, fraction_at=exact_value)
+        return largest_noisy(exact_values, drawn_noise, k=1, candidate_mask=has_sets)[:, 0]
 
-    def _values_of(self, classes: CanonicalClasses, falling_counts: IntArray) -> FloatArray:
+    def _values_of(
+        self, canonical_classes: CanonicalClasses, falling_counts: IntArray
+    ) -> FloatArray:
         """Returns minus the loss of each class, divided by the scale of the noise, as floats: `[q, n]`."""
         loss_weight = self.loss_weight_for(falling_counts.shape[1])
-        return -loss_weight * classes.losses(falling_counts, gamma=self.gamma)
+        return -loss_weight * canonical_classes.losses(falling_counts, gamma=self.gamma)
 
     def _likely_classes(self, falling_counts: IntArray) -> CanonicalClasses:
         """Returns the classes of one histogram `[d]` without those whose weight is negligible with Gumbel noise."""
@@ -293,9 +314,10 @@ class CanonicalTopK(BoundedRangeTopK):
             return CanonicalClasses.likely(
                 falling_counts, k=self.k, loss_weight=loss_weight, gamma=self.gamma
             )
-        classes = CanonicalClasses.runs(falling_counts, k=self.k, gamma=self.gamma)
+        canonical_classes = CanonicalClasses.runs(falling_counts, k=self.k, gamma=self.gamma)
         # There are at most d**k sets.
         log_num_sets = self.k * math.log(num_ranks)
         smallest_count = falling_counts[self.k - 1] - (LOG_NEGLIGIBLE + log_num_sets) / loss_weight
         num_likely = int((falling_counts >= smallest_count).sum()) - self.k + 1
-        return classes.at(slice(num_likely))
+        likely_range = slice(num_likely)
+        return canonical_classes.at(likely_range)

@@ -23,24 +23,25 @@ _NUM_LEVELS = 96
 class CanonicalClasses:
     """n classes of sets of k ranks out of 1..d. Rank 1 is that of the largest count, rank d that of the smallest.
 
-    A class holds all sets with the same first missing rank `first_missing` and with a last rank in low + 1..high. So
-    the ranks before `first_missing` are in each set, `first_missing` is not, and ranks between it and the last one may
-    be in the set or not. One class has a single set, the ranks 1..k: there `high` is k, and `first_missing` is k or 0.
+    A class holds all sets with the same first missing rank and with a last rank in `ranks_below` + 1..`largest_ranks`.
+    So the ranks before the first missing rank are in each set, that rank is not, and ranks between it and the last one
+    may be in the set or not. One class has a single set, the ranks 1..k: there the largest last rank is k, and the
+    first missing rank is k or 0.
 
     Attributes:
-        first_missing: the first missing rank of each class, `[n]`; 0 for a class that leaves the first missing rank
-            open.
-        low: the last rank of a set is larger than this, `[n]`.
-        high: the last rank of a set is at most this, `[n]`.
+        first_missing_ranks: the first missing rank of each class, `[n]`; 0 for a class that leaves the first missing
+            rank open.
+        ranks_below: the last rank of a set is larger than this, `[n]`.
+        largest_ranks: the last rank of a set is at most this, `[n]`.
         log_sizes: the logarithm of the number of sets of each class, `[n]`.
         k: the number of ranks in a set.
 
     Source: Shekelyan & Loukides 2022; docs/proofs/canonical_top_k.md.
     """
 
-    first_missing: IntArray
-    low: IntArray
-    high: IntArray
+    first_missing_ranks: IntArray
+    ranks_below: IntArray
+    largest_ranks: IntArray
     log_sizes: FloatArray
     k: int
 
@@ -60,11 +61,12 @@ class CanonicalClasses:
         """
         last_ranks = np.arange(k, num_ranks + 1)
         # C(w - 1, k - 1) sets end at rank w, which is (w - 1) / (w - k) times the number of sets that end at w - 1.
+        open_missing_ranks = np.zeros_like(last_ranks)
         log_ratios = np.log((last_ranks[1:] - 1.0) / (last_ranks[1:] - k))
         return cls(
-            first_missing=np.zeros_like(last_ranks),
-            low=last_ranks - 1,
-            high=last_ranks,
+            first_missing_ranks=open_missing_ranks,
+            ranks_below=last_ranks - 1,
+            largest_ranks=last_ranks,
             log_sizes=np.append(0.0, np.cumsum(log_ratios)),
             k=k,
         )
@@ -86,28 +88,30 @@ class CanonicalClasses:
         missing_ranks = np.arange(1, k + 1)
         kth_count = falling_counts[k - 1]
         largest_deficit = int(kth_count - falling_counts[-1])
-        inner_levels = np.geomspace(1, max(largest_deficit, 1), _NUM_LEVELS).astype(np.int64)
-        levels = np.unique(np.append(inner_levels, [0, largest_deficit]))
-        smallest_deficits = np.append(0, levels[:-1] + 1)
-        block_ends = np.searchsorted(-falling_counts, levels - kth_count, side="right")
-        has_ranks = block_ends > k
-        log_sizes = np.full((k, len(levels)), -np.inf)
+        inner_deficit_levels = np.geomspace(1, max(largest_deficit, 1), _NUM_LEVELS).astype(
+            np.int64
+        )
+        deficit_levels = np.unique(np.append(inner_deficit_levels, [0, largest_deficit]))
+        smallest_deficits = np.append(0, deficit_levels[:-1] + 1)
+        block_end_ranks = np.searchsorted(-falling_counts, deficit_levels - kth_count, side="right")
+        has_ranks = block_end_ranks > k
+        log_sizes = np.full((k, len(deficit_levels)), -np.inf)
         if has_ranks.any():
             log_sizes[:, has_ranks] = _log_sizes(
                 missing_ranks=missing_ranks,
                 ranks_below=np.full(has_ranks.sum(), k),
-                largest_ranks=block_ends[has_ranks],
+                largest_ranks=block_end_ranks[has_ranks],
                 k=k,
             )
         # A bound on the weight of all sets with a first missing rank whose last rank is in a block: [k, blocks].
         smallest_losses = (1 - gamma) * (falling_counts[missing_ranks - 1, None] - kth_count)
         smallest_losses = smallest_losses + gamma * smallest_deficits
-        log_weights = log_sizes - loss_weight * smallest_losses
+        log_weights_of_blocks = log_sizes - loss_weight * smallest_losses
         # Bounds on the weight of each block and all blocks behind it, which fall, and of each first missing rank and
         # all ranks before it, which rise.
-        block_log_weights = np.logaddexp.reduce(log_weights, axis=0)
+        block_log_weights = np.logaddexp.reduce(log_weights_of_blocks, axis=0)
         tail_log_weights = np.logaddexp.accumulate(block_log_weights[::-1])[::-1]
-        missing_log_weights = np.logaddexp.reduce(log_weights, axis=1)
+        missing_log_weights = np.logaddexp.reduce(log_weights_of_blocks, axis=1)
         head_log_weights = np.logaddexp.accumulate(missing_log_weights)
         num_blocks = int(np.count_nonzero(tail_log_weights >= -LOG_NEGLIGIBLE))
         num_negligible_ranks = int(np.count_nonzero(head_log_weights < -LOG_NEGLIGIBLE))
@@ -116,7 +120,7 @@ class CanonicalClasses:
             k=k,
             gamma=gamma,
             smallest_missing_rank=1 + num_negligible_ranks,
-            largest_last_rank=int(block_ends[num_blocks - 1]) if num_blocks else k,
+            largest_last_rank=int(block_end_ranks[num_blocks - 1]) if num_blocks else k,
         )
 
     @classmethod
@@ -145,63 +149,74 @@ class CanonicalClasses:
             largest_last_rank = len(falling_counts)
         # Last ranks form runs of equal losses.
         last_counts = falling_counts[k:largest_last_rank]
-        run_values = last_counts if gamma > 0 else np.zeros(len(last_counts))
-        run_lows = np.empty(0, dtype=np.int64)
-        if len(run_values) > 0:
-            run_lows = k + np.flatnonzero(np.diff(run_values, prepend=np.inf))
-        run_highs = np.append(run_lows[1:], largest_last_rank)[: len(run_lows)]
+        counts_of_last_ranks = last_counts if gamma > 0 else np.zeros(len(last_counts))
+        ranks_below_runs = np.empty(0, dtype=np.int64)
+        if len(counts_of_last_ranks) > 0:
+            ranks_below_runs = k + np.flatnonzero(np.diff(counts_of_last_ranks, prepend=np.inf))
+        last_ranks_of_runs = np.append(ranks_below_runs[1:], largest_last_rank)[
+            : len(ranks_below_runs)
+        ]
         missing_ranks = np.arange(smallest_missing_rank, k + 1)
         log_sizes = _log_sizes(
-            missing_ranks=missing_ranks, ranks_below=run_lows, largest_ranks=run_highs, k=k
+            missing_ranks=missing_ranks,
+            ranks_below=ranks_below_runs,
+            largest_ranks=last_ranks_of_runs,
+            k=k,
         )
         # The set of ranks 1..k comes first, then each first missing rank with each run.
         return cls(
-            first_missing=np.append(k, np.repeat(missing_ranks, len(run_lows))),
-            low=np.append(k - 1, np.tile(run_lows, len(missing_ranks))),
-            high=np.append(k, np.tile(run_highs, len(missing_ranks))),
+            first_missing_ranks=np.append(k, np.repeat(missing_ranks, len(ranks_below_runs))),
+            ranks_below=np.append(k - 1, np.tile(ranks_below_runs, len(missing_ranks))),
+            largest_ranks=np.append(k, np.tile(last_ranks_of_runs, len(missing_ranks))),
             log_sizes=np.append(0.0, log_sizes),
             k=k,
         )
 
     @property
-    def error(self) -> float:
+    def log_size_error(self) -> float:
         """A bound on the rounding error of each entry of `log_sizes`."""
-        largest = float(np.abs(self.log_sizes[np.isfinite(self.log_sizes)]).max())
+        largest_log_size = float(np.abs(self.log_sizes[np.isfinite(self.log_sizes)]).max())
         num_steps = len(self.log_sizes) + self.k + 8
-        return num_steps * 2.0**-52 * (1 + largest)
+        return num_steps * 2.0**-52 * (1 + largest_log_size)
 
     def with_window_first(self, window_classes: Self) -> Self:
         """Returns the same classes in another order, which begins with `window_classes` in their order."""
-        window_places = {name: place for place, name in enumerate(window_classes.names)}
-        new_places = [window_places.get(name, len(window_places)) for name in self.names]
+        window_places = {class_name: place for place, class_name in enumerate(window_classes.names)}
+        new_places = [
+            window_places.get(class_name, len(window_places)) for class_name in self.names
+        ]
         return self.at(np.argsort(new_places, kind="stable"))
 
     def at(self, class_indices: IntArray | slice) -> Self:
         """Returns the classes at the given m places, in the order of the places."""
         return replace(
             self,
-            first_missing=self.first_missing[class_indices],
-            low=self.low[class_indices],
-            high=self.high[class_indices],
+            first_missing_ranks=self.first_missing_ranks[class_indices],
+            ranks_below=self.ranks_below[class_indices],
+            largest_ranks=self.largest_ranks[class_indices],
             log_sizes=self.log_sizes[class_indices],
         )
 
     @property
     def names(self) -> list[tuple[int, int]]:
         """The pair (first missing rank, largest last rank) of each class, which identifies the class."""
-        return list(zip(self.first_missing.tolist(), self.high.tolist(), strict=True))
+        return list(
+            zip(self.first_missing_ranks.tolist(), self.largest_ranks.tolist(), strict=True)
+        )
 
     def size(self, class_index: int) -> int:
         """Returns the exact number of sets of the class at a place."""
-        first = int(self.first_missing[class_index])
-        low = int(self.low[class_index])
-        high = int(self.high[class_index])
-        if first == high:
+        first_missing_rank = int(self.first_missing_ranks[class_index])
+        rank_below = int(self.ranks_below[class_index])
+        largest_rank = int(self.largest_ranks[class_index])
+        if first_missing_rank == largest_rank:
             return 1
-        # The ranks before `first` are in the set. The others are chosen among the ranks behind `first`.
-        num_before = max(first - 1, 0)
+        # The ranks before the first missing rank are in the set. The others are chosen among the ranks behind it.
+        num_before = max(first_missing_rank - 1, 0)
         num_chosen = self.k - num_before
-        return comb(high - first, num_chosen) - comb(low - first, num_chosen)
+        return comb(largest_rank - first_missing_rank, num_chosen) - comb(
+            rank_below - first_missing_rank, num_chosen
+        )
 
     def losses(self, falling_counts: IntArray, gamma: Any) -> NDArray[Any]:
         """Returns the loss of each class, less the loss of the set of the k largest counts: `[..., n]`.
@@ -211,9 +226,11 @@ class CanonicalClasses:
             gamma: the share of the smallest count in the set in the loss. A `Fraction` makes all losses fractions.
         """
         # The largest count outside the set, and the smallest count in the set, less the k-th largest count.
-        kth = falling_counts[..., [self.k - 1]]
-        largest_outside = falling_counts[..., np.maximum(self.first_missing, 1) - 1] - kth
-        smallest_inside = falling_counts[..., self.high - 1] - kth
+        kth_counts = falling_counts[..., [self.k - 1]]
+        # 0 stands for a class with any missing rank, whose counts are not read, as gamma is then 1.
+        missing_places = np.maximum(self.first_missing_ranks - 1, 0)
+        largest_outside = falling_counts[..., missing_places] - kth_counts
+        smallest_inside = falling_counts[..., self.largest_ranks - 1] - kth_counts
         if isinstance(gamma, Fraction):
             largest_outside = largest_outside.astype(object)
             smallest_inside = smallest_inside.astype(object)
@@ -229,10 +246,10 @@ class CanonicalClasses:
         Returns:
             The ranks of each set, counted from 0, in rising order: `[Q, k]`.
         """
-        first = self.first_missing[class_indices]
-        low = self.low[class_indices]
-        high = self.high[class_indices]
-        last = np.array(
+        first_missing_ranks = self.first_missing_ranks[class_indices]
+        ranks_below = self.ranks_below[class_indices]
+        largest_ranks = self.largest_ranks[class_indices]
+        last_ranks = np.array(
             [
                 self._draw_last_rank(
                     first_rank_not_in_set=first_rank_not_in_set,
@@ -241,21 +258,27 @@ class CanonicalClasses:
                     rng=rng,
                 )
                 for first_rank_not_in_set, rank_below, largest_rank in zip(
-                    first.tolist(), low.tolist(), high.tolist(), strict=True
+                    first_missing_ranks.tolist(),
+                    ranks_below.tolist(),
+                    largest_ranks.tolist(),
+                    strict=True,
                 )
             ]
         )
         # In a random order of all ranks, counted from 0, the first few between the missing and the last rank are in
         # the set.
-        all_ranks = np.tile(np.arange(int(last.max())), (len(class_indices), 1))
-        ranks = rng.permuted(all_ranks, axis=1)
-        is_between = (ranks >= first[:, None]) & (ranks < last[:, None] - 1)
-        num_between = self.k - np.maximum(first, 1)
+        all_ranks = np.tile(np.arange(int(last_ranks.max())), (len(class_indices), 1))
+        ranks_in_random_order = rng.permuted(all_ranks, axis=1)
+        is_between = (ranks_in_random_order >= first_missing_ranks[:, None]) & (
+            ranks_in_random_order < last_ranks[:, None] - 1
+        )
+        num_before_missing = np.maximum(first_missing_ranks - 1, 0)
+        num_between = self.k - 1 - num_before_missing
         is_chosen = is_between & (np.cumsum(is_between, axis=1) <= num_between[:, None])
-        is_before_missing = ranks < first[:, None] - 1
-        is_last = ranks == last[:, None] - 1
+        is_before_missing = ranks_in_random_order < first_missing_ranks[:, None] - 1
+        is_last = ranks_in_random_order == last_ranks[:, None] - 1
         is_in_set = is_chosen | is_before_missing | is_last
-        return np.sort(ranks[is_in_set].reshape(len(class_indices), self.k), axis=1)
+        return np.sort(ranks_in_random_order[is_in_set].reshape(len(class_indices), self.k), axis=1)
 
     def _draw_last_rank(
         self,
@@ -279,24 +302,24 @@ class CanonicalClasses:
         # Before the missing rank stand all ranks; 0 stands for any missing rank, with none before it.
         num_before_missing = max(first_rank_not_in_set - 1, 0)
         num_between = self.k - 1 - num_before_missing
-        sizes = [
+        exact_sizes = [
             comb(rank - first_rank_not_in_set, num_between)
             for rank in range(rank_below, largest_rank)
         ]
 
-        def intervals(digits: int) -> list[Interval]:
-            return [(size, size) for size in sizes]
+        def size_intervals_at_digits(digits: int) -> list[Interval]:
+            return [(exact_size, exact_size) for exact_size in exact_sizes]
 
         def exact_weights_of_row(row: int) -> Weights:
-            return intervals
+            return size_intervals_at_digits
 
-        drawn = draw_class(
+        drawn_steps = draw_class(
             log_weights=log_sizes[None],
             exact_weights_of_row=exact_weights_of_row,
             log_rounding_error=rounding_error,
             rng=rng,
         )
-        return rank_below + 1 + int(drawn[0])
+        return rank_below + 1 + int(drawn_steps[0])
 
 
 def _log_sizes(
@@ -306,8 +329,8 @@ def _log_sizes(
 
     Args:
         missing_ranks: the first missing ranks f, rising, of which the last is k: `[F]`.
-        ranks_below: the numbers `low`; last ranks are larger than this: `[R]`.
-        largest_ranks: the numbers `high`; last ranks are at most this: `[R]`.
+        ranks_below: the numbers low; last ranks are larger than this: `[R]`.
+        largest_ranks: the numbers high; last ranks are at most this: `[R]`.
         k: the size of a set.
 
     Returns:
@@ -315,10 +338,10 @@ def _log_sizes(
     """
     # Binomial coefficients by recursion over f = k, k - 1, …: each row is the row before times one factor.
     f = missing_ranks[::-1, None].astype(np.float64)
-    log_up_to_high = np.cumsum(np.log((largest_ranks - f) / (k - f + 1)), axis=0)
+    log_num_up_to_largest = np.cumsum(np.log((largest_ranks - f) / (k - f + 1)), axis=0)
     with np.errstate(divide="ignore"):  # a share of 0 has the logarithm minus infinity
-        # The share of the sets whose last rank is at most `low`.
-        log_low_share = np.cumsum(
+        # The share of the sets whose last rank is at most `ranks_below`.
+        log_share_up_to_below = np.cumsum(
             np.log1p((ranks_below - largest_ranks) / (largest_ranks - f)), axis=0
         )
-    return np.asarray((log_up_to_high + np.log(-np.expm1(log_low_share)))[::-1])
+    return np.asarray((log_num_up_to_largest + np.log(-np.expm1(log_share_up_to_below)))[::-1])

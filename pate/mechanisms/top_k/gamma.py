@@ -8,7 +8,7 @@ import numpy as np
 
 from pate.accounting.special import gammainccinv, gammaincinv, gammaln, gauss_legendre
 from pate.array_types import IntArray
-from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.comparisons import ExactValues, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.kinds import KINDS
 from pate.mechanisms.noise.maxima import ordered_distribution
@@ -46,37 +46,48 @@ class GammaTopK(PureTopK):
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws, for each histogram `[Q, d]`, the indices of the k largest noisy counts, largest first: `[Q, k]`."""
         # The sum of d + 1 exponential variables is a Gamma variable of shape d + 1.
-        radius = draw_noise(
+        drawn_radii = draw_noise(
             noise_kind="exponential", shape=(len(counts), counts.shape[1] + 1), rng=rng
         ).summed()
-        noise = draw_noise(noise_kind="uniform", shape=counts.shape, rng=rng).times(
-            row_factors=radius
+        drawn_noise = draw_noise(noise_kind="uniform", shape=counts.shape, rng=rng).times(
+            row_factors=drawn_radii
         )
-        return largest_noisy(Values.scaled(counts, self.noise_scale), noise, k=self.k)
+        return largest_noisy(
+            ExactValues.scaled(counts, noise_scale=self.noise_scale), drawn_noise, k=self.k
+        )
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
-        values = utilities_of(counts, self.noise_scale)
-        shape = len(counts) + 1.0
-        smallest_radius = float(gammaincinv(shape, _TAIL_PROB))
-        largest_radius = float(gammainccinv(shape, _TAIL_PROB))
+        counts_in_scales = utilities_of(counts, noise_scale=self.noise_scale)
+        gamma_shape = len(counts) + 1.0
+        smallest_radius = float(gammaincinv(gamma_shape, _TAIL_PROB))
+        largest_radius = float(gammainccinv(gamma_shape, _TAIL_PROB))
         # At these radii the noisy values of two counts begin to overlap, so the integrand is not smooth there.
-        kinks = np.abs(values[:, None] - values).ravel() / 2
-        kinks = kinks[(kinks > smallest_radius) & (kinks < largest_radius)]
-        ends = np.linspace(smallest_radius, largest_radius, _NUM_PANELS + 1)
-        corners = np.unique([*ends, *kinks])
+        kink_radii = np.abs(counts_in_scales[:, None] - counts_in_scales).ravel() / 2
+        kink_radii = kink_radii[(kink_radii > smallest_radius) & (kink_radii < largest_radius)]
+        evenly_spaced_radii = np.linspace(smallest_radius, largest_radius, _NUM_PANELS + 1)
+        corner_radii = np.unique([*evenly_spaced_radii, *kink_radii])
         nodes, node_weights = gauss_legendre(_NUM_NODES)
         distribution: Distribution = {}
-        for low, high in pairwise(corners.tolist()):
-            half_width = (high - low) / 2
-            radii = low + half_width * (1 + nodes)
-            for radius, weight in zip(radii, half_width * node_weights, strict=True):
-                density = math.exp((shape - 1) * math.log(radius) - radius - gammaln(shape))
-                given_radius = ordered_distribution(
-                    values_in_scales=values / radius, k=self.k, noise_kind=KINDS["uniform"]
+        for panel_start, panel_end in pairwise(corner_radii.tolist()):
+            half_width = (panel_end - panel_start) / 2
+            radii = panel_start + half_width * (1 + nodes)
+            for radius, node_weight in zip(radii, half_width * node_weights, strict=True):
+                density = math.exp(
+                    (gamma_shape - 1) * math.log(radius) - radius - gammaln(gamma_shape)
                 )
-                for outcome, probability in given_radius.items():
-                    share = float(weight * density) * probability
-                    distribution[outcome] = distribution.get(outcome, 0.0) + share
+                distribution_at_radius = ordered_distribution(
+                    values_in_scales=counts_in_scales / radius,
+                    k=self.k,
+                    noise_kind=KINDS["uniform"],
+                )
+                for index_sequence, probability in distribution_at_radius.items():
+                    added_probability = float(node_weight * density) * probability
+                    distribution[index_sequence] = (
+                        distribution.get(index_sequence, 0.0) + added_probability
+                    )
         total = sum(distribution.values())
-        return {outcome: share / total for outcome, share in distribution.items()}
+        return {
+            index_sequence: added_probability / total
+            for index_sequence, added_probability in distribution.items()
+        }

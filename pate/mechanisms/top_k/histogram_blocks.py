@@ -36,10 +36,10 @@ def draw_in_blocks(
         The indices of all histograms, `[Q, k]`.
     """
     if num_outcome_classes > _FEW_CLASSES:
-        return np.concatenate([draw_one(row[None]) for row in counts])
+        return np.concatenate([draw_one(histogram[None]) for histogram in counts])
     rows_per_block = max(1, _CLASSES_PER_BLOCK // num_outcome_classes)
-    blocks = [
-        draw_batch(counts[start : start + rows_per_block])
-        for start in range(0, len(counts), rows_per_block)
+    indices_of_blocks = [
+        draw_batch(counts[first_row : first_row + rows_per_block])
+        for first_row in range(0, len(counts), rows_per_block)
     ]
-    return np.concatenate(blocks)
+    return np.concatenate(indices_of_blocks)

@@ -26,7 +26,7 @@ from pate.accounting import ApproximateEvent, BoundedRangeEvent, Event, PureDpEv
 from pate.accounting.rounding import ceil_to_digits
 from pate.accounting.special import softmax
 from pate.array_types import FloatArray, IntArray
-from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.comparisons import ExactValues, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_largest
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import largest_distribution
@@ -113,13 +113,17 @@ class JointMechanism(TopKMechanism):
 
         No draw needs it. Tests compare the sizes of `JointClasses` with it.
         """
-        falling = -np.sort(-self._checked(counts, num_axes=1))
-        losses = np.unique(np.maximum(falling[: self.k, None] - falling, 0))
+        falling_counts = -np.sort(-self._checked(counts, num_axes=1))
+        distinct_losses = np.unique(np.maximum(falling_counts[: self.k, None] - falling_counts, 0))
         # The number of ranks whose loss at a position is at most a loss: [losses, k].
-        num_ranks = np.searchsorted(-falling, losses[:, None] - falling[: self.k], side="right")
+        num_ranks = np.searchsorted(
+            -falling_counts, distinct_losses[:, None] - falling_counts[: self.k], side="right"
+        )
         class_counts = {}
         num_with_less = 0
-        for loss, ranks_by_position in zip(losses.tolist(), num_ranks.tolist(), strict=True):
+        for loss, ranks_by_position in zip(
+            distinct_losses.tolist(), num_ranks.tolist(), strict=True
+        ):
             # The positions are filled in turn, each with one of its ranks that is not used before.
             num_up_to_loss = math.prod(
                 max(0, ranks - position) for position, ranks in enumerate(ranks_by_position)
@@ -131,9 +135,11 @@ class JointMechanism(TopKMechanism):
 
     def losses_of(self, counts: IntArray) -> tuple[list[tuple[int, ...]], FloatArray]:
         """Returns a list of all sequences of k indices, and the loss of each of them, for one histogram `[d]`."""
-        outcomes = list(permutations(range(len(counts)), self.k))
-        best = -np.sort(-counts)[: self.k]
-        return outcomes, (best - counts[np.array(outcomes)]).max(axis=1).astype(np.float64)
+        sequences = list(permutations(range(len(counts)), self.k))
+        largest_counts = -np.sort(-counts)[: self.k]
+        return sequences, (largest_counts - counts[np.array(sequences)]).max(axis=1).astype(
+            np.float64
+        )
 
     def _draw_sequences(
         self, counts: IntArray, *, class_draw: ClassDraw, rng: np.random.Generator
@@ -143,8 +149,10 @@ class JointMechanism(TopKMechanism):
         The result is `[q, k]`.
         """
         ranked_indices, falling_counts = falling_order(counts)
-        classes, class_indices = class_draw(falling_counts, rng)
-        return np.take_along_axis(ranked_indices, classes.draw_members(class_indices, rng), axis=1)
+        joint_classes, class_indices = class_draw(falling_counts, rng)
+        return np.take_along_axis(
+            ranked_indices, joint_classes.draw_members(class_indices, rng), axis=1
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,11 +185,11 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         self, falling_counts: IntArray, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
         """Draws a class with a probability in proportion to its weight; arguments and result as in the base class."""
-        classes = JointClasses.from_counts(falling_counts, self.k, splits_ties=True)
+        joint_classes = JointClasses.from_counts(falling_counts, k=self.k, splits_ties=True)
         class_indices = self._draw_by_weight(
-            classes, exact_weights_of_row=partial(self._exact_weights, classes), rng=rng
+            joint_classes, exact_weights_of_row=partial(self._exact_weights, joint_classes), rng=rng
         )
-        return classes, class_indices
+        return joint_classes, class_indices
 
     def draw_class_of_one(
         self, falling_counts: IntArray, rng: np.random.Generator
@@ -191,74 +199,79 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         Only a window of likely classes is computed, and all classes only if the uniform number of the draw falls
         outside of the window.
         """
-        window_classes = JointClasses.likely(falling_counts, self.k, loss_weight=self.loss_weight)
+        window_classes = JointClasses.likely(falling_counts, k=self.k, loss_weight=self.loss_weight)
         largest_loss = int(falling_counts[0, 0] - falling_counts[0, -1])
-        is_complete = window_classes.window == (-1, largest_loss)
+        is_complete = window_classes.loss_window == (-1, largest_loss)
 
         @cache
         def all_classes() -> tuple[JointClasses, IntArray]:
             """Returns all classes, and their places in an order that begins with the window."""
-            classes = JointClasses.from_counts(falling_counts, self.k)
-            return classes, classes.places_with_window_first(window_classes)
+            joint_classes = JointClasses.from_counts(falling_counts, k=self.k)
+            return joint_classes, joint_classes.places_with_window_first(window_classes)
 
-        def weights_of_all() -> Weights:
-            classes, places = all_classes()
-            return self._exact_weights(classes, row=0, places=places)
+        def make_all_weights() -> Weights:
+            joint_classes, class_places = all_classes()
+            return self._exact_weights(joint_classes, row=0, class_places=class_places)
 
-        def weights_of_row(row: int) -> Weights:
-            window_weights = self._exact_weights(window_classes, row=row)
+        def exact_weights_of_row(row: int) -> Weights:
+            window_weights_at_digits = self._exact_weights(window_classes, row=row)
             if is_complete:
-                return window_weights
+                return window_weights_at_digits
             return weights_with_rest(
-                window_weights, rest_share=_REST_SHARE, all_weights=weights_of_all
+                window_weights_at_digits, rest_share=_REST_SHARE, make_all_weights=make_all_weights
             )
 
         class_indices = self._draw_by_weight(
-            window_classes, exact_weights_of_row=weights_of_row, rng=rng
+            window_classes, exact_weights_of_row=exact_weights_of_row, rng=rng
         )
         num_classes_in_window = window_classes.losses.shape[1]
         if int(class_indices.max()) < num_classes_in_window:
             return window_classes, class_indices
-        classes, places = all_classes()
-        return classes, places[class_indices]
+        joint_classes, class_places = all_classes()
+        return joint_classes, class_places[class_indices]
 
     def _draw_by_weight(
         self,
-        classes: JointClasses,
+        joint_classes: JointClasses,
         *,
         exact_weights_of_row: Callable[[int], Weights],
         rng: np.random.Generator,
     ) -> IntArray:
         """Draws a class for each of q histograms, with a probability in proportion to its weight; returns its place."""
         return draw_class(
-            log_weights=classes.log_sizes - self.loss_weight * classes.losses,
+            log_weights=joint_classes.log_sizes - self.loss_weight * joint_classes.losses,
             exact_weights_of_row=exact_weights_of_row,
-            log_rounding_error=classes.error,
+            log_rounding_error=joint_classes.log_size_error,
             rng=rng,
         )
 
     def _exact_weights(
-        self, classes: JointClasses, row: int, *, places: IntArray | None = None
+        self, joint_classes: JointClasses, row: int, *, class_places: IntArray | None = None
     ) -> Weights:
         """Returns the exact weights of the classes of one histogram.
 
         Args:
-            classes: the classes.
+            joint_classes: the classes.
             row: the row of the histogram.
-            places: the places of the classes in `order`, in the order of the weights; None for the order itself.
+            class_places: the places of the classes in `order`, in the order of the weights; None for the order itself.
         """
-        losses = classes.losses[row].tolist()
-        sizes = list(classes.sizes(row=row))
-        if places is not None:
-            losses = [losses[place] for place in places.tolist()]
-            sizes = [sizes[place] for place in places.tolist()]
+        losses_of_classes = joint_classes.losses[row].tolist()
+        class_sizes = list(joint_classes.sizes(row=row))
+        if class_places is not None:
+            losses_of_classes = [
+                losses_of_classes[class_place] for class_place in class_places.tolist()
+            ]
+            class_sizes = [class_sizes[class_place] for class_place in class_places.tolist()]
         loss_weight = Fraction(self.loss_weight)
-        return exponential_weights([loss_weight * loss for loss in losses], class_sizes=sizes)
+        exponents = [loss_weight * loss for loss in losses_of_classes]
+        return exponential_weights(exponents, class_sizes=class_sizes)
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
-        outcomes, losses = self.losses_of(counts)
-        return dict(zip(outcomes, softmax(-self.loss_weight * losses).tolist(), strict=True))
+        sequences, losses_of_sequences = self.losses_of(counts)
+        return dict(
+            zip(sequences, softmax(-self.loss_weight * losses_of_sequences).tolist(), strict=True)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,15 +312,19 @@ class PermuteAndFlipJointTopK(JointMechanism):
     @property
     def event(self) -> Event:
         """The price of one release."""
-        pure = PureDpEvent(self.epsilon)
-        return ApproximateEvent(pure, failure_prob=self.failure_prob) if self.failure_prob else pure
+        pure_event = PureDpEvent(self.epsilon)
+        return (
+            ApproximateEvent(pure_event, failure_prob=self.failure_prob)
+            if self.failure_prob
+            else pure_event
+        )
 
     def draw_class_of_each(
         self, falling_counts: IntArray, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
         """Draws the class of the sequence with the largest noisy value; arguments and result as in the base class."""
-        classes = JointClasses.from_counts(falling_counts, self.k, splits_ties=True)
-        return classes, self._draw_among(classes, rng)
+        joint_classes = JointClasses.from_counts(falling_counts, k=self.k, splits_ties=True)
+        return joint_classes, self._draw_among(joint_classes, rng)
 
     def draw_class_of_one(
         self, falling_counts: IntArray, rng: np.random.Generator
@@ -319,58 +336,61 @@ class PermuteAndFlipJointTopK(JointMechanism):
         """
         num_distinct_counts = 1 + np.count_nonzero(np.diff(falling_counts[0]))
         if self.k * num_distinct_counts <= _MAX_CLASSES:
-            classes = JointClasses.from_counts(falling_counts, self.k)
+            joint_classes = JointClasses.from_counts(falling_counts, k=self.k)
         else:
             self._require_failure_prob()
-            classes = JointClasses.likely(falling_counts, self.k, loss_weight=self.loss_weight)
-        return classes, self._draw_among(classes, rng)
+            joint_classes = JointClasses.likely(
+                falling_counts, k=self.k, loss_weight=self.loss_weight
+            )
+        return joint_classes, self._draw_among(joint_classes, rng)
 
     def _require_failure_prob(self) -> None:
         """Raises `InvalidValue` if `failure_prob` does not cover classes that win with a probability below exp(-60)."""
-        log_needed = _LOG_REST_PROBABILITY + np.logaddexp(0.0, self.epsilon)
+        log_needed_failure_prob = _LOG_REST_PROBABILITY + np.logaddexp(0.0, self.epsilon)
         log_failure_prob = math.log(self.failure_prob) if self.failure_prob > 0 else -math.inf
-        if log_failure_prob < log_needed:
+        if log_failure_prob < log_needed_failure_prob:
             rule = "a smaller epsilon, or JointTopK"
-            if log_needed < 0:
-                rule = f"{ceil_to_digits(math.exp(log_needed), num_digits=2)} or more"
+            if log_needed_failure_prob < 0:
+                rule = f"{ceil_to_digits(math.exp(log_needed_failure_prob), num_digits=2)} or more"
             raise InvalidValue("failure_prob", self.failure_prob, rule=rule)
 
-    def _draw_among(self, classes: JointClasses, rng: np.random.Generator) -> IntArray:
+    def _draw_among(self, joint_classes: JointClasses, rng: np.random.Generator) -> IntArray:
         """Draws the class of the sequence with the largest noisy value of each histogram; returns its place, `[q]`."""
 
         # A class is asked for its size a few times in a row. The sizes of a million classes at once would not fit into
         # memory, so few are kept.
         @lru_cache(8)
-        def size_of_class(row: int, place: int) -> int:
-            return next(islice(classes.sizes(row=row), place, None))
+        def size_of_class(row: int, class_place: int) -> int:
+            return next(islice(joint_classes.sizes(row=row), class_place, None))
 
-        noise = draw_largest(
+        drawn_noise = draw_largest(
             noise_kind="exponential",
-            log_num_noises=classes.log_sizes,
-            exact_num_noises=size_of_class,
+            log_num_noises=joint_classes.log_sizes,
+            num_noises_at=size_of_class,
             rng=rng,
-            log_rounding_error=classes.error,
+            log_rounding_error=joint_classes.log_size_error,
         )
         loss_weight = Fraction(self.loss_weight)
 
-        def exact_value(row: int, place: int) -> Fraction:
-            return -loss_weight * int(classes.losses[row, place])
+        def exact_value(row: int, class_place: int) -> Fraction:
+            return -loss_weight * int(joint_classes.losses[row, class_place])
 
-        values = Values(
-            floats=-self.loss_weight * classes.losses.astype(np.float64), exact_at=exact_value
+        exact_values = ExactValues(
+            floats=-self.loss_weight * joint_classes.losses.astype(np.float64),
+            fraction_at=exact_value,
         )
-        return largest_noisy(values, noise, k=1)[:, 0]
+        return largest_noisy(exact_values, drawn_noise, k=1)[:, 0]
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
-        outcomes, losses = self.losses_of(counts)
-        class_losses, class_indices, class_sizes = np.unique(
-            losses, return_inverse=True, return_counts=True
+        sequences, losses_of_sequences = self.losses_of(counts)
+        distinct_losses, class_indices, class_sizes = np.unique(
+            losses_of_sequences, return_inverse=True, return_counts=True
         )
         class_probabilities = largest_distribution(
-            -self.loss_weight * class_losses,
+            -self.loss_weight * distinct_losses,
             class_sizes=class_sizes.astype(np.float64),
             noise_kind=UNIT_NOISES["exponential"],
         )
-        probabilities = (class_probabilities / class_sizes)[class_indices]
-        return dict(zip(outcomes, probabilities.tolist(), strict=True))
+        probabilities_of_sequences = (class_probabilities / class_sizes)[class_indices]
+        return dict(zip(sequences, probabilities_of_sequences.tolist(), strict=True))

@@ -77,17 +77,17 @@ class LaplaceTopK(TopKMechanism):
     @property
     def event(self) -> Event:
         """The price of one release."""
-        pure = PureDpEvent(self.epsilon)
+        pure_event = PureDpEvent(self.epsilon)
         if self.failure_prob is None:
-            return pure
-        return ApproximateEvent(pure, failure_prob=self.failure_prob)
+            return pure_event
+        return ApproximateEvent(pure_event, failure_prob=self.failure_prob)
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`: `[Q, k]`.
 
         The indices are in falling order of the noisy counts, or with `failure_prob` in rising order.
         """
-        indices = largest_noisy_counts(
+        indices_by_noisy_count = largest_noisy_counts(
             counts,
             noise_scale=self.noise_scale(num_counts=counts.shape[1]),
             noise_kind="laplace",
@@ -95,11 +95,15 @@ class LaplaceTopK(TopKMechanism):
             rng=rng,
         )
         # The guarantee with a failure probability does not cover the order.
-        return indices if self.failure_prob is None else np.sort(indices, axis=1)
+        return (
+            indices_by_noisy_count
+            if self.failure_prob is None
+            else np.sort(indices_by_noisy_count, axis=1)
+        )
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each outcome, a tuple of k indices, for one histogram `[d]`."""
-        utilities = utilities_of(counts, self.noise_scale(num_counts=len(counts)))
+        utilities = utilities_of(counts, noise_scale=self.noise_scale(num_counts=len(counts)))
         distribution = ordered_distribution(
             values_in_scales=utilities, k=self.k, noise_kind=UNIT_NOISES["laplace"]
         )

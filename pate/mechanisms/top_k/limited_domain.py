@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import ApproximateEvent, Event, PureDpEvent
 from pate.array_types import FloatArray, IntArray
-from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.comparisons import ExactValues, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.maxima import gumbel_argmax
 from pate.mechanisms.parameters import POSITIVE, PROBABILITY
@@ -52,13 +52,13 @@ class DomainTopK(TopKMechanism):
 
         Raises `InvalidValue` for invalid counts, and for fewer than `domain_size`; `TopStableTopK` needs one more.
         """
-        checked = super()._checked(counts, num_axes)
-        num_counts = checked.shape[-1]
+        checked_counts = super()._checked(counts, num_axes=num_axes)
+        num_counts = checked_counts.shape[-1]
         largest_domain = num_counts - self._min_outside
         if self.domain_size > largest_domain:
             rule = f"at most {largest_domain} of {num_counts} counts"
             raise InvalidValue("domain_size", self.domain_size, rule=rule)
-        return checked
+        return checked_counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,29 +92,33 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws up to k indices of each histogram `[Q, d]`, in their noisy order, then -1: `[Q, k]`."""
-        indices, heights = self._candidates(counts)
-        noise = draw_noise(noise_kind="gumbel", shape=heights.shape, rng=rng)
-        scale = Fraction(self.noise_scale)
+        candidate_indices, candidate_heights = self._candidates(counts)
+        drawn_noise = draw_noise(noise_kind="gumbel", shape=candidate_heights.shape, rng=rng)
+        exact_noise_scale = Fraction(self.noise_scale)
 
         def exact_height(row: int, place: int) -> Fraction:
-            return Fraction(heights[row, place].item()) / scale
+            return Fraction(candidate_heights[row, place].item()) / exact_noise_scale
 
-        values = Values(floats=heights / self.noise_scale, exact_at=exact_height)
-        places = largest_noisy(values, noise, k=self.k)
-        return _cut_at_bottom(np.take_along_axis(indices, places, axis=1))
+        exact_values = ExactValues(
+            floats=candidate_heights / self.noise_scale, fraction_at=exact_height
+        )
+        places_by_noisy_height = largest_noisy(exact_values, drawn_noise, k=self.k)
+        return _cut_at_bottom(np.take_along_axis(candidate_indices, places_by_noisy_height, axis=1))
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each outcome, a tuple of k indices or -1, for one histogram `[d]`."""
-        indices, heights = self._candidates(counts[None])
-        ordered_distribution = peel_distribution(
-            utilities=heights[0] / self.noise_scale, k=self.k, argmax_distribution=gumbel_argmax
+        candidate_indices, candidate_heights = self._candidates(counts[None])
+        place_distribution = peel_distribution(
+            utilities=candidate_heights[0] / self.noise_scale,
+            k=self.k,
+            argmax_distribution=gumbel_argmax,
         )
 
         def released_indices(places: tuple[int, ...]) -> list[int]:
-            released: list[int] = _cut_at_bottom(indices[:, list(places)])[0].tolist()
+            released: list[int] = _cut_at_bottom(candidate_indices[:, list(places)])[0].tolist()
             return released
 
-        return relabel_outcomes(ordered_distribution, new_outcome=released_indices)
+        return relabel_outcomes(place_distribution, new_outcome=released_indices)
 
     def _candidates(self, counts: IntArray) -> tuple[IntArray, FloatArray]:
         """Returns the candidates of each histogram `[Q, d]`: the indices of the domain, and last the bottom.
@@ -123,18 +127,22 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
             Two arrays `[Q, domain_size + 1]`: the index of each candidate, -1 for the bottom; and its height, the
             number of votes by which it exceeds the largest count outside the domain (0 if nothing is outside).
         """
-        order = np.argsort(-counts, axis=1, kind="stable")[:, : self.domain_size + 1]
-        falling = np.take_along_axis(counts, order, axis=1)
-        if falling.shape[1] == self.domain_size:  # nothing is outside
-            falling = np.pad(falling, ((0, 0), (0, 1)))
-        outside = falling[:, [-1]]
-        bottom_height = np.full(outside.shape, self.margin * _ROUNDING_UP)
-        bottom_index = np.full(outside.shape, -1)
-        heights = np.concatenate([falling[:, :-1] - outside, bottom_height], axis=1)
-        indices = np.concatenate([order[:, : self.domain_size], bottom_index], axis=1)
-        return indices, heights
+        indices_by_count = np.argsort(-counts, axis=1, kind="stable")[:, : self.domain_size + 1]
+        falling_counts = np.take_along_axis(counts, indices_by_count, axis=1)
+        if falling_counts.shape[1] == self.domain_size:  # nothing is outside
+            falling_counts = np.pad(falling_counts, ((0, 0), (0, 1)))
+        counts_outside = falling_counts[:, [-1]]
+        bottom_height = np.full(counts_outside.shape, self.margin * _ROUNDING_UP)
+        bottom_index = np.full(counts_outside.shape, -1)
+        candidate_heights = np.concatenate(
+            [falling_counts[:, :-1] - counts_outside, bottom_height], axis=1
+        )
+        candidate_indices = np.concatenate(
+            [indices_by_count[:, : self.domain_size], bottom_index], axis=1
+        )
+        return candidate_indices, candidate_heights
 
 
-def _cut_at_bottom(indices: IntArray) -> IntArray:
+def _cut_at_bottom(released_indices: IntArray) -> IntArray:
     """Returns indices `[Q, k]` in which all entries of a row after its first -1, the bottom, are -1 too."""
-    return np.where(np.cumsum(indices < 0, axis=1) > 0, -1, indices)
+    return np.where(np.cumsum(released_indices < 0, axis=1) > 0, -1, released_indices)

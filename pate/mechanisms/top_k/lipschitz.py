@@ -39,7 +39,7 @@ class LipschitzTopK(PureTopK):
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         return ordered_distribution(
-            values_in_scales=utilities_of(counts, self.noise_scale),
+            values_in_scales=utilities_of(counts, noise_scale=self.noise_scale),
             k=self.k,
             noise_kind=UNIT_NOISES[self.noise],
         )

@@ -71,10 +71,10 @@ class TopKMechanism(Parameters, ABC):
             rng: draws the noise.
         """
         require_generator(rng)
-        checked = self._checked(counts)
-        indices = self.draw(np.atleast_2d(checked), rng)
+        checked_counts = self._checked(counts)
+        indices = self.draw(np.atleast_2d(checked_counts), rng)
         answered = np.asarray((indices >= 0).any(axis=1))
-        if checked.ndim == 2:
+        if checked_counts.ndim == 2:
             return TopK(indices=indices, answered=answered)
         return TopK(indices=indices[0], answered=np.asarray(answered[0]))
 
@@ -90,7 +90,7 @@ class TopKMechanism(Parameters, ABC):
 
     def _checked(self, counts: NDArray[np.integer], num_axes: int | None = None) -> IntArray:
         """Returns counts as int64, `[d]` or `[Q, d]`, after a check that they are valid for this mechanism."""
-        return require_counts(counts, k=self.k, num_axes=num_axes)
+        return require_counts(counts, min_num_counts=self.k, num_axes=num_axes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,18 +155,28 @@ def require_few_outcomes(num_outcomes: int) -> None:
     require(is_few, "counts", f"{num_outcomes} sequences", f"at most {MAX_OUTCOMES}")
 
 
-def require_counts(counts: NDArray[np.integer], k: int, num_axes: int | None = None) -> IntArray:
+def require_counts(
+    counts: NDArray[np.integer], min_num_counts: int, num_axes: int | None = None
+) -> IntArray:
     """Returns counts as int64, `[d]` or `[Q, d]`.
 
     Args:
         counts: whole numbers in 0..2**40.
-        k: the smallest number of counts that a histogram must have.
+        min_num_counts: the smallest number of counts that a histogram must have.
         num_axes: the number of axes, 1 or 2; None for either.
 
     Raises:
-        InvalidValue: the counts are no such numbers, or have another number of axes, or are fewer than k.
+        InvalidValue: the counts are no such numbers, or have another number of axes, or are fewer than
+            `min_num_counts`.
     """
-    checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, num_axes=num_axes)
-    num_counts = checked.shape[-1]
-    require(k <= num_counts, "k", k, f"at most the number of counts, {num_counts}")
-    return checked.astype(np.int64, copy=False)
+    checked_counts = require_histogram(
+        "counts", counts, num_teachers=LARGEST_COUNT, num_axes=num_axes
+    )
+    num_counts = checked_counts.shape[-1]
+    require(
+        min_num_counts <= num_counts,
+        "k",
+        min_num_counts,
+        f"at most the number of counts, {num_counts}",
+    )
+    return checked_counts.astype(np.int64, copy=False)

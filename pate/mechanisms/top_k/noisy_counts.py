@@ -3,7 +3,7 @@
 import numpy as np
 
 from pate.array_types import IntArray
-from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.comparisons import ExactValues, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
 
 
@@ -19,6 +19,6 @@ def largest_noisy_counts(
         k: the number of indices.
         rng: draws the noise.
     """
-    values = Values.scaled(counts, noise_scale=noise_scale)
-    noise = draw_noise(noise_kind=noise_kind, shape=counts.shape, rng=rng)
-    return largest_noisy(values, noise, k=k)
+    exact_values = ExactValues.scaled(counts, noise_scale=noise_scale)
+    drawn_noise = draw_noise(noise_kind=noise_kind, shape=counts.shape, rng=rng)
+    return largest_noisy(exact_values, drawn_noise, k=k)

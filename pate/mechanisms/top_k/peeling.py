@@ -8,7 +8,7 @@ import numpy as np
 
 from pate.accounting import Adjacency, BoundedRangeEvent, Event, SelfComposedEvent, ZCdpEvent
 from pate.array_types import BoolArray, IntArray
-from pate.mechanisms.noise.comparisons import Values, largest_noisy
+from pate.mechanisms.noise.comparisons import ExactValues, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.maxima import gumbel_argmax
 from pate.mechanisms.parameters import POSITIVE, Parameters
@@ -51,8 +51,8 @@ class PeelingTopK(BoundedRangeTopK):
     @property
     def event(self) -> Event:
         """The price of one release, which is that of k picks."""
-        pick = BoundedRangeEvent(epsilon=self.range_of(rounds=self.k))
-        return SelfComposedEvent(pick, count=self.k)
+        pick_event = BoundedRangeEvent(epsilon=self.range_of(rounds=self.k))
+        return SelfComposedEvent(pick_event, count=self.k)
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws, for each histogram `[Q, d]`, the indices of the k largest noisy counts, largest first: `[Q, k]`."""
@@ -64,7 +64,7 @@ class PeelingTopK(BoundedRangeTopK):
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         return peel_distribution(
-            utilities=utilities_of(counts, self.noise_scale),
+            utilities=utilities_of(counts, noise_scale=self.noise_scale),
             k=self.k,
             argmax_distribution=gumbel_argmax,
         )
@@ -122,18 +122,18 @@ class SubsetPeeling(Parameters):
             InvalidValue: the counts are invalid, or `size` exceeds the subset.
         """
         require_generator(rng)
-        checked = require_counts(counts, k=1)
-        histograms = np.atleast_2d(checked)
+        checked_counts = require_counts(counts, min_num_counts=1)
+        histograms = np.atleast_2d(checked_counts)
         candidate_masks = np.broadcast_to(np.asarray(part, dtype=np.bool_), histograms.shape)
         pick_counts = np.broadcast_to(np.asarray(size, dtype=np.int64), histograms.shape[:1])
         is_possible = (pick_counts >= 0) & (pick_counts <= candidate_masks.sum(axis=1))
         if not is_possible.all():
             rule = "0..the number of indices in the subset"
             raise InvalidValue("size", pick_counts[~is_possible][:1], rule=rule)
-        picked = self.draw(
+        is_picked = self.draw(
             histograms, candidate_masks=candidate_masks, pick_counts=pick_counts, rng=rng
         )
-        return picked.reshape(checked.shape)
+        return is_picked.reshape(checked_counts.shape)
 
     def draw(
         self,
@@ -152,14 +152,16 @@ class SubsetPeeling(Parameters):
         """
         # One Gumbel variable for each index decides all picks.
         noise_scales = self.noise_scale * np.sqrt(np.maximum(pick_counts, 1))
-        values = Values.scaled(counts, noise_scale=noise_scales[:, None])
-        noise = draw_noise(noise_kind="gumbel", shape=counts.shape, rng=rng)
+        exact_values = ExactValues.scaled(counts, noise_scale=noise_scales[:, None])
+        drawn_noise = draw_noise(noise_kind="gumbel", shape=counts.shape, rng=rng)
         max_picks = max(1, int(pick_counts.max()))
-        order = largest_noisy(values, noise, k=max_picks, candidate_mask=candidate_masks)
-        is_pick = np.arange(max_picks) < pick_counts[:, None]
-        picked = np.zeros(counts.shape, dtype=np.bool_)
-        np.put_along_axis(picked, order, is_pick, axis=1)
-        return picked
+        indices_by_noisy_count = largest_noisy(
+            exact_values, drawn_noise, k=max_picks, candidate_mask=candidate_masks
+        )
+        is_among_picks = np.arange(max_picks) < pick_counts[:, None]
+        is_picked = np.zeros(counts.shape, dtype=np.bool_)
+        np.put_along_axis(is_picked, indices_by_noisy_count, is_among_picks, axis=1)
+        return is_picked
 
     def distribution_of(
         self, counts: IntArray, candidate_mask: BoolArray, num_picks: int
@@ -171,16 +173,16 @@ class SubsetPeeling(Parameters):
             candidate_mask: bits `[d]`: True for an index that can be picked.
             num_picks: the number of picks.
         """
-        candidates = np.flatnonzero(candidate_mask)
-        require_few_outcomes(num_outcomes=math.perm(len(candidates), num_picks))
-        candidate_counts = counts[candidates]
+        candidate_indices = np.flatnonzero(candidate_mask)
+        require_few_outcomes(num_outcomes=math.perm(len(candidate_indices), num_picks))
+        candidate_counts = counts[candidate_indices]
         noise_scale = self.noise_scale * np.sqrt(max(num_picks, 1))
         utilities = (candidate_counts - candidate_counts.max(initial=0)) / noise_scale
-        ordered_distribution = peel_distribution(
+        pick_distribution = peel_distribution(
             utilities=utilities, k=num_picks, argmax_distribution=gumbel_argmax
         )
 
         def picked_set(picks: tuple[int, ...]) -> list[int]:
-            return sorted(candidates[list(picks)].tolist())
+            return sorted(candidate_indices[list(picks)].tolist())
 
-        return relabel_outcomes(ordered_distribution, new_outcome=picked_set)
+        return relabel_outcomes(pick_distribution, new_outcome=picked_set)

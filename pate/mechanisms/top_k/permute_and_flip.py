@@ -41,22 +41,25 @@ class PermuteAndFlipTopK(PureTopK):
     @property
     def event(self) -> Event:
         """The price of one release, which is that of k picks."""
-        pick = PureDpEvent(epsilon=self.epsilon / self.k)
-        return SelfComposedEvent(pick, count=self.k)
+        pick_event = PureDpEvent(epsilon=self.epsilon / self.k)
+        return SelfComposedEvent(pick_event, count=self.k)
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws k indices of each histogram `[Q, d]`, in the order of the picks: `[Q, k]`."""
         # An index whose count is c below the largest remaining count can win only if its exponential noise exceeds c,
         # which a coin of probability exp(-c / scale) decides. The excess over c has the same distribution for every
         # index, so each index whose coin shows True is equally likely to win.
-        order, falling_counts = falling_order(counts)
+        ranked_indices, falling_counts = falling_order(counts)
         if counts.shape[1] >= _MANY_COUNTS:
-            ranks = np.stack(
-                [self._draw_long_histogram(falling[0] - falling, rng) for falling in falling_counts]
+            picked_ranks = np.stack(
+                [
+                    self._draw_long_histogram(counts_of_histogram[0] - counts_of_histogram, rng)
+                    for counts_of_histogram in falling_counts
+                ]
             )
         else:
-            ranks = self._draw_short_histograms(falling_counts, rng)
-        return np.take_along_axis(order, ranks, axis=1)
+            picked_ranks = self._draw_short_histograms(falling_counts, rng)
+        return np.take_along_axis(ranked_indices, picked_ranks, axis=1)
 
     def _draw_short_histograms(
         self, falling_counts: IntArray, rng: np.random.Generator
@@ -70,11 +73,11 @@ class PermuteAndFlipTopK(PureTopK):
         Returns:
             The ranks of the picks, counted from 0, in the order of the picks: `[Q, k]`.
         """
-        rows = np.arange(len(falling_counts))
+        histogram_rows = np.arange(len(falling_counts))
         is_remaining = np.ones(falling_counts.shape, dtype=np.bool_)
-        ranks = np.empty((len(falling_counts), self.k), dtype=np.int64)
-        for pick in range(self.k):
-            largest_remaining = falling_counts[rows, is_remaining.argmax(axis=1)]
+        picked_ranks = np.empty((len(falling_counts), self.k), dtype=np.int64)
+        for pick_number in range(self.k):
+            largest_remaining = falling_counts[histogram_rows, is_remaining.argmax(axis=1)]
             # Deficits of indices that were picked before may be negative.
             deficits = largest_remaining[:, None] - falling_counts
             num_near = int((deficits <= FAR * self.noise_scale).sum(axis=1).max())
@@ -86,11 +89,13 @@ class PermuteAndFlipTopK(PureTopK):
                 deficits[:, num_near:], noise_scale=self.noise_scale, rng=rng
             )
             # One of the indices that can win is drawn uniformly, by its number among them.
-            numbers = np.cumsum(can_win, axis=1)
-            drawn_numbers = rng.integers(0, numbers[:, -1])
-            ranks[:, pick] = (numbers <= drawn_numbers[:, None]).sum(axis=1)
-            is_remaining[rows, ranks[:, pick]] = False
-        return ranks
+            numbers_among_winners = np.cumsum(can_win, axis=1)
+            drawn_numbers = rng.integers(0, numbers_among_winners[:, -1])
+            picked_ranks[:, pick_number] = (numbers_among_winners <= drawn_numbers[:, None]).sum(
+                axis=1
+            )
+            is_remaining[histogram_rows, picked_ranks[:, pick_number]] = False
+        return picked_ranks
 
     def _draw_long_histogram(self, deficits: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws the k picks of one long histogram, without a coin for each index.
@@ -103,25 +108,25 @@ class PermuteAndFlipTopK(PureTopK):
             The ranks of the picks, counted from 0, in the order of the picks: `[k]`.
         """
         is_remaining = np.ones(len(deficits), dtype=np.bool_)
-        ranks = np.empty(self.k, dtype=np.int64)
+        picked_ranks = np.empty(self.k, dtype=np.int64)
         first_remaining = 0
-        for pick in range(self.k):
+        for pick_number in range(self.k):
             while not is_remaining[first_remaining]:
                 first_remaining += 1
-            ranks[pick] = draw_lucky_place(
+            picked_ranks[pick_number] = draw_lucky_place(
                 deficits,
                 first_place=first_remaining,
                 candidate_mask=is_remaining,
                 noise_scale=self.noise_scale,
                 rng=rng,
             )
-            is_remaining[ranks[pick]] = False
-        return ranks
+            is_remaining[picked_ranks[pick_number]] = False
+        return picked_ranks
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         return peel_distribution(
-            utilities=utilities_of(counts, self.noise_scale),
+            utilities=utilities_of(counts, noise_scale=self.noise_scale),
             k=self.k,
             argmax_distribution=exponential_argmax,
         )

@@ -29,10 +29,10 @@ def peel_distribution(
     for _ in range(k):
         longer: Distribution = {}
         for picks, probability in distribution.items():
-            remaining = [index for index in range(len(utilities)) if index not in picks]
-            next_pick = argmax_distribution(utilities[remaining])
-            for index, conditional in zip(remaining, next_pick, strict=True):
-                longer[*picks, index] = probability * float(conditional)
+            remaining_indices = [index for index in range(len(utilities)) if index not in picks]
+            pick_probabilities = argmax_distribution(utilities[remaining_indices])
+            for index, pick_probability in zip(remaining_indices, pick_probabilities, strict=True):
+                longer[*picks, index] = probability * float(pick_probability)
         distribution = longer
     return distribution
 
@@ -48,6 +48,8 @@ def relabel_outcomes(
     """
     relabeled_distribution: Distribution = {}
     for outcome, probability in distribution.items():
-        label = tuple(new_outcome(outcome))
-        relabeled_distribution[label] = relabeled_distribution.get(label, 0.0) + probability
+        relabeled_outcome = tuple(new_outcome(outcome))
+        relabeled_distribution[relabeled_outcome] = (
+            relabeled_distribution.get(relabeled_outcome, 0.0) + probability
+        )
     return relabeled_distribution

@@ -14,8 +14,8 @@ def falling_order(counts: IntArray) -> tuple[IntArray, IntArray]:
     Returns two arrays `[Q, d]`: the index of each count, and the sorted counts.
     """
     largest = counts.max(axis=1, keepdims=True)
-    order, deficits = stable_sort(largest - counts)
-    return order, largest - deficits
+    indices_by_count, deficits = stable_sort(largest - counts)
+    return indices_by_count, largest - deficits
 
 
 def stable_sort(values: IntArray) -> tuple[IntArray, IntArray]:
@@ -26,7 +26,7 @@ def stable_sort(values: IntArray) -> tuple[IntArray, IntArray]:
     # Where value and column fit into one integer, these integers are sorted, which is much faster than an argsort.
     column_bits = values.shape[1].bit_length()
     if int(values.max()).bit_length() + column_bits <= _MAX_KEY_BITS:
-        keys = np.sort((values << column_bits) | np.arange(values.shape[1]), axis=1)
-        return keys & ((1 << column_bits) - 1), keys >> column_bits
-    order = np.argsort(values, axis=1, kind="stable")
-    return order, np.take_along_axis(values, order, axis=1)
+        sorted_keys = np.sort((values << column_bits) | np.arange(values.shape[1]), axis=1)
+        return sorted_keys & ((1 << column_bits) - 1), sorted_keys >> column_bits
+    columns_in_order = np.argsort(values, axis=1, kind="stable")
+    return columns_in_order, np.take_along_axis(values, columns_in_order, axis=1)

@@ -73,47 +73,68 @@ class TopStableTopK(DomainTopK):
 
         Returns `[Q, domain_size]`.
         """
-        order, gap_excess = self._order_and_gap_excess(counts)
+        ranked_indices, gap_excess = self._order_and_gap_excess(counts)
         noise_of_threshold = draw_noise(noise_kind="laplace", shape=(len(counts), 1), rng=rng)
         noise_of_gaps = draw_noise(noise_kind="laplace", shape=gap_excess.shape, rng=rng)
-        scaled_noises = (
+        weighted_noises = (
             (noise_of_threshold, -self.threshold_scale),
             (noise_of_gaps, self.gap_scale),
         )
-        passed = are_above(gap_excess, self.threshold, weighted_noises=scaled_noises)
-        set_sizes = np.where(passed.any(axis=1), self.k + passed.argmax(axis=1), 0)
+        has_passed = are_above(
+            gap_excess, threshold=self.threshold, weighted_noises=weighted_noises
+        )
+        set_sizes = np.where(has_passed.any(axis=1), self.k + has_passed.argmax(axis=1), 0)
         is_released = np.arange(self.domain_size) < set_sizes[:, None]
         # A number above all indices marks the other places, so that they are last in rising order.
-        unfilled = counts.shape[1]
-        released = np.sort(np.where(is_released, order[:, : self.domain_size], unfilled), axis=1)
-        return np.where(released < unfilled, released, -1)
+        unfilled_mark = counts.shape[1]
+        released_indices = np.sort(
+            np.where(is_released, ranked_indices[:, : self.domain_size], unfilled_mark), axis=1
+        )
+        return np.where(released_indices < unfilled_mark, released_indices, -1)
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each outcome, a tuple of indices or -1, for one histogram `[d]`."""
-        order, gap_excess = self._order_and_gap_excess(counts[None])
+        ranked_indices, gap_excess = self._order_and_gap_excess(counts[None])
         # Nodes and weights of the integral over the noise of the threshold, [G].
-        largest = _LARGEST_NOISE * self.threshold_scale
-        kinks = gap_excess[0] - self.threshold
-        corners = np.unique([-largest, largest, 0.0, *kinks[np.abs(kinks) < largest]])
+        largest_threshold_noise = _LARGEST_NOISE * self.threshold_scale
+        kink_noises = gap_excess[0] - self.threshold
+        corner_noises = np.unique(
+            [
+                -largest_threshold_noise,
+                largest_threshold_noise,
+                0.0,
+                *kink_noises[np.abs(kink_noises) < largest_threshold_noise],
+            ]
+        )
         panel_width = _PANEL_WIDTH * min(self.threshold_scale, self.gap_scale)
-        nodes, half_widths = panels(corners, largest_width=panel_width)
+        nodes, panel_half_widths = panels(corner_noises, largest_width=panel_width)
         threshold_noise = nodes.ravel()
         _, node_weights = gauss_legendre(nodes.shape[1])
-        laplace = UNIT_NOISES["laplace"]
-        density = laplace.density(threshold_noise / self.threshold_scale)
-        weights = (half_widths * node_weights).ravel() * density / self.threshold_scale
+        laplace_kind = UNIT_NOISES["laplace"]
+        density = laplace_kind.density(threshold_noise / self.threshold_scale)
+        integration_weights = (
+            (panel_half_widths * node_weights).ravel() * density / self.threshold_scale
+        )
         # The probability that each gap fails, and that all gaps before it fail, for each node: [ranks, G].
         noisy_thresholds = self.threshold + threshold_noise
-        fails = laplace.cdf((noisy_thresholds - gap_excess[0][:, None]) / self.gap_scale)
-        all_before_fail = np.cumprod(np.vstack([np.ones_like(threshold_noise), fails]), axis=0)
+        fail_probabilities = laplace_kind.cdf(
+            (noisy_thresholds - gap_excess[0][:, None]) / self.gap_scale
+        )
+        probabilities_all_before_fail = np.cumprod(
+            np.vstack([np.ones_like(threshold_noise), fail_probabilities]), axis=0
+        )
         distribution: Distribution = {
-            (-1,) * self.domain_size: float(all_before_fail[-1] @ weights)
+            (-1,) * self.domain_size: float(probabilities_all_before_fail[-1] @ integration_weights)
         }
-        for gap_index, gap_fails in enumerate(fails):
-            size = self.k + gap_index
-            released = tuple(sorted(order[0, :size].tolist())) + (-1,) * (self.domain_size - size)
-            first_passes = all_before_fail[gap_index] * (1 - gap_fails)
-            distribution[released] = float(first_passes @ weights)
+        for gap_index, fail_probability in enumerate(fail_probabilities):
+            set_size = self.k + gap_index
+            released_outcome = tuple(sorted(ranked_indices[0, :set_size].tolist())) + (-1,) * (
+                self.domain_size - set_size
+            )
+            probabilities_first_passes = probabilities_all_before_fail[gap_index] * (
+                1 - fail_probability
+            )
+            distribution[released_outcome] = float(probabilities_first_passes @ integration_weights)
         return distribution
 
     def _order_and_gap_excess(self, counts: IntArray) -> tuple[IntArray, IntArray]:
@@ -124,6 +145,6 @@ class TopStableTopK(DomainTopK):
         Returns two arrays: the indices in falling order of their counts, `[Q, d]`; and max(gap - w, 0) after each rank
         k..domain_size, `[Q, domain_size - k + 1]`.
         """
-        order, falling = falling_order(counts)
-        gaps = -np.diff(falling, axis=1)[:, self.k - 1 : self.domain_size]
-        return order, np.maximum(gaps - self.adjacency.gap_sensitivity, 0)
+        ranked_indices, falling_counts = falling_order(counts)
+        gaps = -np.diff(falling_counts, axis=1)[:, self.k - 1 : self.domain_size]
+        return ranked_indices, np.maximum(gaps - self.adjacency.gap_sensitivity, 0)

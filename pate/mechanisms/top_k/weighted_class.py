@@ -29,8 +29,8 @@ def draw_class(
     """
     float_weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
     return draw_index(
-        weights=float_weights,
-        uniforms=LazyUniforms.draw(shape=(len(float_weights),), rng=rng),
+        float_weights=float_weights,
+        lazy_uniforms=LazyUniforms.draw(shape=(len(float_weights),), rng=rng),
         exact_weights_of_row=exact_weights_of_row,
         relative_error=log_rounding_error,
     )

@@ -57,7 +57,9 @@ def test_class_sizes_count_every_set_once(num_labels: int) -> None:
     falling_counts = -np.sort(-rng.integers(low=0, high=4, size=num_labels))
     for k in range(1, num_labels + 1):
         for classes in four_partitions(falling_counts=falling_counts, k=k):
-            sizes = [classes.size(class_index) for class_index in range(len(classes.first_missing))]
+            sizes = [
+                classes.size(class_index) for class_index in range(len(classes.first_missing_ranks))
+            ]
             assert min(sizes) >= 1
             num_sets = comb(num_labels, k)
             assert sum(sizes) == num_sets
@@ -80,7 +82,7 @@ def test_members_are_uniform_and_all_sets_occur(partition_index: int) -> None:
     partitions = four_partitions(falling_counts=np.array([5, 5, 3, 3, 3, 1]), k=3)
     classes = partitions[partition_index]
     sets_of_earlier_classes: set[tuple[int, ...]] = set()
-    for class_index in range(len(classes.first_missing)):
+    for class_index in range(len(classes.first_missing_ranks)):
         size = classes.size(class_index)
         drawn_sets = classes.draw_members(class_indices=np.full(num_draws, class_index), rng=rng)
         num_draws_of_set = Counter(map(tuple, drawn_sets.tolist()))
@@ -109,12 +111,12 @@ def test_classes_that_weigh_nothing_are_left_out(loss_weight: float, gamma: floa
 
     total_log_weight = np.logaddexp.reduce(log_weights_of(every))
     assert total_log_weight == pytest.approx(np.logaddexp.reduce(log_weights_of(likely)), rel=1e-12)
-    is_likely = (every.first_missing >= likely.first_missing.min()) & (
-        every.high <= likely.high.max()
+    is_likely = (every.first_missing_ranks >= likely.first_missing_ranks.min()) & (
+        every.largest_ranks <= likely.largest_ranks.max()
     )
     unlikely_log_weights = log_weights_of(every)[~is_likely]
     assert np.logaddexp.reduce(unlikely_log_weights, initial=-np.inf) < -120
-    assert len(likely.first_missing) < len(every.first_missing)
+    assert len(likely.first_missing_ranks) < len(every.first_missing_ranks)
 
 
 @pytest.mark.slow

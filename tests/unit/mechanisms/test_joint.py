@@ -88,8 +88,8 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     )
     repeated = dataclasses.replace(
         classes,
-        falling=np.repeat(classes.falling, num_draws, axis=0),
-        order=np.repeat(classes.order, num_draws, axis=0),
+        falling_counts=np.repeat(classes.falling_counts, num_draws, axis=0),
+        classes_by_loss=np.repeat(classes.classes_by_loss, num_draws, axis=0),
         losses=np.repeat(classes.losses, num_draws, axis=0),
         log_sizes=np.repeat(classes.log_sizes, num_draws, axis=0),
     )

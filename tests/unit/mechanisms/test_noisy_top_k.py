@@ -49,7 +49,7 @@ def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
     The density at x is at most the probability of noise above x, so that this probability falls no faster than e^-x.
     """
     kind = UNIT_NOISES[noise]
-    points = np.linspace(max(kind.low, -3), 8, num=45)[1:]
+    points = np.linspace(max(kind.negligible_below, -3), 8, num=45)[1:]
     probs_below = kind.cdf(points)
     quantiles = kind.quantile_of_log(np.log(-np.log(probs_below)), np.log1p(-probs_below))
     np.testing.assert_allclose(quantiles, desired=points, rtol=1e-9, atol=1e-9)
@@ -76,7 +76,7 @@ def test_largest_of_many_noises_has_the_mean_of_its_distribution(
     largest = draw_largest(
         noise,
         log_num_noises=np.full((1, 20_000), log_num_noises),
-        exact_num_noises=exact_num_noises,
+        num_noises_at=exact_num_noises,
         rng=np.random.default_rng(0),
     )
     excess = largest.values - log_num_noises

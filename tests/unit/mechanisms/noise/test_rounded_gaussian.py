@@ -84,8 +84,8 @@ def test_further_bits_decide_a_comparison() -> None:
     def limit_bounds(digits: int) -> Bounds:
         return limit, limit
 
-    assert uniform.below(number_bounds=limit_bounds) in (True, False)
-    assert uniform.digits > 40
+    assert uniform.below(number_bounds_at_digits=limit_bounds) in (True, False)
+    assert uniform.num_digits > 40
 
 
 def test_a_large_std_needs_further_bits(monkeypatch: pytest.MonkeyPatch) -> None:
