@@ -72,10 +72,10 @@ def _records(size: int) -> KernelVotes:
 
     private = split(size)
     return KernelVotes(
-        private=private,
+        private_split=private,
         teacher_of=np.arange(size),
         num_teachers=size,
-        public=split(2000),
+        public_split=split(2000),
         num_queries=_QUERIES,
     )
 
@@ -87,7 +87,10 @@ def _rounds(votes: KernelVotes) -> object:
 
 def _products(votes: KernelVotes) -> object:
     """Multiplies matrices as often as a release with rounds must."""
-    return [votes.private.inputs.T @ votes.private.labels.astype(np.float32) for _ in range(20)]
+    return [
+        votes.private_split.inputs.T @ votes.private_split.labels.astype(np.float32)
+        for _ in range(20)
+    ]
 
 
 def _price(num_teachers: int) -> object:

@@ -95,7 +95,7 @@ class EstimatorLearner:
                 model = self.task.fit(self.estimator, inputs, targets, seed=seed)
                 return model.confidences(query_inputs)
             model_of_known = LabelModel.fit_known(
-                self.estimator, inputs=inputs, labels=targets, known=is_known, seed=seed
+                self.estimator, inputs=inputs, labels=targets, known_label_mask=is_known, seed=seed
             )
             is_taught = is_known.any(axis=0)  # [num_labels]
             return np.asarray(model_of_known.confidences(query_inputs) * is_taught, np.float32)

@@ -56,8 +56,8 @@ class BackboneExtractor(Extractor):
         """Raises `ValueError` unless the arrays of weights have the shapes that the network's layers need."""
         # On this device a network has shapes, but no numbers in memory.
         with torch.device("meta"):
-            shapes = net_of(name=str(self.settings["model"])).shapes.items()
-        if any(self.arrays[f"{PREFIX}{name}"].shape != shape for name, shape in shapes):
+            shapes_by_name = net_of(network_name=str(self.settings["model"])).shapes.items()
+        if any(self.arrays[f"{PREFIX}{name}"].shape != shape for name, shape in shapes_by_name):
             raise ValueError("arrays of other shapes")
 
     def project(self, measurements: Float32Array) -> Float32Array:
@@ -75,17 +75,17 @@ class BackboneExtractor(Extractor):
         Args:
             images: `[num_images, channels, height, width]` in [0, 1]; they are resized and standardized.
         """
-        size = int(self.settings["image_size"])
+        side_length = int(self.settings["image_size"])
         mean = torch.tensor(self._net.mean, device=self._device)[:, None, None]
         std = torch.tensor(self._net.std, device=self._device)[:, None, None]
         with torch.inference_mode():
-            batch = torch.from_numpy(np.ascontiguousarray(images)).to(self._device)
-            if batch.shape[2:] != (size, size):
-                batch = functional.interpolate(
-                    batch, size=(size, size), mode="bilinear", antialias=True
+            image_batch = torch.from_numpy(np.ascontiguousarray(images)).to(self._device)
+            if image_batch.shape[2:] != (side_length, side_length):
+                image_batch = functional.interpolate(
+                    image_batch, size=(side_length, side_length), mode="bilinear", antialias=True
                 )
             # `mean` has three channels, so the one channel of a gray image becomes three equal ones by broadcasting.
-            outputs = self._net.module((batch - mean) / std).flatten(1)
+            outputs = self._net.module((image_batch - mean) / std).flatten(1)
             vectors: Float32Array = outputs.cpu().numpy()
         return vectors
 
@@ -97,13 +97,13 @@ class BackboneExtractor(Extractor):
     @cached_property
     def _net(self) -> Net:
         """The network with its weights, on the device that computes."""
-        net = net_of(name=str(self.settings["model"]))
-        tensors = {
+        net = net_of(network_name=str(self.settings["model"]))
+        weights_by_name = {
             name: torch.from_numpy(np.array(self.arrays[f"{PREFIX}{name}"])) for name in net.shapes
         }
         # `strict=False`: the network also has counters of training batches. `Net.shapes` leaves them out, as a network
         # in use does not read them. All its other arrays are in `tensors`.
-        net.module.load_state_dict(tensors, strict=False)
+        net.module.load_state_dict(weights_by_name, strict=False)
         net.module.eval().requires_grad_(False).to(self._device)
         return net
 
@@ -143,8 +143,8 @@ class Backbone(Features):
             require_count("features.image_size", self.image_size)
         require_count("features.seed", self.seed, minimum=0)
         # An unknown model, and a file that does not exist, are refused here; the results are not used.
-        net_of(name=self.model)
-        weights_path(name=self.model, weights=self.weights)
+        net_of(network_name=self.model)
+        weights_path(network_name=self.model, chosen_file=self.weights)
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
         """Reads the weights and applies the network to one blank image of the given shape.
@@ -156,9 +156,9 @@ class Backbone(Features):
         try:
             extractor.measure(np.zeros((1, *picture_shape), np.float32))
         except (RuntimeError, ValueError, AssertionError) as error:
-            size = extractor.settings["image_size"]
+            image_size = extractor.settings["image_size"]
             rule = f"a size that {self.model} takes ({str(error).splitlines()[0][:80]})"
-            raise InvalidValue("features.image_size", size, rule=rule) from error
+            raise InvalidValue("features.image_size", image_size, rule=rule) from error
 
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> BackboneExtractor:
         """Returns the extractor, whose directions are the principal ones of the network's vectors of public images.
@@ -169,7 +169,7 @@ class Backbone(Features):
         """
         rule = "pate.features.PublicPictures"
         require_kind("pictures", value=pictures, kind=PublicPictures, rule=rule)
-        network = self._network(picture_shape=pictures.shape, origin=pictures.origin)
+        network = self._network(picture_shape=pictures.picture_shape, origin=pictures.origin)
         with one_thread():
             return network.with_projection(
                 pictures, dimension=self.dimension, seed=self.seed, stage=stage
@@ -181,8 +181,10 @@ class Backbone(Features):
 
     def _digest(self) -> str:
         """Returns the SHA-256 digest of the file of weights."""
-        path = weights_path(name=self.model, weights=self.weights)
-        return file_digest(path, rule="a file of weights", remedy=how_to_install("backbone"))
+        weights_file = weights_path(network_name=self.model, chosen_file=self.weights)
+        return file_digest(
+            weights_file, rule="a file of weights", remedy=how_to_install("backbone")
+        )
 
     def _network(
         self, picture_shape: tuple[int, int, int], origin: dict[str, str | int]
@@ -193,11 +195,15 @@ class Backbone(Features):
             picture_shape: the shape `(channels, height, width)` of an image.
             origin: the description of the public images, to which the model and the digest of its weights are added.
         """
-        path = weights_path(name=self.model, weights=self.weights)
-        weights = read_net(name=self.model, path=path)
-        arrays = {f"{PREFIX}{name}": array for name, array in weights.items()}
-        size = self.image_size or max(_MIN_SIDE, *picture_shape[1:])
-        settings = {"picture_shape": list(picture_shape), "model": self.model, "image_size": size}
+        weights_file = weights_path(network_name=self.model, chosen_file=self.weights)
+        weights_by_name = read_net(network_name=self.model, weights_file=weights_file)
+        arrays = {f"{PREFIX}{array_name}": array for array_name, array in weights_by_name.items()}
+        image_size = self.image_size or max(_MIN_SIDE, *picture_shape[1:])
+        settings = {
+            "picture_shape": list(picture_shape),
+            "model": self.model,
+            "image_size": image_size,
+        }
         return BackboneExtractor(
             arrays=arrays,
             settings=settings,

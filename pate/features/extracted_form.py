@@ -15,7 +15,7 @@ from pate.data.preprocessing import Preprocessing
 from pate.features.extractor import Extractor
 from pate.validation import InvalidValue, require
 
-FILE = "extractor.safetensors"
+EXTRACTOR_FILE = "extractor.safetensors"
 """The name of the extractor's file in a bundle."""
 
 
@@ -81,7 +81,7 @@ class ExtractedForm(Preprocessing):
             "pictures": None if self.pictures is None else self.pictures.plain(),
             "extractor": {
                 "kind": extractor.kind,
-                "file": FILE,
+                "file": EXTRACTOR_FILE,
                 "sha256": extractor.digest,
                 "settings": dict(extractor.settings),
                 "origin": dict(extractor.origin),
@@ -90,7 +90,7 @@ class ExtractedForm(Preprocessing):
 
     def save(self, folder: Path | str) -> None:
         """Writes the extractor's arrays into a folder, as one file that `from_plain` reads."""
-        self.extractor.save(Path(folder, FILE))
+        self.extractor.save(Path(folder, EXTRACTOR_FILE))
 
     @classmethod
     def from_plain(
@@ -107,12 +107,14 @@ class ExtractedForm(Preprocessing):
             DamagedFile: the file is missing, has another digest than the one in `plain_values`, or is no extractor.
             InvalidValue: the entries `pictures` and `extractor` of `plain_values` are for images of different shapes.
         """
-        digest = plain_values["extractor"]["sha256"]
-        extractor = Extractor.load(Path(folder, FILE), remedy=remedy, sha256=digest)
+        extractor_digest = plain_values["extractor"]["sha256"]
+        extractor = Extractor.load(
+            Path(folder, EXTRACTOR_FILE), remedy=remedy, sha256=extractor_digest
+        )
         if plain_values["pictures"] is None:
             return cls(pictures=None, extractor=extractor)
-        pictures = ImageForm.from_plain(plain_values["pictures"])
-        shape = pictures.input_shape
+        image_form = ImageForm.from_plain(plain_values["pictures"])
+        picture_shape = image_form.input_shape
         rule = f"pictures {extractor.picture_shape}"
-        require(shape == extractor.picture_shape, "pictures", shape, rule)
-        return cls(pictures=pictures, extractor=extractor)
+        require(picture_shape == extractor.picture_shape, "pictures", picture_shape, rule)
+        return cls(pictures=image_form, extractor=extractor)

@@ -110,36 +110,43 @@ class Extractor(FittedTransform):
             InvalidValue: all public images have the same measurements.
         """
         with stage("projecting public pictures", len(pictures)) as advance:
-            measurements = self._measure_all(pictures, advance)
+            measurements = self._measure_all(public_pictures=pictures, advance=advance)
             projection = Projection.fit(measurements, dimension=dimension, seed=seed)
         arrays = {**self.arrays, "center": projection.center, "projection": projection.matrix}
         extractor = replace(self, arrays=arrays)
         num_whole_batches = len(measurements) // self.batch_size
-        features = [
-            extractor.project(measurements[index * self.batch_size : (index + 1) * self.batch_size])
-            for index in range(num_whole_batches)
+        features_of_batches = [
+            extractor.project(
+                measurements[batch_index * self.batch_size : (batch_index + 1) * self.batch_size]
+            )
+            for batch_index in range(num_whole_batches)
         ]
-        return replace(extractor, first_features=np.concatenate(features) if features else None)
+        return replace(
+            extractor,
+            first_features=np.concatenate(features_of_batches) if features_of_batches else None,
+        )
 
     def _measure_all(
-        self, pictures: PublicPictures, advance: Callable[[int], object]
+        self, public_pictures: PublicPictures, advance: Callable[[int], object]
     ) -> Float32Array:
         """Returns the measurements `[num_images, d]` of all public images.
 
         Args:
-            pictures: the public images.
+            public_pictures: the public images.
             advance: is called with the number of images that are measured so far.
         """
 
         def measure_batch(first_index: int) -> Float32Array:
-            return self.measure(pictures.batch(first_index, batch_size=self.batch_size))
+            return self.measure(public_pictures.batch(first_index, batch_size=self.batch_size))
 
-        first_indices = range(0, len(pictures), self.batch_size)
-        batches = on_all_cores(measure_batch, items=first_indices)
+        first_indices = range(0, len(public_pictures), self.batch_size)
+        measurements_of_batches = on_all_cores(measure_batch, items=first_indices)
         measurements = Spilled(most_bytes=_UNLIMITED_BYTES)
-        for first_index, batch in zip(first_indices, batches, strict=True):
-            measurements.append(batch)
-            advance(first_index + len(batch))
+        for first_index, batch_measurements in zip(
+            first_indices, measurements_of_batches, strict=True
+        ):
+            measurements.append(batch_measurements)
+            advance(first_index + len(batch_measurements))
         return np.asarray(measurements.whole())
 
     def extract(self, images: Any) -> Float32Array:
@@ -151,17 +158,21 @@ class Extractor(FittedTransform):
         Raises:
             InvalidValue: an image has another shape than `picture_shape`.
         """
-        shape = tuple(images.shape[1:])
+        image_shape = tuple(images.shape[1:])
         rule = f"{self.picture_shape}, as the features were made for"
-        require(shape == self.picture_shape, "pictures.shape[1:]", shape, rule)
+        require(image_shape == self.picture_shape, "pictures.shape[1:]", image_shape, rule)
         features = np.empty((len(images), self.num_features), np.float32)
-        for first in range(0, len(images), self.batch_size):
-            block = np.asarray(images[first : first + self.batch_size], np.float32)
+        for first_image in range(0, len(images), self.batch_size):
+            image_block = np.asarray(
+                images[first_image : first_image + self.batch_size], np.float32
+            )
             # The batch is filled up, because the last bits of a product of matrices depend on their shapes.
-            batch = np.zeros((self.batch_size, *self.picture_shape), np.float32)
-            batch[: len(block)] = block
-            batch_features = self.project(self.measure(images=batch))
-            features[first : first + len(block)] = batch_features[: len(block)]
+            image_batch = np.zeros((self.batch_size, *self.picture_shape), np.float32)
+            image_batch[: len(image_block)] = image_block
+            batch_features = self.project(self.measure(images=image_batch))
+            features[first_image : first_image + len(image_block)] = batch_features[
+                : len(image_block)
+            ]
         return features
 
     def _sample_output(self) -> Float32Array:
@@ -172,8 +183,8 @@ class Extractor(FittedTransform):
         """
         num_numbers = sum(array.size for array in self.arrays.values())
         are_floats = all(array.dtype == np.float32 for array in self.arrays.values())
-        limit = _MAX_NUMBERS + _MAX_NUMBERS_PER_FILE_NUMBER * num_numbers
-        if not are_floats or min(self.picture_shape) <= 0 or self._numbers_at_once() > limit:
+        most_numbers = _MAX_NUMBERS + _MAX_NUMBERS_PER_FILE_NUMBER * num_numbers
+        if not are_floats or min(self.picture_shape) <= 0 or self._numbers_at_once() > most_numbers:
             raise ValueError("arrays of other shapes")
         gray_image = np.full((1, *self.picture_shape), 0.5, np.float32)
         return self.project(self.measure(gray_image))

@@ -16,7 +16,7 @@ from pate.data.cache import Blocks, StampedFile, writable
 from pate.data.dataset import Dataset, load_dataset
 from pate.data.image_form import ImageForm
 from pate.data.split import SPLITS
-from pate.features.extracted_form import FILE, ExtractedForm
+from pate.features.extracted_form import EXTRACTOR_FILE, ExtractedForm
 from pate.features.extractor import Extractor
 from pate.features.features import Features
 from pate.features.public_pictures import PublicPictures
@@ -66,32 +66,34 @@ class FeaturedData:
                 cache cannot be written. All three are checked before anything is fitted.
         """
         dataset = load_dataset(reader=self.data, stage=stage)
-        kind = type(self.features).__name__.lower()
+        recipe_kind = type(self.features).__name__.lower()
         if dataset.kind != "images":
             rule = f"none: {dataset.name} has no pictures, but {dataset.input_shape[0]} features already"
-            raise InvalidValue("features", kind, rule=rule)
-        pictures = PublicPictures(dataset, max_pictures=self.features.most_pictures)
-        self.features.check(pictures.shape)
-        identity = self.features.identity(pictures)
-        folder = self.cache.expanduser() / f"features-{kind}-{identity[:12]}"
-        if self.check is not None and not _has_extractor(folder):
+            raise InvalidValue("features", recipe_kind, rule=rule)
+        public_pictures = PublicPictures(dataset, max_pictures=self.features.most_pictures)
+        self.features.check(public_pictures.picture_shape)
+        recipe_digest = self.features.identity(public_pictures)
+        recipe_folder = self.cache.expanduser() / f"features-{recipe_kind}-{recipe_digest[:12]}"
+        if self.check is not None and not _has_extractor(recipe_folder):
             blank_dataset = _with_features(
                 dataset, features_of_splits=_blank_features(dataset), preprocessing=None
             )
             self.check(blank_dataset)
-        with writable(setting="features.cache", folder=folder):
-            make_folder(folder)
-        extractor, first_features = self._extractor(pictures, folder=folder, stage=stage)
+        with writable(setting="features.cache", folder=recipe_folder):
+            make_folder(recipe_folder)
+        extractor, first_features = self._extractor(
+            public_pictures, recipe_folder=recipe_folder, stage=stage
+        )
         features_of_splits = {
-            split: _features_of_split(
-                split,
-                inputs=getattr(dataset, split).inputs,
+            split_name: _features_of_split(
+                split_name,
+                split_images=getattr(dataset, split_name).inputs,
                 extractor=extractor,
-                folder=folder,
+                recipe_folder=recipe_folder,
                 stage=stage,
-                first_features=first_features if split == "public" else None,
+                first_features=first_features if split_name == "public" else None,
             )
-            for split in SPLITS
+            for split_name in SPLITS
         }
         featured_dataset = _with_features(
             dataset,
@@ -103,43 +105,49 @@ class FeaturedData:
         return replace(featured_dataset, private_cells=dataset.private_digest())
 
     def _extractor(
-        self, pictures: PublicPictures, folder: Path, stage: StageOpener
+        self, public_pictures: PublicPictures, recipe_folder: Path, stage: StageOpener
     ) -> tuple[Extractor, Float32Array | None]:
         """Returns the extractor that a folder holds; if there is none, fits the extractor and writes it there.
 
         A second process that needs the same extractor waits for the first one.
 
         Args:
-            pictures: the public images.
-            folder: the folder of the file, which exists.
+            public_pictures: the public images.
+            recipe_folder: the folder of the file, which exists.
             stage: opens the stages that report progress.
 
         Returns:
             The extractor, and its `first_features` if this call has fitted it; None otherwise.
         """
         first_features = None
-        with nullcontext() if _has_extractor(folder) else file_lock(folder / "lock"):
-            if not _has_extractor(folder):
-                remove_partials(folder, name_patterns=(re.escape(FILE), re.escape(_DIGEST_FILE)))
-                fitted = self.features.fit(pictures, stage=stage)
-                fitted.save(folder / FILE)
-                write_text(folder / _DIGEST_FILE, text=fitted.digest + "\n")
-                first_features = fitted.first_features
-            return Extractor.load(folder / FILE, remedy=_REMEDY), first_features
+        with nullcontext() if _has_extractor(recipe_folder) else file_lock(recipe_folder / "lock"):
+            if not _has_extractor(recipe_folder):
+                remove_partials(
+                    recipe_folder,
+                    name_patterns=(re.escape(EXTRACTOR_FILE), re.escape(_DIGEST_FILE)),
+                )
+                fitted_extractor = self.features.fit(public_pictures, stage=stage)
+                fitted_extractor.save(recipe_folder / EXTRACTOR_FILE)
+                write_text(recipe_folder / _DIGEST_FILE, text=fitted_extractor.digest + "\n")
+                first_features = fitted_extractor.first_features
+            return Extractor.load(recipe_folder / EXTRACTOR_FILE, remedy=_REMEDY), first_features
 
 
-def _has_extractor(folder: Path) -> bool:
+def _has_extractor(recipe_folder: Path) -> bool:
     """Returns True if a folder holds the file of an extractor, and a file with its digest that fits it."""
     try:
-        digest = read_text(folder / _DIGEST_FILE, remedy=_REMEDY).strip()
-        return digest == file_digest(folder / FILE, remedy=_REMEDY)
+        stored_digest = read_text(recipe_folder / _DIGEST_FILE, remedy=_REMEDY).strip()
+        return stored_digest == file_digest(recipe_folder / EXTRACTOR_FILE, remedy=_REMEDY)
     except (OSError, DamagedFile):
         return False
 
 
 def _blank_features(dataset: Dataset) -> dict[str, Float32Array]:
     """Returns features that are all 0, `[num_records, 2]`, for each split of a data set, by the split's name."""
-    return {split: np.zeros((len(getattr(dataset, split)), 2), np.float32) for split in SPLITS}
+    return {
+        split_name: np.zeros((len(getattr(dataset, split_name)), 2), np.float32)
+        for split_name in SPLITS
+    }
 
 
 def _with_features(
@@ -165,10 +173,10 @@ def _with_features(
 
 
 def _features_of_split(
-    name: str,
-    inputs: Any,
+    split_name: str,
+    split_images: Any,
     extractor: Extractor,
-    folder: Path,
+    recipe_folder: Path,
     stage: StageOpener,
     *,
     first_features: Float32Array | None,
@@ -178,28 +186,28 @@ def _features_of_split(
     The file is named after the split and a digest of its images. Blocks that it holds already are not computed again.
 
     Args:
-        name: the name of the split.
-        inputs: the images, `[num_images, channels, height, width]`.
+        split_name: the name of the split.
+        split_images: the images, `[num_images, channels, height, width]`.
         extractor: computes the features.
-        folder: the folder of the file.
+        recipe_folder: the folder of the file.
         stage: opens the stage that reports progress.
         first_features: the features of the first images if the fit has already computed them; None otherwise.
     """
-    digest = hashlib.sha256(repr(inputs.shape).encode())
-    add_bytes(digest, array=inputs)
-    path = folder / f"{name}-{digest.hexdigest()[:12]}.f32"
-    file = StampedFile(
-        path=path,
-        stamps_file=path.with_suffix(".stamps"),
-        shape=(len(inputs), extractor.num_features),
+    image_hash = hashlib.sha256(repr(split_images.shape).encode())
+    add_bytes(image_hash, array=split_images)
+    features_file = recipe_folder / f"{split_name}-{image_hash.hexdigest()[:12]}.f32"
+    stamped_file = StampedFile(
+        path=features_file,
+        stamps_file=features_file.with_suffix(".stamps"),
+        shape=(len(split_images), extractor.num_features),
         dtype=np.float32,
         rows_per_block=_IMAGES_PER_BLOCK,
         setting="features.cache",
     )
 
     def list_missing() -> IntArray:
-        stamps = file.read_stamps()
-        features = file.mapped() if stamps.any() else np.empty((0, 1), np.float32)
+        stamps = stamped_file.read_stamps()
+        features = stamped_file.mapped() if stamps.any() else np.empty((0, 1), np.float32)
         is_complete = [
             stamp == _stamp(features[_rows_of_block(block_number)])
             for block_number, stamp in enumerate(stamps)
@@ -207,25 +215,27 @@ def _features_of_split(
         return np.flatnonzero(~np.array(is_complete))
 
     def extract_block(block_number: int) -> Float32Array:
-        rows = _rows_of_block(block_number)
-        if first_features is not None and rows.stop <= len(first_features):
-            return first_features[rows]
-        return extractor.extract(inputs[rows])
+        image_rows = _rows_of_block(block_number)
+        if first_features is not None and image_rows.stop <= len(first_features):
+            return first_features[image_rows]
+        return extractor.extract(split_images[image_rows])
 
     def extract_blocks(block_numbers: IntArray) -> Iterator[Blocks]:
-        blocks = on_all_cores(extract_block, items=block_numbers.tolist())
-        for number, features in zip(block_numbers, blocks, strict=True):
-            stamps = np.array([_stamp(features)])
-            yield Blocks(numbers=np.array([number]), values=features[None], stamps=stamps)
+        features_of_blocks = on_all_cores(extract_block, items=block_numbers.tolist())
+        for block_number, block_features in zip(block_numbers, features_of_blocks, strict=True):
+            stamps = np.array([_stamp(block_features)])
+            yield Blocks(
+                numbers=np.array([block_number]), values=block_features[None], stamps=stamps
+            )
 
-    file.fill(
+    stamped_file.fill(
         list_missing=list_missing,
         compute_blocks=extract_blocks,
-        stage_name=f"features of the {name} pictures",
+        stage_name=f"features of the {split_name} pictures",
         stage=stage,
     )
     # The array is copied on write: whoever changes its features leaves the file unchanged.
-    features: Float32Array = file.mapped(mode="c")
+    features: Float32Array = stamped_file.mapped(mode="c")
     return features
 
 
@@ -234,7 +244,7 @@ def _rows_of_block(block_number: int) -> slice:
     return slice(block_number * _IMAGES_PER_BLOCK, (block_number + 1) * _IMAGES_PER_BLOCK)
 
 
-def _stamp(features: Float32Array) -> int:
+def _stamp(block_features: Float32Array) -> int:
     """Returns a nonzero hash of a block of features. 0 would mark a missing block."""
-    digest = hashlib.sha256(np.ascontiguousarray(features).data).digest()
-    return int.from_bytes(digest[:8], "big") >> 1 | 1
+    digest_bytes = hashlib.sha256(np.ascontiguousarray(block_features).data).digest()
+    return int.from_bytes(digest_bytes[:8], "big") >> 1 | 1

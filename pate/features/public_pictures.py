@@ -34,12 +34,12 @@ class PublicPictures:
         return len(self.inputs)
 
     @property
-    def shape(self) -> tuple[int, int, int]:
+    def picture_shape(self) -> tuple[int, int, int]:
         """The shape `(channels, height, width)` of an image."""
         return tuple(self.inputs.shape[1:])
 
     def batch(self, first_index: int, batch_size: int) -> Float32Array:
-        """Returns up to `batch_size` consecutive images, float32 `[num_images, *shape]` in [0, 1].
+        """Returns up to `batch_size` consecutive images, float32 `[num_images, *picture_shape]` in [0, 1].
 
         Args:
             first_index: the index of the first image.
@@ -58,6 +58,6 @@ class PublicPictures:
 
     def digest(self) -> str:
         """Returns the SHA-256 digest of the images in their order, in hexadecimal."""
-        digest = hashlib.sha256(repr((len(self), self.shape)).encode())
-        add_bytes(digest, array=self.inputs)
-        return digest.hexdigest()
+        image_hash = hashlib.sha256(repr((len(self), self.picture_shape)).encode())
+        add_bytes(image_hash, array=self.inputs)
+        return image_hash.hexdigest()

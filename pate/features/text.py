@@ -93,35 +93,44 @@ class Text(Features):
         """
         pretrained_files = self._pretrained_files
         # The digest of the weights stands for the place where they lie.
-        settings = {
+        recipe_settings = {
             **asdict(self),
             "cache": None,
             "weights": None if pretrained_files is None else pretrained_files.sha256,
         }
-        key = full_text([VERSION, settings, texts_digest(texts)])
-        name = hashlib.sha256(key.encode()).hexdigest()
-        folder = make_folder(cache_folder / f"features-text-{name[:12]}")
-        with file_lock(folder / "lock"):
+        identity_text = full_text([VERSION, recipe_settings, texts_digest(texts)])
+        identity_digest = hashlib.sha256(identity_text.encode()).hexdigest()
+        transform_folder = make_folder(cache_folder / f"features-text-{identity_digest[:12]}")
+        with file_lock(transform_folder / "lock"):
             try:
-                path = folder / read_text(folder / "name", remedy=_REMEDY).strip()
-                vectors = TextVectors.load(path, remedy=_REMEDY, pretrained_files=pretrained_files)
+                transform_file = (
+                    transform_folder / read_text(transform_folder / "name", remedy=_REMEDY).strip()
+                )
+                fitted_transform = TextVectors.load(
+                    transform_file, remedy=_REMEDY, pretrained_files=pretrained_files
+                )
             except DamagedFile:  # or there is no such file yet
-                vectors = self._fit_anew(texts, stage=stage)
-                vectors.save(folder / vectors.file)
-                write_text(folder / "name", text=vectors.file + "\n")
-        return replace(vectors, cache=make_folder(folder / "vectors"))
+                fitted_transform = self._fit_anew(texts, stage=stage)
+                fitted_transform.save(transform_folder / fitted_transform.file)
+                write_text(transform_folder / "name", text=fitted_transform.file + "\n")
+        return replace(fitted_transform, cache=make_folder(transform_folder / "vectors"))
 
     def _fit_anew(self, texts: Sequence[str], stage: StageOpener) -> TextVectors:
         """Returns a function from texts to vectors that is fitted to public texts; the cache is not used."""
         text_class = TEXT_KINDS[self.kind]
-        vectors: TextVectors
+        fitted_transform: TextVectors
         if self._pretrained_files is None:
-            vectors = text_class.fit(texts, stage, dimension=self.dimension, seed=self.seed)
-        else:
-            vectors = text_class.fit(
-                texts, stage, dimension=self.dimension, pretrained_files=self._pretrained_files
+            fitted_transform = text_class.fit(
+                texts, stage=stage, dimension=self.dimension, seed=self.seed
             )
-        return vectors
+        else:
+            fitted_transform = text_class.fit(
+                texts,
+                stage=stage,
+                dimension=self.dimension,
+                pretrained_files=self._pretrained_files,
+            )
+        return fitted_transform
 
     @cached_property
     def _pretrained_files(self) -> Weights | None:

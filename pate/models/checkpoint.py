@@ -105,7 +105,8 @@ class CheckpointStore:
             ]
             return teacher_index - position, kinds
 
-        for _, file_members in groupby(enumerate(sorted(states)), key=key_of_file):
+        teacher_indices = sorted(states)
+        for _, file_members in groupby(enumerate(teacher_indices), key=key_of_file):
             self._write_file(
                 {teacher_index: states[teacher_index] for _, teacher_index in file_members}
             )
@@ -157,11 +158,15 @@ class CheckpointStore:
         Raises:
             InvalidValue: a teacher is missing; or a file was altered, or signed by another run.
         """
-        files = self._files()
+        checkpoint_files = self._files()
         next_teacher = first_teacher
-        for teacher_indices in sorted(files, key=lambda teacher_indices: teacher_indices.start):
+        for teacher_indices in sorted(
+            checkpoint_files, key=lambda teacher_indices: teacher_indices.start
+        ):
             if next_teacher in teacher_indices and next_teacher < num_teachers:
-                states_in_file = self._read(files[teacher_indices], teacher_indices=teacher_indices)
+                states_in_file = self._read(
+                    checkpoint_files[teacher_indices], teacher_indices=teacher_indices
+                )
                 first_row = next_teacher - teacher_indices.start
                 end_row = num_teachers - teacher_indices.start
                 yield from states_in_file[first_row:end_row]

@@ -131,8 +131,10 @@ class GpuSums(RoundSums):
             label_scale: `[num_labels]`, the factor of each label's residuals.
             half_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
         """
-        bits = min(_RESIDUAL_BITS, _PRODUCT_BITS - (teacher_block.teacher_size - 1).bit_length())
-        residual_unit = math.ldexp(1.0, math.frexp(label_scale.max())[1] - bits)
+        record_bits = (teacher_block.teacher_size - 1).bit_length()
+        residual_bits = min(_RESIDUAL_BITS, _PRODUCT_BITS - record_bits)
+        _, largest_exponent = math.frexp(label_scale.max())
+        residual_unit = math.ldexp(1.0, largest_exponent - residual_bits)
         steps_per_residual = self._tensor(label_scale / residual_unit)
         sums = torch.zeros(
             (teacher_block.num_teachers, *half_weights.shape),

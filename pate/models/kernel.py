@@ -76,8 +76,8 @@ class KernelTeacher(Voter):
             num_queries: the number of queries.
         """
         return KernelVotes(
-            private=dataset.private,
-            public=dataset.public,
+            private_split=dataset.private,
+            public_split=dataset.public,
             num_queries=num_queries,
             teacher_of=partition.teacher_of,
             num_teachers=partition.num_teachers,
@@ -125,7 +125,7 @@ class ConvexTeacher(Voter):
         The vote of a group is its share of what its teacher learns. Groups take the place of teachers in the result, as
         the price is for one group.
         """
-        _, first_rows, group_of = np.unique(
+        _, first_rows, group_of_record = np.unique(
             dataset.private.group_ids, return_index=True, return_inverse=True
         )
         make_moment_votes = partial(
@@ -135,9 +135,9 @@ class ConvexTeacher(Voter):
             penalty=self.penalty,
         )
         return GroupKernelVotes(
-            private=dataset.private,
-            public=dataset.public,
-            teacher_of=group_of.astype(np.int64),
+            private_split=dataset.private,
+            public_split=dataset.public,
+            teacher_of=group_of_record.astype(np.int64),
             num_teachers=len(first_rows),
             num_queries=num_queries,
             num_directions=self.num_directions,

@@ -63,30 +63,30 @@ class KernelVotes(FunctionVotes):
     directions.
 
     Attributes:
-        private: the private records.
+        private_split: the private records.
         teacher_of: `[num_records]`, the index of the teacher of each record, private.
         num_teachers: the number of teachers.
-        public: the whole public pool; its first samples are the queries.
+        public_split: the whole public pool; its first samples are the queries.
         num_queries: the number of queries.
         num_directions: the number of directions of the pool; None for as many as the noise makes worthwhile.
         make_moment_votes: makes the votes that are released in rounds, called with the arguments of `MomentVotes`.
         nonlinear: whether components of a kernel are added in rounds; see `KernelTeacher`.
     """
 
-    private: Split
+    private_split: Split
     teacher_of: IntArray
     num_teachers: int
-    public: Split
+    public_split: Split
     num_queries: int
     num_directions: int | None = None
     make_moment_votes: Callable[..., MomentVotes] = MomentVotes
     nonlinear: bool | None = False
 
     def __post_init__(self) -> None:
-        self.num_labels = self.private.labels.shape[1]
-        self.num_groups = self.private.num_groups
+        self.num_labels = self.private_split.labels.shape[1]
+        self.num_groups = self.private_split.num_groups
         self.records_per_teacher = self.num_groups / self.num_teachers
-        self.queries = np.asarray(self.public.inputs[: self.num_queries], dtype=np.float32)
+        self.queries = np.asarray(self.public_split.inputs[: self.num_queries], dtype=np.float32)
 
     def bits(self) -> Iterator[BoolArray]:
         """Raises `InvalidValue`, as the votes of these teachers are real numbers and not bits."""
@@ -96,7 +96,9 @@ class KernelVotes(FunctionVotes):
     def label_shares(self) -> FloatArray:
         """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`."""
         return shares_of_teachers(
-            bits=self.private.labels, teacher_of=self.teacher_of, num_teachers=self.num_teachers
+            bits=self.private_split.labels,
+            teacher_of=self.teacher_of,
+            num_teachers=self.num_teachers,
         )
 
     def known_shares(self) -> FloatArray | None:
@@ -104,7 +106,7 @@ class KernelVotes(FunctionVotes):
 
         None means that labels have no gaps.
         """
-        known_label_mask = self.private.known
+        known_label_mask = self.private_split.known
         if known_label_mask is None:
             return None
         return shares_of_teachers(
@@ -117,11 +119,11 @@ class KernelVotes(FunctionVotes):
         The share of a teacher for a label is the fraction of its records that have the label.
         """
         return RecordShares(
-            labels=self.private.labels,
+            labels=self.private_split.labels,
             teacher_of=self.teacher_of,
             num_teachers=self.num_teachers,
             weights=self.weights,
-            is_known=self.private.known,
+            is_known=self.private_split.known,
         )
 
     def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> FloatArray:
@@ -152,9 +154,9 @@ class KernelVotes(FunctionVotes):
             InvalidValue: `center` has an entry for each query, or a teacher has no record.
         """
         require(center.ndim < 2, "center.shape", center.shape, "one number for each label")
-        inputs = self.private.inputs
-        labels = self.private.labels
-        known = self.private.known
+        inputs = self.private_split.inputs
+        labels = self.private_split.labels
+        known = self.private_split.known
         num_teachers = self.num_teachers
         public_pca = self._directions_at_once(noise_multiplier, recipe=recipe)
         span = public_pca.span(self.queries)
@@ -215,24 +217,26 @@ class KernelVotes(FunctionVotes):
         public_pca = self._directions_in_rounds(
             noise_multiplier, least_directions=least_directions, recipe=recipe
         )
-        private = self.private
+        private_split = self.private_split
         num_public_rows = max(recipe.public_rows, self.num_queries)
         # The prevalence of a label is a mean over teachers. If each teacher has one group, it is a mean over groups, so
         # that public groups count alike, too.
         public_weights = None
         if self.num_groups == self.num_teachers:
-            public_weights = weights_of_rows(self.public.group_ids[:num_public_rows], recipe=recipe)
+            public_weights = weights_of_rows(
+                self.public_split.group_ids[:num_public_rows], recipe=recipe
+            )
         make_votes = partial(
             self.make_moment_votes,
             directions=public_pca,
-            public_inputs=self.public.inputs[:num_public_rows],
+            public_inputs=self.public_split.inputs[:num_public_rows],
             public_weights=public_weights,
-            inputs=private.inputs,
-            labels=labels_with_gaps(private.labels, known=private.known),
+            inputs=private_split.inputs,
+            labels=labels_with_gaps(private_split.labels, known=private_split.known),
             teacher_of=self.teacher_of,
             num_teachers=self.num_teachers,
             records_per_teacher=self.records_per_teacher
-            * records_per_group(public_split=self.public, recipe=recipe),
+            * records_per_group(public_split=self.public_split, recipe=recipe),
             weights=self.weights,
             make_round_sums=self.make_round_sums,
             storage=self.storage,
@@ -250,7 +254,7 @@ class KernelVotes(FunctionVotes):
         num_directions = min(num_directions, self.num_queries)
         fit_directions = partial(
             PublicPCA.fit,
-            np.asarray(self.public.inputs),
+            np.asarray(self.public_split.inputs),
             max_directions=num_directions,
             recipe=recipe,
         )
@@ -273,7 +277,7 @@ class KernelVotes(FunctionVotes):
         kernel_from = {None: recipe.kernel_from, True: 1.0, False: None}[self.nonlinear]
         fit_directions = partial(
             PublicPCA.fit,
-            np.asarray(self.public.inputs),
+            np.asarray(self.public_split.inputs),
             max_directions=num_directions,
             least_directions=least_to_keep,
             ridge=recipe.ridge_in_rounds,

@@ -231,7 +231,8 @@ class WhiteCoordinates:
         )
         variances, directions = np.linalg.eigh(gram_matrix / len(input_rows))
         smallest_positive = np.finfo(np.float64).tiny
-        has_variance = variances > _MIN_RELATIVE_VARIANCE * max(variances[-1], smallest_positive)
+        largest_variance = max(variances[-1], smallest_positive)
+        has_variance = variances > _MIN_RELATIVE_VARIANCE * largest_variance
         kept_variances = variances[has_variance]
         directions = directions[:, has_variance]
         if is_wide:

@@ -125,7 +125,7 @@ class SklearnTeacher(Teacher):
                         self.estimator,
                         inputs=input_rows,
                         labels=shard.labels,
-                        known=shard.known,
+                        known_label_mask=shard.known,
                         seed=seed,
                     )
                 squared_errors = np.square(fitted.confidences(input_rows) - shard.labels)
@@ -221,7 +221,7 @@ class FittedLabels:
         *,
         inputs: Any,
         labels: BoolArray,
-        known: BoolArray,
+        known_label_mask: BoolArray,
         seed: int,
     ) -> Self:
         """Fits a clone of an estimator for each label, to the records for which the label is known.
@@ -232,14 +232,14 @@ class FittedLabels:
             estimator: the unfitted estimator.
             inputs: the inputs, an array `[num_rows, num_features]` or a DataFrame.
             labels: the labels, bool `[num_rows, num_labels]`.
-            known: which of them are known, bool `[num_rows, num_labels]`.
+            known_label_mask: which of them are known, bool `[num_rows, num_labels]`.
             seed: the value of every `random_state`.
         """
-        first_labels = np.zeros(known.shape[1])
+        first_labels = np.zeros(known_label_mask.shape[1])
         varying_label_indices = []
         models = []
-        for label_index in np.flatnonzero(known.any(axis=0)).tolist():
-            known_rows = np.flatnonzero(known[:, label_index])
+        for label_index in np.flatnonzero(known_label_mask.any(axis=0)).tolist():
+            known_rows = np.flatnonzero(known_label_mask[:, label_index])
             known_inputs = getattr(inputs, "iloc", inputs)[known_rows]
             fitted = cls.fit(
                 estimator,

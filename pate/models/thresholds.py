@@ -63,7 +63,7 @@ class ThresholdedStudent(Student):
             require(num_thresholds == num_labels, "threshold", f"{num_thresholds} numbers", rule)
 
     def _choose_threshold(
-        self, probabilities: NDArray[np.floating], *, labels: BoolArray
+        self, held_out_probabilities: NDArray[np.floating], *, labels: BoolArray
     ) -> Threshold:
         """Returns the threshold that the field `threshold` asks for: one number, or one for each label.
 
@@ -75,7 +75,7 @@ class ThresholdedStudent(Student):
         easier than the other public samples.
 
         Args:
-            probabilities: the held-out probabilities of the answered queries, `[num_queries, num_labels]`.
+            held_out_probabilities: the held-out probabilities of the answered queries, `[num_queries, num_labels]`.
             labels: the released labels, bool `[num_queries, num_labels]`.
         """
         num_labels = labels.shape[1]
@@ -87,14 +87,14 @@ class ThresholdedStudent(Student):
         if self.threshold_each_label:
             return tuple(
                 self._threshold_by_rule(
-                    probabilities[:, [label_index]], labels=labels[:, [label_index]]
+                    held_out_probabilities[:, [label_index]], labels=labels[:, [label_index]]
                 )
                 for label_index in range(num_labels)
             )
-        return self._threshold_by_rule(probabilities, labels=labels)
+        return self._threshold_by_rule(held_out_probabilities, labels=labels)
 
     def _threshold_by_rule(
-        self, probabilities: NDArray[np.floating], *, labels: BoolArray
+        self, held_out_probabilities: NDArray[np.floating], *, labels: BoolArray
     ) -> float:
         """Returns one threshold for all labels that are passed, chosen by the rule that the field `threshold` names.
 
@@ -102,13 +102,13 @@ class ThresholdedStudent(Student):
         """
         if self.threshold == "prevalence":
             return matched_threshold(
-                probabilities, labels_per_sample=float(labels.sum(axis=1).mean())
+                held_out_probabilities, labels_per_sample=float(labels.sum(axis=1).mean())
             )
-        return best_threshold(probabilities, labels=labels, metric=str(self.threshold))
+        return best_threshold(held_out_probabilities, labels=labels, metric=str(self.threshold))
 
 
 def best_threshold(
-    probabilities: NDArray[np.floating], *, labels: BoolArray, metric: str = "micro_f1"
+    held_out_probabilities: NDArray[np.floating], *, labels: BoolArray, metric: str = "micro_f1"
 ) -> float:
     """Returns the threshold, one number for all labels, with the best score on held-out probabilities.
 
@@ -116,14 +116,14 @@ def best_threshold(
     least 0.001. It is 0.5 if no row has any label.
 
     Args:
-        probabilities: held-out probabilities, `[num_rows, num_labels]`.
+        held_out_probabilities: held-out probabilities, `[num_rows, num_labels]`.
         labels: the labels of the rows, bool `[num_rows, num_labels]`.
         metric: "micro_f1" or "accuracy".
     """
     if not labels.any():
         return 0.5
-    descending_order = np.argsort(-probabilities, axis=None, kind="stable")
-    sorted_probabilities = probabilities.ravel()[descending_order]
+    descending_order = np.argsort(-held_out_probabilities, axis=None, kind="stable")
+    sorted_probabilities = held_out_probabilities.ravel()[descending_order]
     # The true positives if the first 1, 2, … are predicted.
     true_positives = np.cumsum(labels.ravel()[descending_order])
     num_predicted = np.arange(1, len(descending_order) + 1)
@@ -141,15 +141,17 @@ def best_threshold(
     return float(np.clip(threshold, a_min=_LOWEST_THRESHOLD, a_max=1.0))
 
 
-def matched_threshold(probabilities: NDArray[np.floating], labels_per_sample: float) -> float:
+def matched_threshold(
+    held_out_probabilities: NDArray[np.floating], labels_per_sample: float
+) -> float:
     """Returns the threshold that predicts a given mean number of labels per sample: a quantile, clipped to [0.001, 1].
 
     The number may differ where probabilities are equal, or below 0.001.
 
     Args:
-        probabilities: held-out probabilities, `[num_rows, num_labels]`.
+        held_out_probabilities: held-out probabilities, `[num_rows, num_labels]`.
         labels_per_sample: the mean number of labels of a sample.
     """
-    predicted_share = min(labels_per_sample / probabilities.shape[1], 1.0)
-    threshold = np.quantile(probabilities, 1 - predicted_share)
+    predicted_share = min(labels_per_sample / held_out_probabilities.shape[1], 1.0)
+    threshold = np.quantile(held_out_probabilities, 1 - predicted_share)
     return float(np.clip(threshold, a_min=_LOWEST_THRESHOLD, a_max=1.0))

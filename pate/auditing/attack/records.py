@@ -235,10 +235,10 @@ class RecordAttack:
         memory_record = MemoryRecord()
         clip_factor = _WIDE_CLIP_FACTOR if self.sabotage == "clip" else 1
         vote_source = KernelVotes(
-            private=private,
+            private_split=private,
             teacher_of=teacher_of.astype(np.int64),
             num_teachers=len(groups),
-            public=private if self.sabotage == "features" else self.dataset.public,
+            public_split=private if self.sabotage == "features" else self.dataset.public,
             num_queries=self.num_queries,
             make_moment_votes=partial(_RecordedVotes, clip_factor),
         )

@@ -44,10 +44,12 @@ def kernel_votes(
     ids = np.arange(NUM_RECORDS)
     public_ids = np.arange(1000)
     return KernelVotes(
-        private=Split(INPUTS[:NUM_RECORDS], labels, record_ids=ids, group_ids=ids),
+        private_split=Split(INPUTS[:NUM_RECORDS], labels, record_ids=ids, group_ids=ids),
         teacher_of=ids if teacher_of_record is None else teacher_of_record,
         num_teachers=num_teachers,
-        public=Split(INPUTS[PUBLIC], LABELS[PUBLIC], record_ids=public_ids, group_ids=public_ids),
+        public_split=Split(
+            INPUTS[PUBLIC], LABELS[PUBLIC], record_ids=public_ids, group_ids=public_ids
+        ),
         num_queries=100,
     )
 
@@ -345,7 +347,7 @@ def test_under_add_remove_a_teacher_may_be_missing() -> None:
     is_present = np.arange(NUM_RECORDS) != 17
     votes = kernel_votes()
     votes.teacher_of = np.arange(NUM_RECORDS)[is_present]
-    votes.private = votes.private.take(np.flatnonzero(is_present))
+    votes.private_split = votes.private_split.take(np.flatnonzero(is_present))
     for adjacency in Adjacency:
         assert isinstance(
             release_votes(votes_around_public_center(adjacency=adjacency), votes), RoundsRelease

@@ -49,11 +49,11 @@ def vote_blocks(teacher_of, num_teachers, labels=LABELS):
         labels: the labels of the records.
     """
     source = kernel_votes.KernelVotes(
-        private=split_of_records(inputs=INPUTS, labels=labels),
+        private_split=split_of_records(inputs=INPUTS, labels=labels),
         num_directions=4,
         teacher_of=teacher_of,
         num_teachers=num_teachers,
-        public=PUBLIC_SPLIT,
+        public_split=PUBLIC_SPLIT,
         num_queries=20,
     )
     return list(source.votes_around(PREVALENCE, noise_multiplier=1.0))
@@ -184,10 +184,10 @@ def test_public_groups_count_alike_where_a_teacher_is_a_group(num_teachers, is_w
         group_ids=np.arange(300) // 2,
     )
     source = kernel_votes.KernelVotes(
-        private=split_of_records(inputs=INPUTS, labels=LABELS),
+        private_split=split_of_records(inputs=INPUTS, labels=LABELS),
         teacher_of=np.arange(50) % num_teachers,
         num_teachers=num_teachers,
-        public=public_split,
+        public_split=public_split,
         num_queries=20,
     )
     public_weights = source.in_rounds(noise_multiplier=1.0).public_weights
