@@ -63,16 +63,16 @@ class Bundle:
 
     def __repr__(self) -> str:
         """Returns the kind of the model and its labels, and the price that the publisher states."""
-        text = f"{self.form.name}: {self.form.model} model of {', '.join(self.labels)}"
+        model_text = f"{self.form.name}: {self.form.model} model of {', '.join(self.labels)}"
         price = "no price stated" if self.privacy is None else self.privacy.guarantee
-        return f"<Bundle {text}; {price}>"
+        return f"<Bundle {model_text}; {price}>"
 
     def _repr_html_(self) -> str:
         """Returns a table in HTML for notebooks: the kind of the model, its labels, and the price that is stated."""
-        rows = [("model", self.form.model), ("labels", ", ".join(self.labels))]
+        name_and_value_rows = [("model", self.form.model), ("labels", ", ".join(self.labels))]
         if self.privacy is not None:
-            rows += self.privacy.terms
-        return html_table(title=f"Bundle {self.form.name}", rows=rows)
+            name_and_value_rows += self.privacy.terms
+        return html_table(title=f"Bundle {self.form.name}", rows=name_and_value_rows)
 
     @classmethod
     def load(cls, folder: str | PathLike[str], *, revision: str | None = None) -> Self:
@@ -91,23 +91,23 @@ class Bundle:
             MissingPackage: huggingface_hub is not installed.
         """
         release_folder = Path(folder).expanduser()
-        if is_hub_name(name=folder):
-            release_folder = download_repository(str(folder), revision=revision)
+        if is_hub_name(folder_or_repository=folder):
+            release_folder = download_repository(repository_name=str(folder), revision=revision)
         _require_release_folder(release_folder)
-        digests = Manifest.read(release_folder, rule=_DIGESTS_RULE, remedy=REMEDY).sha256
-        has_privacy = PRIVACY_FILE in digests
+        digest_by_file = Manifest.read(release_folder, rule=_DIGESTS_RULE, remedy=REMEDY).sha256
+        has_privacy = PRIVACY_FILE in digest_by_file
         used_files = (*_NEEDED_FILES, PRIVACY_FILE) if has_privacy else _NEEDED_FILES
-        for name in used_files:
-            _require_unaltered(release_folder, name=name, digests=digests)
+        for file_name in used_files:
+            _require_unaltered(release_folder, file_name=file_name, digest_by_file=digest_by_file)
         model_form = ModelForm.read(release_folder)
-        model = StudentModel.load(release_folder / "student")
-        if not _belong_together(model_form, model):
+        student_model = StudentModel.load(release_folder / "student")
+        if not _belong_together(model_form, student_model):
             rule = "the schema of the model beside it"
             raise damaged(
                 release_folder / SCHEMA, rule=rule, finding="that of another", remedy=REMEDY
             )
         privacy = PrivacyStatement.read(release_folder, remedy=REMEDY) if has_privacy else None
-        return cls(form=model_form, model=model, privacy=privacy, folder=release_folder)
+        return cls(form=model_form, model=student_model, privacy=privacy, folder=release_folder)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -186,14 +186,16 @@ class Bundle:
             MissingPackage: onnx is not installed.
             InvalidValue: students of this kind cannot be written as a graph; or each sample has exactly one class.
         """
-        require_extra("to_onnx", "onnx")
+        require_extra("to_onnx", extra="onnx")
         from pate.bundle.onnx_export import write_onnx  # loads torch and onnx
 
         form = self.form
         if form.one_class:
             rule = "a model of labels; a graph has no rule for classes that exclude each other"
             raise InvalidValue("to_onnx", "classes", rule=rule)
-        write_onnx(self.model, Path(path), label_names=form.labels, feature_names=form.features)
+        write_onnx(
+            self.model, onnx_file=Path(path), label_names=form.labels, feature_names=form.features
+        )
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None) -> str:
         """Uploads the bundle to the Hugging Face Hub in one commit; needs the extra `hub`.
@@ -212,22 +214,22 @@ class Bundle:
             MissingPackage: huggingface_hub is not installed.
             InvalidValue: the bundle was not read from a folder; or a file is missing, altered, or a link.
         """
-        require_extra("push_to_hub", "hub")
+        require_extra("push_to_hub", extra="hub")
         from huggingface_hub import CommitOperationAdd, HfApi
 
         if self.folder is None:
             rule = "a bundle that pate.load read from a folder"
             raise InvalidValue("folder", None, rule=rule)
-        folder = Path(self.folder)
-        require_no_links(folder, name="release")
+        release_folder = Path(self.folder)
+        require_no_links(release_folder, name="release")
         api = HfApi()
-        operations = [
-            CommitOperationAdd(path_in_repo=name, path_or_fileobj=content)
-            for name, content in _published_files(folder).items()
+        commit_operations = [
+            CommitOperationAdd(path_in_repo=file_name, path_or_fileobj=file_bytes)
+            for file_name, file_bytes in _published_files(release_folder).items()
         ]
         api.create_repo(repo_id, private=private, exist_ok=True)
         message = f"{self.form.name}: a model by pate"
-        return str(api.create_commit(repo_id, operations, commit_message=message).commit_url)
+        return str(api.create_commit(repo_id, commit_operations, commit_message=message).commit_url)
 
     def inputs(
         self, data: Any, *, encoding: str = "utf-8", decimal: str | None = None
@@ -241,12 +243,14 @@ class Bundle:
         if isinstance(preprocessing, ExtractedForm) and getattr(data, "ndim", 0) == _PICTURE_AXES:
             return preprocessing.inputs(np.asarray(data))
         if isinstance(preprocessing, TableSchema) and isinstance(data, (str, PathLike)):
-            file = TableFile(
+            table_file = TableFile(
                 Path(data).expanduser(), setting="data", encoding=encoding, decimal=decimal
             )
-            schema = replace(preprocessing, spelling=file.spelling(preprocessing.spelling))
+            table_schema = replace(
+                preprocessing, spelling=table_file.spelling(preprocessing.spelling)
+            )
             with _hints_for_files():
-                return schema.inputs_with_warnings(file.read())
+                return table_schema.inputs_with_warnings(table_file.read())
         if isinstance(preprocessing, TableSchema) and not is_array:
             with hints_for_frames():
                 return preprocessing.inputs_with_warnings(data)
@@ -267,16 +271,16 @@ class Bundle:
         if hasattr(data, "columns"):
             rule = f"an array of shape {shape_rule}; this model knows no columns"
             raise InvalidValue("data", type(data).__name__, rule=rule)
-        array = require_array("data", data)
-        if array.shape[1:] != self.form.input_shape:
+        input_array = require_array("data", data)
+        if input_array.shape[1:] != self.form.input_shape:
             if self.form.kind == "features" and self.form.preprocessing is not None:
                 shape_rule += ", or a DataFrame with the columns of the public file"
-            raise InvalidValue("data.shape", array.shape, rule=shape_rule)
-        numbers = array.astype(np.float32)
+            raise InvalidValue("data.shape", input_array.shape, rule=shape_rule)
+        numbers = input_array.astype(np.float32)
         if self.form.kind != "images":
             return numbers
-        require_image_levels("data", array)
-        return numbers / _MAX_LEVEL if array.dtype == np.uint8 else numbers
+        require_image_levels("data", images=input_array)
+        return numbers / _MAX_LEVEL if input_array.dtype == np.uint8 else numbers
 
 
 @contextmanager
@@ -311,53 +315,60 @@ def _require_release_folder(release_folder: Path) -> None:
         raise InvalidValue("release", release_folder, rule=rule)
 
 
-def _require_unaltered(folder: Path, *, name: str, digests: Mapping[str, str]) -> None:
+def _require_unaltered(
+    release_folder: Path, *, file_name: str, digest_by_file: Mapping[str, str]
+) -> None:
     """Raises `DamagedFile` unless the manifest of a bundle has a digest for a file, and the file has this digest.
 
     Args:
-        folder: the folder of the bundle.
-        name: the name of the file.
-        digests: the digests in the manifest, by the names of files.
+        release_folder: the folder of the bundle.
+        file_name: the name of the file.
+        digest_by_file: the digests in the manifest, by the names of files.
     """
-    if name not in digests:
-        rule = f"{_DIGESTS_RULE}, {name} among them"
-        raise damaged(folder / MANIFEST, rule=rule, finding="it is not", remedy=REMEDY)
-    if file_digest(folder / name, rule=_FILE_RULE, remedy=REMEDY) != digests[name]:
-        raise _altered_file(folder / name)
+    if file_name not in digest_by_file:
+        rule = f"{_DIGESTS_RULE}, {file_name} among them"
+        raise damaged(release_folder / MANIFEST, rule=rule, finding="it is not", remedy=REMEDY)
+    if (
+        file_digest(release_folder / file_name, rule=_FILE_RULE, remedy=REMEDY)
+        != digest_by_file[file_name]
+    ):
+        raise _altered_file(release_folder / file_name)
 
 
-def _altered_file(path: Path) -> DamagedFile:
+def _altered_file(altered_path: Path) -> DamagedFile:
     """Returns the error for a file that differs from the published one."""
     rule = "the file as it was published"
-    return damaged(path, rule=rule, finding="it is another", remedy=REMEDY)
+    return damaged(altered_path, rule=rule, finding="it is another", remedy=REMEDY)
 
 
-def _belong_together(model_form: ModelForm, model: StudentModel) -> bool:
+def _belong_together(model_form: ModelForm, student_model: StudentModel) -> bool:
     """Returns True if a form and a student have the same input shape, kind, threshold and number of labels."""
-    if model_form.input_shape != tuple(model.input_shape):
+    if model_form.input_shape != tuple(student_model.input_shape):
         return False
-    if model_form.model != model.kind or model_form.threshold != model.threshold:
+    if model_form.model != student_model.kind or model_form.threshold != student_model.threshold:
         return False
-    zeros = np.zeros((1, *model.input_shape), np.float32)
-    return len(model.predict_proba(zeros)[0]) == len(model_form.labels)
+    zero_input = np.zeros((1, *student_model.input_shape), np.float32)
+    return len(student_model.predict_proba(zero_input)[0]) == len(model_form.labels)
 
 
-def _published_files(folder: Path) -> dict[str, bytes]:
+def _published_files(release_folder: Path) -> dict[str, bytes]:
     """Returns the content of the manifest and of each file that it lists, by name, after comparing the digests.
 
     Raises:
         InvalidValue: a file is missing or altered, or is outside the folder.
     """
-    contents = {MANIFEST: read_bytes(folder / MANIFEST, rule="a manifest", remedy=REMEDY)}
-    digests = Manifest.read(folder, rule=_DIGESTS_RULE, remedy=REMEDY).sha256
-    for name, digest in digests.items():
-        path = folder / name
-        is_inside = path.resolve().is_relative_to(folder.resolve())
-        require(is_inside, "manifest.json", name, "files of its folder")
-        contents[name] = read_bytes(path, rule=_FILE_RULE, remedy=REMEDY)
-        if hashlib.sha256(contents[name]).hexdigest() != digest:
-            raise _altered_file(path)
-    return contents
+    bytes_by_file = {
+        MANIFEST: read_bytes(release_folder / MANIFEST, rule="a manifest", remedy=REMEDY)
+    }
+    digest_by_file = Manifest.read(release_folder, rule=_DIGESTS_RULE, remedy=REMEDY).sha256
+    for file_name, digest in digest_by_file.items():
+        published_path = release_folder / file_name
+        is_inside = published_path.resolve().is_relative_to(release_folder.resolve())
+        require(is_inside, "manifest.json", file_name, "files of its folder")
+        bytes_by_file[file_name] = read_bytes(published_path, rule=_FILE_RULE, remedy=REMEDY)
+        if hashlib.sha256(bytes_by_file[file_name]).hexdigest() != digest:
+            raise _altered_file(published_path)
+    return bytes_by_file
 
 
 def load(folder: str | PathLike[str], *, revision: str | None = None) -> Bundle:

@@ -60,37 +60,41 @@ def write_model_card(
         stated_public: names of facts that are public by the statement of the data owner alone, such as "classes".
         labels_have_gaps: whether labels of private records may be unknown, which is public.
     """
-    table = {}
+    column_description_by_name = {}
     if isinstance(form.preprocessing, TableSchema):
-        table = form.preprocessing.plain()["columns"]
+        column_description_by_name = form.preprocessing.plain()["columns"]
     extractor = None
     if isinstance(form.preprocessing, ExtractedForm):
         extractor = form.preprocessing.extractor
-    extra = _extra_to_predict(form)
-    header = _header(form, release_summary=release_summary, scores=privacy.scores)
-    card = _PAGES.get_template("model_card.jinja").render(
+    extra_name = _extra_to_predict(form)
+    card_header = _header(form, release_summary=release_summary, released_scores=privacy.scores)
+    card_text = _PAGES.get_template("model_card.jinja").render(
         form=form,
         release=release_summary,
-        header=yaml.safe_dump(header, sort_keys=False, allow_unicode=True),
+        header=yaml.safe_dump(card_header, sort_keys=False, allow_unicode=True),
         guarantee=replace(privacy, unit=markdown_cell(privacy.unit)).guarantee,
         attacks=_attacks_sentence(privacy),
         scores=privacy.scores,
         seeded=SEEDED_WARNING if privacy.noise_seeded else "",
-        install=how_to_install(extra, on_any_machine=True),
+        install=how_to_install(extra_name, on_any_machine=True),
         published=PUBLISHED,
-        is_least=extra == _LEAST_EXTRA,
+        is_least=extra_name == _LEAST_EXTRA,
         extractor=extractor,
         takes_pictures=form.takes_pictures,
         columns=[
-            (markdown_cell(column_name), column["kind"], _values_text(column))
-            for column_name, column in table.items()
+            (
+                markdown_cell(column_name),
+                column_description["kind"],
+                _values_text(column_description),
+            )
+            for column_name, column_description in column_description_by_name.items()
         ],
-        stated_public=[markdown_cell(name) for name in stated_public],
+        stated_public=[markdown_cell(fact_name) for fact_name in stated_public],
         labels_have_gaps=labels_have_gaps,
         markdown_cell=markdown_cell,
         features_origin=features_origin,
     )
-    write_text(folder / "README.md", text=card)
+    write_text(folder / "README.md", text=card_text)
 
 
 def _extra_to_predict(form: ModelForm) -> str:
@@ -105,14 +109,14 @@ def _extra_to_predict(form: ModelForm) -> str:
 
 
 def _header(
-    form: ModelForm, *, release_summary: ReleaseSummary, scores: ReleasedScores | None
+    form: ModelForm, *, release_summary: ReleaseSummary, released_scores: ReleasedScores | None
 ) -> dict[str, Any]:
     """Returns the YAML header of the card, in the form of Hugging Face's `model-index`.
 
     Args:
         form: the form of the student.
         release_summary: the numbers of queries and answers of the release.
-        scores: the released scores on private test records; None if none were released.
+        released_scores: the released scores on private test records; None if none were released.
     """
     is_extracted = isinstance(form.preprocessing, ExtractedForm)
     task_name = _TASKS["images" if is_extracted else form.kind]
@@ -131,8 +135,8 @@ def _header(
             "metrics": [answer_rate],
         }
     ]
-    if scores is not None:
-        results.append(_result_of_scores(scores, task_name=task_name, data_name=form.name))
+    if released_scores is not None:
+        results.append(_result_of_scores(released_scores, task_name=task_name, data_name=form.name))
     return {
         "library_name": "pate-multilabel",
         "license": "other",
@@ -184,26 +188,30 @@ def _attacks_sentence(privacy: Privacy) -> str:
     return f" {sentence[0].upper()}{sentence[1:]}."
 
 
-def _values_text(column: dict[str, Any]) -> str:
+def _values_text(column_description: dict[str, Any]) -> str:
     """Returns a phrase on the values of a column of the public file, such as its categories or its range.
 
     Args:
-        column: the column as `schema.json` describes it, by field.
+        column_description: the column as `schema.json` describes it, by field.
     """
-    if column["kind"] == "category":
-        categories = column["categories"]
-        words = [_shorten_word(word) for word in categories[:_MAX_WORDS]]
+    if column_description["kind"] == "category":
+        categories = column_description["categories"]
+        shortened_words = [_shorten_word(word) for word in categories[:_MAX_WORDS]]
         ending = ", …" if len(categories) > _MAX_WORDS else ""
-        return markdown_cell(", ".join(words) + ending)
-    if column["kind"] == "date":
+        return markdown_cell(", ".join(shortened_words) + ending)
+    if column_description["kind"] == "date":
         return "dates such as 2025-01-31"
-    if column["kind"] == "text":
+    if column_description["kind"] == "text":
         fitted = "fitted on nothing"
-        if "num_texts" in column:
-            fitted = f"fitted on {column['num_texts']} public texts"
-        model = f" of {markdown_cell(str(column['model']))}" if "model" in column else ""
-        return f"{column['dimension']} numbers ({column['vectors']}{model}), {fitted}"
-    return f"{column['min']:g} to {column['max']:g}"
+        if "num_texts" in column_description:
+            fitted = f"fitted on {column_description['num_texts']} public texts"
+        model = (
+            f" of {markdown_cell(str(column_description['model']))}"
+            if "model" in column_description
+            else ""
+        )
+        return f"{column_description['dimension']} numbers ({column_description['vectors']}{model}), {fitted}"
+    return f"{column_description['min']:g} to {column_description['max']:g}"
 
 
 def _shorten_word(word: str) -> str:

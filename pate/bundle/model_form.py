@@ -105,14 +105,14 @@ class ModelForm:
 
     def write(self, folder: Path | str) -> None:
         """Writes `schema.json` and the files of the preprocessing into the folder of a bundle."""
-        values = {"format": _VERSION, **vars(self)}
+        json_values = {"format": _VERSION, **vars(self)}
         if not self.one_class:
-            del values["one_class"]
+            del json_values["one_class"]
         if self.preprocessing is not None:
-            values["preprocessing"] = self.preprocessing.plain()
+            json_values["preprocessing"] = self.preprocessing.plain()
             self.preprocessing.save(folder)
-        text = json.dumps(plain(values), indent=2, ensure_ascii=False, allow_nan=False)
-        write_text(Path(folder, SCHEMA), text=text + "\n")
+        schema_text = json.dumps(plain(json_values), indent=2, ensure_ascii=False, allow_nan=False)
+        write_text(Path(folder, SCHEMA), text=schema_text + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -121,19 +121,19 @@ class ModelForm:
         Raises:
             InvalidValue: the file is missing, damaged or of a later version.
         """
-        path = folder / SCHEMA
-        values = read_json(path, rule=_SCHEMA_RULE, remedy=REMEDY)
-        version = values.get("format") if isinstance(values, dict) else None
+        schema_file = folder / SCHEMA
+        json_values = read_json(schema_file, rule=_SCHEMA_RULE, remedy=REMEDY)
+        version = json_values.get("format") if isinstance(json_values, dict) else None
         if isinstance(version, int) and version > _VERSION:
             rule = f"a bundle of format {_VERSION}; install a later version"
             raise InvalidValue("release", folder, rule=rule)
         try:
-            return cls._from_json(values, folder=folder)
+            return cls._from_json(json_values, folder=folder)
         except DamagedFile:
             raise
         except _SCHEMA_ERRORS as error:
             fault = f"{type(error).__name__}: {error}"
-            raise damaged(path, rule=_SCHEMA_RULE, finding=fault, remedy=REMEDY) from None
+            raise damaged(schema_file, rule=_SCHEMA_RULE, finding=fault, remedy=REMEDY) from None
 
     @classmethod
     def _from_json(cls, json_values: Any, *, folder: Path) -> Self:
@@ -143,10 +143,17 @@ class ModelForm:
             json_values: the content of `schema.json`.
             folder: the folder of the bundle, which has the files of the preprocessing.
         """
-        labels = tuple(require_text("labels", name) for name in json_values["labels"])
-        require(0 < len(labels) == len(set(labels)), "labels", len(labels), "names, each once")
-        kind = json_values["kind"]
-        require(kind in _KINDS, "kind", value=kind, rule=" or ".join(_KINDS))
+        label_names = tuple(
+            require_text("labels", label_name) for label_name in json_values["labels"]
+        )
+        require(
+            0 < len(label_names) == len(set(label_names)),
+            "labels",
+            len(label_names),
+            "names, each once",
+        )
+        data_kind = json_values["kind"]
+        require(data_kind in _KINDS, "kind", value=data_kind, rule=" or ".join(_KINDS))
         require_kind("features", json_values["features"], kind=list, rule="a list of names")
         # `Bundle.load` compares the threshold with that of the model, which is in (0, 1].
         threshold: float | tuple[float, ...]
@@ -154,10 +161,10 @@ class ModelForm:
             threshold = tuple(map(float, json_values["threshold"]))
         else:
             threshold = float(json_values["threshold"])
-        form = cls(
+        model_form = cls(
             name=require_text("name", json_values["name"]),
-            kind=kind,
-            labels=labels,
+            kind=data_kind,
+            labels=label_names,
             input_shape=tuple(map(int, json_values["input_shape"])),
             features=tuple(map(str, json_values["features"])),
             preprocessing=_read_preprocessing(json_values["preprocessing"], folder=folder),
@@ -168,23 +175,25 @@ class ModelForm:
             },
             one_class=json_values.get("one_class", False) is True,
         )
-        if form.preprocessing is not None:
-            shape = form.preprocessing.input_shape
-            rule = f"inputs of shape {form.input_shape}"
-            require(shape == form.input_shape, "preprocessing", value=shape, rule=rule)
-        return form
+        if model_form.preprocessing is not None:
+            input_shape = model_form.preprocessing.input_shape
+            rule = f"inputs of shape {model_form.input_shape}"
+            require(
+                input_shape == model_form.input_shape, "preprocessing", value=input_shape, rule=rule
+            )
+        return model_form
 
 
 def _read_preprocessing(json_values: Any, *, folder: Path) -> Preprocessing | None:
     """Returns the preprocessing that the JSON values of `schema.json` describe; None if they describe none."""
     if json_values is None:
         return None
-    kind = json_values["kind"]
-    if kind == TableSchema.kind:
+    preprocessing_kind = json_values["kind"]
+    if preprocessing_kind == TableSchema.kind:
         return TableSchema.read(json_values, name="preprocessing", folder=folder)
-    if kind == ImageForm.kind:
+    if preprocessing_kind == ImageForm.kind:
         return ImageForm.from_plain(json_values)
-    if kind == ExtractedForm.kind:
+    if preprocessing_kind == ExtractedForm.kind:
         return ExtractedForm.from_plain(json_values, folder, remedy=REMEDY)
     kinds = (TableSchema.kind, ImageForm.kind, ExtractedForm.kind)
-    raise InvalidValue("preprocessing.kind", kind, rule=" or ".join(kinds))
+    raise InvalidValue("preprocessing.kind", preprocessing_kind, rule=" or ".join(kinds))

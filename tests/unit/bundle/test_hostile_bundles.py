@@ -139,7 +139,11 @@ def write_quick_manifest(release_folder: Path) -> None:
         if path.name != MANIFEST
     ]
     (release_folder / MANIFEST).write_text(
-        to_json(value=Manifest.from_files(release_folder, file_names, missing_file_remedy="none"))
+        to_json(
+            dataclass_object=Manifest.from_files(
+                release_folder, file_names, missing_file_remedy="none"
+            )
+        )
     )
 
 

@@ -126,7 +126,7 @@ def test_a_mistyped_path_is_not_sent_to_the_hub(
     """A path within an existing folder is refused as missing, and is not looked up as a name on the hub."""
     (tmp_path / "outputs").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert not is_hub_name(name="outputs/relase")
+    assert not is_hub_name(folder_or_repository="outputs/relase")
     with refused_parameter("release", value=Path("outputs/relase")):
         pate.load("outputs/relase")
 
