@@ -176,9 +176,13 @@ def write_simulation(folder: Path, simulation: Simulation, data: Dataset) -> Non
         for each in (archive, bit_archive):
             for name, array in {**names, "groups": group_ids[dealt]}.items():
                 write_member(each, array_name=name, array=array)
-        write_rows(archive, name="answers", shape=shape, descr="<f4", blocks=blocks())
+        write_rows(
+            archive, array_name="answers", array_shape=shape, dtype_text="<f4", row_blocks=blocks()
+        )
         bits = (block > 0 for block in blocks())
-        write_rows(bit_archive, name="answers", shape=shape, descr="|b1", blocks=bits)
+        write_rows(
+            bit_archive, array_name="answers", array_shape=shape, dtype_text="|b1", row_blocks=bits
+        )
 
 
 @dataclass(frozen=True)

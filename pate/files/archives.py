@@ -18,31 +18,31 @@ from pate.files.reading import reading_file
 
 def write_member(archive: zipfile.ZipFile, array_name: str, array: NDArray[Any]) -> None:
     """Writes an array into an archive, without a time stamp, so that equal arrays give equal bytes."""
-    with archive.open(zipfile.ZipInfo(f"{array_name}.npy"), "w") as member:
-        np.lib.format.write_array(member, array, allow_pickle=False)
+    with archive.open(zipfile.ZipInfo(f"{array_name}.npy"), "w") as open_member:
+        np.lib.format.write_array(open_member, array, allow_pickle=False)
 
 
 def write_rows(
     archive: zipfile.ZipFile,
-    name: str,
-    shape: tuple[int, ...],
-    descr: str,
-    blocks: Iterable[NDArray[Any]],
+    array_name: str,
+    array_shape: tuple[int, ...],
+    dtype_text: str,
+    row_blocks: Iterable[NDArray[Any]],
 ) -> None:
     """Writes an array into an archive, a block of rows at a time.
 
     Args:
         archive: the archive, open for writing.
-        name: the name of the array.
-        shape: the shape of the whole array.
-        descr: the dtype, as numpy writes it in headers, such as `<f4`.
-        blocks: the rows in their order, as arrays.
+        array_name: the name of the array.
+        array_shape: the shape of the whole array.
+        dtype_text: the dtype, as numpy writes it in headers, such as `<f4`.
+        row_blocks: the rows in their order, as arrays.
     """
-    header = {"descr": descr, "fortran_order": False, "shape": shape}
-    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-        np.lib.format.write_array_header_1_0(member, header)
-        for block in blocks:
-            member.write(np.ascontiguousarray(block, dtype=descr).data)
+    header = {"descr": dtype_text, "fortran_order": False, "shape": array_shape}
+    with archive.open(zipfile.ZipInfo(f"{array_name}.npy"), "w", force_zip64=True) as open_member:
+        np.lib.format.write_array_header_1_0(open_member, header)
+        for row_block in row_blocks:
+            open_member.write(np.ascontiguousarray(row_block, dtype=dtype_text).data)
 
 
 def read_member(
@@ -58,8 +58,8 @@ def read_member(
     Raises one of `UNREADABLE` (the errors of zipfile and numpy) if the array is missing, damaged or of another dtype.
     """
     member_info = archive.getinfo(f"{array_name}.npy")
-    with archive.open(member_info) as member:
-        return read_array(member, num_bytes=member_info.file_size, dtype_kinds=dtype_kinds)
+    with archive.open(member_info) as open_member:
+        return read_array(open_member, num_bytes=member_info.file_size, dtype_kinds=dtype_kinds)
 
 
 def form_of(
@@ -76,38 +76,38 @@ def form_of(
     by columns, or of another number of bytes than its header states.
     """
     member_info = archive.getinfo(f"{array_name}.npy")
-    with archive.open(member_info) as member:
-        shape, fortran_order, dtype = read_header(
-            member, num_bytes=member_info.file_size, dtype_kinds=dtype_kinds
+    with archive.open(member_info) as open_member:
+        array_shape, fortran_order, dtype = read_header(
+            open_member, num_bytes=member_info.file_size, dtype_kinds=dtype_kinds
         )
     if fortran_order:
         raise ValueError(f"expected {dtype} in C order")
-    return shape, dtype
+    return array_shape, dtype
 
 
 def read_rows(
-    archive: zipfile.ZipFile, array_name: str, block_rows: int, *, dtype_kinds: str
+    archive: zipfile.ZipFile, array_name: str, rows_per_block: int, *, dtype_kinds: str
 ) -> Iterator[NDArray[Any]]:
-    """Yields the rows of an array in an .npz archive, in blocks of up to `block_rows` rows; raises as `form_of`.
+    """Yields the rows of an array in an .npz archive, in blocks of up to `rows_per_block` rows; raises as `form_of`.
 
     `dtype_kinds` are numpy's letters of the allowed dtypes.
     """
-    shape, dtype = form_of(archive, array_name, dtype_kinds=dtype_kinds)
+    array_shape, dtype = form_of(archive, array_name, dtype_kinds=dtype_kinds)
     member_info = archive.getinfo(f"{array_name}.npy")
-    with archive.open(member_info) as member:
-        read_header(member, num_bytes=member_info.file_size, dtype_kinds=dtype_kinds)
-        for first_row in range(0, shape[0], block_rows):
-            num_rows = min(block_rows, shape[0] - first_row)
-            data = member.read(dtype.itemsize * num_rows * math.prod(shape[1:]))
-            yield np.frombuffer(data, dtype).reshape(num_rows, *shape[1:])
+    with archive.open(member_info) as open_member:
+        read_header(open_member, num_bytes=member_info.file_size, dtype_kinds=dtype_kinds)
+        for first_row in range(0, array_shape[0], rows_per_block):
+            num_rows = min(rows_per_block, array_shape[0] - first_row)
+            block_bytes = open_member.read(dtype.itemsize * num_rows * math.prod(array_shape[1:]))
+            yield np.frombuffer(block_bytes, dtype).reshape(num_rows, *array_shape[1:])
 
 
 @contextmanager
-def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFile]:
+def reading(archive_path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFile]:
     """Opens an archive of arrays for a `with` block.
 
     Args:
-        path: the file.
+        archive_path: the file.
         rule: a description of the expected file, for the error.
         remedy: advice for the error.
 
@@ -116,8 +116,8 @@ def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFil
             failed.
     """
     with (
-        reading_file(path, rule=rule, remedy=remedy, damage_errors=UNREADABLE),
-        zipfile.ZipFile(path) as archive,
+        reading_file(archive_path, rule=rule, remedy=remedy, damage_errors=UNREADABLE),
+        zipfile.ZipFile(archive_path) as archive,
     ):
         check_members(archive, max_unpacked_bytes=None)
         yield archive

@@ -95,7 +95,7 @@ class FileRows:
         if isinstance(selection, slice):
             start, stop, step = selection.indices(len(self))
             if step == 1:
-                return self._read(start, num_rows=max(0, stop - start))
+                return self._read(first_row=start, num_rows=max(0, stop - start))
             return self._gather(np.arange(start, stop, step))
         if isinstance(selection, (int, np.integer)):
             return np.asarray(self._gather(np.array([selection]))[0])
@@ -119,24 +119,28 @@ class FileRows:
         """
         if math.prod(shape[1:]) != math.prod(self.shape[1:]) or shape[0] not in (-1, len(self)):
             raise ValueError(f"cannot reshape rows of shape {self.shape} into {shape}")
-        return FileRows(self._file, self.dtype, (len(self), *shape[1:]))
+        return FileRows(scratch_file=self._file, dtype=self.dtype, shape=(len(self), *shape[1:]))
 
     def _read(self, first_row: int, num_rows: int) -> NDArray[Any]:
         """Returns `num_rows` adjacent rows of the file, the first of which is `first_row`: `[num_rows, ...]`."""
-        rows = np.empty((num_rows, *self.shape[1:]), self.dtype)
-        self._fill(rows.reshape(-1).view(np.uint8).data, offset=first_row * self._row_bytes)
-        return rows
+        read_rows = np.empty((num_rows, *self.shape[1:]), self.dtype)
+        self._fill(
+            read_rows.reshape(-1).view(np.uint8).data, file_offset=first_row * self._row_bytes
+        )
+        return read_rows
 
-    def _fill(self, buffer: memoryview, offset: int) -> None:
+    def _fill(self, byte_buffer: memoryview, file_offset: int) -> None:
         """Reads bytes of the file into a buffer until the buffer is full.
 
         Args:
-            buffer: the buffer.
-            offset: the position in the file of the first byte that is read.
+            byte_buffer: the buffer.
+            file_offset: the position in the file of the first byte that is read.
         """
         num_read = 0
-        while num_read < len(buffer):
-            num_bytes = os.preadv(self._file.descriptor, [buffer[num_read:]], offset + num_read)
+        while num_read < len(byte_buffer):
+            num_bytes = os.preadv(
+                self._file.descriptor, [byte_buffer[num_read:]], file_offset + num_read
+            )
             if num_bytes == 0:
                 raise OSError("a file of rows that ends early")
             num_read += num_bytes
@@ -148,9 +152,9 @@ class FileRows:
         row_numbers = np.where(row_numbers < 0, row_numbers + num_rows, row_numbers)
         if ((row_numbers < 0) | (row_numbers >= num_rows)).any():
             raise IndexError(f"a row beyond the {num_rows} rows")
-        rows = np.empty((*row_numbers.shape, *self.shape[1:]), self.dtype)
+        gathered_rows = np.empty((*row_numbers.shape, *self.shape[1:]), self.dtype)
         if len(row_numbers) == 0:
-            return rows
+            return gathered_rows
         order = np.argsort(row_numbers, kind="stable")
         ascending = row_numbers[order]
 
@@ -158,8 +162,8 @@ class FileRows:
         # `[num_ranges]`. `is_first` marks the entries of `ascending` that begin a range.
         row_bytes = self._row_bytes
         max_distance = max(1, _CLOSE_BYTES // max(1, row_bytes))  # in rows
-        is_first = np.append(True, np.diff(ascending) > max_distance)
-        first_indices = np.flatnonzero(is_first)
+        begins_range = np.append(True, np.diff(ascending) > max_distance)
+        first_indices = np.flatnonzero(begins_range)
         last_indices = np.append(first_indices[1:], len(ascending)) - 1
         first_rows = ascending[first_indices]
         range_lengths = ascending[last_indices] + 1 - first_rows
@@ -168,16 +172,16 @@ class FileRows:
         ends_in_buffer = np.cumsum(range_lengths)
         starts_in_buffer = ends_in_buffer - range_lengths
         read_rows = np.empty((int(ends_in_buffer[-1]), *self.shape[1:]), self.dtype)
-        buffer = read_rows.reshape(-1).view(np.uint8).data
+        byte_buffer = read_rows.reshape(-1).view(np.uint8).data
         byte_ranges = np.stack([starts_in_buffer, ends_in_buffer, first_rows]) * row_bytes
-        for start, end, offset in byte_ranges.T.tolist():
-            self._fill(buffer[start:end], offset=offset)
+        for start, end, file_offset in byte_ranges.T.tolist():
+            self._fill(byte_buffer[start:end], file_offset=file_offset)
 
         # The distance from the number of a row in the file to its position in the buffer, for each range.
         shifts = starts_in_buffer - first_rows
-        range_of_row = np.cumsum(is_first) - 1
-        rows[order] = read_rows[ascending + shifts[range_of_row]]
-        return rows
+        range_of_row = np.cumsum(begins_range) - 1
+        gathered_rows[order] = read_rows[ascending + shifts[range_of_row]]
+        return gathered_rows
 
 
 def scratch_folder() -> Path:
@@ -211,19 +215,19 @@ class Spilled:
         self._num_bytes = 0
         self._num_rows = 0
 
-    def append(self, block: NDArray[Any]) -> None:
+    def append(self, row_block: NDArray[Any]) -> None:
         """Adds a block of rows at the end."""
-        self._dtype = block.dtype
-        self._shape = block.shape[1:]
-        self._num_rows += len(block)
-        self._num_bytes += block.nbytes
-        self._blocks.append(block)
+        self._dtype = row_block.dtype
+        self._shape = row_block.shape[1:]
+        self._num_rows += len(row_block)
+        self._num_bytes += row_block.nbytes
+        self._blocks.append(row_block)
         if self._file is None and self._num_bytes > self.most_bytes:
             folder = self._folder or scratch_folder()
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - `whole` closes it
         if self._file is not None:
-            for block_in_memory in self._blocks:
-                self._file.write(np.ascontiguousarray(block_in_memory).data)
+            for kept_block in self._blocks:
+                self._file.write(np.ascontiguousarray(kept_block).data)
             self._blocks.clear()
 
     def whole(self) -> Any:
@@ -231,18 +235,20 @@ class Spilled:
 
         At least one block must have been added. The method may be called only once.
         """
-        shape = (self._num_rows, *self._shape)
+        array_shape = (self._num_rows, *self._shape)
         if self._file is not None:
-            return FileRows(_ScratchFile(self._file), self._dtype, shape)
-        joined = np.empty(shape, self._dtype)
+            return FileRows(
+                scratch_file=_ScratchFile(self._file), dtype=self._dtype, shape=array_shape
+            )
+        joined_rows = np.empty(array_shape, self._dtype)
         num_copied = 0
         self._blocks.reverse()
         # Each block is freed once it is copied, so that memory holds hardly more than one copy of the rows.
         while self._blocks:
             block = self._blocks.pop()
-            joined[num_copied : num_copied + len(block)] = block
+            joined_rows[num_copied : num_copied + len(block)] = block
             num_copied += len(block)
-        return joined
+        return joined_rows
 
 
 def let_go(array: Any) -> None:
@@ -260,18 +266,18 @@ def take_rows(array: Any, rows: IntArray | slice) -> Any:
     if not isinstance(array, np.memmap):
         return array[rows]
     row_numbers = np.arange(len(array))[rows]
-    taken = np.empty((len(row_numbers), *array.shape[1:]), array.dtype)
+    taken_rows = np.empty((len(row_numbers), *array.shape[1:]), array.dtype)
     for start in range(0, len(row_numbers), _COPIED_ROWS):
-        block = slice(start, start + _COPIED_ROWS)
-        taken[block] = array[row_numbers[block]]
+        row_slice = slice(start, start + _COPIED_ROWS)
+        taken_rows[row_slice] = array[row_numbers[row_slice]]
         let_go(array)
-    return taken
+    return taken_rows
 
 
 def row_blocks(array: Any) -> Iterator[NDArray[Any]]:
     """Yields the rows of an array in order, in blocks of 16 MB; mapped blocks leave memory after their use."""
     row_bytes = array.itemsize * math.prod(array.shape[1:])
-    block_rows = max(1, _BLOCK_BYTES // max(1, row_bytes))
-    for start in range(0, len(array), block_rows):
-        yield array[start : start + block_rows]
+    rows_per_block = max(1, _BLOCK_BYTES // max(1, row_bytes))
+    for start in range(0, len(array), rows_per_block):
+        yield array[start : start + rows_per_block]
         let_go(array)

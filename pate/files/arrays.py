@@ -56,7 +56,7 @@ def write_arrays(path: Path | str, **arrays: NDArray[Any]) -> None:
         pack_arrays(file, arrays)
 
 
-def pack_arrays(file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
+def pack_arrays(open_file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Writes arrays to an open file in the format of `numpy.savez`, without pickle.
 
     `numpy.savez` has the argument `allow_pickle=False` since numpy 2.2; earlier versions take it for an array.
@@ -64,22 +64,22 @@ def pack_arrays(file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
     Raises:
         ValueError: an array holds Python objects.
     """
-    with zipfile.ZipFile(file, mode="w", compression=zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(open_file, mode="w", compression=zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
-            with archive.open(f"{name}.npy", mode="w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+            with archive.open(f"{name}.npy", mode="w", force_zip64=True) as open_member:
+                np.lib.format.write_array(open_member, np.asanyarray(array), allow_pickle=False)
 
 
 def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Returns the bytes of an .npz file with named arrays, without pickle; equal arrays give equal bytes."""
-    file = io.BytesIO()
-    pack_arrays(file, arrays)
-    return file.getvalue()
+    open_file = io.BytesIO()
+    pack_arrays(open_file, arrays)
+    return open_file.getvalue()
 
 
-def arrays_of_npz(content: bytes) -> Arrays:
+def arrays_of_npz(npz_content: bytes) -> Arrays:
     """Returns the arrays from bytes that `npz_bytes` returned, in this or an earlier version of pate."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+    with np.load(io.BytesIO(npz_content), allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files if name != _SETTING}
 
 
@@ -103,14 +103,16 @@ class ArrayForm:
             return ""
         has_rank = len(self.shape) == array.ndim
         has_lengths = has_rank and all(
-            expected in (None, length)
-            for expected, length in zip(self.shape, array.shape, strict=True)
+            expected_length in (None, length)
+            for expected_length, length in zip(self.shape, array.shape, strict=True)
         )
         return "" if has_lengths else f"shape {array.shape}"
 
     def __str__(self) -> str:
-        sizes = ("n" if size is None else str(size) for size in self.shape or ())
-        shape = "" if self.shape is None else f" [{', '.join(sizes)}]"
+        axis_lengths = (
+            "n" if axis_length is None else str(axis_length) for axis_length in self.shape or ()
+        )
+        shape = "" if self.shape is None else f" [{', '.join(axis_lengths)}]"
         return " or ".join(_KIND_NAMES[letter] for letter in self.dtype_kinds) + shape
 
 
@@ -148,11 +150,11 @@ def read_arrays(
         )
     if forms is None:
         return arrays
-    unknown = arrays.keys() - all_forms.keys()
-    missing = forms.keys() - arrays.keys()
-    if unknown or missing:
+    unknown_names = arrays.keys() - all_forms.keys()
+    missing_names = forms.keys() - arrays.keys()
+    if unknown_names or missing_names:
         rule = f"the arrays {', '.join(sorted(forms))}"
-        finding = f"missing or unknown: {', '.join(sorted(unknown | missing))}"
+        finding = f"missing or unknown: {', '.join(sorted(unknown_names | missing_names))}"
         raise damaged(path, rule=rule, finding=finding, remedy=remedy)
     for name, array in arrays.items():
         mismatch = all_forms[name].mismatch(array)
@@ -188,39 +190,43 @@ def arrays_of(
     return arrays
 
 
-def read_array(file: IO[bytes], num_bytes: int, *, dtype_kinds: str = _NUMBERS) -> NDArray[Any]:
+def read_array(
+    open_file: IO[bytes], num_bytes: int, *, dtype_kinds: str = _NUMBERS
+) -> NDArray[Any]:
     """Reads one array in numpy's format from an open file.
 
     Args:
-        file: the file, at the beginning of the array's header.
+        open_file: the file, at the beginning of the array's header.
         num_bytes: the number of bytes of header and data together.
         dtype_kinds: numpy's letters of the allowed dtypes.
 
     Raises one of `UNREADABLE` (the errors of zipfile and numpy) for any other content.
     """
-    shape, fortran_order, dtype = read_header(file, num_bytes, dtype_kinds=dtype_kinds)
-    num_data_bytes = num_bytes - file.tell()
-    data = bytearray()
+    array_shape, fortran_order, dtype = read_header(open_file, num_bytes, dtype_kinds=dtype_kinds)
+    num_data_bytes = num_bytes - open_file.tell()
+    data_bytes = bytearray()
     # A member of a zip file compares its checksum when its end is read.
-    while block := file.read(_BLOCK_BYTES):
-        data += block
-    if len(data) != num_data_bytes:
+    while byte_block := open_file.read(_BLOCK_BYTES):
+        data_bytes += byte_block
+    if len(data_bytes) != num_data_bytes:
         raise ValueError("an array that ends early")
-    if dtype.kind == "b" and data and np.frombuffer(data, np.uint8).max() > 1:
+    if dtype.kind == "b" and data_bytes and np.frombuffer(data_bytes, np.uint8).max() > 1:
         raise ValueError("bits other than 0 and 1")
-    array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
+    array = np.frombuffer(data_bytes, dtype).reshape(
+        array_shape, order="F" if fortran_order else "C"
+    )
     if dtype.kind == "U":
         array.tolist()  # raises for a number that stands for no character
     return array
 
 
 def read_header(
-    file: IO[bytes], num_bytes: int, *, dtype_kinds: str = _NUMBERS
+    open_file: IO[bytes], num_bytes: int, *, dtype_kinds: str = _NUMBERS
 ) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Reads the header of an array; afterwards the position in the file is the beginning of the array's data.
 
     Args:
-        file: the file, at the beginning of the array's header.
+        open_file: the file, at the beginning of the array's header.
         num_bytes: the number of bytes of header and data together.
         dtype_kinds: numpy's letters of the allowed dtypes.
 
@@ -230,25 +236,25 @@ def read_header(
     Raises one of `UNREADABLE` (the errors of zipfile and numpy) for another dtype, or for a header that does not agree
     with `num_bytes`.
     """
-    version = np.lib.format.read_magic(file)
-    readers = {
+    format_version = np.lib.format.read_magic(open_file)
+    header_readers = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
     }
-    if version not in readers:
-        raise ValueError(f"format version {version}")
-    shape, fortran_order, dtype = readers[version](file)
+    if format_version not in header_readers:
+        raise ValueError(f"format version {format_version}")
+    array_shape, fortran_order, dtype = header_readers[format_version](open_file)
     if dtype.kind not in dtype_kinds:
         raise ValueError(f"dtype {str(dtype)[:40]} where numbers are expected")
-    num_entries = math.prod(shape)
-    is_negative = min(shape, default=0) < 0
+    num_entries = math.prod(array_shape)
+    is_negative = min(array_shape, default=0) < 0
     has_empty_entries = num_entries != 0 and dtype.itemsize == 0  # endless rows in no bytes
-    has_size = file.tell() + num_entries * dtype.itemsize == num_bytes
+    has_size = open_file.tell() + num_entries * dtype.itemsize == num_bytes
     if is_negative or has_empty_entries or not has_size:
         raise ValueError(
-            f"{num_bytes} bytes where the header promises {str(shape)[:40]} of {dtype}"
+            f"{num_bytes} bytes where the header promises {str(array_shape)[:40]} of {dtype}"
         )
-    return shape, fortran_order, dtype
+    return array_shape, fortran_order, dtype
 
 
 def is_array_file(first_bytes: bytes) -> bool:
@@ -263,15 +269,15 @@ def check_members(archive: zipfile.ZipFile, max_unpacked_bytes: int | None) -> N
         archive: the archive, open for reading.
         max_unpacked_bytes: the most bytes of all arrays after decompression; None refuses compressed arrays.
     """
-    members = archive.infolist()
-    names = {member.filename for member in members}
-    if len(names) < len(members):
+    member_infos = archive.infolist()
+    names = {member_info.filename for member_info in member_infos}
+    if len(names) < len(member_infos):
         raise ValueError("an array twice")
     if max_unpacked_bytes is None:
-        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        if any(member_info.compress_type != zipfile.ZIP_STORED for member_info in member_infos):
             raise ValueError("a compressed array")
         return
-    num_bytes = sum(member.file_size for member in members)
+    num_bytes = sum(member_info.file_size for member_info in member_infos)
     if num_bytes > max_unpacked_bytes:
         raise ValueError(f"{num_bytes:,} bytes once it is expanded, at most {max_unpacked_bytes:,}")
 
@@ -293,44 +299,48 @@ def _read(
     with zipfile.ZipFile(npz_file) as archive:
         check_members(archive, max_unpacked_bytes=max_unpacked_bytes)
         arrays: Arrays = {}
-        for member in archive.infolist():
-            name = member.filename[:-4]
-            ending = member.filename[-4:]
+        for member_info in archive.infolist():
+            name = member_info.filename[:-4]
+            ending = member_info.filename[-4:]
             if name == _SETTING:
                 continue
             if ending != ".npy" or not name.isidentifier():
                 raise ValueError("a member that is no array")
             if name == mapped_array and isinstance(npz_file, Path):
-                arrays[name] = _map(npz_file, archive, member)
+                arrays[name] = _map(npz_file, archive=archive, member_info=member_info)
                 continue
             may_hold_texts = name in known_forms and "U" in known_forms[name].dtype_kinds
             dtype_kinds = _NUMBERS + "U" if may_hold_texts else _NUMBERS
-            with archive.open(member) as file:
-                arrays[name] = read_array(file, num_bytes=member.file_size, dtype_kinds=dtype_kinds)
+            with archive.open(member_info) as open_member:
+                arrays[name] = read_array(
+                    open_member, num_bytes=member_info.file_size, dtype_kinds=dtype_kinds
+                )
         return arrays
 
 
-def _map(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+def _map(npz_file: Path, archive: zipfile.ZipFile, member_info: zipfile.ZipInfo) -> NDArray[Any]:
     """Returns an array of an .npz archive as a read-only `np.memmap`, after a check of its checksum.
 
     Args:
-        path: the file of the archive.
+        npz_file: the file of the archive.
         archive: the same archive, open for reading.
-        member: the entry of the array, which must not be compressed.
+        member_info: the entry of the array, which must not be compressed.
 
     Raises one of `UNREADABLE` (the errors of zipfile and numpy) for an array that is damaged, empty or stored by
     columns.
     """
-    with archive.open(member) as file:
-        shape, fortran_order, dtype = read_header(file, num_bytes=member.file_size)
-        if fortran_order or 0 in shape:
+    with archive.open(member_info) as open_member:
+        array_shape, fortran_order, dtype = read_header(
+            open_member, num_bytes=member_info.file_size
+        )
+        if fortran_order or 0 in array_shape:
             raise ValueError("an array that cannot be mapped")
-        header_bytes = file.tell()
+        header_bytes = open_member.tell()
         # The checksum is compared when the end of the member is read.
-        while file.read(_BLOCK_BYTES):
+        while open_member.read(_BLOCK_BYTES):
             pass
-    with path.open("rb") as raw:
-        raw.seek(member.header_offset)
-        lengths = _LOCAL_HEADER.unpack(raw.read(_LOCAL_HEADER.size))
-    start = member.header_offset + _LOCAL_HEADER.size + sum(lengths) + header_bytes
-    return np.memmap(path, dtype, mode="r", offset=start, shape=shape)
+    with npz_file.open("rb") as open_archive:
+        open_archive.seek(member_info.header_offset)
+        lengths = _LOCAL_HEADER.unpack(open_archive.read(_LOCAL_HEADER.size))
+    data_offset = member_info.header_offset + _LOCAL_HEADER.size + sum(lengths) + header_bytes
+    return np.memmap(npz_file, dtype, mode="r", offset=data_offset, shape=array_shape)

@@ -23,37 +23,38 @@ def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
     path = Path(path)
     # The partial name has the process and the thread: a worker that outlived a killed run, or another thread, may be
     # writing the same file.
-    partial = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
+    partial_path = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
     try:
-        partial.unlink(missing_ok=True)  # an earlier process with the same number may have left one
-        with os.fdopen(os.open(partial, _NEW_FILE_FLAGS, OWNER_FILE_MODE), "w+b") as file:
+        # An earlier process with the same number may have left one.
+        partial_path.unlink(missing_ok=True)
+        with os.fdopen(os.open(partial_path, _NEW_FILE_FLAGS, OWNER_FILE_MODE), "w+b") as file:
             if fcntl is not None:
                 os.fchmod(file.fileno(), OWNER_FILE_MODE)  # a umask can only take bits away
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, path)
+        os.replace(partial_path, path)
     except OSError as error:
         # The error of a full disk has no name, and others have the name of the partial file.
-        if error.errno is not None and error.filename in (None, partial, str(partial)):
+        if error.errno is not None and error.filename in (None, partial_path, str(partial_path)):
             error.filename = str(path)
         raise
     finally:
         with suppress(NotADirectoryError):  # a file may have the name of the folder
-            partial.unlink(missing_ok=True)
+            partial_path.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 
 def write_text(path: Path | str, text: str) -> None:
     """Writes a text file in UTF-8, with Unix line breaks on every system."""
-    write_text_parts(path=path, parts=[text])
+    write_text_parts(path=path, text_parts=[text])
 
 
-def write_text_parts(path: Path | str, parts: Iterable[str]) -> None:
+def write_text_parts(path: Path | str, text_parts: Iterable[str]) -> None:
     """Writes a text file as `write_text` does, from parts of the text that need not be in memory together."""
     with atomic_write(path) as file:
-        for part in parts:
-            file.write(part.encode())
+        for text_part in text_parts:
+            file.write(text_part.encode())
 
 
 def remove_partials(folder: Path, name_patterns: Iterable[str]) -> None:
@@ -68,11 +69,11 @@ def remove_partials(folder: Path, name_patterns: Iterable[str]) -> None:
     if not folder.is_dir() or folder.is_symlink():
         return
     # `atomic_write` makes names such as ".run.json.4711140.partial".
-    partial_names = re.compile(
+    partial_name_pattern = re.compile(
         rf"\.{{1,2}}(?:{'|'.join(name_patterns)})(?:\.[\da-f]+\.partial){{1,2}}"
     )
     for entry in os.scandir(folder):
-        if partial_names.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+        if partial_name_pattern.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
             Path(entry.path).unlink(missing_ok=True)
 
 
@@ -80,8 +81,8 @@ def sync_folder(folder: Path) -> None:
     """Flushes the entries of a folder to the disk, so that a new file name survives a power cut; POSIX only."""
     if fcntl is None:
         return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    folder_descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        os.fsync(folder_descriptor)
     finally:
-        os.close(descriptor)
+        os.close(folder_descriptor)

@@ -12,27 +12,27 @@ import numpy as np
 from pate.files.reading import require_file
 
 
-def full_text(value: Any) -> str:
+def full_text(any_value: Any) -> str:
     """Returns the text of a value from which its digest is computed: `repr`, but with every entry of an array.
 
     Arrays, dataclass objects, lists, tuples and dictionaries are written with all their parts.
     """
-    if is_dataclass(value) and not isinstance(value, type):
-        return text_of_fields(type(value), text_by_field=field_texts(value))
-    if isinstance(value, np.ndarray):
-        return f"array({value.dtype.str}, {value.shape}, {full_text(value.tolist())})"
-    if isinstance(value, (list, tuple)):
-        return f"{type(value).__name__}({', '.join(map(full_text, value))})"
-    if isinstance(value, dict):
-        items = [f"{full_text(key)}: {full_text(item)}" for key, item in value.items()]
-        return f"dict({', '.join(items)})"
-    return repr(value)
+    if is_dataclass(any_value) and not isinstance(any_value, type):
+        return text_of_fields(type(any_value), text_by_field=field_texts(any_value))
+    if isinstance(any_value, np.ndarray):
+        return f"array({any_value.dtype.str}, {any_value.shape}, {full_text(any_value.tolist())})"
+    if isinstance(any_value, (list, tuple)):
+        return f"{type(any_value).__name__}({', '.join(map(full_text, any_value))})"
+    if isinstance(any_value, dict):
+        item_texts = [f"{full_text(key)}: {full_text(item)}" for key, item in any_value.items()]
+        return f"dict({', '.join(item_texts)})"
+    return repr(any_value)
 
 
-def field_texts(value: Any) -> dict[str, str]:
+def field_texts(dataclass_object: Any) -> dict[str, str]:
     """Returns the `full_text` of each field of a dataclass object, by name, in the order of the fields."""
-    names = [dataclass_field.name for dataclass_field in fields(value)]
-    return {name: full_text(getattr(value, name)) for name in names}
+    field_names = [dataclass_field.name for dataclass_field in fields(dataclass_object)]
+    return {name: full_text(getattr(dataclass_object, name)) for name in field_names}
 
 
 def text_of_fields(cls: type, text_by_field: Mapping[str, str]) -> str:
@@ -42,13 +42,13 @@ def text_of_fields(cls: type, text_by_field: Mapping[str, str]) -> str:
         cls: the class of the object.
         text_by_field: the text of each field that is written, by name.
     """
-    parts = [f"{name}={text}" for name, text in text_by_field.items()]
-    return f"{cls.__module__}.{cls.__qualname__}({', '.join(parts)})"
+    field_texts_with_names = [f"{name}={text}" for name, text in text_by_field.items()]
+    return f"{cls.__module__}.{cls.__qualname__}({', '.join(field_texts_with_names)})"
 
 
-def digest(values: Any) -> str:
+def digest(plain_values: Any) -> str:
     """Returns a short name for plain values: the first 16 hexadecimal digits of the SHA-256 of their JSON."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(plain_values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def file_digest(path: Path | str, *, remedy: str, rule: str = "a file of this run") -> str:
@@ -60,5 +60,5 @@ def file_digest(path: Path | str, *, remedy: str, rule: str = "a file of this ru
         rule: a description of the expected file, for the error.
     """
     require_file(path, rule=rule, remedy=remedy)
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with open(path, "rb") as open_file:
+        return hashlib.file_digest(open_file, "sha256").hexdigest()

@@ -31,45 +31,47 @@ def file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _acquire(path: Path, *, wait: bool) -> int:
+def _acquire(lock_file: Path, *, wait: bool) -> int:
     """Locks a file and returns its open descriptor; closing the descriptor releases the lock.
 
     The file is made if it is missing. If another process holds the lock, the function waits, or raises
     `BlockingIOError` if `wait` is false.
     """
-    operation = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
+    lock_operation = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
     # Another process may remove the file between its opening and its locking. Then the lock on it excludes nobody, so
     # the file that has the name by now is tried.
     while True:
         with ExitStack() as closing:
-            descriptor = _open(path)
+            descriptor = _open(lock_file)
             closing.callback(os.close, descriptor)
-            opened = os.fstat(descriptor)
-            if not stat.S_ISREG(opened.st_mode):
-                raise _no_lock_file(path)
+            status_of_opened = os.fstat(descriptor)
+            if not stat.S_ISREG(status_of_opened.st_mode):
+                raise _no_lock_file(lock_file)
             if (
-                opened.st_nlink == 1
-                and opened.st_uid == os.geteuid()
-                and stat.S_IMODE(opened.st_mode) != OWNER_FILE_MODE
+                status_of_opened.st_nlink == 1
+                and status_of_opened.st_uid == os.geteuid()
+                and stat.S_IMODE(status_of_opened.st_mode) != OWNER_FILE_MODE
             ):
                 os.fchmod(descriptor, OWNER_FILE_MODE)  # the umask may have taken bits away
-            fcntl.flock(descriptor, operation)
-            on_disk = os.stat(path, follow_symlinks=False) if os.path.lexists(path) else None
-            if on_disk is not None and os.path.samestat(opened, on_disk):
+            fcntl.flock(descriptor, lock_operation)
+            status_on_disk = (
+                os.stat(lock_file, follow_symlinks=False) if os.path.lexists(lock_file) else None
+            )
+            if status_on_disk is not None and os.path.samestat(status_of_opened, status_on_disk):
                 closing.pop_all()  # the file stays open
                 return descriptor
 
 
-def _open(path: Path) -> int:
+def _open(lock_file: Path) -> int:
     """Opens a lock file, which is made if it is missing, and returns its descriptor."""
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | SAFE_OPEN_FLAGS, OWNER_FILE_MODE)
+        return os.open(lock_file, os.O_RDWR | os.O_CREAT | SAFE_OPEN_FLAGS, OWNER_FILE_MODE)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise _no_lock_file(path) from error
+            raise _no_lock_file(lock_file) from error
         raise
 
 
-def _no_lock_file(path: Path) -> InvalidValue:
+def _no_lock_file(lock_file: Path) -> InvalidValue:
     """Returns the error for a link, folder or pipe that has the name of the lock file."""
-    return InvalidValue("lock", path, rule="a lock file or none; remove what has its name")
+    return InvalidValue("lock", lock_file, rule="a lock file or none; remove what has its name")

@@ -39,8 +39,8 @@ class Manifest:
         return cls(
             manifest=1,
             sha256={
-                name: file_digest(Path(folder, name), remedy=missing_file_remedy)
-                for name in sorted(file_names)
+                file_name: file_digest(Path(folder, file_name), remedy=missing_file_remedy)
+                for file_name in sorted(file_names)
             },
         )
 

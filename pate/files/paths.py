@@ -26,8 +26,10 @@ def files_named(path: Path | str) -> list[Path]:
     """
     path = Path(path)
     if path.is_dir():
-        names = (entry.name for entry in os.scandir(path))
-        return sorted(path / name for name in names if not name.startswith((".", "_")))
+        entry_names = (entry.name for entry in os.scandir(path))
+        return sorted(
+            path / entry_name for entry_name in entry_names if not entry_name.startswith((".", "_"))
+        )
     if is_pattern(path):
         return sorted(map(Path, glob.glob(str(path), recursive=True)))
     return [path]
@@ -54,22 +56,24 @@ def make_folder(folder: Path | str, *, existing_parent: Path | None = None) -> P
         FileNotFoundError: `existing_parent` does not exist.
     """
     folder = Path(folder)
-    missing = []
-    for parent in (folder, *folder.parents):
-        if parent.is_dir():
+    missing_folders = []
+    for parent_folder in (folder, *folder.parents):
+        if parent_folder.is_dir():
             break
-        if parent == existing_parent:
+        if parent_folder == existing_parent:
             raise FileNotFoundError(errno.ENOENT, "the folder does not exist", str(existing_parent))
-        missing.append(parent)
-    for parent in reversed(missing):
+        missing_folders.append(parent_folder)
+    for parent_folder in reversed(missing_folders):
         try:
-            os.mkdir(parent, OWNER_FOLDER_MODE)
-            os.chmod(parent, OWNER_FOLDER_MODE)
+            os.mkdir(parent_folder, OWNER_FOLDER_MODE)
+            os.chmod(parent_folder, OWNER_FOLDER_MODE)
         except FileExistsError:  # another process has made the folder, or a file has the name
-            if parent.is_dir():
+            if parent_folder.is_dir():
                 continue
-            if parent != folder:
-                raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(parent)) from None
+            if parent_folder != folder:
+                raise NotADirectoryError(
+                    errno.ENOTDIR, "Not a directory", str(parent_folder)
+                ) from None
             raise
     return folder
 
@@ -90,14 +94,14 @@ def require_no_links(folder: Path, name: str) -> None:
 
     if not folder.is_dir():
         return
-    for parent, folder_names, file_names in os.walk(folder, onerror=raise_error):
+    for parent_folder, folder_names, file_names in os.walk(folder, onerror=raise_error):
         for entry_name in (*folder_names, *file_names):
-            path = os.path.join(parent, entry_name)
-            if os.path.islink(path):
+            entry_path = os.path.join(parent_folder, entry_name)
+            if os.path.islink(entry_path):
                 raise InvalidValue(
                     name,
                     folder,
-                    rule=f"no links in it, found {os.path.relpath(path, folder)}; remove that",
+                    rule=f"no links in it, found {os.path.relpath(entry_path, folder)}; remove that",
                 )
 
 

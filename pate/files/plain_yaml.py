@@ -61,11 +61,11 @@ def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
     return PlainLoader
 
 
-def read_yaml(text: str, name: str, rule: str) -> Any:
+def read_yaml(yaml_text: str, name: str, rule: str) -> Any:
     """Returns the value of a YAML text.
 
     Args:
-        text: the YAML text.
+        yaml_text: the YAML text.
         name: the parameter that errors name.
         rule: a description of the expected text, for the error.
 
@@ -73,9 +73,9 @@ def read_yaml(text: str, name: str, rule: str) -> Any:
         InvalidValue: the text is no YAML, or `plain_loader` refuses it. The error has the line.
     """
     try:
-        return yaml.load(text, plain_loader())
+        return yaml.load(yaml_text, plain_loader())
     except _YAML_ERRORS as error:
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f", line {mark.line + 1}"
-        problem = f": {error.problem}" if isinstance(error, TooMuch) else ""
-        raise InvalidValue(name, rule=f"{rule}{where}{problem}") from None
+        problem_mark = getattr(error, "problem_mark", None)
+        line_text = "" if problem_mark is None else f", line {problem_mark.line + 1}"
+        problem_text = f": {error.problem}" if isinstance(error, TooMuch) else ""
+        raise InvalidValue(name, rule=f"{rule}{line_text}{problem_text}") from None

@@ -27,24 +27,24 @@ def published_fields(
         return {}
     published = {}
     for dataclass_field in fields(cls):
-        name = dataclass_field.name
+        field_name = dataclass_field.name
         metadata = dataclass_field.metadata
-        if name not in values or metadata.get("private") or is_seed(name):
+        if field_name not in values or metadata.get("private") or is_seed(field_name):
             continue
-        value = values[name]
-        if metadata.get("public") or (is_scalar(value) and not declared_only):
-            published[name] = value
+        field_value = values[field_name]
+        if metadata.get("public") or (is_scalar(field_value) and not declared_only):
+            published[field_name] = field_value
     return published
 
 
-def is_scalar(value: Any) -> bool:
+def is_scalar(field_value: Any) -> bool:
     """Returns True if a value is a number, a truth value or None."""
-    return value is None or isinstance(value, (bool, int, float))
+    return field_value is None or isinstance(field_value, (bool, int, float))
 
 
-def is_seed(name: str) -> bool:
+def is_seed(field_name: str) -> bool:
     """Returns True if a field of this name is a seed, so that its value would tell the noise.
 
     The names of seeds end in `seed` or `random_state`.
     """
-    return name.endswith(("seed", "random_state"))
+    return field_name.endswith(("seed", "random_state"))

@@ -55,14 +55,14 @@ def require_file(path: Path | str, *, rule: str, remedy: str) -> None:
     path = Path(path)
     if is_regular(path):
         return
-    state = "it is gone"
+    finding = "it is gone"
     if path.is_dir():
-        state = "it is a folder"
+        finding = "it is a folder"
     elif path.exists():
-        state = "it is no regular file"
+        finding = "it is no regular file"
     if not os.path.lexists(path):
         remedy = remedy.removeprefix("remove it, and ")
-    raise damaged(path, rule=rule, finding=state, remedy=remedy)
+    raise damaged(path, rule=rule, finding=finding, remedy=remedy)
 
 
 @contextmanager
@@ -155,8 +155,8 @@ def read_value(cls: type[T], path: Path | str, *, name: str, rule: str, remedy: 
         rule: a description of the expected file, for the error.
         remedy: advice for the error.
     """
-    text = read_text(path, rule=rule, remedy=remedy)
+    json_text = read_text(path, rule=rule, remedy=remedy)
     try:
-        return from_json(cls, text, name=name)
+        return from_json(cls, json_text, name=name)
     except ValueError:
         raise damaged(path, rule=rule, finding="other JSON", remedy=remedy) from None

@@ -24,11 +24,11 @@ def read_secret(path: Path, *, remedy: str) -> str:
     require_posix("secret", path)
     rule = f"a file of user {os.geteuid()}, who runs this, and of mode 0600, so that nobody else knows it"
     try:
-        descriptor = os.open(path, os.O_RDONLY | SAFE_OPEN_FLAGS)
+        file_descriptor = os.open(path, os.O_RDONLY | SAFE_OPEN_FLAGS)
     except OSError as error:
         raise InvalidValue("secret", path, rule=f"{rule} ({error.strerror}); {remedy}") from error
     try:
-        status = os.fstat(descriptor)
+        status = os.fstat(file_descriptor)
         has_owner_mode = status.st_mode == stat.S_IFREG | OWNER_FILE_MODE
         if not has_owner_mode or status.st_uid != os.geteuid():
             raise InvalidValue(
@@ -39,6 +39,6 @@ def read_secret(path: Path, *, remedy: str) -> str:
                     "or chmod 600 if nobody else could read it"
                 ),
             )
-        return os.fsdecode(os.read(descriptor, _MAX_SECRET_BYTES))
+        return os.fsdecode(os.read(file_descriptor, _MAX_SECRET_BYTES))
     finally:
-        os.close(descriptor)
+        os.close(file_descriptor)

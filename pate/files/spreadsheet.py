@@ -11,17 +11,17 @@ _FORMULA = re.compile(r"[\t\r\n]|\s*[-=+@\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
-def row_writer(file: TextIO, line_end: str = "\r\n") -> Callable[[Iterable[Any]], object]:
+def row_writer(open_file: TextIO, line_end: str = "\r\n") -> Callable[[Iterable[Any]], object]:
     """Returns a function that writes a row of cells as CSV.
 
     A text that a spreadsheet would run as a formula gets an apostrophe at its beginning. Numbers are written unchanged,
     and so are texts of negative numbers. None is an empty cell.
 
     Args:
-        file: a text file, opened with `newline=""`.
+        open_file: a text file, opened with `newline=""`.
         line_end: the end of each line.
     """
-    writer = csv.writer(file, lineterminator=line_end)
+    writer = csv.writer(open_file, lineterminator=line_end)
 
     def write_row(row: Iterable[Any]) -> object:
         """Writes a row of cells."""

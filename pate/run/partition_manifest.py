@@ -33,7 +33,7 @@ def draw_partition(
     """
     partition = Partition.draw(private_records.group_ids, num_teachers=num_teachers, rng=rng)
     if not os.path.lexists(manifest_file):
-        write_text_parts(path=manifest_file, parts=partition.json_parts(split=private_records))
+        write_text_parts(path=manifest_file, text_parts=partition.json_parts(split=private_records))
     if not _has_parts(manifest_file, text_parts=partition.json_parts(split=private_records)):
         text = read_text(manifest_file, rule=_RULE, remedy=_REMEDY)
         try:

@@ -127,13 +127,13 @@ class AnswerFile:
         """
         with reading(self.answer_path, rule=_RULE, remedy=_REMEDY) as archive:
             answer_blocks = read_rows(
-                archive, array_name="answers", block_rows=num_experts, dtype_kinds="fb"
+                archive, array_name="answers", rows_per_block=num_experts, dtype_kinds="fb"
             )
             if not self.is_masked:
                 yield from ((answer_block, None) for answer_block in answer_blocks)
                 return
             answered_blocks = read_rows(
-                archive, array_name="answered", block_rows=num_experts, dtype_kinds="b"
+                archive, array_name="answered", rows_per_block=num_experts, dtype_kinds="b"
             )
             yield from zip(answer_blocks, answered_blocks, strict=True)
 

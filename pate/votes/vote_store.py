@@ -81,7 +81,13 @@ def write_votes(
 
     num_teachers, num_queries, num_labels = votes_shape
     packed_shape = (num_teachers, num_queries, -(-num_labels // 8))
-    write_rows(archive, name="packed", shape=packed_shape, descr="|u1", blocks=packed_blocks())
+    write_rows(
+        archive,
+        array_name="packed",
+        array_shape=packed_shape,
+        dtype_text="|u1",
+        row_blocks=packed_blocks(),
+    )
 
 
 @dataclass(frozen=True)
@@ -199,7 +205,7 @@ class VoteStore:
         padding = (1 << (-self.num_labels % 8)) - 1
         with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
             packed_blocks = read_rows(
-                archive, array_name="packed", block_rows=num_teachers, dtype_kinds="u"
+                archive, array_name="packed", rows_per_block=num_teachers, dtype_kinds="u"
             )
             for packed_block in packed_blocks:
                 if padding and (packed_block[..., -1] & padding).any():

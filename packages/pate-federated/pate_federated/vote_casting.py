@@ -261,7 +261,7 @@ class HolderShare:
         )
         if not os.path.lexists(folder.partition):
             write_text_parts(
-                path=folder.partition, parts=partition.json_parts(split=dataset.private)
+                path=folder.partition, text_parts=partition.json_parts(split=dataset.private)
             )
         seeds_of_earlier_too = streams.seeds("teachers", num_seeds=last)
         return cls(

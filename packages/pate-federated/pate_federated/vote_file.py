@@ -274,10 +274,10 @@ class VoteFile(HoldersFile):
                 write_member(archive, array_name="label_shares", array=shares)
                 write_rows(
                     archive,
-                    name="confidences",
-                    shape=manifest.shape,
-                    descr="<f4",
-                    blocks=whole_blocks(blocks=confidences(), votes_shape=manifest.shape),
+                    array_name="confidences",
+                    array_shape=manifest.shape,
+                    dtype_text="<f4",
+                    row_blocks=whole_blocks(blocks=confidences(), votes_shape=manifest.shape),
                 )
         return cls(
             Path(path),
@@ -360,7 +360,7 @@ class VoteFile(HoldersFile):
             ):
                 raise ValueError("confidences of another shape than the head says")
             for block in read_rows(
-                archive, array_name="confidences", block_rows=rows, dtype_kinds="f"
+                archive, array_name="confidences", rows_per_block=rows, dtype_kinds="f"
             ):
                 if not ((block >= 0) & (block <= 1)).all():  # NaN is neither
                     raise damaged(

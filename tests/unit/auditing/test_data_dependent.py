@@ -97,7 +97,7 @@ def test_nothing_takes_a_cost_for_an_event(
 def test_a_cost_has_no_json_form() -> None:
     """`to_json` raises a TypeError for a data-dependent cost."""
     with pytest.raises(TypeError, match="no JSON form"):
-        to_json(value=COST)
+        to_json(dataclass_object=COST)
 
 
 def test_a_cost_adds_to_no_number() -> None:

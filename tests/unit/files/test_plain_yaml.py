@@ -94,5 +94,8 @@ def test_refusing_yaml_takes_little_memory(name: str) -> None:
 def test_written_yaml_is_read_back() -> None:
     """YAML with lists, mappings and plain values is read; an empty text is None."""
     plain = {"a": [1, "b", None, 2.5], "c": {"d": True}}
-    assert read_yaml(text="a: [1, b, null, 2.5]\nc: {d: yes}\n", name="file", rule="YAML") == plain
-    assert read_yaml(text="", name="file", rule="YAML") is None
+    assert (
+        read_yaml(yaml_text="a: [1, b, null, 2.5]\nc: {d: yes}\n", name="file", rule="YAML")
+        == plain
+    )
+    assert read_yaml(yaml_text="", name="file", rule="YAML") is None
