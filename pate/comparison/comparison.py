@@ -113,7 +113,7 @@ def compare(
             write_runs(path=comparison_folder.table, runs=comparison_runs)
             method_titles = [method_line.title for method_line in frontier.ranked]
             picture_of_frontier = frontier_picture(frontier, method_titles, color_for=on_paper)
-            picture_of_frontier.write_png(path=comparison_folder.picture)
+            picture_of_frontier.write_png(png_path=comparison_folder.picture)
             parameters_by_method = solved_parameters(plan, trials=private_trials)
             write_text(
                 comparison_folder.page,

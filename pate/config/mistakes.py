@@ -53,17 +53,17 @@ class _KnownMistake:
     """A message of Hydra or OmegaConf, and the line that explains it to the user.
 
     Attributes:
-        message: a regular expression that is searched for in the message. Its groups are `name` and `value` of a
+        pattern: a regular expression that is searched for in a message. Its groups are `name` and `value` of a
             setting, or `file`.
-        line: the line, in which the groups stand in braces. `{list}` is the setting with its value as a list.
+        line_template: the line, in which the groups stand in braces. `{list}` is the setting with its value as a list.
     """
 
-    message: str
-    line: str
+    pattern: str
+    line_template: str
 
-    def explain(self, message: str) -> str:
+    def explain(self, error_message: str) -> str:
         """Returns the line for a message; an empty string if the regular expression is not found in the message."""
-        message_match = re.search(self.message, message, re.DOTALL)
+        message_match = re.search(self.pattern, error_message, re.DOTALL)
         if message_match is None:
             return ""
         text_by_group = message_match.groupdict()
@@ -71,70 +71,70 @@ class _KnownMistake:
             text_by_group["list"] = _as_list(
                 text_by_group["name"], list_items=_list_items_of(text_by_group["value"])
             )
-        return self.line.format(**text_by_group)
+        return self.line_template.format(**text_by_group)
 
 
 # A message is explained by the first of these that matches it.
 _KNOWN_MISTAKES = (
     _KnownMistake(
-        message=r"(?:Multiple values for |Error resolving interpolation '\$\{chosen:\$\{)(?P<name>\w+)",
-        line="{name}: expected one member, and no + before the name: {name}=NAME; -m {name}=A,B runs several",
+        pattern=r"(?:Multiple values for |Error resolving interpolation '\$\{chosen:\$\{)(?P<name>\w+)",
+        line_template="{name}: expected one member, and no + before the name: {name}=NAME; -m {name}=A,B runs several",
     ),
     _KnownMistake(
-        message=r"Ambiguous value for argument '(?P<name>data\.split)=(?P<value>.*?)'\n",
-        line="{name}={value}: expected a column; pate-schema split={value} deals one file to three",
+        pattern=r"Ambiguous value for argument '(?P<name>data\.split)=(?P<value>.*?)'\n",
+        line_template="{name}={value}: expected a column; pate-schema split={value} deals one file to three",
     ),
     _KnownMistake(
-        message=r"Ambiguous value for argument '(?P<name>[^=]+)=(?P<value>.*?)'\n",
-        line="{name}={value}: expected one value, a list as {list}, or -m before it, which runs each",
+        pattern=r"Ambiguous value for argument '(?P<name>[^=]+)=(?P<value>.*?)'\n",
+        line_template="{name}={value}: expected one value, a list as {list}, or -m before it, which runs each",
     ),
     _KnownMistake(
-        message=r"Missing mandatory value: \S+.*full_key: (?P<name>\S+)",
-        line="{name}: expected a value, none is assumed: {name}=…",
+        pattern=r"Missing mandatory value: \S+.*full_key: (?P<name>\S+)",
+        line_template="{name}: expected a value, none is assumed: {name}=…",
     ),
     _KnownMistake(
-        message=r"Missing mandatory value: (?P<name>\S+)",
-        line="{name}: expected a value, none is assumed: {name}=…",
+        pattern=r"Missing mandatory value: (?P<name>\S+)",
+        line_template="{name}: expected a value, none is assumed: {name}=…",
     ),
     _KnownMistake(
-        message=r"Value '(?P<value>.*)' of type '[^']*' could not be converted to Integer.*full_key: (?P<name>\S+)",
-        line="{name}={value}: expected a whole number",
+        pattern=r"Value '(?P<value>.*)' of type '[^']*' could not be converted to Integer.*full_key: (?P<name>\S+)",
+        line_template="{name}={value}: expected a whole number",
     ),
     _KnownMistake(
-        message=r"Value '(?P<value>.*)' of type '[^']*' could not be converted to Float.*full_key: (?P<name>\S+)",
-        line="{name}={value}: expected a number",
+        pattern=r"Value '(?P<value>.*)' of type '[^']*' could not be converted to Float.*full_key: (?P<name>\S+)",
+        line_template="{name}={value}: expected a number",
     ),
     _KnownMistake(
-        message=r"Value '(?P<value>.*)' (?:is not a valid bool|of .* to Boolean).*full_key: (?P<name>\S+)",
-        line="{name}={value}: expected true or false",
+        pattern=r"Value '(?P<value>.*)' (?:is not a valid bool|of .* to Boolean).*full_key: (?P<name>\S+)",
+        line_template="{name}={value}: expected true or false",
     ),
     _KnownMistake(
-        message=r"Value '(?P<value>.*)' of type '[^']*' could not be converted to.*full_key: (?P<name>\S+)",
-        line="{name}={value}: expected another kind of value",
+        pattern=r"Value '(?P<value>.*)' of type '[^']*' could not be converted to.*full_key: (?P<name>\S+)",
+        line_template="{name}={value}: expected another kind of value",
     ),
     _KnownMistake(
-        message=r"field '[^']*' is not Optional.*full_key: (?P<name>\S+)",
-        line="{name}=null: expected a value",
+        pattern=r"field '[^']*' is not Optional.*full_key: (?P<name>\S+)",
+        line_template="{name}=null: expected a value",
     ),
     _KnownMistake(
-        message=r"Cannot convert '\w+' to string: '(?P<value>.*)'.*full_key: (?P<name>\S+)",
-        line="{name}={value}: expected text, and no setting below it",
+        pattern=r"Cannot convert '\w+' to string: '(?P<value>.*)'.*full_key: (?P<name>\S+)",
+        line_template="{name}={value}: expected text, and no setting below it",
     ),
     _KnownMistake(
-        message=r"is not a ListConfig, list or tuple.*full_key: (?P<name>\S+)",
-        line="{name}: expected a list: '{name}=[VALUE,VALUE]'",
+        pattern=r"is not a ListConfig, list or tuple.*full_key: (?P<name>\S+)",
+        line_template="{name}: expected a list: '{name}=[VALUE,VALUE]'",
     ),
     _KnownMistake(
-        message=r"In '(?P<file>[^']*)': ConfigKeyError.*full_key: (?P<name>\S+)",
-        line="{name}: expected a key of the configuration, in {file}.yaml; --help lists them",
+        pattern=r"In '(?P<file>[^']*)': ConfigKeyError.*full_key: (?P<name>\S+)",
+        line_template="{name}: expected a key of the configuration, in {file}.yaml; --help lists them",
     ),
     _KnownMistake(
-        message=r"In '(?P<file>[^']*)': ConfigTypeError",
-        line="{file}.yaml: expected settings, NAME: VALUE on each line",
+        pattern=r"In '(?P<file>[^']*)': ConfigTypeError",
+        line_template="{file}.yaml: expected settings, NAME: VALUE on each line",
     ),
     _KnownMistake(
-        message=r"Cannot find primary config '(?P<file>[^']*)'",
-        line="--config-name={file}: expected the name of a file in the folder of configurations",
+        pattern=r"Cannot find primary config '(?P<file>[^']*)'",
+        line_template="--config-name={file}: expected the name of a file in the folder of configurations",
     ),
 )
 
@@ -219,31 +219,31 @@ def _explain_composition(error: Exception) -> str:
         if chained_error is not None
     ]
     # Hydra ends with its search path: the folders of this installation, which tell the user nothing.
-    message = "\n".join(error_messages).partition("Config search path:")[0]
-    explanation = _explain_member(error, message) or _explain_key(error, message)
+    error_message = "\n".join(error_messages).partition("Config search path:")[0]
+    explanation = _explain_member(error, error_message) or _explain_key(error, error_message)
     if explanation:
         return explanation
     for known_mistake in _KNOWN_MISTAKES:
-        explanation = known_mistake.explain(message)
+        explanation = known_mistake.explain(error_message)
         if explanation:
             return explanation
-    return _first_line(message)
+    return _first_line(error_message)
 
 
-def _explain_member(error: Exception, message: str) -> str:
+def _explain_member(hydra_error: Exception, error_message: str) -> str:
     """Returns one line on a member that a configuration group does not have; empty for another mistake.
 
     Args:
-        error: the error of Hydra.
-        message: the messages of the error and of its cause.
+        hydra_error: the error of Hydra.
+        error_message: the messages of the error and of its cause.
     """
-    message_match = re.search(r"Could not find '([^']+)'", message)
+    message_match = re.search(r"Could not find '([^']+)'", error_message)
     if message_match is None:
         return ""
     group, _, member_name = message_match[1].rpartition("/")
     # Hydra's options include members in a folder of `--config-dir`.
     member_names = tuple(
-        sorted({*(getattr(error, "options", None) or ()), *names_in_config_group(group)})
+        sorted({*(getattr(hydra_error, "options", None) or ()), *names_in_config_group(group)})
     )
     if not group or not member_names:
         return ""
@@ -251,17 +251,18 @@ def _explain_member(error: Exception, message: str) -> str:
     return f"{group}={member_name}: expected one of {', '.join(member_names)}{member_hint}"
 
 
-def _explain_key(error: Exception, message: str) -> str:
+def _explain_key(hydra_error: Exception, error_message: str) -> str:
     """Returns one line on a key that a configuration does not have; empty for another mistake.
 
     Args:
-        error: the error of Hydra.
-        message: the messages of the error and of its cause.
+        hydra_error: the error of Hydra.
+        error_message: the messages of the error and of its cause.
     """
-    message_match = re.search(r"Could not override '([^']+)'", message)
+    message_match = re.search(r"Could not override '([^']+)'", error_message)
     if message_match is None:
         return ""
-    return f"{message_match[1]}: expected a key of the configuration{_key_hint(error, setting_key=message_match[1])}"
+    setting_key = message_match[1]
+    return f"{setting_key}: expected a key of the configuration{_key_hint(hydra_error, setting_key=setting_key)}"
 
 
 def _explain_grammar(override: str) -> str:
@@ -322,16 +323,16 @@ def _list_items_of(list_text: str) -> list[str]:
     return [list_item for list_item in list_items if list_item]
 
 
-def _key_hint(error: Exception, setting_key: str) -> str:
+def _key_hint(hydra_error: Exception, setting_key: str) -> str:
     """Returns the end of a message on an unknown key: the keys that exist in its place, and advice on the one meant.
 
     If no key exists there, or the keys are not known, it says how to add the key or list all keys.
 
     Args:
-        error: the error of Hydra, whose cause has the unknown key and its place.
+        hydra_error: the error of Hydra, whose cause has the unknown key and its place.
         setting_key: the full name of the key, such as `aggregator.sigma`.
     """
-    cause = error.__cause__
+    cause = hydra_error.__cause__
     if not isinstance(cause, OmegaConfBaseException) or not isinstance(
         cause.parent_node, DictConfig
     ):

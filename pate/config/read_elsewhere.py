@@ -25,9 +25,12 @@ def paths_read_elsewhere(config: DictConfig) -> list[tuple[Any, ...]]:
     plain_values = OmegaConf.to_container(config, resolve=False)
     return [
         text_path
-        for text_path, text in _texts_with_paths(plain_values)
+        for text_path, setting_text in _texts_with_paths(plain_values)
         if not _is_pure(
-            plain_values=plain_values, text_path=text_path, text=text, visited_paths=frozenset()
+            plain_values=plain_values,
+            text_path=text_path,
+            setting_text=setting_text,
+            visited_paths=frozenset(),
         )
     ]
 
@@ -52,7 +55,7 @@ def _texts_with_paths(
 
 
 def _is_pure(
-    plain_values: Any, text_path: tuple[Any, ...], text: str, visited_paths: frozenset[Any]
+    plain_values: Any, text_path: tuple[Any, ...], setting_text: str, visited_paths: frozenset[Any]
 ) -> bool:
     """Returns True if a text depends on nothing but the configuration.
 
@@ -62,16 +65,16 @@ def _is_pure(
     Args:
         plain_values: the configuration as plain values, with unresolved interpolations.
         text_path: the path of the text.
-        text: the text with its interpolations.
+        setting_text: the text with its interpolations.
         visited_paths: the paths of the texts from which the references lead here.
     """
     if text_path in visited_paths:
         return False
     # Beside plain references there may be a resolver, or a reference whose name is itself computed.
-    has_resolver = "${" in _REFERENCE.sub("", text)
+    has_resolver = "${" in _REFERENCE.sub("", setting_text)
     if has_resolver:
         return False
-    for reference_match in _REFERENCE.finditer(text):
+    for reference_match in _REFERENCE.finditer(setting_text):
         key_names = tuple(re.findall(r"[^.\[\]]+", reference_match["name"]))
         num_dots = len(reference_match["dots"])
         target_path = (
@@ -84,7 +87,7 @@ def _is_pure(
             _is_pure(
                 plain_values,
                 text_path=inner_path,
-                text=inner_text,
+                setting_text=inner_text,
                 visited_paths=visited_paths | {text_path},
             )
             for inner_path, inner_text in _texts_with_paths(

@@ -61,7 +61,7 @@ _MEANING_OF_SETTINGS = {
     "clip_factor": "how much one teacher may count, compared with the usual length of its vote",
 }
 # The meaning of units of privacy, for data sets that ship.
-_UNITS = {
+_EXPLANATION_OF_UNITS = {
     "one family of synsets with the same gloss, with all its synsets": "The records are entries of WordNet, a "
     "dictionary, and of no person. An entry (synset) is a meaning with the words that have it; its gloss is its "
     "definition. Entries with the same definition are one family, which stands for a person here."
@@ -71,7 +71,7 @@ _MAX_RARE_GUESS = 0.1
 # Up to this epsilon, a guarantee counts as strong (Ponomareva et al. 2023, section 5.2.1).
 _STRONG_EPSILON = 1.0
 # The names of kinds of models for people, where the kind alone says too little.
-_MODELS = {"released": "logistic", "released_kernel": "logistic (with a kernel)"}
+_MODEL_NAME_OF_KIND = {"released": "logistic", "released_kernel": "logistic (with a kernel)"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +183,7 @@ class Dossier:
     @property
     def unit_explained(self) -> str:
         """An explanation of the unit of privacy of a data set that ships with the package; empty for other units."""
-        return _UNITS.get(self.statement.unit, "")
+        return _EXPLANATION_OF_UNITS.get(self.statement.unit, "")
 
     @property
     def rare_guesses(self) -> list[tuple[float, float]]:
@@ -221,7 +221,7 @@ class Dossier:
     @property
     def model_name(self) -> str:
         """The kind of the model for people; empty without a model."""
-        return _MODELS.get(self.model, self.model.replace("_", " "))
+        return _MODEL_NAME_OF_KIND.get(self.model, self.model.replace("_", " "))
 
     @property
     def mechanism_in_words(self) -> str:
@@ -289,17 +289,17 @@ class Dossier:
             false_alarm_rate: the share of non-members that the attack takes for members, in [0, 1].
         """
         attack_bounds = self.statement.attacks
-        bound = _max_share_found(
+        max_share = _max_share_found(
             false_alarm_rate,
             epsilon=self.statement.epsilon,
             delta=self.statement.delta,
             mu=math.inf if attack_bounds is None else attack_bounds.gdp_mu,
         )
         if attack_bounds is not None:
-            for stated_rate, stated_bound in attack_bounds.found.items():
+            for stated_rate, stated_max_share in attack_bounds.found.items():
                 if float(stated_rate) == false_alarm_rate:
-                    bound = min(bound, stated_bound)
-        return bound
+                    max_share = min(max_share, stated_max_share)
+        return max_share
 
     def max_share_found_in_scores(self, false_alarm_rate: float) -> float:
         """Returns a bound on the share of units of the test records that an attack on the released scores finds.
@@ -367,7 +367,7 @@ class Dossier:
     @property
     def svg(self) -> str:
         """The trade-off curve as an `<svg>` element, in the colors of the page."""
-        return trade_off_svg(self.curve)
+        return trade_off_svg(curve_points=self.curve)
 
     @property
     def proofs(self) -> tuple[str, ...]:

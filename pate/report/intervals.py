@@ -360,8 +360,10 @@ def _precision_function(
         num_hits = positives_between_cuts @ resample_weights
         num_hits_up_to_cut = np.cumsum(num_hits, axis=0)
         if have_equal_scores:
-            share = num_hits_up_to_cut[0] / len(resample_weights)
-            return np.asarray(np.where(num_hits_up_to_cut[0] > 0, share, np.nan), dtype=np.float64)
+            positive_share = num_hits_up_to_cut[0] / len(resample_weights)
+            return np.asarray(
+                np.where(num_hits_up_to_cut[0] > 0, positive_share, np.nan), dtype=np.float64
+            )
         samples_up_to_cut = np.cumsum(samples_between_cuts @ resample_weights, axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             precision = np.where(

@@ -111,7 +111,7 @@ class Membership:
     def _line_at(self, rate_index: int) -> str:
         """Returns a phrase on the share of private records that each attack finds at one false positive rate.
 
-        The phrase also says if the larger share is beyond chance, the upper end `high` of the interval.
+        The phrase also says if the larger share is beyond chance, the upper end `chance_high` of the interval.
 
         Args:
             rate_index: the index of the rate in `fpr`.
@@ -122,12 +122,12 @@ class Membership:
             share_by_reference = self.tpr_by_reference[rate_index]
             shares.append(f"{_percent(rate=share_by_reference)} by reference models")
             largest_share = max(largest_share, share_by_reference)
-        high = self.high[rate_index]
-        chance = "beyond" if largest_share > high else "nothing beyond"
+        chance_high = self.high[rate_index]
+        chance = "beyond" if largest_share > chance_high else "nothing beyond"
         fpr = _percent(rate=self.fpr[rate_index])
         return (
             f"at a false positive rate of {fpr} it finds {' or '.join(shares)}, "
-            f"{chance} chance (up to {_percent(rate=high)})"
+            f"{chance} chance (up to {_percent(rate=chance_high)})"
         )
 
 

@@ -84,12 +84,12 @@ class Picture:
             svg_element = svg_element.replace(placeholder, f"var(--{variable})")
         return svg_element
 
-    def write_png(self, path: Path) -> None:
+    def write_png(self, png_path: Path) -> None:
         """Writes the picture as a PNG file for print: dark on white, in the colors of the light page."""
         matplotlib_style = {
             style_name: on_paper(style_value) for style_name, style_value in _STYLE.items()
         }
-        with self._painted(matplotlib_style) as figure, atomic_write(path) as png_file:
+        with self._painted(matplotlib_style) as figure, atomic_write(png_path) as png_file:
             figure.savefig(
                 png_file,
                 format="png",
