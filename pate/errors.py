@@ -93,16 +93,16 @@ class Spelling:
     ('teacher.num_teachers=800', 'epsilons=[8.0]')
 
     Attributes:
-        names: a template for each parameter. The keys `OWNER.parameter`, `OWNER.*` and `parameter` are tried in this
-            order; OWNER is the object that the parameter belongs to, such as `aggregator`. A template is the name of a
-            setting, such as `teacher.num_teachers`. A template with an equals sign or braces is the whole setting, in
-            which `{name}` and `{value}` are replaced. An empty template means that users cannot set the parameter; an
-            error then shows the parameter's name alone.
+        template_of_parameter: a template for each parameter. The keys `OWNER.parameter`, `OWNER.*` and `parameter` are
+            tried in this order; OWNER is the object that the parameter belongs to, such as `aggregator`. A template is
+            the name of a setting, such as `teacher.num_teachers`. A template with an equals sign or braces is the whole
+            setting, in which `{name}` and `{value}` are replaced. An empty template means that users cannot set the
+            parameter; an error then shows the parameter's name alone.
         advice: for some parameters, by `OWNER.parameter` or `parameter`, advice that ends the line of an error about
             that parameter: it names settings that only this interface has.
     """
 
-    names: Mapping[str, str] = field(default_factory=dict)
+    template_of_parameter: Mapping[str, str] = field(default_factory=dict)
     advice: Mapping[str, str] = field(default_factory=dict)
 
     def setting(self, name: str, value: object = NOT_SHOWN, *, owner: str = "") -> str:
@@ -113,11 +113,15 @@ class Spelling:
         Args:
             name: the parameter, as the code calls it.
             value: its value; `NOT_SHOWN` returns the name of the setting alone. If the template of the parameter in
-                `names` is empty, or has an equals sign or braces, `NOT_SHOWN` returns the name of the parameter.
+                `template_of_parameter` is empty, or has an equals sign or braces, `NOT_SHOWN` returns the name of the
+                parameter.
             owner: the object that the parameter belongs to; empty for an argument.
         """
         keys = (f"{owner}.{name}", f"{owner}.*", name)
-        template = next((self.names[key] for key in keys if key in self.names), None)
+        template = next(
+            (self.template_of_parameter[key] for key in keys if key in self.template_of_parameter),
+            None,
+        )
         is_whole_setting = template is not None and (
             template == "" or "=" in template or "{" in template
         )
@@ -133,11 +137,11 @@ class Spelling:
 
         The hint, the advice and the waiver are in the line, too, if there are any.
         """
-        value = error.value
-        if "number" in error.rule and _is_numeral(value):
+        refused_value = error.value
+        if "number" in error.rule and _is_numeral(refused_value):
             # a text that looks like a number stands in quotes, where a number is expected
-            value = repr(value)
-        setting = self.setting(error.name, value, owner=error.owner)
+            refused_value = repr(refused_value)
+        setting = self.setting(error.name, refused_value, owner=error.owner)
         line = f"{setting or error.name}: expected {error.rule}"
         if error.hint:
             line += f"; {error.hint}"
@@ -216,7 +220,7 @@ class InvalidValue(ValueError):
         return self.spelling.error_line(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        fields = {
+        field_values = {
             "name": self.name,
             "value": self.value,
             "rule": self.rule,
@@ -226,7 +230,7 @@ class InvalidValue(ValueError):
             "owner": self.owner,
             "spelling": self.spelling,
         }
-        return _without_init, (type(self),), fields
+        return _without_init, (type(self),), field_values
 
 
 @contextmanager

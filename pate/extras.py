@@ -46,14 +46,14 @@ def require_extra(name: str, extra: str, value: object = NOT_SHOWN) -> None:
         extra: the name of the extra, a group of optional packages.
         value: the value of the setting, for the error; `NOT_SHOWN` shows none.
     """
-    for package in _PACKAGES[extra].split():
+    for package_name in _PACKAGES[extra].split():
         try:
-            is_installed = find_spec(package) is not None
+            is_installed = find_spec(package_name) is not None
         except (ImportError, ValueError):
             # A test or a program has put an object in place of the package.
-            is_installed = package in sys.modules
+            is_installed = package_name in sys.modules
         if not is_installed:
-            rule = f"the package {package}: {how_to_install(extra)}"
+            rule = f"the package {package_name}: {how_to_install(extra)}"
             raise MissingPackage(name, value, rule=rule)
 
 
@@ -66,13 +66,13 @@ def lazily(package: str, names_of_module: Mapping[str, str]) -> Callable[[str], 
             to the package, such as `quote`, or `.pricing.quote` for a module of the parent package.
     """
 
-    def load(name: str) -> Any:
-        for module, names in names_of_module.items():
-            if name in names.split():
-                value = getattr(import_module(f".{module}", package), name)
-                vars(sys.modules[package])[name] = value
-                return value
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    def load(public_name: str) -> Any:
+        for module_name, names_in_module in names_of_module.items():
+            if public_name in names_in_module.split():
+                public_object = getattr(import_module(f".{module_name}", package), public_name)
+                vars(sys.modules[package])[public_name] = public_object
+                return public_object
+        raise AttributeError(f"module {package!r} has no attribute {public_name!r}")
 
     return load
 
@@ -117,7 +117,7 @@ def _origin() -> str | None:
 
     try:
         direct_url = distribution(DISTRIBUTION).read_text("direct_url.json") or "{}"
-        url = json.loads(direct_url).get("url", "")
+        origin_url = json.loads(direct_url).get("url", "")
     except (PackageNotFoundError, ValueError):
         return None
-    return url2pathname(urlsplit(url).path) if url.startswith("file:") else None
+    return url2pathname(urlsplit(origin_url).path) if origin_url.startswith("file:") else None

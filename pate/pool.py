@@ -49,7 +49,7 @@ def pool_of(
     with ThreadPoolExecutor(
         num_threads, thread_name_prefix="blocks", initializer=on_thread_start
     ) as executor:
-        token = _POOL.set(_Pool(executor, num_threads))
+        token = _POOL.set(_Pool(executor, num_threads=num_threads))
         try:
             yield
         finally:

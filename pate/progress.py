@@ -77,17 +77,17 @@ class Stage:
         >>> stage.line(90.0)
         'training teachers, 25 of 100, 1 min 30 s passed, about 4 min 30 s left'
         """
-        parts = [f"{spelled_seconds(current_time - self.start_time)} passed"]
+        phrases = [f"{spelled_seconds(current_time - self.start_time)} passed"]
         if self.num_steps is not None:
-            parts.insert(0, f"{self.num_done} of {self.num_steps}")
+            phrases.insert(0, f"{self.num_done} of {self.num_steps}")
         elif self.num_done:
-            parts.insert(0, f"step {self.num_done}")
+            phrases.insert(0, f"step {self.num_done}")
         seconds_left = self.seconds_left(current_time)
         if seconds_left is not None:
-            parts.append(f"about {spelled_seconds(seconds_left)} left")
+            phrases.append(f"about {spelled_seconds(seconds_left)} left")
         if self.note:
-            parts.append(self.note)
-        return ", ".join([self.name, *parts])
+            phrases.append(self.note)
+        return ", ".join([self.name, *phrases])
 
 
 def spelled_seconds(seconds: float) -> str:

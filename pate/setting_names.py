@@ -15,25 +15,25 @@ _SHARED_NAMES = {
     "ledger.max_epsilon": "max_total_epsilon",
 }
 
-COMMAND = Spelling(_SHARED_NAMES)
+COMMAND = Spelling(template_of_parameter=_SHARED_NAMES)
 """The spelling of a command whose settings are named as the parameters are, such as `pate-account`."""
 
 _UNIT_OF_A_RUN = "take the same data.group= (and data.budget=, holders=), or another ledger="
 
 TRAIN = Spelling(
-    _SHARED_NAMES | {"num_teachers": "teacher.num_teachers"},
+    template_of_parameter=_SHARED_NAMES | {"num_teachers": "teacher.num_teachers"},
     advice={"ledger.unit": _UNIT_OF_A_RUN},
 )
 """The spelling of `pate-train`, and of commands whose teachers have settings of their own."""
 
 RELEASE = Spelling(
-    _SHARED_NAMES | {"num_teachers": "{value} teachers in all vote files"},
+    template_of_parameter=_SHARED_NAMES | {"num_teachers": "{value} teachers in all vote files"},
     advice={"ledger.unit": "another ledger= counts these votes"},
 )
 """The spelling of `pate-release`, where the number of teachers follows from the vote files."""
 
 CLASSIFIER = Spelling(
-    {
+    template_of_parameter={
         "num_teachers": "n_teachers",
         "num_queries": "n_queries",
         "data.public_labels": "y_public",
@@ -57,7 +57,7 @@ def comparison_spelling(aggregator_name: str) -> Spelling:
     The fields of the aggregator are set in its configuration file, so remedies that change them are not shown.
     """
     return Spelling(
-        {
+        template_of_parameter={
             "num_teachers": f"'aggregators=[{aggregator_name}@{{value}}]'",
             "target_epsilon": "'epsilons=[{value}]'",
             "aggregator.*": "",

@@ -732,13 +732,13 @@ def settings_classes() -> Mapping[str, type]:
     return SETTINGS_OF_COMMAND | added
 
 
-def settings_of(command: str) -> tuple[Field[Any], ...]:
+def settings_of(command_name: str) -> tuple[Field[Any], ...]:
     """Returns the fields of a command's settings; those inherited from classes that commands share come first.
 
     Args:
-        command: the name of the command, such as "train".
+        command_name: the name of the command, such as "train".
     """
-    return fields(settings_classes()[command])
+    return fields(settings_classes()[command_name])
 
 
 def values_of(
@@ -754,35 +754,36 @@ def values_of(
             returned.
         omitted_names: names of fields of `settings_class` that are left out.
     """
-    names = [
+    setting_names = [
         dataclass_field.name
         for dataclass_field in fields(settings_class)
         if dataclass_field.name not in omitted_names
     ]
-    return {name: getattr(settings, name) for name in names}
+    return {name: getattr(settings, name) for name in setting_names}
 
 
-def names_with(mark: str, *commands: str) -> frozenset[str]:
+def names_with(mark: str, *command_names: str) -> frozenset[str]:
     """Returns the names of the settings for which a mark is true.
 
     Args:
         mark: a keyword of `setting` that is true or false, such as `may_change_when_continued`.
-        commands: the commands whose settings are searched; all commands if none is given.
+        command_names: the commands whose settings are searched; all commands if none is given.
     """
     return frozenset(
         dataclass_field.name
-        for command in commands or settings_classes()
-        for dataclass_field in settings_of(command)
+        for command_name in command_names or settings_classes()
+        for dataclass_field in settings_of(command_name)
         if dataclass_field.metadata[mark]
     )
 
 
-def changeable_names(command: str) -> frozenset[str]:
+def changeable_names(command_name: str) -> frozenset[str]:
     """Returns the names of the settings and groups that may change when a run of a command is continued.
 
     The group `engine` is among them: engines with equal chunk sizes leave the same bytes, others differ by rounding.
 
     Args:
-        command: the name of the command, such as "train".
+        command_name: the name of the command, such as "train".
     """
-    return names_with("may_change_when_continued", command) | {"engine"}
+    mark = "may_change_when_continued"
+    return names_with(mark, command_name) | {"engine"}

@@ -63,7 +63,7 @@ def all_cores() -> Iterator[None]:
     # `cpu_count` of joblib knows how many cores a container may use. The import is slow.
     from joblib import cpu_count
 
-    with one_blas_thread(), pool_of(cpu_count(), on_thread_start=_limit_this_thread):
+    with one_blas_thread(), pool_of(num_threads=cpu_count(), on_thread_start=_limit_this_thread):
         yield
 
 

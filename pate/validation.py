@@ -135,14 +135,14 @@ def require_array(name: str, values: Any, *, dtype_kinds: str | None = "biuf") -
         values: the values.
         dtype_kinds: numpy's letters of the allowed kinds of dtype, such as "f" for floats; None allows all.
     """
-    kind = type(values).__name__
+    class_name = type(values).__name__
     # The module of masked arrays loads slowly. If nobody has loaded it, there are no masked arrays.
     if "numpy.ma" in sys.modules and np.ma.is_masked(values):
         rule = "an array without masked entries: .filled(…) says what they are"
-        raise InvalidValue(name, kind, rule=rule)
+        raise InvalidValue(name, class_name, rule=rule)
     # Sparse matrices of SciPy have the attribute `nnz`.
     if hasattr(type(values), "nnz"):
-        raise InvalidValue(name, kind, rule="a dense array: .toarray()")
+        raise InvalidValue(name, class_name, rule="a dense array: .toarray()")
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -152,7 +152,7 @@ def require_array(name: str, values: Any, *, dtype_kinds: str | None = "biuf") -
         RuntimeError,
     ) as error:  # the errors of torch for tensors that numpy cannot read
         rule = "an array of numbers; of a tensor, .detach().cpu().numpy()"
-        raise InvalidValue(name, kind, rule=rule) from error
+        raise InvalidValue(name, class_name, rule=rule) from error
     if dtype_kinds is not None and array.dtype.kind not in dtype_kinds:
         rule = " or ".join(_KINDS[letter] for letter in dtype_kinds)
         raise InvalidValue(f"{name}.dtype", str(array.dtype)[:_MAX_SHOWN], rule=rule)
@@ -179,11 +179,16 @@ def require_features(name: str, inputs: Any) -> NDArray[Any]:
 
     Raises `InvalidValue` for numbers outside of [-1e12, 1e12], NaN included, or another shape.
     """
-    array = require_array(name, inputs)
-    require(array.ndim >= 2, f"{name}.shape", array.shape, "[n, …]")
-    require(0 not in array.shape[1:], f"{name}.shape", array.shape, "at least one feature a record")
-    require_moderate(name, array)
-    return array
+    input_array = require_array(name, inputs)
+    require(input_array.ndim >= 2, f"{name}.shape", input_array.shape, "[n, …]")
+    require(
+        0 not in input_array.shape[1:],
+        f"{name}.shape",
+        input_array.shape,
+        "at least one feature a record",
+    )
+    require_moderate(name, input_array)
+    return input_array
 
 
 def require_text(name: str, value: Any) -> str:
@@ -265,23 +270,30 @@ def require_histogram(
         num_teachers: the number of teachers.
         num_axes: 1 or 2 allows only arrays with that number of axes; None allows both.
     """
-    array = require_array(name, counts, dtype_kinds=None)
+    count_array = require_array(name, counts, dtype_kinds=None)
     allowed = {1: "[num_labels]", 2: "[num_queries, num_labels]"}
     allowed = allowed if num_axes is None else {num_axes: allowed[num_axes]}
-    summed = "" if array.ndim != 3 else ", counts: votes of single teachers are summed first"
+    summed = "" if count_array.ndim != 3 else ", counts: votes of single teachers are summed first"
     require(
-        array.ndim in allowed, f"{name}.shape", array.shape, " or ".join(allowed.values()) + summed
+        count_array.ndim in allowed,
+        f"{name}.shape",
+        count_array.shape,
+        " or ".join(allowed.values()) + summed,
     )
-    require(array.size > 0, f"{name}.shape", array.shape, "at least one query and one label")
+    require(
+        count_array.size > 0, f"{name}.shape", count_array.shape, "at least one query and one label"
+    )
     # The kind is compared first, as the text of a dtype takes as long as all other checks.
-    if array.dtype.kind not in "iu":
-        dtype_name = str(array.dtype)[:_MAX_SHOWN]
+    if count_array.dtype.kind not in "iu":
+        dtype_name = str(count_array.dtype)[:_MAX_SHOWN]
         raise InvalidValue(f"{name}.dtype", dtype_name, rule="integer vote counts")
-    if int(array.min()) < 0 or int(array.max()) > num_teachers:
+    if int(count_array.min()) < 0 or int(count_array.max()) > num_teachers:
         require_entries(
-            name, (array >= 0) & (array <= num_teachers), rule=f"counts in 0..{num_teachers}"
+            name,
+            (count_array >= 0) & (count_array <= num_teachers),
+            rule=f"counts in 0..{num_teachers}",
         )
-    return array
+    return count_array
 
 
 def require_generator(rng: Any) -> np.random.Generator:
@@ -314,8 +326,8 @@ def nearest(value: str, choices: tuple[str, ...], *, least_similarity: float = 0
     """
     from difflib import get_close_matches
 
-    close = get_close_matches(str(value), choices, n=3, cutoff=least_similarity)
-    return f" (did you mean {' or '.join(close)}?)" if close else ""
+    close_choices = get_close_matches(str(value), choices, n=3, cutoff=least_similarity)
+    return f" (did you mean {' or '.join(close_choices)}?)" if close_choices else ""
 
 
 def nearest_column(value: str, names: Sequence[str]) -> str:

@@ -165,7 +165,11 @@ def _copied(first: Path, folder: Path, number: int) -> Path:
     path = folder / f"{number}.npz"
     head = replace(file.manifest, holder=str(number))
     VoteFile.write(
-        path, head, bits=lambda: [votes], record_ids=file.record_ids, label_names=file.label_names
+        path,
+        head,
+        yield_bits=lambda: [votes],
+        record_ids=file.record_ids,
+        label_names=file.label_names,
     )
     return path
 
@@ -202,7 +206,7 @@ def _written(path: Path, queries: int, labels: int, seed: int) -> Path:
     )
     votes = rng.integers(256, size=(queries, labels), dtype=np.uint8)[None] < 13
     names = tuple(f"label {number}" for number in range(labels))
-    VoteFile.write(path, head, bits=lambda: [votes], record_ids=ids, label_names=names)
+    VoteFile.write(path, head, yield_bits=lambda: [votes], record_ids=ids, label_names=names)
     return path
 
 

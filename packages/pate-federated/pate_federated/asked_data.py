@@ -26,31 +26,31 @@ class AskedData:
     """A reader of a data set with a holder's private records, and with the queries of a file as its public records.
 
     Attributes:
-        data: the reader of the holder's records; only the private ones are read, if the reader can do that.
-        path: the file of the queries. A table is read with the schema of `data`.
+        data_reader: the reader of the holder's records; only the private ones are read, if the reader can do that.
+        queries_path: the file of the queries. A table is read with the schema of `data_reader`.
     """
 
-    data: Any
-    path: Path
+    data_reader: Any
+    queries_path: Path
 
     def load(self) -> Dataset:
         """Returns the data set with the queries as public records, whose true labels are unknown.
 
         Raises `InvalidValue` if the file of queries is that of the private records, or if the queries lack a label.
         """
-        schema_path = getattr(self.data, "schema", None)
-        private_path = getattr(self.data, "private", None)
+        schema_path = getattr(self.data_reader, "schema", None)
+        private_path = getattr(self.data_reader, "private", None)
         if isinstance(private_path, str):
             rule = "another file than data.private, whose records are not public"
-            is_other_file = file_identity(private_path) != file_identity(self.path)
-            require(is_other_file, "queries", self.path, rule)
+            is_other_file = file_identity(private_path) != file_identity(self.queries_path)
+            require(is_other_file, "queries", self.queries_path, rule)
         queries = Queries.read(
-            self.path, schema=Path(schema_path) if isinstance(schema_path, str) else None
+            self.queries_path, schema=Path(schema_path) if isinstance(schema_path, str) else None
         )
-        if hasattr(self.data, "private_records"):
-            records: PrivateRecords = self.data.private_records()
+        if hasattr(self.data_reader, "private_records"):
+            records: PrivateRecords = self.data_reader.private_records()
         else:
-            dataset_of_holder = require_dataset(load_dataset(reader=self.data))
+            dataset_of_holder = require_dataset(load_dataset(reader=self.data_reader))
             records = PrivateRecords(
                 dataset_of_holder.name,
                 dataset_of_holder.label_names,

@@ -61,11 +61,17 @@ class BitSums:
         The first `num_labels` bits of each query are counted; further ones only fill the last byte.
         """
         total = np.zeros((self.shape[0], num_labels), dtype=np.int64)
-        rows = max(1, _BITS_AT_ONCE // (self.shape[1] * _WORD))
+        queries_per_chunk = max(1, _BITS_AT_ONCE // (self.shape[1] * _WORD))
         for digit, level in enumerate(self._levels):
             for words in level:
-                packed = words.view(np.uint8)[: math.prod(self.shape)].reshape(self.shape)
-                for first in range(0, self.shape[0], rows):
-                    bits = np.unpackbits(packed[first : first + rows], axis=1, count=num_labels)
-                    total[first : first + rows] += bits.astype(np.int64) << digit
+                packed_bits = words.view(np.uint8)[: math.prod(self.shape)].reshape(self.shape)
+                for first_query in range(0, self.shape[0], queries_per_chunk):
+                    bits = np.unpackbits(
+                        packed_bits[first_query : first_query + queries_per_chunk],
+                        axis=1,
+                        count=num_labels,
+                    )
+                    total[first_query : first_query + queries_per_chunk] += (
+                        bits.astype(np.int64) << digit
+                    )
         return total

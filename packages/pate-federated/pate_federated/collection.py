@@ -119,14 +119,14 @@ class AbsentVotes(TeacherVotes):
             noise_multiplier=noise_multiplier, least_directions=least_directions, recipe=recipe
         )
 
-    def _with_zeros_of_absent(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _with_zeros_of_absent(self, present_values: NDArray[Any]) -> NDArray[Any]:
         """Returns values of the present teachers, followed by zeros for the absent ones, `[num_teachers, num_labels]`.
 
         Args:
-            values: `[num_present, num_labels]`.
+            present_values: `[num_present, num_labels]`.
         """
-        zeros = np.zeros((self.num_absent, self.num_labels), dtype=values.dtype)
-        return np.concatenate([values, zeros])
+        absent_zeros = np.zeros((self.num_absent, self.num_labels), dtype=present_values.dtype)
+        return np.concatenate([present_values, absent_zeros])
 
     def _blocks_of_absent(self, *, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
         """Yields the constant votes of each absent teacher, `[1, num_queries, num_labels]` of the type `dtype`."""
@@ -159,12 +159,14 @@ class Collection:
     def require_enough(self) -> None:
         """Raises `InvalidValue` if more holders are absent than the roll's `max_absent`."""
         self.roll.require_enough(
-            present=self.files.keys(), refused=self.refused, remedy="ask again, or raise max_absent"
+            present_holders=self.files.keys(),
+            refusal_reasons=self.refused,
+            remedy="ask again, or raise max_absent",
         )
 
     def gathered(self) -> GatheredVotes:
         """Returns the votes of all files as one vote source."""
-        return GatheredVotes(files=list(self.files.values()), label_names=self.label_names)
+        return GatheredVotes(holders_files=list(self.files.values()), label_names=self.label_names)
 
     def source(self, aggregator: Aggregator) -> VoteSource:
         """Returns the votes of all teachers on the roll, in the form that the aggregator reads.
@@ -205,14 +207,19 @@ def collect(
         folder: the folder for the files HOLDER.npz, of mode 0700.
     """
     folder = make_folder(folder)
-    files, refused = valid_answers(
+    vote_file_of_holder, refusal_reasons = valid_answers(
         roll,
         unchecked_answers,
         read_answer=lambda holder, vote_bytes: _write_valid_votes(
             vote_bytes, holder=holder, roll=roll, request=request, folder=folder
         ),
     )
-    return Collection(roll=roll, files=files, label_names=request.label_names, refused=refused)
+    return Collection(
+        roll=roll,
+        files=vote_file_of_holder,
+        label_names=request.label_names,
+        refused=refusal_reasons,
+    )
 
 
 def _largest_size(request: Request, *, num_teachers: int) -> int:

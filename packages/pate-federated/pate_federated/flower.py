@@ -119,24 +119,25 @@ def contribution_of(message: Message) -> Contribution | None:
 
     Returns None for a message without a holder's name, which a crashed app sends.
     """
-    holder, votes, problem = (
-        None if message.has_error() else _field(message, name=name) for name in _ANSWER
+    holder, vote_bytes, problem = (
+        None if message.has_error() else _field(message, field_name=field_name)
+        for field_name in _ANSWER
     )
     if not isinstance(holder, str):
         return None
-    if isinstance(votes, bytes):
-        return Contribution(holder=holder, votes=votes)
+    if isinstance(vote_bytes, bytes):
+        return Contribution(holder=holder, votes=vote_bytes)
     return Contribution(
         holder=holder,
         problem=str(problem)[:200] if isinstance(problem, str) else "an answer without votes",
     )
 
 
-def _field(message: Message, *, name: str) -> object:
-    """Returns the value of the field `name` of a message; None if the message has no such field."""
+def _field(message: Message, *, field_name: str) -> object:
+    """Returns the value of the field `field_name` of a message; None if the message has no such field."""
     if not message.has_content() or _RECORD not in message.content.config_records:
         return None
-    return message.content.config_records[_RECORD].get(name)
+    return message.content.config_records[_RECORD].get(field_name)
 
 
 def nodes_of(grid: Grid, num_nodes: int, *, connect_seconds: float) -> list[int]:
@@ -198,11 +199,11 @@ def holder_app(plans: Plans) -> ClientApp:
             form of the votes, and nothing else of the plan.
     """
     app = ClientApp()
-    _add_reply(app, message_type=ACTION, plans=plans, make_answer=_vote_bytes)
+    _add_reply(app, message_type=ACTION, plan_and_folder_of=plans, make_answer=_vote_bytes)
     _add_reply(
         app,
         message_type=SUMS,
-        plans=plans,
+        plan_and_folder_of=plans,
         make_answer=partial(_sum_bytes, question_kinds=KINDS),
     )
     return app
@@ -239,7 +240,7 @@ def _sum_bytes(
 def _add_reply(
     app: ClientApp,
     message_type: str,
-    plans: Plans,
+    plan_and_folder_of: Plans,
     make_answer: Callable[[HolderPlan, Path, bytes], bytes],
 ) -> None:
     """Adds a reply to an app, for messages of a type: the bytes of `make_answer`, or the class of its exception.
@@ -249,7 +250,7 @@ def _add_reply(
     Args:
         app: the app.
         message_type: the type of message that is answered.
-        plans: returns the holder's plan and folder, given the holder's name.
+        plan_and_folder_of: returns the holder's plan and folder, given the holder's name.
         make_answer: returns the bytes of the answer, given the plan, the folder and the bytes of the message.
     """
 
@@ -257,18 +258,18 @@ def _add_reply(
         holder = holder_name(context)
         reply_fields: dict[str, str | bytes] = {"holder": holder}
         try:
-            data = _field(message, name=_ASKED[message_type])
-            if not isinstance(data, bytes):
+            asked_bytes = _field(message, field_name=_ASKED[message_type])
+            if not isinstance(asked_bytes, bytes):
                 raise InvalidValue("message", rule=f"a {_ASKED[message_type]}")
-            plan, folder = plans(holder)
-            reply_fields["votes"] = make_answer(plan, folder, data)
+            plan, folder = plan_and_folder_of(holder)
+            reply_fields["votes"] = make_answer(plan, folder, asked_bytes)
         except Exception as error:
             logging.getLogger(__name__).exception("holder=%s: no answer", holder)
             reply_fields["problem"] = f"its app failed ({type(error).__name__})"
         return Message(message_content(reply_fields), reply_to=message)
 
-    action = message_type.split(".")[1]
-    app.query(action)(reply)
+    action_name = message_type.split(".")[1]
+    app.query(action_name)(reply)
 
 
 def secure_holder_app(
@@ -297,11 +298,11 @@ def secure_holder_app(
         _add_reply(
             app,
             message_type=SUMS,
-            plans=plans,
+            plan_and_folder_of=plans,
             make_answer=partial(_sum_bytes, question_kinds={OPENING}),
         )
     # Flower calls the function for `train` and for `train.default`; its mod masks the first alone
-    app.train()(partial(_answer_stage, plans=plans, own=own, terms=terms))
+    app.train()(partial(_answer_stage, plan_and_folder_of=plans, own_sum_or_roll=own, terms=terms))
     return app
 
 
@@ -309,8 +310,8 @@ def _answer_stage(
     message: Message,
     context: Context,
     *,
-    plans: Plans,
-    own: HolderSum | Roll,
+    plan_and_folder_of: Plans,
+    own_sum_or_roll: HolderSum | Roll,
     terms: SumTerms,
 ) -> Message:
     """Returns a holder's answer to one stage of a secure sum, after checking message, masks and holders in the sum.
@@ -320,11 +321,11 @@ def _answer_stage(
     Args:
         message: the message of the server.
         context: Flower's context of the holder's node.
-        plans: returns the holder's plan and folder, given the holder's name.
-        own: the holder's terms, or the roll of a release in rounds.
+        plan_and_folder_of: returns the holder's plan and folder, given the holder's name.
+        own_sum_or_roll: the holder's terms, or the roll of a release in rounds.
         terms: the agreed terms of the sum.
     """
-    stage = require_stage(terms, message=message, node=context.node_id)
+    stage = require_stage(terms, message=message, node_id=context.node_id)
     holder = holder_name(context)
     state = context.state.config_records
 
@@ -334,7 +335,12 @@ def _answer_stage(
         Raises `InvalidValue` in any stage but the one that masks.
         """
         require(stage == Stage.COLLECT_MASKED_VECTORS, "stage", stage, "the one that masks")
-        numbers, digest = _numbers_of_holder(holder, plans=plans, own=own, message=message)
+        numbers, digest = _numbers_of_holder(
+            holder,
+            plan_and_folder_of=plan_and_folder_of,
+            own_sum_or_roll=own_sum_or_roll,
+            message=message,
+        )
         state[_RECORD] = ConfigRecord({"asked": digest})
         result = FitRes(
             status=Status(code=Code.OK, message=""),
@@ -346,29 +352,38 @@ def _answer_stage(
 
     try:
         answer: Message = secaggplus_mod(message, context, add_numbers)
-        record = answer.content.config_records[RECORD_KEY_CONFIGS]
-        bare = any(len(arrays) for arrays in answer.content.array_records.values())
+        answer_fields = answer.content.config_records[RECORD_KEY_CONFIGS]
+        has_bare_arrays = any(len(arrays) for arrays in answer.content.array_records.values())
         masked = stage == Stage.COLLECT_MASKED_VECTORS
-        expected = (Key.MASKED_PARAMETERS in record) == masked and not bare
+        is_masked_as_expected = (
+            Key.MASKED_PARAMETERS in answer_fields
+        ) == masked and not has_bare_arrays
         require(
-            expected, "answer", "numbers without masks", "numbers under masks, in their stage alone"
+            is_masked_as_expected,
+            "answer",
+            "numbers without masks",
+            "numbers under masks, in their stage alone",
         )
         if masked:  # the difference of two vectors under one mask would have no mask
-            key = sha256(bytes(state[RECORD_KEY_STATE]["pk1"])).hexdigest()
-            _, folder = plans(holder)
-            is_new = write_first_note(path=folder / f"masked-{key}", text="") is None
+            key_digest = sha256(bytes(state[RECORD_KEY_STATE]["pk1"])).hexdigest()
+            _, folder = plan_and_folder_of(holder)
+            is_new = (
+                write_first_note(note_path=folder / f"masked-{key_digest}", note_text="") is None
+            )
             require(is_new, "keys", "used", "keys that masked nothing yet")
         # two openings over different holders would disclose the sum of their difference
         if stage == Stage.UNMASK:
-            active = repr(
+            active_nodes_text = repr(
                 sorted(message.content.config_records[RECORD_KEY_CONFIGS][Key.ACTIVE_NODE_ID_LIST])
             )
-            _, folder = plans(holder)
+            _, folder = plan_and_folder_of(holder)
             earlier_active = write_first_note(
-                path=folder / f"opened-{state[_RECORD]['asked']}", text=active
+                note_path=folder / f"opened-{state[_RECORD]['asked']}", note_text=active_nodes_text
             )
             rule = "those over which this question was opened"
-            require(earlier_active in (None, active), "holders in the sum", "others", rule)
+            require(
+                earlier_active in (None, active_nodes_text), "holders in the sum", "others", rule
+            )
     except Exception as error:  # the words of an exception may disclose records
         logging.getLogger(__name__).exception("holder=%s: no part in the sum", holder)
         rule = f"an app that answers, and it failed ({type(error).__name__})"
@@ -376,23 +391,26 @@ def _answer_stage(
     return answer
 
 
-def require_stage(terms: SumTerms, *, message: Message, node: int) -> str:
+def require_stage(terms: SumTerms, *, message: Message, node_id: int) -> str:
     """Returns the stage of a secure sum that a message is for.
 
     Args:
         terms: the agreed terms of the sum.
         message: the message of the server.
-        node: the number of the holder's node.
+        node_id: the number of the holder's node.
 
     Raises:
         InvalidValue: the message has other terms, lacks a field of its stage, or has a field of another stage.
     """
-    kind = message.metadata.message_type
-    to = message.metadata.dst_node_id
+    message_type = message.metadata.message_type
+    receiver_id = message.metadata.dst_node_id
     require(
-        kind == MessageType.TRAIN, "message_type", repr(kind), "train, the one that Flower masks"
+        message_type == MessageType.TRAIN,
+        "message_type",
+        repr(message_type),
+        "train, the one that Flower masks",
     )
-    require(to == node, "dst_node_id", to, "that of this node")
+    require(receiver_id == node_id, "dst_node_id", receiver_id, "that of this node")
     fields_sent = dict(message.content.config_records.get(RECORD_KEY_CONFIGS, {}))
     stage = fields_sent.pop(Key.STAGE, None)
     stages = Stage.all()
@@ -428,20 +446,23 @@ def require_stage(terms: SumTerms, *, message: Message, node: int) -> str:
                 is_same, str(name), repr(fields_sent[name])[:_MAX_SHOWN], f"{value}, as was agreed"
             )
     elif stage == Stage.SHARE_KEYS:
-        plain = (
+        are_node_numbers = (
             all(
                 name.isascii() and name.isdigit() and str(int(name)) == name for name in fields_sent
             )
-            and str(node) in fields_sent
+            and str(node_id) in fields_sent
         )
         require(
-            plain, "holders that share keys", "others", "this one and others, each by its number"
+            are_node_numbers,
+            "holders that share keys",
+            "others",
+            "this one and others, each by its number",
         )
         _require_enough(terms, name="holders that share keys", num_holders=len(fields_sent))
     elif stage == Stage.COLLECT_MASKED_VECTORS:
         _require_names(fields=fields_sent, field_names={Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
         num_masks = 1 + len(
-            _distinct_nodes(node_numbers=fields_sent[Key.SOURCE_LIST], excluded_node=node)
+            _distinct_nodes(node_numbers=fields_sent[Key.SOURCE_LIST], excluded_node=node_id)
         )
         _require_enough(terms, name="holders that masks are shared with", num_holders=num_masks)
     # The last stage opens the sum over enough holders, each of which is active or absent. A holder of which both
@@ -454,7 +475,7 @@ def require_stage(terms: SumTerms, *, message: Message, node: int) -> str:
             fields_sent[name] for name in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST)
         )
         require(
-            isinstance(active, list) and node in active,
+            isinstance(active, list) and node_id in active,
             "active_nids",
             "others",
             "this holder among them",
@@ -511,7 +532,7 @@ def _distinct_nodes(node_numbers: Any, excluded_node: int | None = None) -> list
 
 
 def _numbers_of_holder(
-    holder: str, *, plans: Plans, own: HolderSum | Roll, message: Message
+    holder: str, *, plan_and_folder_of: Plans, own_sum_or_roll: HolderSum | Roll, message: Message
 ) -> tuple[FloatArray, str]:
     """Returns the numbers that a holder adds to a sum, and the digest of the request or question in the message.
 
@@ -519,29 +540,29 @@ def _numbers_of_holder(
 
     Args:
         holder: the name of the holder.
-        plans: returns the holder's plan and folder, given the holder's name.
-        own: the holder's terms, or the roll of a release in rounds.
+        plan_and_folder_of: returns the holder's plan and folder, given the holder's name.
+        own_sum_or_roll: the holder's terms, or the roll of a release in rounds.
         message: the message of the server.
     """
     config = compat.recorddict_to_fitins(message.content, keep_input=True).config
-    kind = "question" if isinstance(own, Roll) else "request"
+    kind = "question" if isinstance(own_sum_or_roll, Roll) else "request"
     require(
         set(config) == {kind} and isinstance(config[kind], bytes),
         "configuration",
         "others",
         f"a {kind} alone",
     )
-    plan, folder = plans(holder)
-    if isinstance(own, Roll):
+    plan, folder = plan_and_folder_of(holder)
+    if isinstance(own_sum_or_roll, Roll):
         question = Question.from_bytes(config[kind])
-        limbs = Limbs.of(question, roll=own)
+        limbs = Limbs.of(question, roll=own_sum_or_roll)
         answer_bytes = answer_question(plan, question=question, folder=folder)
         total = SumAnswer.from_bytes(answer_bytes, question=question).total
         return limbs.terms.require_sendable(limbs.split(total)), question.digest
     request = Request.from_bytes(config[kind])
     answer_request(plan, request=request, folder=folder)
-    numbers = own.numbers(
-        plan, request=request, votes=votes_path(request, folder=folder), folder=folder
+    numbers = own_sum_or_roll.numbers(
+        plan, request=request, vote_path=votes_path(request, folder=folder), folder=folder
     )
     return numbers, request.digest
 

@@ -55,11 +55,11 @@ def _require_same_questions(holders_file: HoldersFile, first_file: HoldersFile) 
     """
     for head in holders_file.heads:
         for name, rule in _SAME.items():
-            value = getattr(head, name)
+            own_value = getattr(head, name)
             require(
-                value == getattr(first_file.manifest, name),
+                own_value == getattr(first_file.manifest, name),
                 f"votes={holders_file.path}, {name}",
-                "others" if name == "queries" else value,
+                "others" if name == "queries" else own_value,
                 rule.format(first=first_file.path),
             )
     are_same_ids = np.array_equal(
@@ -78,9 +78,9 @@ def _require_different_holders(holders_files: Sequence[HoldersFile]) -> None:
     file_of_holder = dict[str, Path]()
     for file in holders_files:
         for head in file.heads:
-            earlier = file_of_holder.get(head.holder)
-            rule = f"each holder once; {earlier} is of the same holder, whose records would count twice"
-            require(earlier is None, f"votes={file.path}, holder", head.holder, rule)
+            earlier_path = file_of_holder.get(head.holder)
+            rule = f"each holder once; {earlier_path} is of the same holder, whose records would count twice"
+            require(earlier_path is None, f"votes={file.path}, holder", head.holder, rule)
             file_of_holder[head.holder] = file.path
 
 
@@ -95,7 +95,7 @@ class GatheredVotes(TeacherVotes):
     on a label that its holder lacks, or that none of its records knows. Source: docs/proofs/label_gaps.md.
 
     Attributes:
-        files: the files, sorted by their holders.
+        holders_files: the files, sorted by their holders.
         heads: the statements of all holders (`VoteManifest`), sorted by name.
         record_ids: `[num_queries]`, the public names of the queries.
         label_names: the agreed names of labels, or each label that some file has: those of the first file, then the
@@ -106,33 +106,39 @@ class GatheredVotes(TeacherVotes):
     """
 
     def __init__(
-        self, files: Sequence[HoldersFile], label_names: tuple[str, ...] | None = None
+        self, holders_files: Sequence[HoldersFile], label_names: tuple[str, ...] | None = None
     ) -> None:
         """Checks that the files fit together; no votes are read.
 
         Args:
-            files: the files of different holders.
+            holders_files: the files of different holders.
             label_names: the names of all labels, if they are agreed; None for those that some file has.
         """
-        require(bool(files), "votes", [], "at least one vote file")
-        self.files = tuple(sorted(files, key=lambda file: _holder_sort_key(file.heads[0].holder)))
-        first = self.files[0]
-        for holders_file in self.files:
-            _require_same_questions(holders_file, first_file=first)
-        _require_different_holders(self.files)
-        heads = (head for holders_file in self.files for head in holders_file.heads)
+        require(bool(holders_files), "votes", [], "at least one vote file")
+        self.holders_files = tuple(
+            sorted(holders_files, key=lambda file: _holder_sort_key(file.heads[0].holder))
+        )
+        first_file = self.holders_files[0]
+        for holders_file in self.holders_files:
+            _require_same_questions(holders_file, first_file=first_file)
+        _require_different_holders(self.holders_files)
+        heads = (head for holders_file in self.holders_files for head in holders_file.heads)
         self.heads: tuple[VoteManifest, ...] = tuple(
             sorted(heads, key=lambda head: _holder_sort_key(head.holder))
         )
         labels_of = {
             head.holder: holders_file.labels_of(head)
-            for holders_file in self.files
+            for holders_file in self.holders_files
             for head in holders_file.heads
         }
-        self._are_sums = any(not isinstance(holders_file, VoteFile) for holders_file in self.files)
-        self.record_ids: NDArray[Any] = self.files[0].record_ids
-        names = chain.from_iterable(holders_file.label_names for holders_file in self.files)
-        self.label_names: tuple[str, ...] = label_names or tuple(dict.fromkeys(names))
+        self._are_sums = any(
+            not isinstance(holders_file, VoteFile) for holders_file in self.holders_files
+        )
+        self.record_ids: NDArray[Any] = self.holders_files[0].record_ids
+        names_in_files = chain.from_iterable(
+            holders_file.label_names for holders_file in self.holders_files
+        )
+        self.label_names: tuple[str, ...] = label_names or tuple(dict.fromkeys(names_in_files))
         self.num_queries, self.num_labels = len(self.record_ids), len(self.label_names)
         self.num_teachers = sum(head.num_teachers for head in self.heads)
         self.num_groups = sum(head.num_groups for head in self.heads)
@@ -156,15 +162,15 @@ class GatheredVotes(TeacherVotes):
     def digest(self) -> str:
         """The SHA-256 of all files together, which finds an interrupted release again. No epsilon covers it."""
         digest = hashlib.sha256(b"sums of holders" if self._are_sums else b"votes of holders")
-        for file in self.files:
+        for file in self.holders_files:
             with file.path.open("rb") as opened_file:
                 digest.update(hashlib.file_digest(opened_file, "sha256").digest())
         return digest.hexdigest()
 
     def _vote_files(self) -> list[VoteFile]:
         """Returns `files`, all of which are vote files; raises `InvalidValue` if one of them holds a sum."""
-        vote_files = [file for file in self.files if isinstance(file, VoteFile)]
-        if len(vote_files) < len(self.files):
+        vote_files = [file for file in self.holders_files if isinstance(file, VoteFile)]
+        if len(vote_files) < len(self.holders_files):
             rule = "one that reads counts, as sums do not say what one teacher votes for; or the vote files themselves"
             raise InvalidValue("aggregator", rule=rule)
         return vote_files
@@ -186,7 +192,7 @@ class GatheredVotes(TeacherVotes):
     def num_abstaining(self) -> IntArray:
         """Returns the number of teachers that do not vote on each label, `[num_labels]`; private."""
         numbers = self.num_without_label()
-        for holders_file in self.files:
+        for holders_file in self.holders_files:
             label_indices = self._label_indices(holders_file)
             if isinstance(holders_file, SumFile):
                 numbers[label_indices] += holders_file.abstaining()
@@ -343,7 +349,7 @@ class GatheredVotes(TeacherVotes):
         """
         bit_sums = BitSums(num_queries=self.num_queries, bytes_per_query=-(-self.num_labels // 8))
         total = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
-        for holders_file in self.files:
+        for holders_file in self.holders_files:
             if isinstance(holders_file, SumFile):
                 total += self._for_all_labels(holders_file.counts(), holders_file=holders_file)
             elif (

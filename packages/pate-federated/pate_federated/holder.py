@@ -46,13 +46,13 @@ def plan_for_request(plan: HolderPlan, *, request: Request, folder: Path) -> Hol
         "vote_clip": request.vote_clip,
         "queries": request.digest,
     }
-    data = AskedData(
-        data=SimpleNamespace(load=plan.load_dataset),
-        path=write_queries_file(request=request, folder=folder),
+    asked_data = AskedData(
+        data_reader=SimpleNamespace(load=plan.load_dataset),
+        queries_path=write_queries_file(request=request, folder=folder),
     )
     return replace(
         plan,
-        load_dataset=data.load,
+        load_dataset=asked_data.load,
         settings=settings,
         num_queries=request.num_queries,
         cast=request.cast,
@@ -268,13 +268,13 @@ def _pool_answers(
         folder: the folder in which the answers are stored.
     """
     digest = hashlib.sha256(np.ascontiguousarray(public_pca.projection).tobytes()).hexdigest()
-    path = folder / f"beyond_{digest[:16]}.npz"
-    if not os.path.lexists(path):
+    answers_path = folder / f"beyond_{digest[:16]}.npz"
+    if not os.path.lexists(answers_path):
         answers = ensemble.pool_answers(public_pca, public_inputs)
-        write_arrays(path, beyond=answers.pool_excess)
-    pool_excess = read_arrays(path, forms={"beyond": ArrayForm(dtype_kinds="biuf")}, remedy=_AGAIN)[
-        "beyond"
-    ]
+        write_arrays(answers_path, beyond=answers.pool_excess)
+    pool_excess = read_arrays(
+        answers_path, forms={"beyond": ArrayForm(dtype_kinds="biuf")}, remedy=_AGAIN
+    )["beyond"]
     asked_features = public_pca.with_constant(public_inputs).astype(np.float32)
     return PoolAnswers(
         pool_excess=pool_excess,

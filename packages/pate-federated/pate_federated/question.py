@@ -79,9 +79,9 @@ def require_head(head: VoteManifest, queries_digest: str, **expected: Any) -> No
         queries_digest: the expected digest of the queries.
         **expected: the expected values of other fields, by name.
     """
-    for name, value in expected.items():
-        entry = getattr(head, name)
-        require(entry == value, name, entry, str(value))
+    for field_name, expected_value in expected.items():
+        field_value = getattr(head, field_name)
+        require(field_value == expected_value, field_name, field_value, str(expected_value))
     require(head.queries == queries_digest, "queries", "others", "those that were asked")
 
 
@@ -106,22 +106,26 @@ class Roll:
 
     def __post_init__(self) -> None:
         require(len(self.holders) > 0, "holders", self.holders, "at least one holder")
-        for name, count in self.holders.items():
-            require_text("holder", name)
-            plain = PurePath(name).name == name and not name.startswith(".")
-            short = len(name.encode()) <= _MAX_NAME_BYTES
+        for holder_name, num_teachers in self.holders.items():
+            require_text("holder", holder_name)
+            is_file_name = PurePath(holder_name).name == holder_name and not holder_name.startswith(
+                "."
+            )
+            is_short = len(holder_name.encode()) <= _MAX_NAME_BYTES
             require(
-                plain and short,
+                is_file_name and is_short,
                 "holder",
-                name,
+                holder_name,
                 f"a name that a file can have, of at most {_MAX_NAME_BYTES} bytes",
             )
-            require_count(f"holders[{name}]", count)
-        alike = {unicodedata.normalize("NFC", name).casefold() for name in self.holders}
+            require_count(f"holders[{holder_name}]", num_teachers)
+        folded_names = {
+            unicodedata.normalize("NFC", holder_name).casefold() for holder_name in self.holders
+        }
         rule = (
             "names that differ by more than how letters are written: some disks take them for one"
         )
-        require(len(alike) == len(self.holders), "holders", "two of one name", rule)
+        require(len(folded_names) == len(self.holders), "holders", "two of one name", rule)
         require_count("max_absent", self.max_absent, minimum=0)
         rule = f"less than the {len(self.holders)} holders"
         require(self.max_absent < len(self.holders), "max_absent", self.max_absent, rule)
@@ -135,8 +139,10 @@ class Roll:
             teachers_each: the number of teachers of each holder.
             max_absent: the largest number of holders that may be absent.
         """
-        names = (str(number) for number in range(1, require_count("holders", num_holders) + 1))
-        return cls(holders=dict.fromkeys(names, teachers_each), max_absent=max_absent)
+        numbered_names = (
+            str(number) for number in range(1, require_count("holders", num_holders) + 1)
+        )
+        return cls(holders=dict.fromkeys(numbered_names, teachers_each), max_absent=max_absent)
 
     @property
     def num_teachers(self) -> int:
@@ -144,17 +150,17 @@ class Roll:
         return sum(self.holders.values())
 
     def require_enough(
-        self, present: Collection[str], refused: Mapping[str, str], remedy: str
+        self, present_holders: Collection[str], refusal_reasons: Mapping[str, str], remedy: str
     ) -> None:
         """Raises `InvalidValue`, before anything is charged, if more than `max_absent` holders are absent.
 
         Args:
-            present: the names of the holders with a valid answer.
-            refused: the reason for each holder whose answer is not valid, by name.
+            present_holders: the names of the holders with a valid answer.
+            refusal_reasons: the reason for each holder whose answer is not valid, by name.
             remedy: the end of the message, with advice for the server.
         """
-        absent = [name for name in self.holders if name not in present]
-        why = "; ".join(refused.get(name, f"holder={name}: no answer") for name in absent)
+        absent = [name for name in self.holders if name not in present_holders]
+        why = "; ".join(refusal_reasons.get(name, f"holder={name}: no answer") for name in absent)
         rule = f"at most max_absent={self.max_absent} ({why}); {remedy}"
         require(len(absent) <= self.max_absent, "absent holders", len(absent), rule)
 
@@ -248,11 +254,11 @@ class Request:
     vote_clip: int | None = None
 
     def __post_init__(self) -> None:
-        shape = np.shape(self.inputs)
+        inputs_shape = np.shape(self.inputs)
         require(
-            len(shape) > 0 and math.prod(shape) > 0,
+            len(inputs_shape) > 0 and math.prod(inputs_shape) > 0,
             "inputs.shape",
-            shape,
+            inputs_shape,
             "at least one query, of numbers",
         )
         require_moderate("inputs", np.asarray(self.inputs))
@@ -288,31 +294,37 @@ class Request:
     def samples(self) -> dict[str, NDArray[Any]]:
         """Returns the queries as arrays by name, in the forms that `SAMPLES` lists."""
         inputs = np.asarray(self.inputs, dtype=np.float32)
-        names = np.array(self.label_names, np.str_)
-        return {"inputs": inputs, "ids": np.asarray(self.record_ids), "label_names": names}
+        label_name_array = np.array(self.label_names, np.str_)
+        return {
+            "inputs": inputs,
+            "ids": np.asarray(self.record_ids),
+            "label_names": label_name_array,
+        }
 
     def to_bytes(self) -> bytes:
         """Returns the request as the bytes of an .npz file."""
-        clip = np.array(self.vote_clip or 0, np.int64)
-        return npz_bytes({**self.samples(), "cast": np.array(self.cast), "vote_clip": clip})
+        vote_clip_array = np.array(self.vote_clip or 0, np.int64)
+        return npz_bytes(
+            {**self.samples(), "cast": np.array(self.cast), "vote_clip": vote_clip_array}
+        )
 
     @classmethod
-    def of_samples(cls, arrays: Mapping[str, NDArray[Any]], **form: Any) -> Self:
+    def of_samples(cls, arrays: Mapping[str, NDArray[Any]], **vote_form: Any) -> Self:
         """Returns a request for votes on samples.
 
         Args:
             arrays: the samples by name, in the forms that `SAMPLES` lists.
-            **form: the fields `cast` and `vote_clip` of the request.
+            **vote_form: the fields `cast` and `vote_clip` of the request.
         """
         inputs = np.asarray(arrays["inputs"], dtype=np.float32)
-        names = tuple(arrays["label_names"].tolist())
-        return cls(inputs=inputs, record_ids=arrays["ids"], label_names=names, **form)
+        label_names = tuple(arrays["label_names"].tolist())
+        return cls(inputs=inputs, record_ids=arrays["ids"], label_names=label_names, **vote_form)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, request_bytes: bytes) -> Self:
         """Returns the request in bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
         with refusing_unreadable(name="request", rule="a request as pate_federated sends it"):
-            arrays = arrays_of(npz_bytes=data, forms=_FORMS)
+            arrays = arrays_of(npz_bytes=request_bytes, forms=_FORMS)
             return cls.of_samples(
                 arrays, cast=str(arrays["cast"]), vote_clip=int(arrays["vote_clip"]) or None
             )
@@ -416,8 +428,8 @@ class Question:
                 longest = float(np.linalg.norm(self.state["label_scale"]))
                 longest /= math.sqrt(float(self.state["records_per_teacher"]))
             rule = f"{_MIN_CLIP_RATIO:g} to {_MAX_CLIP_RATIO:g} times as long as what a teacher may say"
-            fits = _MIN_CLIP_RATIO * longest <= clip <= _MAX_CLIP_RATIO * longest
-            require(fits, "question.clip", clip, rule)
+            is_in_range = _MIN_CLIP_RATIO * longest <= clip <= _MAX_CLIP_RATIO * longest
+            require(is_in_range, "question.clip", clip, rule)
 
     @classmethod
     def of_opening(cls, request: Request) -> Self:
@@ -511,12 +523,12 @@ class Question:
         if self.kind == MOMENTS:
             center = self.state["pool_center"]
             inputs = np.asarray(opening.inputs)
-            near = (
+            is_near = (
                 center.shape == inputs.shape[1:]
                 and np.abs(center).max() <= _MAX_CENTER_RATIO * np.abs(inputs).max()
             )
             rule = f"one for each feature of the samples, up to {_MAX_CENTER_RATIO} times as large as they are"
-            require(bool(near), "question.pool_center", "others", rule)
+            require(bool(is_near), "question.pool_center", "others", rule)
 
     @cached_property
     def digest(self) -> str:
@@ -531,31 +543,37 @@ class Question:
 
     def to_bytes(self) -> bytes:
         """Returns the question as the bytes of an .npz file."""
-        state = {name: np.asarray(value, dtype=np.float64) for name, value in self.state.items()}
-        samples = {} if self.opening is None else self.opening.samples()
-        gaps = {_GAPS: np.array(self.have_gaps)} if self.have_gaps else {}
+        state_arrays = {
+            name: np.asarray(value, dtype=np.float64) for name, value in self.state.items()
+        }
+        sample_arrays = {} if self.opening is None else self.opening.samples()
+        gap_arrays = {_GAPS: np.array(self.have_gaps)} if self.have_gaps else {}
         return npz_bytes(
             {
                 "kind": np.array(self.kind),
                 "asked": np.array(self.asked),
                 "num_labels": np.array(self.num_labels, np.int64),
-                **state,
-                **samples,
-                **gaps,
+                **state_arrays,
+                **sample_arrays,
+                **gap_arrays,
             }
         )
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, question_bytes: bytes) -> Self:
         """Returns the question in bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
         with refusing_unreadable(name="question", rule=_RULE):
             states = {name: axes for state in _STATES.values() for name, (axes, _) in state.items()}
-            forms = {
+            state_forms = {
                 name: ArrayForm(dtype_kinds="f", shape=(None,) * len(axes))
                 for name, axes in states.items()
             }
-            gaps = {_GAPS: ArrayForm(dtype_kinds="b", shape=())}
-            arrays = arrays_of(npz_bytes=data, forms=_HEAD, optional_forms=SAMPLES | forms | gaps)
+            gap_forms = {_GAPS: ArrayForm(dtype_kinds="b", shape=())}
+            arrays = arrays_of(
+                npz_bytes=question_bytes,
+                forms=_HEAD,
+                optional_forms=SAMPLES | state_forms | gap_forms,
+            )
             kind = str(arrays["kind"])
             have_gaps = bool(arrays.pop(_GAPS, False))
             if (
@@ -601,25 +619,27 @@ class SumAnswer:
 
     def to_bytes(self) -> bytes:
         """Returns the answer as the bytes of an .npz file."""
-        head = np.array(self.head.to_text())
-        question = np.array(self.question)
-        return npz_bytes({"head": head, "question": question, "total": self.total.astype(np.int64)})
+        head_text = np.array(self.head.to_text())
+        question_digest = np.array(self.question)
+        return npz_bytes(
+            {"head": head_text, "question": question_digest, "total": self.total.astype(np.int64)}
+        )
 
     @classmethod
-    def from_bytes(cls, data: bytes, question: Question) -> Self:
+    def from_bytes(cls, answer_bytes: bytes, question: Question) -> Self:
         """Returns the answer in some bytes; raises `InvalidValue` if it is damaged or no answer to the question.
 
         Whose answer it is, `require_head` checks.
 
         Args:
-            data: the bytes.
+            answer_bytes: the bytes.
             question: the question that must be answered.
         """
         with refusing_unreadable(name="answer", rule="a whole answer, as pate_federated makes it"):
-            size = len(data)
+            size = len(answer_bytes)
             most = question.most_bytes
             require(size <= most, "size", size, f"at most {most} bytes, which such a sum takes")
-            arrays = arrays_of(npz_bytes=data, forms=_ANSWER)
+            arrays = arrays_of(npz_bytes=answer_bytes, forms=_ANSWER)
             head = VoteManifest.from_text(str(arrays["head"]))
             total = arrays["total"]
         require(
@@ -630,4 +650,4 @@ class SumAnswer:
         )
         require(total.dtype == np.int64, "sum.dtype", total.dtype, "int64, whole numbers of steps")
         require_head(head, queries_digest=question.asked)
-        return cls(head, question=question.digest, total=total)
+        return cls(head=head, question=question.digest, total=total)

@@ -71,7 +71,7 @@ class StudentPlan:
 @all_cores()
 def train_on_release(
     plan: StudentPlan,
-    release: Path | str,
+    release_path: Path | str,
     output: Path | str | None = None,
     monitor: Monitor | None = None,
 ) -> StudentModel:
@@ -81,7 +81,7 @@ def train_on_release(
 
     Args:
         plan: the plan of the student.
-        release: the folder that `pate-release` wrote, its `release/`, or a copy of that.
+        release_path: the folder that `pate-release` wrote, its `release/`, or a copy of that.
         output: the folder of the bundle; None for `release/` itself.
         monitor: displays the progress; None for no display.
 
@@ -89,17 +89,17 @@ def train_on_release(
         InvalidValue: the folder has no release, the release was altered, or the samples are not those voted on.
     """
     monitor = monitor or Monitor()
-    release = Path(release)
-    published_folder = folder_of(release)
+    release_path = Path(release_path)
+    published_folder = folder_of(release_path)
     bundle_folder = published_folder if output is None else Path(output)
     if output is None:
-        require_no_links(release, name="release")
+        require_no_links(release_path, name="release")
     else:
         require_no_links(bundle_folder, name="output")
-    terms = _terms_of(published_folder, named_folder=release)
+    terms = _terms_of(published_folder, named_folder=release_path)
     if terms is None and not _is_finished(bundle_folder):
         rule = "the folder of pate-release; a student that is there already, as of pate-train, is not trained again"
-        raise InvalidValue("release", release, rule=rule)
+        raise InvalidValue("release", release_path, rule=rule)
     if terms is None or _is_finished(bundle_folder):
         monitor.say(f"release={bundle_folder}: its student is there; nothing was trained again")
         return Bundle.load(bundle_folder).model
@@ -115,11 +115,11 @@ def train_on_release(
                 remedy=ANEW,
             )
     with monitor.stage("reading what was released"):
-        published, names = _read_release(
+        published_release, public_names = _read_release(
             published_folder / "release.npz", adjacency=Adjacency.parse(terms.privacy.adjacency)
         )
         queries = plan.queries()
-        num_queries = published.num_queries
+        num_queries = published_release.num_queries
     require_queries(
         queries,
         num_queries=num_queries,
@@ -127,7 +127,7 @@ def train_on_release(
         rule=f"at least {num_queries} samples, those that were asked",
     )
     are_same_queries = terms.queries or np.array_equal(
-        queries.record_ids[:num_queries].astype(str), names.record_ids.astype(str)
+        queries.record_ids[:num_queries].astype(str), public_names.record_ids.astype(str)
     )
     require(
         bool(are_same_queries),
@@ -137,11 +137,11 @@ def train_on_release(
     )
     if queries.label_names and terms.queries:
         # in the order of the holders' files, without a label that none of them has
-        are_asked = set(names.label_names) <= set(queries.label_names)
+        are_asked = set(public_names.label_names) <= set(queries.label_names)
         require(are_asked, "queries.label_names", "others", "those of the release")
     inputs = queries.inputs
     entropy = plan.seed
-    num_labels = published.labels.shape[1]
+    num_labels = published_release.labels.shape[1]
     plan.student.check(tuple(inputs.shape[1:]), num_labels)
     if entropy is None:
         digest = file_digest(published_folder / "release.npz", rule="a release", remedy=ANEW)
@@ -149,7 +149,7 @@ def train_on_release(
     seed = RandomStreams(entropy).seed("student")
     with monitor.stage("training the student"):
         training_set = replace(
-            published.training_set(inputs[:num_queries]),
+            published_release.training_set(inputs[:num_queries]),
             recipe=published_recipe(release=published_folder),
         )
         model = plan.student.learn(training=training_set, pool=inputs[num_queries:], seed=seed)
@@ -161,15 +161,17 @@ def train_on_release(
             with path.open("rb") as original, atomic_write(bundle_folder / path.name) as copy:
                 shutil.copyfileobj(original, copy)
     model.save(bundle_folder / "student")
-    form = ModelForm.from_student(
+    model_form = ModelForm.from_student(
         model,
         name=terms.dataset,
         kind="features" if inputs.ndim == 2 else "images",
-        labels=names.label_names,
+        labels=public_names.label_names,
         preprocessing=queries.preprocessing,
     )
-    form.write(bundle_folder)
-    write_model_card(bundle_folder, form, privacy=terms.privacy, release_summary=terms.release)
+    model_form.write(bundle_folder)
+    write_model_card(
+        bundle_folder, model_form, privacy=terms.privacy, release_summary=terms.release
+    )
     _complete_bundle(folder=bundle_folder, with_student=plan.with_student)
     return model
 
@@ -182,8 +184,8 @@ def _complete_bundle(folder: Path, with_student: Callable[[str], str]) -> None:
         with_student: returns the text of `config.yaml` with the student's settings added to it.
     """
     if (folder / "config.yaml").exists():
-        text = read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
-        write_text(folder / "config.yaml", text=with_student(text))
+        settings_text = read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
+        write_text(folder / "config.yaml", text=with_student(settings_text))
     text_files = sorted(path.name for path in folder.glob("text-*.safetensors"))
     possible_names = (*_RELEASED_FILES, *_STUDENT_FILES, *text_files)
     file_names = [name for name in possible_names if (folder / name).is_file()]
@@ -233,11 +235,11 @@ def published_recipe(release: Path) -> Recipe:
     path = release / "config.yaml"
     if not path.exists():
         return DEFAULT_RECIPE
-    text = read_text(path, rule="settings of a release", remedy=ANEW)
-    settings = read_yaml(text, name="config.yaml", rule="YAML as pate-release writes it")
+    settings_text = read_text(path, rule="settings of a release", remedy=ANEW)
+    settings = read_yaml(settings_text, name="config.yaml", rule="YAML as pate-release writes it")
     aggregator = settings.get("aggregator") if isinstance(settings, dict) else None
-    values = aggregator.get("recipe") if isinstance(aggregator, dict) else None
-    return Recipe.from_values(values) if isinstance(values, dict) else DEFAULT_RECIPE
+    recipe_values = aggregator.get("recipe") if isinstance(aggregator, dict) else None
+    return Recipe.from_values(recipe_values) if isinstance(recipe_values, dict) else DEFAULT_RECIPE
 
 
 def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicNames]:

@@ -241,13 +241,13 @@ class Limbs:
 
     Attributes:
         terms: the terms of the secure sum.
-        bits: the number of bits of a digit.
-        count: the number of digits of a number.
+        bits_per_digit: the number of bits of a digit.
+        num_digits: the number of digits of a number.
     """
 
     terms: SumTerms
-    bits: int
-    count: int
+    bits_per_digit: int
+    num_digits: int
 
     @classmethod
     def of(cls, question: Question, roll: Roll, shares_per_key: int | None = None) -> Self:
@@ -256,22 +256,31 @@ class Limbs:
         The holder with the most teachers needs the most. `shares_per_key` is the field `shares` of `SumTerms`.
         """
         terms = SumTerms.of_digits(roll, shares_per_key=shares_per_key)
-        bits = terms.largest_number.bit_length() - 1
+        bits_per_digit = terms.largest_number.bit_length() - 1
         largest = 1 if question.kind == LENGTHS else math.ceil(question.reach)
         num_bits = (largest * max(roll.holders.values())).bit_length() + 1
-        return cls(terms=terms, bits=bits, count=max(1, -(-num_bits // bits)))
+        return cls(
+            terms=terms,
+            bits_per_digit=bits_per_digit,
+            num_digits=max(1, -(-num_bits // bits_per_digit)),
+        )
 
     def split(self, numbers: IntArray) -> IntArray:
         """Returns the digits of whole numbers in base 2**bits, the lowest digit first, `[count, ...]`.
 
         All digits but the last lie in 0..2**bits - 1. The last digit has the sign of the number.
         """
-        shifted = [numbers.astype(np.int64) >> (self.bits * digit) for digit in range(self.count)]
-        return np.stack([*(share & (2**self.bits - 1) for share in shifted[:-1]), shifted[-1]])
+        shifted = [
+            numbers.astype(np.int64) >> (self.bits_per_digit * digit)
+            for digit in range(self.num_digits)
+        ]
+        return np.stack(
+            [*(share & (2**self.bits_per_digit - 1) for share in shifted[:-1]), shifted[-1]]
+        )
 
     def join(self, digits: IntArray) -> IntArray:
         """Returns the whole numbers `[...]` that have the digits `[count, ...]`, the lowest digit first."""
-        powers = 2 ** (self.bits * np.arange(self.count, dtype=np.int64))
+        powers = 2 ** (self.bits_per_digit * np.arange(self.num_digits, dtype=np.int64))
         return np.tensordot(powers, digits.astype(np.int64), axes=1)
 
 
@@ -296,7 +305,9 @@ class HolderSum:
     def __post_init__(self) -> None:
         require_count("max_answers", self.max_answers)
 
-    def numbers(self, plan: HolderPlan, request: Request, votes: Path, folder: Path) -> FloatArray:
+    def numbers(
+        self, plan: HolderPlan, request: Request, vote_path: Path, folder: Path
+    ) -> FloatArray:
         """Returns the numbers that a holder adds to a sum, `[num_queries, num_labels]`.
 
         Without noise these are the counts of its teachers' votes. With noise they are the counts in steps, plus its
@@ -307,24 +318,24 @@ class HolderSum:
         Args:
             plan: the holder's plan.
             request: the queries.
-            votes: the file of the holder's votes.
+            vote_path: the file of the holder's votes.
             folder: the folder in which answered requests are noted.
 
         Raises:
             InvalidValue: the votes exceed the terms; or, with noise, the request has another `vote_clip` than the noise
                 is for, was answered before, or is one more than `max_answers`.
         """
-        vote_file = VoteFile.open(votes)
-        own_votes = GatheredVotes(files=[vote_file], label_names=request.label_names)
-        counts = own_votes.counts()
+        vote_file = VoteFile.open(vote_path)
+        own_votes = GatheredVotes(holders_files=[vote_file], label_names=request.label_names)
+        own_counts = own_votes.counts()
         if self.noise is None:
-            return self.terms.require_sendable(counts)
-        most = self.noise.max_votes
+            return self.terms.require_sendable(own_counts)
+        max_votes = self.noise.max_votes
         require(
-            request.vote_clip == most,
+            request.vote_clip == max_votes,
             "vote_clip",
             request.vote_clip,
-            f"max_votes={most} of the agreed noise",
+            f"max_votes={max_votes} of the agreed noise",
         )
         self._note_answer(request, folder=folder)
         rng = (
@@ -333,7 +344,7 @@ class HolderSum:
             else np.random.default_rng([self.seed, *plan.holder.encode()])
         )
         noisy_counts = self.noise.contribution(
-            counts, num_teachers=vote_file.manifest.num_teachers, rng=rng
+            own_counts, num_teachers=vote_file.manifest.num_teachers, rng=rng
         )
         # as in `DistributedVotes.summarize`: a public constant for labels that this holder lacks
         constant_votes = threshold_votes(
@@ -347,9 +358,11 @@ class HolderSum:
 
         Raises `InvalidValue` if the request was answered before, or if it is one more than `max_answers`.
         """
-        path = folder / f"answered-{request.digest}"
+        note_path = folder / f"answered-{request.digest}"
         with file_lock(folder / _LOCK):
-            if os.path.lexists(path):  # `lexists` works in a folder that may not be listed, too
+            if os.path.lexists(
+                note_path
+            ):  # `lexists` works in a folder that may not be listed, too
                 rule = (
                     "a request that was not answered before: a second noisy sum is a second release"
                 )
@@ -359,18 +372,18 @@ class HolderSum:
             require(
                 num_others < self.max_answers, "requests answered with noise", num_others + 1, rule
             )
-            write_text(path, text="")
+            write_text(note_path, text="")
 
 
-def write_first_note(path: Path, text: str) -> str | None:
+def write_first_note(note_path: Path, note_text: str) -> str | None:
     """Writes a text to a file and returns None; if the file exists already, returns its text and writes nothing.
 
     A lock makes the call safe for concurrent processes.
     """
-    with file_lock(path.parent / _LOCK):
-        if os.path.lexists(path):
-            return read_text(path, remedy=FROM_BACKUP)
-        write_text(path, text)
+    with file_lock(note_path.parent / _LOCK):
+        if os.path.lexists(note_path):
+            return read_text(note_path, remedy=FROM_BACKUP)
+        write_text(note_path, note_text)
     return None
 
 
@@ -384,7 +397,7 @@ Summed = tuple[IntArray, tuple[str, ...]]
 
 
 def _read_or_make_sum(
-    path: Path,
+    sum_path: Path,
     *,
     shape: tuple[int | None, ...],
     make_sum: Callable[[], Summed],
@@ -394,22 +407,24 @@ def _read_or_make_sum(
     """Returns the arrays `total` and `holders` in the file of a sum; if there is no file, makes the sum and writes it.
 
     Args:
-        path: the file.
+        sum_path: the file.
         shape: the expected shape of the sum, with None for any size of an axis.
         make_sum: makes the sum and returns it with the names of its holders.
         remedy: the advice in the message for a damaged file.
         request_digest: the digest of the request, which is written to the file as `asked`; None for no such array.
     """
     further_arrays = {} if request_digest is None else {"asked": np.array(request_digest)}
-    if not os.path.lexists(path):
+    if not os.path.lexists(sum_path):
         total, holders = make_sum()
-        write_arrays(path, total=total, holders=np.array(holders, dtype=np.str_), **further_arrays)
+        write_arrays(
+            sum_path, total=total, holders=np.array(holders, dtype=np.str_), **further_arrays
+        )
     forms = {
         "total": ArrayForm(dtype_kinds="i", shape=shape),
         "holders": ArrayForm(dtype_kinds="U", shape=(None,)),
     }
     return read_arrays(
-        path,
+        sum_path,
         forms=forms | dict.fromkeys(further_arrays, ArrayForm(dtype_kinds="U", shape=())),
         remedy=remedy,
         max_unpacked_bytes=_MAX_UNPACKED_BYTES,
@@ -494,8 +509,10 @@ class SummedRelease:
             return total_of_holders, len(holders)
 
         if self.noise is not None:
-            identity = repr((request.digest, request.vote_clip, sorted(self.roll.holders.items())))
-            digest = hashlib.sha256(identity.encode()).hexdigest()
+            identity_text = repr(
+                (request.digest, request.vote_clip, sorted(self.roll.holders.items()))
+            )
+            digest = hashlib.sha256(identity_text.encode()).hexdigest()
             vote_source = NoisySum(
                 make_sum=total_and_num_holders,
                 num_teachers=self.roll.num_teachers,
@@ -505,8 +522,8 @@ class SummedRelease:
             )
         else:
             counted_votes = self.counted_votes(make_sum)
-            counts = np.ascontiguousarray(counted_votes.counts())
-            digest = hashlib.sha256(b"summed votes" + counts.tobytes()).hexdigest()
+            summed_counts = np.ascontiguousarray(counted_votes.counts())
+            digest = hashlib.sha256(b"summed votes" + summed_counts.tobytes()).hexdigest()
             vote_source = counted_votes
         cohort_facts = Cohort(
             dataset=self.dataset,
@@ -533,19 +550,19 @@ class SummedRelease:
         Args:
             make_sum: makes the sum and returns it with the names of its holders, if the inbox has none.
         """
-        counts, holders = self.sum_in_inbox(make_sum)
+        summed_counts, holders = self.sum_in_inbox(make_sum)
         if self.plan.aggregator.single_label:
-            counts[:, 0] += sum(
+            summed_counts[:, 0] += sum(
                 count for name, count in self.roll.holders.items() if name not in holders
             )
         return CountedVotes(
-            counts, num_teachers=self.roll.num_teachers, max_votes=self.request.vote_clip
+            summed_counts, num_teachers=self.roll.num_teachers, max_votes=self.request.vote_clip
         )
 
     def sum_in_inbox(self, make_sum: Callable[[], Summed]) -> Summed:
         """Returns the sum in the inbox, with the names of its holders; if there is none, makes and writes it first."""
         sum_file = _read_or_make_sum(
-            path=self.inbox / "sum.npz",
+            sum_path=self.inbox / "sum.npz",
             shape=(None, None),
             make_sum=make_sum,
             remedy=_REMEDY,
@@ -604,12 +621,14 @@ def sum_of_answers(
         question.require_possible(answer.total, num_teachers=roll.holders[holder])
         return answer
 
-    answers, refused = valid_answers(roll, unchecked_answers, read_answer=read_answer)
+    answers, refusal_reasons = valid_answers(roll, unchecked_answers, read_answer=read_answer)
     total = sum(
         (answer.total for answer in answers.values()), np.zeros(question.shape, dtype=np.int64)
     )
-    heads = {name: answer.head for name, answer in answers.items()}
-    return SumOfAnswers(total, holders=tuple(answers), heads=heads, refused=refused)
+    head_of_holder = {name: answer.head for name, answer in answers.items()}
+    return SumOfAnswers(
+        total=total, holders=tuple(answers), heads=head_of_holder, refused=refusal_reasons
+    )
 
 
 class AnswersAwaited(Exception):
@@ -765,7 +784,7 @@ class RoundsOfHolders:
             InvalidValue: too many holders are absent, or `release_votes` refuses the release.
         """
         monitor = monitor or Monitor()
-        vote_source = AskedVotes(release=self, exchange=exchange, monitor=monitor)
+        vote_source = AskedVotes(release_in_rounds=self, exchange=exchange, monitor=monitor)
         ids = self.record_ids[: self.num_queries]
         cohort_facts = cohort_of_heads(
             vote_source.heads,
@@ -799,53 +818,59 @@ class AskedVotes(VotesInRounds, ShareSums):
 
     readers = "centered_votes in rounds (aggregator.rounds=2 or more, or 200 teachers), which needs sums alone"
 
-    def __init__(self, release: RoundsOfHolders, exchange: Exchange, monitor: Monitor) -> None:
+    def __init__(
+        self, release_in_rounds: RoundsOfHolders, exchange: Exchange, monitor: Monitor
+    ) -> None:
         """Asks the holders the opening question, unless the inbox has their answers.
 
         Args:
-            release: the release with its folders and its roll.
+            release_in_rounds: the release with its folders and its roll.
             exchange: sends a question to all holders and returns the sum of their answers.
             monitor: displays the progress.
         """
-        self.folder = make_folder(release.inbox)
-        self.roll = release.roll
-        self.pool = release.pool
+        self.folder = make_folder(release_in_rounds.inbox)
+        self.roll = release_in_rounds.roll
+        self.pool = release_in_rounds.pool
         self._exchange = exchange
         self._monitor = monitor
         inputs = np.asarray(self.pool[:NUM_ASKED], dtype=np.float32)
         request = Request(
             inputs=inputs,
-            record_ids=release.record_ids[:NUM_ASKED],
-            label_names=release.label_names,
+            record_ids=release_in_rounds.record_ids[:NUM_ASKED],
+            label_names=release_in_rounds.label_names,
         )
         opening = Question.of_opening(request)
         self.opened = self._ask_or_read_opening(opening)
         self.heads = [VoteManifest.from_text(text) for text in self.opened.heads.values()]
-        names = sorted({head.dataset for head in self.heads})
-        if len(names) > 1:
+        dataset_names = sorted({head.dataset for head in self.heads})
+        if len(dataset_names) > 1:
             raise InvalidValue(
-                "dataset", ", ".join(names), rule="one name for the data of all holders"
+                "dataset", ", ".join(dataset_names), rule="one name for the data of all holders"
             )
         self.num_teachers = self.roll.num_teachers
         self.num_labels = opening.num_labels
         self.have_gaps = any(head.have_gaps or head.known_labels is not None for head in self.heads)
-        self.num_queries = len(self.pool[: release.num_queries])
-        present = sum(head.num_teachers for head in self.heads)
-        self.records_per_teacher = sum(head.num_groups for head in self.heads) / present
+        self.num_queries = len(self.pool[: release_in_rounds.num_queries])
+        num_present_teachers = sum(head.num_teachers for head in self.heads)
+        self.records_per_teacher = (
+            sum(head.num_groups for head in self.heads) / num_present_teachers
+        )
 
     def _ask_or_read_opening(self, opening: Question) -> Opened:
         """Returns the holders that take part in the release, as `opening.json` in the inbox lists them.
 
         If there is no such file, asks the opening question and writes the file.
         """
-        path = self.folder / "opening.json"
-        if not os.path.lexists(path):
+        opening_path = self.folder / "opening.json"
+        if not os.path.lexists(opening_path):
             answers = self._exchange_if_enough(question=opening)
-            heads = {name: head.to_text() for name, head in answers.heads.items()}
-            opened = Opened(name=secrets.token_hex(nbytes=16), asked=opening.asked, heads=heads)
-            write_text(path, text=to_json(opened) + "\n")
+            head_text_of_holder = {name: head.to_text() for name, head in answers.heads.items()}
+            opened = Opened(
+                name=secrets.token_hex(nbytes=16), asked=opening.asked, heads=head_text_of_holder
+            )
+            write_text(opening_path, text=to_json(opened) + "\n")
         stored = read_value(
-            Opened, path, name="opening", rule="what holders vouched for", remedy=_LATER
+            Opened, opening_path, name="opening", rule="what holders vouched for", remedy=_LATER
         )
         rule = "those of the release; take another inbox for others"
         require(stored.asked == opening.asked, "inbox, samples", "others", rule)
@@ -857,8 +882,8 @@ class AskedVotes(VotesInRounds, ShareSums):
         for line in answers.refused.values():
             self._monitor.say(line)
         self.roll.require_enough(
-            present=answers.holders,
-            refused=answers.refused,
+            present_holders=answers.holders,
+            refusal_reasons=answers.refused,
             remedy="ask again: nothing is charged a second time",
         )
         return answers
@@ -872,23 +897,23 @@ class AskedVotes(VotesInRounds, ShareSums):
             kind: the kind of question, one of `KINDS`.
             **state: the arrays of the question, by name.
         """
-        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
+        state_arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.items()}
         question = Question(
             kind=kind,
             asked=self.opened.asked,
             num_labels=self.num_labels,
-            state=arrays,
+            state=state_arrays,
             have_gaps=self.have_gaps and kind in (LENGTHS, SHARES),
         )
-        path = self.folder / f"{question.name}.npz"
+        sum_path = self.folder / f"{question.name}.npz"
 
         def make_sum() -> Summed:
-            self._log_question(file_name=path.name)
+            self._log_question(file_name=sum_path.name)
             answers = self._exchange_if_enough(question=question)
             return answers.total, answers.holders
 
         sum_file = _read_or_make_sum(
-            path=path, shape=question.shape, make_sum=make_sum, remedy=_LATER
+            sum_path=sum_path, shape=question.shape, make_sum=make_sum, remedy=_LATER
         )
         return sum_file["total"].astype(np.int64)
 
@@ -897,11 +922,11 @@ class AskedVotes(VotesInRounds, ShareSums):
 
         Raises `InvalidValue` if the name is in the log already, followed by that of a later question.
         """
-        path = self.folder / "asked.txt"
+        log_path = self.folder / "asked.txt"
         rule = "the questions that were asked"
         logged_names = []
-        if os.path.lexists(path):
-            logged_names = read_text(path, rule=rule, remedy=_LATER).split()
+        if os.path.lexists(log_path):
+            logged_names = read_text(log_path, rule=rule, remedy=_LATER).split()
         if file_name in logged_names[:-1]:
             raise InvalidValue(
                 "inbox",
@@ -909,7 +934,7 @@ class AskedVotes(VotesInRounds, ShareSums):
                 rule=f"the sum that later questions rest on; {_LATER}",
             )
         if file_name not in logged_names:
-            write_text(path, text="\n".join([*logged_names, file_name]) + "\n")
+            write_text(log_path, text="\n".join([*logged_names, file_name]) + "\n")
 
     def share_sums(self) -> ShareSums:
         """Returns this object, which asks the holders for sums of label shares."""
@@ -973,25 +998,25 @@ class AskedMoments(RoundVotes):
     Formal guarantee: see docs/proofs/vote_rounds.md, "Rounds of many holders".
     """
 
-    def __init__(self, votes: AskedVotes, num_directions: int) -> None:
+    def __init__(self, asked_votes: AskedVotes, num_directions: int) -> None:
         """Computes the features of public inputs along the main directions of the public pool.
 
         Args:
-            votes: asks the holders for sums, and has the pool.
+            asked_votes: asks the holders for sums, and has the pool.
             num_directions: the largest number of directions; those of the largest variance are taken (`PublicPCA`).
         """
-        self._votes = votes
+        self._votes = asked_votes
         self._directions = PublicPCA.fit(
-            votes.pool, max_directions=num_directions, ridge=DEFAULT_RECIPE.ridge_in_rounds
+            asked_votes.pool, max_directions=num_directions, ridge=DEFAULT_RECIPE.ridge_in_rounds
         )
-        public_inputs = votes.pool[: max(DEFAULT_RECIPE.public_rows, votes.num_queries)]
+        public_inputs = asked_votes.pool[: max(DEFAULT_RECIPE.public_rows, asked_votes.num_queries)]
         self.public_features = self._directions.with_constant(inputs=public_inputs).astype(
             np.float32
         )
         self.feature_variances = self._directions.feature_variances
-        self.num_teachers = votes.num_teachers
-        self.num_labels = votes.num_labels
-        self.records_per_teacher = votes.records_per_teacher
+        self.num_teachers = asked_votes.num_teachers
+        self.num_labels = asked_votes.num_labels
+        self.records_per_teacher = asked_votes.records_per_teacher
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Asks the holders for the sum of their teachers' clipped votes, and returns the sum over holders."""

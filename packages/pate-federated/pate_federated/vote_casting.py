@@ -134,7 +134,7 @@ def cast_vote_file(
     with folder.lock_for(settings=plan.settings):
         remove_partials(output.parent, name_patterns=[re.escape(output.name)])
         named_files = {**plan.settings, "queries": plan.queries}
-        if _is_done(folder, vote_file=output):
+        if _is_done(folder, vote_path=output):
             require_same_data(
                 folder,
                 settings=named_files,
@@ -151,10 +151,13 @@ def cast_vote_file(
         for line in dataset.notes:
             monitor.say(line)
         plan.teacher.check(dataset.input_shape)
-        pool = len(dataset.public)
-        num_queries = plan.num_queries or pool
+        pool_size = len(dataset.public)
+        num_queries = plan.num_queries or pool_size
         require(
-            num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public samples"
+            num_queries <= pool_size,
+            "num_queries",
+            num_queries,
+            f"at most {pool_size}, the public samples",
         )
         plan.num_teachers_of(dataset)  # refuses more teachers than private groups
         # a killed call of this holder may have left a file, which is written again
@@ -177,29 +180,29 @@ def cast_vote_file(
         ensemble = holder_share.train(
             num_queries, engine=plan.engine, folder=folder, monitor=monitor
         )
-        votes = ensemble.vote().require_type(TeacherVotes)
-        names = ensemble.public_names
+        teacher_votes = ensemble.vote().require_type(TeacherVotes)
+        public_names = ensemble.public_names
         clip = plan.vote_clip
         with_confidences = plan.cast == "confidences"
 
         def clipped_bits() -> Iterator[BoolArray]:
             """Yields blocks of bits, in which a teacher votes for its `vote_clip` most confident labels of a query."""
             assert clip is not None
-            for confidences in votes.confidences():
+            for confidences in teacher_votes.confidences():
                 yield limit_votes(vote_block=confidences, max_votes=clip)
 
-        file = VoteFile.write(
+        vote_file = VoteFile.write(
             output,
             manifest=manifest_of(plan, ensemble),
-            bits=votes.bits if clip is None else clipped_bits,
-            record_ids=names.record_ids,
-            label_names=names.label_names,
-            confidences=votes.confidences if with_confidences else None,
-            label_shares=votes.label_shares() if with_confidences else None,
-            known_shares=votes.known_shares(),
+            yield_bits=teacher_votes.bits if clip is None else clipped_bits,
+            record_ids=public_names.record_ids,
+            label_names=public_names.label_names,
+            yield_confidences=teacher_votes.confidences if with_confidences else None,
+            label_shares=teacher_votes.label_shares() if with_confidences else None,
+            known_shares=teacher_votes.known_shares(),
         )
         write_text(folder.cast_digest, text=file_digest(output, remedy=FROM_BACKUP) + "\n")
-    return file
+    return vote_file
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,20 +320,20 @@ def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
     )
 
 
-def _is_done(run_folder: RunFolder, *, vote_file: Path) -> bool:
+def _is_done(run_folder: RunFolder, *, vote_path: Path) -> bool:
     """Returns True if an earlier call has completed the vote file; raises `InvalidValue` if it was changed since.
 
     Args:
         run_folder: the folder of the teachers, which has the digest of a completed file.
-        vote_file: the path of the vote file.
+        vote_path: the path of the vote file.
     """
     path = run_folder.cast_digest
     remedy = "remove it, and the same command writes it again"
-    if not (os.path.lexists(path) and os.path.lexists(vote_file)):
+    if not (os.path.lexists(path) and os.path.lexists(vote_path)):
         return False
     digest = read_text(
         path, rule="the digest of a vote file", remedy="remove it, and the file is written again"
     )
-    is_same = file_digest(vote_file, remedy=remedy) == digest.strip()
-    require(is_same, "output", vote_file, f"the file as this command left it; {remedy}")
+    is_same = file_digest(vote_path, remedy=remedy) == digest.strip()
+    require(is_same, "output", vote_path, f"the file as this command left it; {remedy}")
     return True

@@ -191,10 +191,10 @@ class VoteFile(HoldersFile):
         path: Path | str,
         manifest: VoteManifest,
         *,
-        bits: Blocks,
+        yield_bits: Blocks,
         record_ids: NDArray[Any],
         label_names: tuple[str, ...],
-        confidences: Blocks | None = None,
+        yield_confidences: Blocks | None = None,
         label_shares: FloatArray | None = None,
         known_shares: FloatArray | None = None,
     ) -> VoteFile:
@@ -205,12 +205,12 @@ class VoteFile(HoldersFile):
         Args:
             path: the file to write.
             manifest: the head, which has the shape of the votes.
-            bits: a function that yields blocks of bits, `[num_teachers_in_block, num_queries, num_labels]`, which obey
-                the head's `vote_clip`.
+            yield_bits: a function that yields blocks of bits, `[num_teachers_in_block, num_queries, num_labels]`, which
+                obey the head's `vote_clip`.
             record_ids: `[num_queries]`, the public names of the queries.
             label_names: the name of each label.
-            confidences: a function that yields blocks of float32 confidences in [0, 1]; None unless the head's `cast`
-                is confidences.
+            yield_confidences: a function that yields blocks of float32 confidences in [0, 1]; None unless the head's
+                `cast` is confidences.
             label_shares: `[num_teachers, num_labels]`; None unless the head's `cast` is confidences.
             known_shares: `[num_teachers, num_labels]`, the share of each teacher's records that know each label; None
                 unless the head says that labels have gaps.
@@ -218,20 +218,20 @@ class VoteFile(HoldersFile):
         Raises:
             InvalidValue: the votes have another shape or type than the head names.
         """
-        teachers, queries, labels = manifest.shape
+        num_teachers, num_queries, num_labels = manifest.shape
         require(
-            len(record_ids) == queries,
+            len(record_ids) == num_queries,
             "len(record_ids)",
             len(record_ids),
-            f"{queries}, one for each query",
+            f"{num_queries}, one for each query",
         )
         require(
-            len(label_names) == labels,
+            len(label_names) == num_labels,
             "len(label_names)",
             len(label_names),
-            f"{labels}, one for each label",
+            f"{num_labels}, one for each label",
         )
-        is_complete = (confidences is not None and label_shares is not None) == (
+        is_complete = (yield_confidences is not None and label_shares is not None) == (
             manifest.cast == "confidences"
         )
         require(
@@ -243,41 +243,46 @@ class VoteFile(HoldersFile):
         have_gaps = known_shares is not None
         rule = "true where known_shares are given, and only there"
         require(manifest.have_gaps == have_gaps, "have_gaps", manifest.have_gaps, rule)
-        with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
-            write_member(archive, array_name="num_labels", array=np.array(labels, np.int64))
+        with atomic_write(path) as opened_file, zipfile.ZipFile(opened_file, "w") as archive:
+            write_member(archive, array_name="num_labels", array=np.array(num_labels, np.int64))
             write_member(archive, array_name="manifest", array=np.array(manifest.to_text()))
             write_member(archive, array_name="record_ids", array=np.asarray(record_ids))
             write_member(archive, array_name="label_names", array=np.array(label_names, np.str_))
             write_votes(
-                archive, blocks=bits(), votes_shape=manifest.shape, max_votes=manifest.vote_clip
+                archive,
+                blocks=yield_bits(),
+                votes_shape=manifest.shape,
+                max_votes=manifest.vote_clip,
             )
             if known_shares is not None:
-                name = "voting" if confidences is None else "known_shares"
-                known = np.asarray(known_shares, dtype="<f8")
+                name = "voting" if yield_confidences is None else "known_shares"
+                known_share_array = np.asarray(known_shares, dtype="<f8")
                 require(
-                    known.shape == (teachers, labels),
+                    known_share_array.shape == (num_teachers, num_labels),
                     f"{name}.shape",
-                    known.shape,
-                    f"[{teachers}, L]",
+                    known_share_array.shape,
+                    f"[{num_teachers}, L]",
                 )
                 write_member(
-                    archive, array_name=name, array=known > 0 if confidences is None else known
+                    archive,
+                    array_name=name,
+                    array=known_share_array > 0 if yield_confidences is None else known_share_array,
                 )
-            if confidences is not None and label_shares is not None:
-                shares = np.asarray(label_shares, dtype="<f8")
+            if yield_confidences is not None and label_shares is not None:
+                label_share_array = np.asarray(label_shares, dtype="<f8")
                 require(
-                    shares.shape == (teachers, labels),
+                    label_share_array.shape == (num_teachers, num_labels),
                     "label_shares.shape",
-                    shares.shape,
-                    f"[{teachers}, L]",
+                    label_share_array.shape,
+                    f"[{num_teachers}, L]",
                 )
-                write_member(archive, array_name="label_shares", array=shares)
+                write_member(archive, array_name="label_shares", array=label_share_array)
                 write_rows(
                     archive,
                     array_name="confidences",
                     array_shape=manifest.shape,
                     dtype_text="<f4",
-                    row_blocks=whole_blocks(blocks=confidences(), votes_shape=manifest.shape),
+                    row_blocks=whole_blocks(blocks=yield_confidences(), votes_shape=manifest.shape),
                 )
         return cls(
             Path(path),
@@ -297,12 +302,12 @@ class VoteFile(HoldersFile):
                 str(read_member(archive, array_name="manifest", dtype_kinds="U"))
             )
             record_ids = read_member(archive, array_name="record_ids", dtype_kinds="iuU")
-            names = read_member(archive, array_name="label_names", dtype_kinds="U")
+            label_name_array = read_member(archive, array_name="label_names", dtype_kinds="U")
         store = VoteStore.open(path)
         shapes = (
             (store.num_teachers, store.num_queries, store.num_labels),
             record_ids.shape,
-            names.shape,
+            label_name_array.shape,
         )
         is_sound = shapes == (manifest.shape, (manifest.num_queries,), (manifest.num_labels,))
         if not is_sound or manifest.known_labels is not None:
@@ -312,11 +317,14 @@ class VoteFile(HoldersFile):
                 finding="votes of another shape than its head says",
                 remedy=_REMEDY,
             )
-        file = cls(
-            Path(path), heads=(manifest,), record_ids=record_ids, label_names=tuple(names.tolist())
+        vote_file = cls(
+            Path(path),
+            heads=(manifest,),
+            record_ids=record_ids,
+            label_names=tuple(label_name_array.tolist()),
         )
-        file._require_labels(rule=_RULE, remedy=_REMEDY)
-        return file
+        vote_file._require_labels(rule=_RULE, remedy=_REMEDY)
+        return vote_file
 
     def bits(self) -> Iterator[BoolArray]:
         """Yields blocks of bits in the order of the teachers, `[num_teachers_in_block, num_queries, num_labels]`.
@@ -352,7 +360,7 @@ class VoteFile(HoldersFile):
         The shape of a block is `[num_teachers_in_block, num_queries, num_labels]`. The file must have confidences.
         """
         shape = self.manifest.shape
-        rows = max(1, BLOCK_BYTES // (4 * shape[1] * shape[2]))
+        rows_per_block = max(1, BLOCK_BYTES // (4 * shape[1] * shape[2]))
         with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
             if form_of(archive, array_name="confidences", dtype_kinds="f") != (
                 shape,
@@ -490,14 +498,14 @@ class SumFile(HoldersFile):
         The counts themselves are checked by `counts`.
         """
         with reading(path, rule=_SUM_RULE, remedy=_SUM_REMEDY) as archive:
-            heads, names = (
+            heads, label_name_array = (
                 read_member(archive, array_name=name, dtype_kinds="U")
                 for name in ("sum_heads", "label_names")
             )
-            ids = read_member(archive, array_name="record_ids", dtype_kinds="iuU")
+            record_ids = read_member(archive, array_name="record_ids", dtype_kinds="iuU")
             manifests = tuple(VoteManifest.from_text(text) for text in heads.tolist())
             shape, _ = form_of(archive, array_name="counts", dtype_kinds="u")
-        is_sound = len(manifests) > 0 and shape == (len(ids), len(names))
+        is_sound = len(manifests) > 0 and shape == (len(record_ids), len(label_name_array))
         if not is_sound or any((head.num_queries, head.num_labels) != shape for head in manifests):
             raise damaged(
                 path,
@@ -505,14 +513,14 @@ class SumFile(HoldersFile):
                 finding="counts of another shape than its heads say",
                 remedy=_SUM_REMEDY,
             )
-        file = cls(
+        sum_file = cls(
             path=Path(path),
             heads=manifests,
-            record_ids=ids,
-            label_names=tuple(names.tolist()),
+            record_ids=record_ids,
+            label_names=tuple(label_name_array.tolist()),
         )
-        file._require_labels(rule=_SUM_RULE, remedy=_SUM_REMEDY)
-        return file
+        sum_file._require_labels(rule=_SUM_RULE, remedy=_SUM_REMEDY)
+        return sum_file
 
     def counts(self) -> NDArray[np.unsignedinteger[Any]]:
         """Returns the counts, `[num_queries, num_labels]`.
@@ -523,9 +531,9 @@ class SumFile(HoldersFile):
             counts = self._require_possible(
                 read_member(archive, array_name="counts", dtype_kinds="u")
             )
-        most = self._num_teachers_with_label(heads=self.heads) - self.abstaining()
+        most_counts = self._num_teachers_with_label(heads=self.heads) - self.abstaining()
         require_entries(
-            "counts", counts <= most, rule="at most the teachers that vote on the label"
+            "counts", counts <= most_counts, rule="at most the teachers that vote on the label"
         )
         return counts
 

@@ -37,7 +37,9 @@ def train_student(config: DictConfig) -> None:
         seed=config.seed,
         with_student=partial(with_student, student_settings=student_settings),
     )
-    model = train_on_release(plan, release=release_folder, output=output_folder, monitor=monitor)
+    model = train_on_release(
+        plan, release_path=release_folder, output=output_folder, monitor=monitor
+    )
     bundle_folder = output_folder or folder_of(release_folder)
     command = (
         f"pate-predict {as_setting(name='release', value=bundle_folder)} data=FILE output=FILE"

@@ -65,14 +65,14 @@ def _holder_plan(
         queries: a file of queries that replaces the setting of that name; None for the setting.
     """
     build_part = part_maker(config)
-    data = build_part("data")
+    data_reader = build_part("data")
     queries_path = queries or config.queries
     if queries_path is not None:
-        data = AskedData(data, path=Path(queries_path))
+        data_reader = AskedData(data_reader, queries_path=Path(queries_path))
     settings = plain_settings(config, excluded_settings=changeable_names("vote"))
     return HolderPlan(
         load_dataset=make_dataset_loader(
-            data,
+            data_reader,
             monitor=monitor,
             feature_recipe=build_part("features"),
             output_folder=output_dir,

@@ -393,7 +393,7 @@ def summed(homes: Path, own: HolderSum) -> Summed:
     for name in NAMES:
         plan, folder = plans(name)
         total = total + own.numbers(
-            plan, small_request(), votes=votes_path(small_request(), folder), folder=folder
+            plan, small_request(), vote_path=votes_path(small_request(), folder), folder=folder
         )
     return total.astype(np.int64), tuple(NAMES)
 

@@ -71,10 +71,10 @@ def answer(
     VoteFile.write(
         path,
         manifest=manifest,
-        bits=lambda: [bits],
+        yield_bits=lambda: [bits],
         record_ids=sent_request.record_ids[:num_queries],
         label_names=label_names or _names(sent_request, num_labels=num_labels),
-        confidences=(lambda: [confidences]) if has_confidences else None,
+        yield_confidences=(lambda: [confidences]) if has_confidences else None,
         label_shares=np.full((num_teachers, num_labels), 0.5) if has_confidences else None,
     )
     return Contribution(holder=holder, votes=path.read_bytes())

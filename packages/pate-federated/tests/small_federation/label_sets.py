@@ -49,10 +49,10 @@ def write_votes(
             cast=cast,
             have_gaps=have_gaps,
         ),
-        bits=lambda: [bits],
+        yield_bits=lambda: [bits],
         record_ids=np.arange(num_queries),
         label_names=label_names,
-        confidences=(lambda: [confidences]) if has_confidences else None,
+        yield_confidences=(lambda: [confidences]) if has_confidences else None,
         label_shares=bits.mean(axis=1) if has_confidences else None,
         known_shares=known if have_gaps else None,
     )

@@ -99,7 +99,7 @@ def train_student(plan: Plan, release_folder: Path, output_folder: Path | None =
     """Trains the student of a release in a folder; it is written to the output folder, or beside the release."""
     student_plan = StudentPlan(student=plan.student, queries=queries_of(plan), seed=plan.seed)
     train_on_release(
-        student_plan, release=release_folder, output=output_folder, monitor=SilentMonitor()
+        student_plan, release_path=release_folder, output=output_folder, monitor=SilentMonitor()
     )
 
 

@@ -27,7 +27,7 @@ def test_private_records_are_no_queries(name: str, private_path: Path) -> None:
     """The private file is refused as the file of queries, also if its path is spelled otherwise or is a link."""
     reader = Arrays(private=str(private_path))
     with refused_parameter("queries", value=ANY, rule_words="another file than"):
-        AskedData(data=reader, path=private_path.parent / name).load()
+        AskedData(data_reader=reader, queries_path=private_path.parent / name).load()
 
 
 def test_queries_that_lack_labels_of_the_holder_are_refused(private_path: Path) -> None:
@@ -38,8 +38,10 @@ def test_queries_that_lack_labels_of_the_holder_are_refused(private_path: Path) 
     queries_path = private_path.parent / "queries.npz"
     np.savez(queries_path, inputs=np.ones((2, 7)), label_names=np.array([*names, "other"]))
     reader = Arrays(private=str(records_path))
-    assert AskedData(data=reader, path=queries_path).load().label_names == tuple(names)
+    assert AskedData(data_reader=reader, queries_path=queries_path).load().label_names == tuple(
+        names
+    )
     np.savez(queries_path, inputs=np.ones((2, 7)), label_names=np.array(["label_3", "other"]))
     value = "none of label_0, label_1, label_2, label_4, label_5, …"
     with refused_parameter("queries.label_names", value=value, rule_words="all labels of data"):
-        AskedData(data=reader, path=queries_path).load()
+        AskedData(data_reader=reader, queries_path=queries_path).load()

@@ -153,7 +153,7 @@ def test_a_vote_of_a_teacher_that_does_not_vote_is_refused(tmp_path: Path) -> No
             num_groups=1,
             have_gaps=True,
         ),
-        bits=lambda: [bits],
+        yield_bits=lambda: [bits],
         record_ids=np.arange(1),
         label_names=("x",),
         known_shares=np.zeros((1, 1)),
@@ -210,7 +210,7 @@ def test_holders_with_some_of_the_asked_labels_are_counted(tmp_path: Path) -> No
     source = collection.source(GaussianVotes(noise_std=1.0))
     assert source.num_labels == 4
     counts = collection.gathered().counts()
-    counts_of_holder_2 = GatheredVotes(files=[collection.files["2"]]).counts()
+    counts_of_holder_2 = GatheredVotes(holders_files=[collection.files["2"]]).counts()
     assert (counts - counts_of_holder_2).tolist() == [[0, 3, 0, 3]] * 6
     assert source.num_without_label().tolist() == [3, 0, 3, 0]
 

@@ -220,11 +220,11 @@ def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
     assert message in result.refused["2"] and result.refused["2"].startswith("holder=2: ")
     assert "\n" not in result.refused["2"]
     Roll.numbered(num_holders=2, teachers_each=TEACHERS, max_absent=1).require_enough(
-        present=result.holders, refused=result.refused, remedy=""
+        present_holders=result.holders, refusal_reasons=result.refused, remedy=""
     )
     with refused_parameter("absent holders", value=1, rule_words="at most max_absent=0"):
         Roll.numbered(num_holders=2, teachers_each=TEACHERS).require_enough(
-            present=result.holders, refused=result.refused, remedy=""
+            present_holders=result.holders, refusal_reasons=result.refused, remedy=""
         )
 
 

@@ -172,7 +172,7 @@ def numbers_of(folder: Path, *, holder: str, holder_sum: HolderSum) -> np.ndarra
     home.mkdir(exist_ok=True)
     path.write_bytes(answer(vote_file_folder=folder, holder=holder).votes or b"")
     plan: Any = SimpleNamespace(holder=holder, num_teachers=TEACHERS)
-    return holder_sum.numbers(plan, request=request(), votes=path, folder=home)
+    return holder_sum.numbers(plan, request=request(), vote_path=path, folder=home)
 
 
 def noisy_sum(folder: Path, holder_names: str) -> Summed:

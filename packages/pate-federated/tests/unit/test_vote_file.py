@@ -77,10 +77,10 @@ def write_vote_file(
             num_records=50 + num_teachers,
             num_groups=40 + num_teachers,
         ),
-        bits=lambda: np.array_split(votes >= 0.5, num_blocks),
+        yield_bits=lambda: np.array_split(votes >= 0.5, num_blocks),
         record_ids=record_ids,
         label_names=label_names,
-        confidences=(lambda: np.array_split(votes, num_blocks)) if with_confidences else None,
+        yield_confidences=(lambda: np.array_split(votes, num_blocks)) if with_confidences else None,
         label_shares=np.full((TEACHERS, LABELS), 0.25) if with_confidences else None,
     )
     return path
@@ -185,7 +185,7 @@ def test_votes_need_a_holder_and_no_holder_twice(tmp_path: Path) -> None:
     with refused_parameter(f"votes={paths[1]}, holder", value="a"):
         GatheredVotes.read(paths)
     with refused_parameter("votes", value="[]"):
-        GatheredVotes(files=[])
+        GatheredVotes(holders_files=[])
 
 
 @pytest.mark.slow
@@ -313,7 +313,7 @@ def test_sum_of_partial_sums_equals_the_total(num_teachers: int, tmp_path: Path)
     direct = GatheredVotes.read(paths)
     left = GatheredVotes.read(paths[:2]).write(tmp_path / "left.npz")
     right = GatheredVotes.read(paths[2:5]).write(tmp_path / "right.npz")
-    GatheredVotes(files=[left, right]).write(tmp_path / "both.npz")
+    GatheredVotes(holders_files=[left, right]).write(tmp_path / "both.npz")
     total = GatheredVotes.read([tmp_path / "both.npz", paths[5]])
     np.testing.assert_array_equal(total.counts(), direct.counts())
     assert [head.holder for head in total.heads] == [head.holder for head in direct.heads]
