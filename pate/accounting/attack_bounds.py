@@ -84,8 +84,8 @@ class AttackBounds:
         share_of_right_answers = percent((1 + self.advantage) / 2)
         row_name = "right answers to whether one member takes part, at most"
         rows.append((row_name, share_of_right_answers))
-        for chance, chance_after_release in self.guessed.items():
-            chance_in_words = _WORDS_OF_PRIOR_CHANCE.get(chance, chance)
+        for prior_chance, chance_after_release in self.guessed.items():
+            chance_in_words = _WORDS_OF_PRIOR_CHANCE.get(prior_chance, prior_chance)
             row_name = f"right guesses of what is guessed with {chance_in_words} without the release, at most"
             rows.append((row_name, percent(chance_after_release)))
         mu = "none is known" if self.gdp_mu == math.inf else format_epsilon(self.gdp_mu)

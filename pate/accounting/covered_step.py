@@ -285,7 +285,7 @@ def _shifts_of_box(box: Box, grid: LossGrid) -> Shifts:
 
 def _shifts_of_discrete_pair(discrete_pair: Pair, grid: LossGrid) -> Shifts:
     """Returns the shifts of a privacy profile by all losses of a discrete pair; the last is by an infinite loss."""
-    p_masses = discrete_pair.masses * (1 + discrete_pair.excess_ratios)
+    p_masses = discrete_pair.q_masses * (1 + discrete_pair.excess_ratios)
     shifts = [
         grid.shift(grid.rounded_outward(loss), loss_probability=p_mass)
         for loss, p_mass in zip(discrete_pair.losses.tolist(), p_masses.tolist(), strict=True)

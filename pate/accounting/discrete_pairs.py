@@ -39,13 +39,13 @@ class Pair:
     """A pair (P, Q) of discrete distributions.
 
     Attributes:
-        masses: the probability of each outcome under Q, `[num_outcomes]`.
+        q_masses: the probability of each outcome under Q, `[num_outcomes]`.
         excess_ratios: P / Q - 1 of each outcome, `[num_outcomes]`.
         infinite_loss_prob: the probability under P of an infinite loss.
         dominated_pairs: the pairs that this pair was constructed to dominate, its children in a tree of pairs.
     """
 
-    masses: FloatArray
+    q_masses: FloatArray
     excess_ratios: FloatArray
     infinite_loss_prob: float = 0.0
     dominated_pairs: tuple[Pair, ...] = ()
@@ -61,26 +61,28 @@ class Pair:
 
         The release also reveals which of the two was used.
         """
-        masses = np.concatenate([(1 - other_share) * self.masses, other_share * other_pair.masses])
+        q_masses = np.concatenate(
+            [(1 - other_share) * self.q_masses, other_share * other_pair.q_masses]
+        )
         infinite_loss_prob = (
             1 - other_share
         ) * self.infinite_loss_prob + other_share * other_pair.infinite_loss_prob
         return Pair(
-            masses=masses,
+            q_masses=q_masses,
             excess_ratios=np.concatenate([self.excess_ratios, other_pair.excess_ratios]),
             infinite_loss_prob=infinite_loss_prob,
         )
 
     def product(self, other_pair: Pair) -> Pair:
         """Returns the pair of two independent releases together: one of this pair and one of `other_pair`."""
-        masses = np.outer(self.masses, other_pair.masses).ravel()
+        q_masses = np.outer(self.q_masses, other_pair.q_masses).ravel()
         excess_ratios = (
             self.excess_ratios[:, None]
             + other_pair.excess_ratios
             + np.outer(self.excess_ratios, other_pair.excess_ratios)
         ).ravel()
         return Pair(
-            masses=masses,
+            q_masses=q_masses,
             excess_ratios=excess_ratios,
             infinite_loss_prob=self.infinite_loss_prob + other_pair.infinite_loss_prob,
         )
@@ -93,7 +95,7 @@ class _CurvePoints(NamedTuple):
     for a threshold z.
     """
 
-    masses: FloatArray  # Q(Z > z)
+    q_masses: FloatArray  # Q(Z > z)
     heights: FloatArray  # P(Z > z) - Q(Z > z)
     slopes: FloatArray  # P / Q - 1 at z
 
@@ -107,7 +109,7 @@ def _gaussian_curve(thresholds: FloatArray, mean_shift: float) -> _CurvePoints:
     """
     slopes = np.asarray(np.expm1(thresholds * mean_shift - mean_shift * mean_shift / 2))
     return _CurvePoints(
-        masses=np.asarray(ndtr(-thresholds)),
+        q_masses=np.asarray(ndtr(-thresholds)),
         heights=moved_mass(thresholds, mean_shift=mean_shift),
         slopes=slopes,
     )
@@ -133,7 +135,7 @@ def pair_above_points(q_masses: FloatArray, heights: FloatArray, *, mean_shift: 
     tangents = _gaussian_curve(thresholds=_TANGENT_THRESHOLDS, mean_shift=mean_shift)
     # The edges of the polygon and the tangents, as lines offset + slope * q.
     slopes = np.concatenate([np.diff(y) / edge_widths, tangents.slopes])
-    line_x = np.concatenate([x[:-1], tangents.masses])
+    line_x = np.concatenate([x[:-1], tangents.q_masses])
     line_offsets = np.concatenate([y[:-1], tangents.heights]) - slopes * line_x
     # Edges steeper than all tangents are dropped: fewer lines make a higher curve.
     is_needed = (slopes >= tangents.slopes[0]) & (slopes <= tangents.slopes[-1])
@@ -143,11 +145,11 @@ def pair_above_points(q_masses: FloatArray, heights: FloatArray, *, mean_shift: 
     heights_of_lines = hull_heights[::-1]
     crossings = np.diff(heights_of_lines) / np.diff(slopes)
     mass_corners = np.concatenate([[0.0], crossings, [1.0]]).clip(0, 1)
-    masses = np.diff(np.maximum.accumulate(mass_corners))
+    masses_of_lines = np.diff(np.maximum.accumulate(mass_corners))
     infinite_loss_prob = max(-float(heights_of_lines.max()), 0.0)
     return Pair(
-        masses=masses[masses > 0],
-        excess_ratios=slopes[masses > 0],
+        q_masses=masses_of_lines[masses_of_lines > 0],
+        excess_ratios=slopes[masses_of_lines > 0],
         infinite_loss_prob=infinite_loss_prob,
     )
 
@@ -173,9 +175,9 @@ def censored_pair(mean_shift: float, threshold: float, *, q_mean_falls: bool) ->
         q_below_threshold = ndtr(threshold - mean_shift)
         moved_q_mass = -moved_mass(np.array([threshold]), mean_shift=mean_shift)
     pair_above_threshold = gaussian_pair(mean_shift, cell_edges=cell_edges)
-    masses = np.append(pair_above_threshold.masses, q_below_threshold)
+    q_masses = np.append(pair_above_threshold.q_masses, q_below_threshold)
     return Pair(
-        masses=masses,
+        q_masses=q_masses,
         excess_ratios=np.append(
             pair_above_threshold.excess_ratios, -moved_q_mass / q_below_threshold
         ),
@@ -203,15 +205,15 @@ def gaussian_pair(mean_shift: float, cell_edges: FloatArray) -> Pair:
     q_moved_to_upper_edge = np.clip(
         (height_of_cell - slopes[:-1] * q_of_cell) / (slopes[1:] - slopes[:-1]), 0.0, q_of_cell
     )
-    masses = np.zeros(len(cell_edges))
-    masses[1:] += q_moved_to_upper_edge
-    masses[:-1] += q_of_cell - q_moved_to_upper_edge
+    q_masses = np.zeros(len(cell_edges))
+    q_masses[1:] += q_moved_to_upper_edge
+    q_masses[:-1] += q_of_cell - q_moved_to_upper_edge
     if cell_edges[0] <= -FARTHEST:
-        masses[0] += ndtr(cell_edges[0])
+        q_masses[0] += ndtr(cell_edges[0])
     infinite_loss_prob = (
-        float(curve.masses[-1] + curve.heights[-1]) if cell_edges[-1] >= FARTHEST else 0.0
+        float(curve.q_masses[-1] + curve.heights[-1]) if cell_edges[-1] >= FARTHEST else 0.0
     )
-    return Pair(masses=masses, excess_ratios=slopes, infinite_loss_prob=infinite_loss_prob)
+    return Pair(q_masses=q_masses, excess_ratios=slopes, infinite_loss_prob=infinite_loss_prob)
 
 
 def pair_above_pairs(pairs: list[Pair]) -> Pair:
@@ -226,17 +228,17 @@ def pair_above_pairs(pairs: list[Pair]) -> Pair:
     corners_y = []
     for pair in pairs:
         order = np.argsort(-pair.excess_ratios)
-        masses = pair.masses[order]
+        sorted_q_masses = pair.q_masses[order]
         excess_ratios = pair.excess_ratios[order]
-        inner_corners = np.minimum(np.cumsum(masses[:-1]), 1.0)
+        inner_corners = np.minimum(np.cumsum(sorted_q_masses[:-1]), 1.0)
         corners_x.append(np.concatenate([[0.0], inner_corners, [1.0]]))
         corners_y.append(
-            pair.infinite_loss_prob + np.append(0.0, np.cumsum(masses * excess_ratios))
+            pair.infinite_loss_prob + np.append(0.0, np.cumsum(sorted_q_masses * excess_ratios))
         )
     x, y = _upper_hull(x=np.concatenate(corners_x), y=np.concatenate(corners_y))
     slopes = np.diff(y) / np.diff(x)
     return Pair(
-        masses=np.diff(x),
+        q_masses=np.diff(x),
         excess_ratios=np.maximum(slopes, _SMALLEST_EXCESS_RATIO),
         infinite_loss_prob=float(y[0]),
         dominated_pairs=tuple(pairs),
@@ -283,8 +285,8 @@ def largest_excess_moment(
         excess_terms = np.expm1(exponents) - renyi_orders[:, None] * pair.excess_ratios
         rounding = _ROUNDING * (np.abs(np.expm1(exponents)) + np.abs(exponents))
         # E[P/Q - 1] of a pair above others is a little more than 0, and counts a times.
-        surplus = max(float(pair.masses @ pair.excess_ratios) + pair.infinite_loss_prob, 0.0)
-        excess_moment = (excess_terms + rounding) @ pair.masses + renyi_orders * surplus
+        surplus = max(float(pair.q_masses @ pair.excess_ratios) + pair.infinite_loss_prob, 0.0)
+        excess_moment = (excess_terms + rounding) @ pair.q_masses + renyi_orders * surplus
         if pair.infinite_loss_prob > 0:
             excess_moment = excess_moment + far_moment
         np.maximum(largest_moments, excess_moment, out=largest_moments)

@@ -81,45 +81,45 @@ def discretized_loss(
     >>> round(float(delta), 5)
     0.12694
     """
-    cells = _cells(
+    loss_cells = _cells(
         gaussian_pair,
         spacing=spacing,
         largest_multiple=largest_multiple,
         negligible_mass=negligible_mass,
     )
-    location_error = _LOCATION_ERROR + gaussian_pair.loss_rounding(cells.points) / spacing
+    location_error = _LOCATION_ERROR + gaussian_pair.loss_rounding(loss_cells.points) / spacing
     end_error = np.maximum(location_error[:-1], location_error[1:])  # [num_intervals]
-    first_masses = _interval_masses(gaussian_pair.first_tails(cells.points))
-    second_masses = _interval_masses(gaussian_pair.second_tails(cells.points))
+    first_masses = _interval_masses(gaussian_pair.first_tails(loss_cells.points))
+    second_masses = _interval_masses(gaussian_pair.second_tails(loss_cells.points))
     # the loss 0 is in the middle, and two points beyond the last multiple take rounding errors
-    masses = np.zeros(2 * int(np.abs(cells.multiples).max()) + 3)
+    loss_masses = np.zeros(2 * int(np.abs(loss_cells.multiples).max()) + 3)
     _add_intervals(
-        masses,
-        lower_multiples=cells.multiples[:-1],
+        loss_masses,
+        lower_multiples=loss_cells.multiples[:-1],
         spacing=spacing,
         favored_masses=first_masses,
         other_masses=second_masses,
         end_error=end_error,
     )
     if isinstance(gaussian_pair, SampledPair):
-        infinite_loss_prob = _add_tails(masses, gaussian_pair, cells)
+        infinite_loss_prob = _add_tails(loss_masses, gaussian_pair, loss_cells)
     else:
         _add_intervals(
-            masses,
-            lower_multiples=-cells.multiples[1:],
+            loss_masses,
+            lower_multiples=-loss_cells.multiples[1:],
             spacing=spacing,
             favored_masses=second_masses,
             other_masses=first_masses,
             end_error=end_error,
         )
         infinite_loss_prob = _add_mirrored_tails(
-            masses=masses, shifted_maximum=gaussian_pair, cells=cells
+            loss_masses=loss_masses, shifted_maximum=gaussian_pair, loss_cells=loss_cells
         )
-    return masses, infinite_loss_prob * (1 + _MASS_ROUNDING)
+    return loss_masses, infinite_loss_prob * (1 + _MASS_ROUNDING)
 
 
 def _add_intervals(
-    masses: FloatArray,
+    loss_masses: FloatArray,
     *,
     lower_multiples: IntArray,
     spacing: float,
@@ -127,13 +127,13 @@ def _add_intervals(
     other_masses: _Masses,
     end_error: FloatArray,
 ) -> None:
-    """Adds the probabilities of intervals of losses to `masses`: a part of each at either end of its interval.
+    """Adds the probabilities of intervals of losses to `loss_masses`: a part of each at either end of its interval.
 
     Each interval lies between two neighboring losses of the grid. A bound on what rounding may have moved is added one
     loss above the upper end, where it makes the price larger.
 
     Args:
-        masses: the probabilities of the losses on the grid, with loss 0 in the middle; the function changes them.
+        loss_masses: the probabilities of the losses on the grid, with loss 0 in the middle; the function changes them.
         lower_multiples: the smaller loss of each interval, as a multiple of the spacing, `[num_intervals]`.
         spacing: the spacing of the grid.
         favored_masses: the probabilities under the distribution that positive losses favor.
@@ -149,48 +149,48 @@ def _add_intervals(
     moved_by_rounding = (
         favored_masses.rounding_errors + ratio * other_masses.rounding_errors
     ) / scale + (favored_masses.values + favored_masses.rounding_errors) * end_error
-    lower_index = len(masses) // 2 + lower_multiples
-    np.add.at(masses, lower_index, favored_masses.values - mass_at_upper_end)
-    np.add.at(masses, lower_index + 1, mass_at_upper_end)
-    np.add.at(masses, lower_index + 2, 2 * moved_by_rounding)
+    lower_index = len(loss_masses) // 2 + lower_multiples
+    np.add.at(loss_masses, lower_index, favored_masses.values - mass_at_upper_end)
+    np.add.at(loss_masses, lower_index + 1, mass_at_upper_end)
+    np.add.at(loss_masses, lower_index + 2, 2 * moved_by_rounding)
 
 
-def _add_tails(masses: FloatArray, sampled_pair: SampledPair, cells: _Cells) -> float:
-    """Adds the probability of all x left of the first point to `masses`, and returns that right of the last point.
+def _add_tails(loss_masses: FloatArray, sampled_pair: SampledPair, loss_cells: _Cells) -> float:
+    """Adds the probability of all x left of the first point to `loss_masses`, and returns that right of the last point.
 
     Both are probabilities under the first distribution of the pair. Losses on the left are rounded up to the second
-    multiple in `cells`. Losses on the right count as infinite.
+    multiple in `loss_cells`. Losses on the right count as infinite.
 
     Args:
-        masses: the probabilities of the losses on the grid, with loss 0 in the middle; the function changes them.
+        loss_masses: the probabilities of the losses on the grid, with loss 0 in the middle; the function changes them.
         sampled_pair: the pair.
-        cells: the points x, and the losses there as multiples of the spacing.
+        loss_cells: the points x, and the losses there as multiples of the spacing.
     """
-    tails = sampled_pair.first_tails(cells.points[[0, -1]])  # at both ends of the grid
+    tails = sampled_pair.first_tails(loss_cells.points[[0, -1]])  # at both ends of the grid
     # Losses left of the first point are below the multiple at the second point, to which they are rounded up.
-    index_of_rounded_up = len(masses) // 2 + int(cells.multiples[0]) + 1
-    masses[index_of_rounded_up] += float(tails.below[0]) * (1 + _MASS_ROUNDING)
+    index_of_rounded_up = len(loss_masses) // 2 + int(loss_cells.multiples[0]) + 1
+    loss_masses[index_of_rounded_up] += float(tails.below[0]) * (1 + _MASS_ROUNDING)
     return float(tails.above[1])
 
 
 def _add_mirrored_tails(
-    masses: FloatArray, shifted_maximum: ShiftedMaximum, cells: _Cells
+    loss_masses: FloatArray, shifted_maximum: ShiftedMaximum, loss_cells: _Cells
 ) -> float:
-    """Adds the probability of losses below those of the grid to `masses`, and returns that of losses above.
+    """Adds the probability of losses below those of the grid to `loss_masses`, and returns that of losses above.
 
     The pair is its own mirror image, so losses below are the image of what lies right of the last point. They are
-    rounded up to minus the last multiple in `cells`. Losses above count as infinite.
+    rounded up to minus the last multiple in `loss_cells`. Losses above count as infinite.
 
     Args:
-        masses: the probabilities of the losses on the grid, with loss 0 in the middle; the function changes them.
+        loss_masses: the probabilities of the losses on the grid, with loss 0 in the middle; the function changes them.
         shifted_maximum: the pair.
-        cells: the points x, and the losses there, >= 0, as multiples of the spacing.
+        loss_cells: the points x, and the losses there, >= 0, as multiples of the spacing.
     """
-    end_points = cells.points[[0, -1]]
+    end_points = loss_cells.points[[0, -1]]
     first_above_start, first_above_last = shifted_maximum.first_tails(end_points).above.tolist()
     second_above_start, second_above_last = shifted_maximum.second_tails(end_points).above.tolist()
     # Losses of the image are below minus the last multiple, to which they are rounded up.
-    masses[len(masses) // 2 - int(cells.multiples[-1])] += second_above_last
+    loss_masses[len(loss_masses) // 2 - int(loss_cells.multiples[-1])] += second_above_last
     # The part right of the first point and its image have all mass, up to the error of the search for that point.
     unassigned_mass = abs(1 - first_above_start - second_above_start)
     return float(first_above_last + unassigned_mass)

@@ -152,8 +152,8 @@ class ExactAccountant(LossAccountant):
         releases = _releases_of(event, require_count("count", count, minimum=0))
         # Nothing is added before every part has its pairs.
         self._compose_renyi(event, num_times=count)
-        self._steps += releases.steps
-        self._tuned += releases.tuned
+        self._steps += releases.repeated_steps
+        self._tuned += releases.tuned_releases
         if releases.mu_squared:
             self._mu_squared = _rounded_up(self._mu_squared + releases.mu_squared)
         if releases.mu_squared_of_winners:
@@ -168,14 +168,16 @@ class ExactAccountant(LossAccountant):
 
         The composition of an ordinary release takes some milliseconds.
         """
-        steps = tuple(self._steps)
-        maxima = {step_pairs for step_pairs, _ in steps if isinstance(step_pairs, NoisyMaximum)}
+        repeated_steps = tuple(self._steps)
+        maxima = {
+            step_pairs for step_pairs, _ in repeated_steps if isinstance(step_pairs, NoisyMaximum)
+        }
         work_of_maxima = _COST_OF_MAXIMUM * len(maxima)
-        if are_composed_one_by_one(steps) and not self.any_event_order:
+        if are_composed_one_by_one(repeated_steps) and not self.any_event_order:
             return work_of_maxima + sum(
-                num_times * cost_of_step(step_pairs) for step_pairs, num_times in steps
+                num_times * cost_of_step(step_pairs) for step_pairs, num_times in repeated_steps
             )
-        return work_of_maxima + cost_in_blocks(steps, any_event_order=self.any_event_order)
+        return work_of_maxima + cost_in_blocks(repeated_steps, any_event_order=self.any_event_order)
 
     def _epsilon(self, target_delta: float, renyi_epsilon: float) -> float:
         if self._tuned:
@@ -226,13 +228,15 @@ class ExactAccountant(LossAccountant):
             if self._mu_squared_of_winners:
                 mu_squared = _rounded_up(self._mu_squared + self._mu_squared_of_winners)
                 mu = _rounded_up(math.sqrt(mu_squared))
-                steps = [step for step in self._steps if not isinstance(step.pairs, Winner)]
-                ways.append(self._totals(steps, mu=mu, level_delta=level_delta))
+                repeated_steps = [
+                    step for step in self._steps if not isinstance(step.pairs, Winner)
+                ]
+                ways.append(self._totals(repeated_steps, mu=mu, level_delta=level_delta))
             self._ways_of_level[level_delta] = ways
         return self._ways_of_level[level_delta]
 
     def _totals(
-        self, steps: list[RepeatedStep], *, mu: float, level_delta: float | None
+        self, repeated_steps: list[RepeatedStep], *, mu: float, level_delta: float | None
     ) -> list[_GaussianTotal | _GridTotal]:
         """Returns the totals of some releases and a Gaussian release, one for each direction between two neighbors.
 
@@ -240,12 +244,12 @@ class ExactAccountant(LossAccountant):
         adds or removes a unit; otherwise the list has one total.
 
         Args:
-            steps: the releases other than Gaussian ones, with the pairs of distributions that dominate them.
+            repeated_steps: the releases other than Gaussian ones, with the pairs of distributions that dominate them.
             mu: the mu of all Gaussian releases together, >= 0.
             level_delta: the smallest delta for which the totals are accurate. None makes them infinite where there are
                 steps.
         """
-        if not steps:
+        if not repeated_steps:
             return [_GaussianTotal(mu)]
         # A sampled Gaussian costs something else if the two neighbors are exchanged. A unit is added at all steps or
         # removed at all steps, so all steps are exchanged together.
@@ -253,27 +257,31 @@ class ExactAccountant(LossAccountant):
             RepeatedStep(pairs=step.pairs.exchanged, num_times=step.num_times)
             if isinstance(step.pairs, SampledPair)
             else step
-            for step in steps
+            for step in repeated_steps
         ]
-        steps_of_directions = [steps] if exchanged_steps == steps else [steps, exchanged_steps]
+        steps_of_directions = (
+            [repeated_steps]
+            if exchanged_steps == repeated_steps
+            else [repeated_steps, exchanged_steps]
+        )
         return [
             _GridTotal(self._profile(direction_steps, mu=mu, level_delta=level_delta))
             for direction_steps in steps_of_directions
         ]
 
     def _profile(
-        self, steps: list[RepeatedStep], *, mu: float, level_delta: float | None
+        self, repeated_steps: list[RepeatedStep], *, mu: float, level_delta: float | None
     ) -> Profile | None:
         """Returns the privacy profile of some releases and a Gaussian release; None where no grid can hold it.
 
         Args:
-            steps: the releases other than Gaussian ones, with the pairs of distributions that dominate them.
+            repeated_steps: the releases other than Gaussian ones, with the pairs of distributions that dominate them.
             mu: the mu of all Gaussian releases together, >= 0.
             level_delta: the smallest delta for which the profile is accurate; with None the function returns None.
         """
         if level_delta is None:
             return None
-        ordered_steps = _with_fixed_pairs_first(steps, mu=mu)
+        ordered_steps = _with_fixed_pairs_first(repeated_steps, mu=mu)
         epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=level_delta)
         # Beyond the sum of the largest losses delta is 0.
         sum_of_losses = math.fsum(
@@ -296,16 +304,16 @@ class _Releases(NamedTuple):
     """The releases of an event, by the way in which they are composed.
 
     Attributes:
-        steps: the releases that are composed on a grid, in their order.
-        tuned: the tuned releases.
+        repeated_steps: the releases that are composed on a grid, in their order.
+        tuned_releases: the tuned releases.
         mu_squared: mu^2 of all Gaussian releases together. Gaussian releases of mu_1, mu_2, … cost as much as one
             release with mu^2 = mu_1^2 + mu_2^2 + … (Dong, Roth & Su 2022).
         mu_squared_of_winners: mu^2 of all winners of noisy counts, if every winner is priced as the release of its
             counts. The winners are among the steps, too.
     """
 
-    steps: list[RepeatedStep]
-    tuned: list[events.TuningEvent]
+    repeated_steps: list[RepeatedStep]
+    tuned_releases: list[events.TuningEvent]
     mu_squared: float
     mu_squared_of_winners: float
 
@@ -317,15 +325,15 @@ def _releases_of(event: Event, count: int) -> _Releases:
 
     Raises `InvalidValue` where an event within `event` has no known dominating pairs.
     """
-    steps: list[RepeatedStep] = []
-    tuned: list[events.TuningEvent] = []
+    repeated_steps: list[RepeatedStep] = []
+    tuned_releases: list[events.TuningEvent] = []
     mu_squared = 0.0
     mu_squared_of_winners = 0.0
     for leaf, num_times in _leaves_in_order(event=by_accesses(event), num_releases=count):
         if num_times == 0 or _has_no_protection(leaf):
             continue
         if isinstance(leaf, events.TuningEvent):
-            tuned += [leaf] * num_times
+            tuned_releases += [leaf] * num_times
             continue
         if isinstance(leaf, events.GaussianEvent):
             added_mu_squared = _mu_squared(leaf.noise_multiplier, num_releases=num_times)
@@ -333,27 +341,27 @@ def _releases_of(event: Event, count: int) -> _Releases:
             continue
         step_pairs = dominating_pairs(leaf)
         if step_pairs is not None:
-            steps.append(RepeatedStep(pairs=step_pairs, num_times=num_times))
+            repeated_steps.append(RepeatedStep(pairs=step_pairs, num_times=num_times))
         if isinstance(leaf, events.WinnerEvent):
             num_counts = leaf.num_moving * num_times
             mu_squared_of_counts = _mu_squared(leaf.noise_multiplier, num_releases=num_counts)
             mu_squared_of_winners = _rounded_up(mu_squared_of_winners + mu_squared_of_counts)
     return _Releases(
-        steps=steps,
-        tuned=tuned,
+        repeated_steps=repeated_steps,
+        tuned_releases=tuned_releases,
         mu_squared=mu_squared,
         mu_squared_of_winners=mu_squared_of_winners,
     )
 
 
-def _with_fixed_pairs_first(steps: list[RepeatedStep], *, mu: float) -> Steps:
+def _with_fixed_pairs_first(repeated_steps: list[RepeatedStep], *, mu: float) -> Steps:
     """Returns steps (releases) in the order of their composition: Gaussians, fixed pairs, and then all others.
 
     A fixed pair is a single pair of distributions that dominates a release (`FixedPair`). All Gaussians become one
     step, and all releases with the same fixed pair become one repeated step. The others keep their order.
 
     Args:
-        steps: the releases other than Gaussian ones, with the pairs that dominate them.
+        repeated_steps: the releases other than Gaussian ones, with the pairs that dominate them.
         mu: the mu of all Gaussian releases together, >= 0.
     """
     gaussian_steps = []
@@ -361,14 +369,14 @@ def _with_fixed_pairs_first(steps: list[RepeatedStep], *, mu: float) -> Steps:
         gaussian_pair = ShiftedMaximum(num_normals=1, maximum_shift=mu)
         gaussian_steps.append(RepeatedStep(pairs=gaussian_pair, num_times=1))
     times_of_fixed_pair: Counter[DominatingPairs] = Counter()
-    for step_pairs, num_times in steps:
+    for step_pairs, num_times in repeated_steps:
         if isinstance(step_pairs, FixedPair):
             times_of_fixed_pair[step_pairs] += num_times
     fixed_steps = [
         RepeatedStep(pairs=step_pairs, num_times=num_times)
         for step_pairs, num_times in times_of_fixed_pair.items()
     ]
-    other_steps = [step for step in steps if step.pairs not in times_of_fixed_pair]
+    other_steps = [step for step in repeated_steps if step.pairs not in times_of_fixed_pair]
     return (*gaussian_steps, *fixed_steps, *other_steps)
 
 
@@ -421,8 +429,8 @@ def _leaves_in_order(event: Event, num_releases: int) -> Iterator[tuple[LeafEven
             yield from _leaves_in_order(event=event.event, num_releases=1)
     elif isinstance(event, events.ComposedEvent):
         for _ in range(num_releases):
-            for part in event.events:
-                if isinstance(part, LeafEvent):
-                    yield part, 1
+            for part_event in event.events:
+                if isinstance(part_event, LeafEvent):
+                    yield part_event, 1
                 else:
-                    yield from _leaves_in_order(event=part, num_releases=1)
+                    yield from _leaves_in_order(event=part_event, num_releases=1)

@@ -87,7 +87,7 @@ Run = tuple[SteppedPairs, ...]
 
 @lru_cache(maxsize=64)  # accountants, copies and plans of a command ask for the same profiles
 def compose_steps(
-    steps: Steps,
+    repeated_steps: Steps,
     *,
     largest_epsilon: float,
     smallest_delta: float,
@@ -97,46 +97,52 @@ def compose_steps(
     """Returns the privacy profile of steps (releases) in a given order, or in any order; the results are cached.
 
     Args:
-        steps: the steps, in the order of their releases.
+        repeated_steps: the steps, in the order of their releases.
         largest_epsilon: the largest epsilon of the profile, in (0, 500).
         smallest_delta: the smallest delta that is of interest. For speed the profile may be too large by a thousandth
             of it, besides relative errors.
         in_blocks: False composes all steps one by one, whatever their number.
         any_event_order: True makes each step a separate block, so that the bound holds for every order.
     """
-    num_steps = sum(num_times for _, num_times in steps)
+    num_steps = sum(num_times for _, num_times in repeated_steps)
     negligible_delta = _NEGLIGIBLE * smallest_delta / num_steps
-    variance = math.fsum(num_times * step_pairs.variance for step_pairs, num_times in steps)
+    variance = math.fsum(
+        num_times * step_pairs.variance for step_pairs, num_times in repeated_steps
+    )
     # The chord between two points widens a loss by a variance of at most h^2 / 4.
     widest_spacing = math.sqrt(4 * _WIDENING * variance / num_steps)
-    if any_event_order or (in_blocks and not are_composed_one_by_one(steps)):
+    if any_event_order or (in_blocks and not are_composed_one_by_one(repeated_steps)):
         block = compose_in_blocks(
-            steps,
-            spacing=_aligned(widest_spacing, steps),
+            repeated_steps,
+            spacing=_aligned(widest_spacing, repeated_steps),
             largest_finite_loss=largest_epsilon,
             negligible_delta=negligible_delta,
             any_event_order=any_event_order,
         )
-        deltas = block.profile()[len(block.masses) // 2 :]
+        deltas = block.profile()[len(block.loss_masses) // 2 :]
         grid = LossGrid(first_index=0, num_points=len(deltas), spacing=block.spacing)
         return Profile(grid=grid, deltas=np.minimum(deltas, 1.0))
-    grid = _grid_of_steps(steps, widest_spacing=widest_spacing, largest_epsilon=largest_epsilon)
-    return _compose_one_by_one(steps, grid, negligible_delta=negligible_delta)
+    grid = _grid_of_steps(
+        repeated_steps, widest_spacing=widest_spacing, largest_epsilon=largest_epsilon
+    )
+    return _compose_one_by_one(repeated_steps, grid, negligible_delta=negligible_delta)
 
 
-def _grid_of_steps(steps: Steps, *, widest_spacing: float, largest_epsilon: float) -> LossGrid:
+def _grid_of_steps(
+    repeated_steps: Steps, *, widest_spacing: float, largest_epsilon: float
+) -> LossGrid:
     """Returns the grid of epsilons on which steps (releases) are composed one by one.
 
     Args:
-        steps: the steps, in the order of their releases.
+        repeated_steps: the steps, in the order of their releases.
         widest_spacing: the widest spacing at which interpolation adds little to the variance of the losses.
         largest_epsilon: the largest epsilon of the profile.
     """
-    num_steps = sum(num_times for _, num_times in steps)
-    has_fixed_pair = any(isinstance(step_pairs, FixedPair) for step_pairs, _ in steps)
+    num_steps = sum(num_times for _, num_times in repeated_steps)
+    has_fixed_pair = any(isinstance(step_pairs, FixedPair) for step_pairs, _ in repeated_steps)
     largest_num_points = _LARGEST_CONVOLUTION if has_fixed_pair else _LARGEST_NUM_POINTS
     fine_spacing = min(largest_epsilon / _POINTS_PER_REACH, widest_spacing)
-    spacing = _aligned(max(fine_spacing, largest_epsilon / largest_num_points), steps)
+    spacing = _aligned(max(fine_spacing, largest_epsilon / largest_num_points), repeated_steps)
     left_share = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
     first_index = -math.ceil(left_share * largest_epsilon / spacing) - 1
     last_index = math.ceil(largest_epsilon / spacing) + 2
@@ -145,24 +151,26 @@ def _grid_of_steps(steps: Steps, *, widest_spacing: float, largest_epsilon: floa
     )
 
 
-def _compose_one_by_one(steps: Steps, grid: LossGrid, *, negligible_delta: float) -> Profile:
+def _compose_one_by_one(
+    repeated_steps: Steps, grid: LossGrid, *, negligible_delta: float
+) -> Profile:
     """Returns the privacy profile of steps (releases), which are composed from the last to the first.
 
     Args:
-        steps: the steps, in the order of their releases.
+        repeated_steps: the steps, in the order of their releases.
         grid: the grid of the epsilons of the profile.
         negligible_delta: the amount by which each step may raise every delta for speed.
     """
     step_of_pairs: dict[SteppedPairs, CompositionStep] = {}
     deltas = -np.expm1(np.minimum(grid.points, 0.0))  # after the last step V(x) = max(0, 1 - e^x)
-    for step_pairs, num_times in reversed(steps):
+    for step_pairs, num_times in reversed(repeated_steps):
         if isinstance(step_pairs, FixedPair):
             fixed_pair_block = _repeated_block(
                 step_pairs, num_times=num_times, grid=grid, negligible_delta=negligible_delta
             )
             compose_all_times = fixed_pair_step(
                 grid,
-                loss_masses=fixed_pair_block.masses,
+                loss_masses=fixed_pair_block.loss_masses,
                 infinite_loss_prob=fixed_pair_block.infinite_loss_prob,
             )
             deltas = compose_all_times(deltas)
@@ -176,7 +184,7 @@ def _compose_one_by_one(steps: Steps, grid: LossGrid, *, negligible_delta: float
     return Profile(grid=grid, deltas=deltas)
 
 
-def _aligned(spacing: float, steps: Steps) -> float:
+def _aligned(spacing: float, repeated_steps: Steps) -> float:
     """Returns a spacing near `spacing` that divides the most important privacy loss of the steps (releases).
 
     A loss that is a multiple of the spacing needs no interpolation. The losses that count are the lengths of bounded
@@ -185,7 +193,7 @@ def _aligned(spacing: float, steps: Steps) -> float:
     """
     spacing = rounded_spacing(spacing)
     variance_of_loss = {0.0: 0.0}
-    for step_pairs, num_times in steps:
+    for step_pairs, num_times in repeated_steps:
         is_range_of_losses = isinstance(step_pairs, Box) and step_pairs.dominated_pairs
         loss = 0.0 if is_range_of_losses else largest_loss(step_pairs, loss_if_unbounded=0.0)
         if loss >= spacing:
@@ -203,12 +211,12 @@ class Block:
     The losses are multiples of a spacing.
 
     Attributes:
-        masses: the probabilities of -n..n times the spacing, `[2 n + 1]`; they may sum to a little more than 1.
+        loss_masses: the probabilities of -n..n times the spacing, `[2 n + 1]`; they may sum to a little more than 1.
         infinite_loss_prob: the probability of an infinite loss.
         spacing: the distance between two losses, > 0.
     """
 
-    masses: FloatArray
+    loss_masses: FloatArray
     infinite_loss_prob: float
     spacing: float
 
@@ -237,7 +245,7 @@ class Block:
         masses_left = (masses_right[1:] * np.exp(-losses[1:]))[::-1]
         infinite_loss_prob = float(delta_hull[-1])
         block = cls(
-            masses=np.concatenate([masses_left, masses_right]),
+            loss_masses=np.concatenate([masses_left, masses_right]),
             infinite_loss_prob=infinite_loss_prob,
             spacing=spacing,
         )
@@ -247,11 +255,13 @@ class Block:
             full_profile, block.profile(), out=np.ones_like(full_profile), where=full_profile > 0
         )
         repair_factor = max(
-            1.0, float(shortfall_ratios.max()), 1 / (float(block.masses.sum()) + infinite_loss_prob)
+            1.0,
+            float(shortfall_ratios.max()),
+            1 / (float(block.loss_masses.sum()) + infinite_loss_prob),
         ) * (1 + _BLOCK_ROUNDING)
         return replace(
             block,
-            masses=block.masses * repair_factor,
+            loss_masses=block.loss_masses * repair_factor,
             infinite_loss_prob=infinite_loss_prob * repair_factor,
         )
 
@@ -260,7 +270,7 @@ class Block:
         mass_share: float = -np.expm1(-self.spacing)
         delta_share: float = np.exp(-self.spacing)
         # the mass of all larger losses, for each loss from the largest down
-        mass_beyond = [0.0, *np.cumsum(self.masses[:0:-1]).tolist()]
+        mass_beyond = [0.0, *np.cumsum(self.loss_masses[:0:-1]).tolist()]
 
         def next_delta(delta: float, mass: float) -> float:
             return mass_share * mass + delta_share * delta
@@ -277,19 +287,21 @@ class Block:
                 above n times the spacing counts as infinite.
         """
         n = largest_num_points
-        masses = np.convolve(self.masses, other_block.masses)
-        masses *= 1 + min(len(self.masses), len(other_block.masses)) * 2.0**-51
+        loss_masses = np.convolve(self.loss_masses, other_block.loss_masses)
+        loss_masses *= 1 + min(len(self.loss_masses), len(other_block.loss_masses)) * 2.0**-51
         infinite_loss_prob = self.infinite_loss_prob * max(
             other_block.total, 1.0
         ) + other_block.infinite_loss_prob * max(self.total, 1.0)
-        middle = len(masses) // 2
+        middle = len(loss_masses) // 2
         if middle > n:
-            infinite_loss_prob += float(masses[middle + n + 1 :].sum()) * (1 + _BLOCK_ROUNDING)
-            mass_below = float(masses[: middle - n].sum()) * (1 + _BLOCK_ROUNDING)
-            masses = masses[middle - n : middle + n + 1].copy()
-            masses[0] += mass_below
+            infinite_loss_prob += float(loss_masses[middle + n + 1 :].sum()) * (1 + _BLOCK_ROUNDING)
+            mass_below = float(loss_masses[: middle - n].sum()) * (1 + _BLOCK_ROUNDING)
+            loss_masses = loss_masses[middle - n : middle + n + 1].copy()
+            loss_masses[0] += mass_below
         return replace(
-            self, masses=masses, infinite_loss_prob=infinite_loss_prob * (1 + _BLOCK_ROUNDING)
+            self,
+            loss_masses=loss_masses,
+            infinite_loss_prob=infinite_loss_prob * (1 + _BLOCK_ROUNDING),
         )
 
     def power(self, num_losses: int, *, largest_num_points: int) -> Self:
@@ -318,11 +330,11 @@ class Block:
     @property
     def total(self) -> float:
         """The sum of all probabilities, that of an infinite loss included."""
-        return float(self.masses.sum()) + self.infinite_loss_prob
+        return float(self.loss_masses.sum()) + self.infinite_loss_prob
 
 
 def compose_in_blocks(
-    steps: Steps,
+    repeated_steps: Steps,
     *,
     spacing: float,
     largest_finite_loss: float,
@@ -334,21 +346,23 @@ def compose_in_blocks(
     The steps are divided into blocks of consecutive steps. The loss distributions of all blocks are convolved.
 
     Args:
-        steps: the steps, in the order of their releases.
+        repeated_steps: the steps, in the order of their releases.
         spacing: the distance between two losses within a block.
         largest_finite_loss: the largest loss; larger losses count as infinite.
         negligible_delta: the amount by which each step may raise every delta of a profile for speed.
         any_event_order: True makes each step a separate block, so that the bound holds for every order.
     """
-    num_of_run = Counter(_runs(steps, run_capacity=0 if any_event_order else CAPACITY))
+    num_of_run = Counter(_runs(repeated_steps, run_capacity=0 if any_event_order else CAPACITY))
     fixed_pairs = [
         (step_pairs, num_times)
-        for step_pairs, num_times in steps
+        for step_pairs, num_times in repeated_steps
         if isinstance(step_pairs, FixedPair)
     ]
     # a power of ten, so that similar numbers of steps share cached profiles
     negligible_delta = 10.0 ** math.floor(math.log10(negligible_delta))
-    variance = math.fsum(num_times * step_pairs.variance for step_pairs, num_times in steps)
+    variance = math.fsum(
+        num_times * step_pairs.variance for step_pairs, num_times in repeated_steps
+    )
     num_blocks = num_of_run.total() + sum(num_times for _, num_times in fixed_pairs)
     # Between blocks the spacing is `stride` times that inside a block.
     block_spacing = math.sqrt(4 * _BLOCK_WIDENING * variance / num_blocks)
@@ -366,14 +380,14 @@ def compose_in_blocks(
         grid = _grid_of_run(longest_run, spacing=spacing, largest_finite_loss=largest_finite_loss)
         profiles = _last_profiles(longest_run, grid=grid, negligible_delta=negligible_delta)
         # The last steps of a run may be a run of their own, whose profile is computed on the way.
-        for run in num_of_run:
-            last_steps = longest_run[len(longest_run) - len(run) :]
-            if run not in block_of and last_steps == run:
-                deltas = profiles[len(run) - 1][::stride]
-                block_of[run] = Block.from_profile(deltas, spacing=stride * grid.spacing)
+        for pairs_of_run in num_of_run:
+            last_steps = longest_run[len(longest_run) - len(pairs_of_run) :]
+            if pairs_of_run not in block_of and last_steps == pairs_of_run:
+                deltas = profiles[len(pairs_of_run) - 1][::stride]
+                block_of[pairs_of_run] = Block.from_profile(deltas, spacing=stride * grid.spacing)
     blocks = [
-        block.power(num_losses=num_of_run[run], largest_num_points=num_points)
-        for run, block in block_of.items()
+        block.power(num_losses=num_of_run[pairs_of_run], largest_num_points=num_points)
+        for pairs_of_run, block in block_of.items()
     ]
     blocks += [
         _repeated_block(
@@ -387,17 +401,17 @@ def compose_in_blocks(
     return total_block
 
 
-def _grid_of_run(run: Run, *, spacing: float, largest_finite_loss: float) -> LossGrid:
+def _grid_of_run(pairs_of_run: Run, *, spacing: float, largest_finite_loss: float) -> LossGrid:
     """Returns a grid for the privacy losses of a run, the consecutive steps (releases) of one block.
 
     The points reach from 0 to a loss that the run almost never exceeds, or to `largest_finite_loss` if that is smaller.
     """
     usual_losses = _BLOCK_DEVIATIONS * math.sqrt(
-        math.fsum(step_pairs.variance for step_pairs in run)
+        math.fsum(step_pairs.variance for step_pairs in pairs_of_run)
     )
     rare_loss = max(
         largest_loss(step_pairs, loss_if_unbounded=0.0) - 2 * math.sqrt(step_pairs.variance)
-        for step_pairs in run
+        for step_pairs in pairs_of_run
     )
     farthest = min(
         usual_losses + max(_MINUS_LOG_TAIL_PROB / 3 * rare_loss, 0.0), largest_finite_loss
@@ -435,7 +449,9 @@ def _repeated_block(
             largest_multiple=grid.num_points,
             negligible_mass=negligible_delta,
         )
-        block = Block(masses=masses, infinite_loss_prob=infinite_loss_prob, spacing=grid.spacing)
+        block = Block(
+            loss_masses=masses, infinite_loss_prob=infinite_loss_prob, spacing=grid.spacing
+        )
     return block.power(num_losses=num_times, largest_num_points=num_points)
 
 
@@ -459,21 +475,21 @@ def _maximum_block(noisy_maximum: NoisyMaximum, spacing: float, num_points: int)
 
 
 @lru_cache(maxsize=6)
-def _last_profiles(run: Run, grid: LossGrid, negligible_delta: float) -> FloatArray:
+def _last_profiles(pairs_of_run: Run, grid: LossGrid, negligible_delta: float) -> FloatArray:
     """Returns the privacy profiles of the last 1, 2, … steps of a run, `[num_steps, grid.num_points]`.
 
     A run is the consecutive steps (releases) of one block. The results are cached, because runs of other lengths have
     the same last steps.
 
     Args:
-        run: the run.
+        pairs_of_run: the run.
         grid: the grid of the epsilons of the profiles.
         negligible_delta: the amount by which each step may raise every delta for speed.
     """
     step_of_pairs: dict[SteppedPairs, CompositionStep] = {}
     deltas = np.zeros(grid.num_points)
-    profiles = np.empty((len(run), grid.num_points))
-    for profile_index, step_pairs in enumerate(reversed(run)):
+    profiles = np.empty((len(pairs_of_run), grid.num_points))
+    for profile_index, step_pairs in enumerate(reversed(pairs_of_run)):
         if step_pairs not in step_of_pairs:
             step_of_pairs[step_pairs] = composition_step(
                 step_pairs, grid, negligible_delta=negligible_delta
@@ -482,17 +498,19 @@ def _last_profiles(run: Run, grid: LossGrid, negligible_delta: float) -> FloatAr
     return profiles
 
 
-def are_composed_one_by_one(steps: Steps) -> bool:
+def are_composed_one_by_one(repeated_steps: Steps) -> bool:
     """Returns True if steps (releases) are composed one by one, and not in blocks.
 
     That is so for up to 180 steps (72 steps if all of them are winners of noisy counts), and where one of the steps has
     a rare and enormous privacy loss. Steps with one fixed pair do not count.
     """
-    total_cost = sum(num_times * cost_of_step(step_pairs) for step_pairs, num_times in steps)
+    total_cost = sum(
+        num_times * cost_of_step(step_pairs) for step_pairs, num_times in repeated_steps
+    )
     has_rare_loss = any(
         largest_loss(step_pairs, loss_if_unbounded=0.0)
         > _RARE_LOSS * math.sqrt(step_pairs.variance)
-        for step_pairs, _ in steps
+        for step_pairs, _ in repeated_steps
     )
     return total_cost <= CAPACITY or has_rare_loss
 
@@ -507,39 +525,39 @@ def cost_of_step(step_pairs: DominatingPairs) -> int:
     return _COST_OF_WINNER if isinstance(step_pairs, Winner) else _COST
 
 
-def cost_in_blocks(steps: Steps, *, any_event_order: bool) -> int:
+def cost_in_blocks(repeated_steps: Steps, *, any_event_order: bool) -> int:
     """Returns the estimated time of composing steps in blocks, in quarters of the time of an ordinary step.
 
     Equal blocks count once. `any_event_order` makes each step a separate block.
     """
-    different_runs = set(_runs(steps, run_capacity=0 if any_event_order else CAPACITY))
-    return sum(sum(map(cost_of_step, run)) for run in different_runs)
+    different_runs = set(_runs(repeated_steps, run_capacity=0 if any_event_order else CAPACITY))
+    return sum(sum(map(cost_of_step, pairs_of_run)) for pairs_of_run in different_runs)
 
 
-def _runs(steps: Steps, *, run_capacity: int) -> Iterator[Run]:
+def _runs(repeated_steps: Steps, *, run_capacity: int) -> Iterator[Run]:
     """Yields the steps (releases) in runs of consecutive steps; steps with one fixed pair are left out.
 
     A repeated step is listed several times in a run.
 
     Args:
-        steps: the steps, in the order of their releases.
+        repeated_steps: the steps, in the order of their releases.
         run_capacity: the time of a run, in quarters of the time of an ordinary step; 0 makes each step a run.
     """
-    run: list[SteppedPairs] = []
+    pairs_of_run: list[SteppedPairs] = []
     remaining_capacity = run_capacity
-    for step_pairs, num_times in steps:
+    for step_pairs, num_times in repeated_steps:
         if isinstance(step_pairs, FixedPair):
             continue
         cost = cost_of_step(step_pairs)
         for _ in range(num_times):
-            run.append(step_pairs)
+            pairs_of_run.append(step_pairs)
             remaining_capacity -= cost
             if remaining_capacity <= 0:
-                yield tuple(run)
-                run = []
+                yield tuple(pairs_of_run)
+                pairs_of_run = []
                 remaining_capacity = run_capacity
-    if run:
-        yield tuple(run)
+    if pairs_of_run:
+        yield tuple(pairs_of_run)
 
 
 def largest_loss(step_pairs: DominatingPairs, *, loss_if_unbounded: float) -> float:

@@ -195,10 +195,10 @@ class Profile:
         The epsilon must not lie left of the grid; this is not checked.
         """
         grid = self.grid
-        position = epsilon / grid.spacing - grid.first_index
-        if position >= grid.num_points - 1:
+        position_in_grid = epsilon / grid.spacing - grid.first_index
+        if position_in_grid >= grid.num_points - 1:
             return float(self.deltas[-1])
-        index_below = max(math.floor(position), 0)
+        index_below = max(math.floor(position_in_grid), 0)
         distance_in_cell = epsilon - (grid.first_index + index_below) * grid.spacing
         share_of_cell = math.expm1(distance_in_cell) / math.expm1(grid.spacing)
         share_within_cell = min(max(share_of_cell, 0.0), 1.0)

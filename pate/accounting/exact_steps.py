@@ -42,7 +42,7 @@ def composition_step(
         case Winner():
             return winner_step(grid, step_pairs, negligible_delta=negligible_delta)
         case Span():
-            return span_step(grid, length=step_pairs.length)
+            return span_step(grid, span_length=step_pairs.length)
         case ShiftedMaximum():
             masses, infinite_loss_prob = discretized_loss(
                 step_pairs,

@@ -216,12 +216,12 @@ def _requested_filter(
         if make_filter is not None:
             raise InvalidValue("filter", make_filter, rule="a max_epsilon beside it")
         return None
-    cap = require_positive("max_epsilon", max_epsilon, owner="ledger")
+    checked_max_epsilon = require_positive("max_epsilon", max_epsilon, owner="ledger")
     if make_filter is None:
-        return make_default_filter(cap, target_delta)
+        return make_default_filter(checked_max_epsilon, target_delta)
     if not callable(make_filter):
         raise InvalidValue("filter", make_filter, rule="a class such as RenyiFilter, uncalled")
-    return make_filter(cap, target_delta)
+    return make_filter(checked_max_epsilon, target_delta)
 
 
 def _require_version(store: Store) -> None:

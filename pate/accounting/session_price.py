@@ -70,14 +70,14 @@ def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float)
         target_hits: the number of hits that ends the session, >= 1.
         hit_prob: q, the smallest probability that an access is a hit, in (0, 1).
     """
-    num_accesses_checked = require_count("num_accesses", num_accesses, minimum=0)
-    hits = require_count("target_hits", target_hits)
+    num_accesses = require_count("num_accesses", num_accesses, minimum=0)
+    target_hits = require_count("target_hits", target_hits)
     require_probability("hit_prob", hit_prob)
     # As an incomplete beta function: scipy's bdtr is wrong beyond 2**31 accesses.
     return (
         1.0
-        if num_accesses_checked < hits
-        else float(betaincc(hits, num_accesses_checked - hits + 1, hit_prob))
+        if num_accesses < target_hits
+        else float(betaincc(target_hits, num_accesses - target_hits + 1, hit_prob))
     )
 
 
@@ -123,7 +123,7 @@ class _Move(NamedTuple):
     miss_down: float
 
 
-def _moves(target: QTarget) -> list[_Move]:
+def _moves(q_target: QTarget) -> list[_Move]:
     """Returns the few calls of which one is always the best call of an adversary who tells two neighbors apart.
 
     Every outcome can be split into outcomes with the likelihood ratios e^epsilon and e^-epsilon. A call is described by
@@ -131,12 +131,12 @@ def _moves(target: QTarget) -> list[_Move]:
     less that on the first. All allowed pairs of both numbers form a polygon. The value of a call to the adversary is
     linear in the pair, so the calls at the corners of the polygon suffice.
     """
-    rise = math.expm1(target.epsilon)
-    smallest_hit_prob = target.hit_prob
+    rise = math.expm1(q_target.epsilon)
+    smallest_hit_prob = q_target.hit_prob
     not_prior_hit_prob = 1 / (rise + 2)  # q of "not prior"
-    both = math.expm1(2 * target.epsilon)
+    both = math.expm1(2 * q_target.epsilon)
     largest_surplus = min(
-        rise * smallest_hit_prob, -math.expm1(-target.epsilon) * (1 - smallest_hit_prob)
+        rise * smallest_hit_prob, -math.expm1(-q_target.epsilon) * (1 - smallest_hit_prob)
     )
     polygon_corners = [(1.0, 0.0), (smallest_hit_prob, 0.0), (smallest_hit_prob, largest_surplus)]
     polygon_corners.append((smallest_hit_prob + largest_surplus, -largest_surplus))
@@ -296,14 +296,14 @@ class _Split(NamedTuple):
 
 
 @lru_cache(maxsize=256)  # each total of a ledger prices its sessions anew
-def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Split:
+def _best_split(q_target: QTarget, target_hits: int, target_delta: float) -> _Split:
     """Returns the split of a session's delta with the smallest epsilon, of up to 64 splits; results are cached.
 
     A split has a number n of accesses to the private data. One part of delta is the overrun: a bound on the probability
     that the session has more than n accesses. The other part is the delta of the composition of n accesses.
 
     Args:
-        target: the epsilon of an access, and q, the smallest probability that an access is a hit; both cover every
+        q_target: the epsilon of an access, and q, the smallest probability that an access is a hit; both cover every
             call.
         target_hits: the number of hits that ends the session.
         target_delta: the delta of one counter of hits, less the sum of the deltas of all calls.
@@ -313,7 +313,7 @@ def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Spli
         """Returns `min_accesses` for an overrun probability of this share of delta."""
         return min_accesses(
             target_hits=target_hits,
-            hit_prob=target.hit_prob,
+            hit_prob=q_target.hit_prob,
             overrun_prob=share * target_delta,
         )
 
@@ -324,23 +324,25 @@ def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Spli
     splits = []
     for num_accesses in np.unique(access_counts).tolist():
         overrun_prob = overrun_probability(
-            num_accesses, target_hits=target_hits, hit_prob=target.hit_prob
+            num_accesses, target_hits=target_hits, hit_prob=q_target.hit_prob
         )
         composition_delta = target_delta - overrun_prob
         if num_accesses <= _LARGEST_NUM_COMPOSED:
             epsilon = pure_dp_composition_epsilon(
-                target.epsilon, count=num_accesses, target_delta=composition_delta
+                q_target.epsilon, count=num_accesses, target_delta=composition_delta
             )
         else:  # optimal composition takes too long
-            accountant = RdpAccountant().compose(PureDpEvent(target.epsilon), count=num_accesses)
-            epsilon = min(num_accesses * target.epsilon, accountant.get_epsilon(composition_delta))
+            accountant = RdpAccountant().compose(PureDpEvent(q_target.epsilon), count=num_accesses)
+            epsilon = min(
+                num_accesses * q_target.epsilon, accountant.get_epsilon(composition_delta)
+            )
         splits.append(_Split(epsilon=epsilon, num_accesses=num_accesses, overrun_prob=overrun_prob))
     return min(splits)
 
 
 @lru_cache(maxsize=256)  # each total of a ledger prices its sessions anew
 def _best_play(
-    target: QTarget, target_hits: int, target_delta: float, sufficient_epsilon: float
+    q_target: QTarget, target_hits: int, target_delta: float, sufficient_epsilon: float
 ) -> float:
     """Returns the epsilon of a session against the strongest adversary, and never more than `sufficient_epsilon`.
 
@@ -348,28 +350,28 @@ def _best_play(
     take too long.
 
     Args:
-        target: the epsilon and q that cover every call.
+        q_target: the epsilon and q that cover every call.
         target_hits: the number of hits that ends the session.
         target_delta: the delta of the session.
         sufficient_epsilon: an epsilon that is known to bound the session.
     """
     num_accesses = min_accesses(
         target_hits=target_hits,
-        hit_prob=target.hit_prob,
+        hit_prob=q_target.hit_prob,
         overrun_prob=_OVERRUN_SHARE * target_delta,
     )
     takes_long = num_accesses * num_accesses * target_hits > _LARGEST_WORK_OF_PLAY
-    if takes_long or target.epsilon > _LARGEST_EPSILON:
+    if takes_long or q_target.epsilon > _LARGEST_EPSILON:
         return sufficient_epsilon
     delta_of_play = target_delta - overrun_probability(
-        num_accesses, target_hits=target_hits, hit_prob=target.hit_prob
+        num_accesses, target_hits=target_hits, hit_prob=q_target.hit_prob
     )
     low_epsilon = 0.0
     high_epsilon = sufficient_epsilon
     while high_epsilon - low_epsilon > _PLAY_TOLERANCE * sufficient_epsilon:
         middle_epsilon = (low_epsilon + high_epsilon) / 2
         delta_at_middle = best_play_delta(
-            target,
+            q_target,
             target_hits=target_hits,
             num_accesses=num_accesses,
             target_epsilon=middle_epsilon,

@@ -21,7 +21,7 @@ _BEND_SLACK = 1e-9
 _SMALLEST_BEND = 1e-300
 
 
-def span_step(grid: LossGrid, length: float) -> CompositionStep:
+def span_step(grid: LossGrid, span_length: float) -> CompositionStep:
     """Returns the composition step of a `Span`: a bound on the maximum over all pairs with the losses t and t - length.
 
     The interval of t is cut into pieces. Between the ends of a piece the expectation is at most the chord plus
@@ -29,16 +29,16 @@ def span_step(grid: LossGrid, length: float) -> CompositionStep:
 
     Args:
         grid: the grid of the values V.
-        length: the length of the span.
+        span_length: the length of the span.
     """
-    length = grid.rounded_outward(length)
-    piece_ends = _ends_of_pieces(grid, length=length)
-    span_pairs = [_span_pair(grid, up_loss=t, down_loss=t - length) for t in piece_ends]
+    span_length = grid.rounded_outward(span_length)
+    piece_ends = _ends_of_pieces(grid, span_length=span_length)
+    span_pairs = [_span_pair(grid, up_loss=t, down_loss=t - span_length) for t in piece_ends]
     num_padding = grid.padding(largest_loss=max(span_pair.distance for span_pair in span_pairs))
     piece_widths = [after - before for before, after in pairwise(piece_ends)]
     # the bend D = up_factor * (change of V(x - t)) - down_factor * (change of V(x - t + length)), both over a piece
-    up_factors = [-math.expm1(width) / math.expm1(-length) for width in piece_widths]
-    down_factors = [math.expm1(width) / math.expm1(length) for width in piece_widths]
+    up_factors = [-math.expm1(width) / math.expm1(-span_length) for width in piece_widths]
+    down_factors = [math.expm1(width) / math.expm1(span_length) for width in piece_widths]
 
     def step(later_deltas: FloatArray) -> FloatArray:
         padded_deltas = grid.padded(later_deltas, num_padding)
@@ -80,17 +80,17 @@ def _largest_over_piece(
     return np.asarray((deltas_before + deltas_after) / 2 + (rise * (rise / bend) + bend) / 4)
 
 
-def _ends_of_pieces(grid: LossGrid, length: float) -> list[float]:
-    """Returns the rising ends of the pieces into which the interval from 0 to `length` is cut, both ends included.
+def _ends_of_pieces(grid: LossGrid, span_length: float) -> list[float]:
+    """Returns the rising ends of the pieces into which the interval from 0 to `span_length` is cut, both ends included.
 
-    The distance of an end from 0 or from `length` is a multiple of the grid's spacing.
+    The distance of an end from 0 or from `span_length` is a multiple of the grid's spacing.
     """
-    num_cells = max(math.ceil(length / grid.spacing - 0.5), 1)
+    num_cells = max(math.ceil(span_length / grid.spacing - 0.5), 1)
     stride = math.ceil(num_cells / _LARGEST_NUM_PIECES)
     ends_from_start = [k * grid.spacing for k in range(0, num_cells, stride)]
-    is_multiple = num_cells * grid.spacing == length
-    ends_from_end = [] if is_multiple else [length - t for t in ends_from_start]
-    return sorted({*ends_from_start, length, *ends_from_end})
+    is_multiple = num_cells * grid.spacing == span_length
+    ends_from_end = [] if is_multiple else [span_length - t for t in ends_from_start]
+    return sorted({*ends_from_start, span_length, *ends_from_end})
 
 
 class _SpanPair(NamedTuple):

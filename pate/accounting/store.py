@@ -343,10 +343,10 @@ class Store:
             stored_content: the bytes of the release; None where the release is stored in a separate file.
         """
         last_number, last_digest = self._state
-        number = last_number + 1
+        line_number = last_number + 1
         charge_details_json = json.dumps(line_text.charge_details)
         line_cells = [
-            number,
+            line_number,
             data_digest,
             key,
             line_text.charge_key,
@@ -355,7 +355,7 @@ class Store:
             sha256,
         ]
         new_line = LedgerLine(
-            number=number,
+            number=line_number,
             data_digest=data_digest,
             key=key,
             charge_key=line_text.charge_key,
@@ -504,9 +504,11 @@ class Store:
 
 def _ledger_line(line_row: tuple[Any, ...]) -> LedgerLine:
     """Returns a row of the table `line`, with the columns `_COLUMNS`, as a `LedgerLine`."""
-    number, data_digest, key, charge_key, event_json, charge_details_json, sha256, digest = line_row
+    line_number, data_digest, key, charge_key, event_json, charge_details_json, sha256, digest = (
+        line_row
+    )
     return LedgerLine(
-        number=number,
+        number=line_number,
         data_digest=data_digest,
         key=key,
         charge_key=charge_key,

@@ -276,7 +276,9 @@ class TargetCharging(HeldBudget):
             if not are_bools or len(call_is_hit) != num_counters:
                 rule = f"{num_counters} of True or False"
                 raise InvalidValue("outcome_in_target", list(call_is_hit), rule=rule)
-            self.hits = [hits + bool(hit) for hits, hit in zip(self.hits, call_is_hit, strict=True)]
+            self.hits = [
+                hits + bool(is_hit) for hits, is_hit in zip(self.hits, call_is_hit, strict=True)
+            ]
             self.num_calls += 1
             self._spent_failure_prob += failure_prob
             return self.halted

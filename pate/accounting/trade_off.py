@@ -182,17 +182,19 @@ def least_mu(
         largest_epsilon: the largest epsilon of a line, >= 0 and finite.
         gaussian_bounds: the bounds that hold for arbitrarily small alpha.
     """
-    lines = _hull_lines(delta_at, largest_epsilon=largest_epsilon, gaussian_bounds=gaussian_bounds)
+    lines_below_curve = _hull_lines(
+        delta_at, largest_epsilon=largest_epsilon, gaussian_bounds=gaussian_bounds
+    )
     # The segments end at alpha = beta, because the curve to the right is the mirror image of that to the left.
-    middle_alpha = float(np.max((1 - lines.deltas) / (1 + lines.slopes)))
+    middle_alpha = float(np.max((1 - lines_below_curve.deltas) / (1 + lines_below_curve.slopes)))
     if middle_alpha == 0:  # no line is above 0
         return gaussian_bounds.mu
-    segment_ends = _segment_ends(lines, middle_alpha)
+    segment_ends = _segment_ends(lines_below_curve, middle_alpha)
     with np.errstate(invalid="ignore"):
         mus_of_ends = ndtri(np.minimum(segment_ends.powers, 1.0)) - ndtri(segment_ends.alphas)
         mus_from_ends_on = np.maximum.accumulate(mus_of_ends)
     mus_left_of_ends = _mus_by_rho(segment_ends.alphas, gaussian_bounds.rho)
-    if lines.deltas[-1] == 0:
+    if lines_below_curve.deltas[-1] == 0:
         # The last segment begins at alpha = 0 and beta = 1, as every trade-off curve does.
         mus_left_of_ends[-1] = 0.0
     mu = float(np.min(np.maximum(mus_from_ends_on, mus_left_of_ends)))
@@ -206,14 +208,14 @@ def _golden_section_max(function: Callable[[float], float], *, largest_x: float)
     small, which is the safe side for all callers.
     """
     smallest_x = 0.0
-    best = max(function(smallest_x), function(largest_x))
+    largest_value = max(function(smallest_x), function(largest_x))
     # Two points within the interval; the part beyond the one with the smaller value is cut off in each step.
     lower_point = largest_x - _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
     upper_point = smallest_x + _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
     lower_value = function(lower_point)
     upper_value = function(upper_point)
     for _ in range(_NUM_GOLDEN_STEPS):
-        best = max(best, lower_value, upper_value)
+        largest_value = max(largest_value, lower_value, upper_value)
         if lower_value > upper_value:
             largest_x = upper_point
             upper_point = lower_point
@@ -226,7 +228,7 @@ def _golden_section_max(function: Callable[[float], float], *, largest_x: float)
             lower_value = upper_value
             upper_point = smallest_x + _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
             upper_value = function(upper_point)
-    return max(best, lower_value, upper_value)
+    return max(largest_value, lower_value, upper_value)
 
 
 def _bounds_of_leaf(leaf: LeafEvent) -> GaussianBounds:
@@ -350,9 +352,11 @@ def _hull_lines(
     slopes = np.exp(epsilons)
     # The slopes of tiny epsilons are all 1. Of lines with equal slopes the last one is the largest.
     is_last_of_slope = np.diff(slopes, append=np.inf) > 0
-    lines = _Lines(slopes=slopes[is_last_of_slope], deltas=deltas[is_last_of_slope])
-    hull_indices = lower_hull(x=lines.slopes, y=lines.deltas)
-    return _Lines(slopes=lines.slopes[hull_indices], deltas=lines.deltas[hull_indices])
+    lines_of_slopes = _Lines(slopes=slopes[is_last_of_slope], deltas=deltas[is_last_of_slope])
+    hull_indices = lower_hull(x=lines_of_slopes.slopes, y=lines_of_slopes.deltas)
+    return _Lines(
+        slopes=lines_of_slopes.slopes[hull_indices], deltas=lines_of_slopes.deltas[hull_indices]
+    )
 
 
 class _SegmentEnds(NamedTuple):
@@ -362,18 +366,20 @@ class _SegmentEnds(NamedTuple):
     powers: FloatArray  # 1 - beta, the probability that the attack finds the member
 
 
-def _segment_ends(lines: _Lines, middle_alpha: float) -> _SegmentEnds:
+def _segment_ends(lines_below_curve: _Lines, middle_alpha: float) -> _SegmentEnds:
     """Returns the ends of the segments that bound a trade-off curve from below, by falling alpha.
 
     The end with the largest alpha is the point where the highest line has beta = alpha. The other ends are the points
     where two lines with neighboring slopes cross, if their alpha is between 0 and `middle_alpha`.
 
     Args:
-        lines: the lines, by rising slope, none of which is superfluous.
+        lines_below_curve: the lines, by rising slope, none of which is superfluous.
         middle_alpha: the largest alpha, > 0, at which one of the lines has beta = alpha.
     """
-    alphas = (lines.deltas[:-1] - lines.deltas[1:]) / np.diff(lines.slopes)
-    powers = lines.deltas[:-1] + lines.slopes[:-1] * alphas
+    alphas = (lines_below_curve.deltas[:-1] - lines_below_curve.deltas[1:]) / np.diff(
+        lines_below_curve.slopes
+    )
+    powers = lines_below_curve.deltas[:-1] + lines_below_curve.slopes[:-1] * alphas
     is_in_left_half = (alphas < middle_alpha) & (alphas > 0)
     return _SegmentEnds(
         alphas=np.append(middle_alpha, alphas[is_in_left_half]),

@@ -193,8 +193,8 @@ def _poisson_deltas(event: TuningEvent, orders: FloatArray) -> FloatArray:
 @lru_cache(maxsize=256)  # needed again for each grid of orders
 def _deltas_on_grid(event: TuningEvent) -> FloatArray:
     """Returns an upper bound on the delta of one run of a tuned release at each of `_EPSILONS`, from a cache."""
-    candidate = Candidate.from_event(event, accountant=rdp.RdpAccountant())
-    return np.array([candidate.delta(epsilon=float(epsilon)) for epsilon in _EPSILONS])
+    candidate_bounds = Candidate.from_event(event, accountant=rdp.RdpAccountant())
+    return np.array([candidate_bounds.delta(epsilon=float(epsilon)) for epsilon in _EPSILONS])
 
 
 @lru_cache(maxsize=256)  # needed again for each grid of orders
@@ -244,8 +244,8 @@ class TuningAccountant(AccountantBesideRenyi):
         event = self._tuned
         if event is None or not self._is_alone:
             return None
-        candidate = Candidate.from_event(event, accountant=self._candidate_accountant())
-        return candidate, selection_ratio(event, candidate)
+        candidate_bounds = Candidate.from_event(event, accountant=self._candidate_accountant())
+        return candidate_bounds, selection_ratio(event, candidate_bounds)
 
     def get_epsilon(self, target_delta: float) -> float:
         """Returns the smaller epsilon, at `target_delta`, of the privacy profile and of the Renyi curve.
@@ -278,7 +278,7 @@ class TuningAccountant(AccountantBesideRenyi):
         """Returns the delta of the tuned release by its privacy profile, without failures; 1 where it has none."""
         if self._bounds is None or self._tuned is None:
             return 1.0
-        candidate, log_ratio = self._bounds
+        candidate_bounds, log_ratio = self._bounds
         return self._tuned.distribution.prob_of_any(
-            prob=candidate.delta(epsilon=epsilon - log_ratio)
+            prob=candidate_bounds.delta(epsilon=epsilon - log_ratio)
         )

@@ -399,14 +399,16 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
             pair.mixed_with(whole_normal, other_share=prob_of_whole_normal) for pair in pairs
         ]
         pairs = [*pairs_of_large_sums, *pairs_of_small_counts, *square_corner_pairs(mean_shift)]
-    variance = max(float(pair.masses @ (pair.excess_ratios * pair.excess_ratios)) for pair in pairs)
+    variance = max(
+        float(pair.q_masses @ (pair.excess_ratios * pair.excess_ratios)) for pair in pairs
+    )
     # Pairs that are alike in both tails, the masses of large losses of either sign, stand side by side, and get one
     # parent.
     large_excess_ratio = variance**0.5 / 4
     masses_of_both_tails = [
         [
-            pair.masses[pair.excess_ratios > large_excess_ratio].sum(),
-            pair.masses[pair.excess_ratios < -large_excess_ratio].sum(),
+            pair.q_masses[pair.excess_ratios > large_excess_ratio].sum(),
+            pair.q_masses[pair.excess_ratios < -large_excess_ratio].sum(),
         ]
         for pair in pairs
     ]

@@ -241,10 +241,14 @@ def _halves(span: _Span) -> tuple[_Span, _Span]:
         or math.isfinite(largest_refusals - smallest_refusals)
         or abs(finite_end) > _FAR_OUT
     ):
-        middle = (smallest_growth + largest_growth) / 2
-        return span._replace(largest_growth=middle), span._replace(smallest_growth=middle)
-    between = _REFUSALS_RATIO * finite_end
-    return span._replace(largest_refusals=between), span._replace(smallest_refusals=between)
+        middle_growth = (smallest_growth + largest_growth) / 2
+        return span._replace(largest_growth=middle_growth), span._replace(
+            smallest_growth=middle_growth
+        )
+    middle_refusals = _REFUSALS_RATIO * finite_end
+    return span._replace(largest_refusals=middle_refusals), span._replace(
+        smallest_refusals=middle_refusals
+    )
 
 
 class _CornerPrograms:
@@ -515,7 +519,7 @@ class _CornerPrograms:
             is_limited_above, moved_share, 0.0
         )
         magnitude_bounds = np.abs(term_weights) @ np.abs(self._shared_terms).max(axis=1)
-        largest_added_values = [np.abs(values).max() for values in added_values]
+        largest_added_values = [np.abs(type_values).max() for type_values in added_values]
         magnitude_bounds[:, _VALUES] += (
             np.where(has_chord, 2 * np.abs(chord_slope * smallest_ratio), 0.0)
             + largest_added_values

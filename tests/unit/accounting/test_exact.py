@@ -400,7 +400,7 @@ def pairs_of(event: pa.Event) -> DominatingPairs:
 
 def profile_of_block(block: Block) -> Profile:
     """Returns the privacy profile of a block of composed events, at losses of 0 and more."""
-    deltas = block.profile()[len(block.masses) // 2 :]
+    deltas = block.profile()[len(block.loss_masses) // 2 :]
     return Profile(
         grid=LossGrid(first_index=0, num_points=len(deltas), spacing=block.spacing), deltas=deltas
     )
@@ -413,7 +413,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
     """
     result = profile_of_block(
         block=compose_in_blocks(
-            steps=(RepeatedStep(pairs=PAIR, num_times=900),),
+            repeated_steps=(RepeatedStep(pairs=PAIR, num_times=900),),
             spacing=rounded_spacing(spacing=0.0125),
             largest_finite_loss=12.0,
             negligible_delta=1e-20,
@@ -425,7 +425,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
     cheaper = Box(up_losses=np.array([0.045]), down_losses=np.array([-0.045]))
     result = profile_of_block(
         block=compose_in_blocks(
-            steps=(RepeatedStep(pairs=cheaper, num_times=900),),
+            repeated_steps=(RepeatedStep(pairs=cheaper, num_times=900),),
             spacing=0.01125,
             largest_finite_loss=12.0,
             negligible_delta=1e-20,
@@ -532,9 +532,9 @@ def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
     mirrored = -np.expm1(-losses) + np.exp(-losses) * truth
     assert (profile[59::-1] >= mirrored).all()
     assert 1 <= result.total <= 1 + 1e-3
-    pair = Block(masses=np.array([0.1, 0.2, 0.7]), infinite_loss_prob=0.0, spacing=1.0)
+    pair = Block(loss_masses=np.array([0.1, 0.2, 0.7]), infinite_loss_prob=0.0, spacing=1.0)
     both = pair.convolved(pair, largest_num_points=1)
-    assert both.masses == pytest.approx([0.01 + 0.04, 0.18, 0.28])
+    assert both.loss_masses == pytest.approx([0.01 + 0.04, 0.18, 0.28])
     assert both.infinite_loss_prob == pytest.approx(0.49)
     assert both.total >= 1
 
