@@ -368,7 +368,7 @@ class VoteFile(HoldersFile):
             ):
                 raise ValueError("confidences of another shape than the head says")
             for block in read_rows(
-                archive, array_name="confidences", rows_per_block=rows, dtype_kinds="f"
+                archive, array_name="confidences", rows_per_block=rows_per_block, dtype_kinds="f"
             ):
                 if not ((block >= 0) & (block <= 1)).all():  # NaN is neither
                     raise damaged(
