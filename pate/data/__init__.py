@@ -55,5 +55,5 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if _MODULE_OF[name] not in _LIGHT_MODULES:
-        require_extra(f"{__name__}.{name}", "predict" if name == "TableSchema" else "train")
+        require_extra(f"{__name__}.{name}", extra="predict" if name == "TableSchema" else "train")
     return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -153,7 +153,8 @@ def read_numbers(folder: Path, list_name: str, file_names: Sequence[str]) -> Lis
         if not is_number or row[0] in number_of_file:
             rule = "a file name, once, and a whole number, and nothing else"
             raise InvalidValue(f"{path.name} row", " ".join(row)[:_MAX_SHOWN], rule=rule)
-        number_of_file[row[0]] = int(row[1])
+        file_name, number_text = row
+        number_of_file[file_name] = int(number_text)
     missing_file_name = next((file for file in file_names if file not in number_of_file), None)
     if missing_file_name is not None:
         rule = f"a row for each image of {ATTRIBUTE_LIST}, found none"

@@ -95,10 +95,10 @@ class DigitsGrid:
         pixels, digits = load_digits(return_X_y=True)
         tiles = pixels.reshape(-1, _DIGIT_SIDE, _DIGIT_SIDE).astype(np.float32) / _FULL_INK
         rng = np.random.default_rng(self.seed)
-        digits_of_pools = self._draw_pools(num_digits=len(tiles), rng=rng)
+        digit_indices_of_pools = self._draw_pools(num_digits=len(tiles), rng=rng)
         pool_of_image = self._draw_pool_of_image(rng)
         tile_of_cell = _draw_tiles(
-            digits_of_pools=digits_of_pools, pool_of_image=pool_of_image, rng=rng
+            digit_indices_of_pools=digit_indices_of_pools, pool_of_image=pool_of_image, rng=rng
         )
         is_filled = tile_of_cell >= 0
         is_digit_in_cell = digits[tile_of_cell][:, :, None] == np.arange(10)
@@ -108,8 +108,8 @@ class DigitsGrid:
             record_ids=np.arange(len(pool_of_image)),
             group_ids=pool_of_image,
         )
-        ends = (self.num_private, self.num_private + self.num_public)
-        rows_of_splits = np.split(np.arange(len(pool_of_image)), ends)
+        split_ends = (self.num_private, self.num_private + self.num_public)
+        rows_of_splits = np.split(np.arange(len(pool_of_image)), split_ends)
         private, public, test = map(all_images.take, rows_of_splits)
         return Dataset(
             name="digits_grid",
@@ -128,8 +128,10 @@ class DigitsGrid:
         A base digit is an image of a single digit, with a number from 0 to `num_digits` - 1. The private pools come
         first, and their sizes differ by at most one. Then come the public pool and the test pool.
         """
-        ends = (_NUM_PRIVATE_DIGITS, _NUM_PRIVATE_DIGITS + _NUM_PUBLIC_DIGITS)
-        private_digits, public_digits, test_digits = np.split(rng.permutation(num_digits), ends)
+        split_ends = (_NUM_PRIVATE_DIGITS, _NUM_PRIVATE_DIGITS + _NUM_PUBLIC_DIGITS)
+        private_digits, public_digits, test_digits = np.split(
+            rng.permutation(num_digits), split_ends
+        )
         private_pools = np.array_split(private_digits, self.num_pools)
         return [*private_pools, public_digits, test_digits]
 
@@ -146,22 +148,22 @@ class DigitsGrid:
 
 
 def _draw_tiles(
-    digits_of_pools: Sequence[IntArray], pool_of_image: IntArray, rng: np.random.Generator
+    digit_indices_of_pools: Sequence[IntArray], pool_of_image: IntArray, rng: np.random.Generator
 ) -> IntArray:
     """Returns the number of the base digit in each cell of each image, `[num_images, 4]`; -1 for a blank cell.
 
     The cells are the upper left, upper right, lower left and lower right one.
 
     Args:
-        digits_of_pools: the numbers of the base digits in each pool.
+        digit_indices_of_pools: the numbers of the base digits in each pool.
         pool_of_image: the pool of each image, `[num_images]`.
         rng: draws the digits and the blank cells.
     """
     tile_of_cell = np.empty((len(pool_of_image), _NUM_CELLS), dtype=np.int64)
-    for pool_number, digits_of_pool in enumerate(digits_of_pools):
+    for pool_number, digit_indices_of_pool in enumerate(digit_indices_of_pools):
         image_rows = np.flatnonzero(pool_of_image == pool_number)
-        digits_of_images = np.tile(digits_of_pool, (len(image_rows), 1))
-        tile_of_cell[image_rows] = rng.permuted(digits_of_images, axis=1)[:, :_NUM_CELLS]
+        digit_indices_of_images = np.tile(digit_indices_of_pool, (len(image_rows), 1))
+        tile_of_cell[image_rows] = rng.permuted(digit_indices_of_images, axis=1)[:, :_NUM_CELLS]
     is_blank = rng.random(tile_of_cell.shape) < _BLANK_PROBABILITY
     return np.where(is_blank, -1, tile_of_cell)
 
@@ -215,8 +217,8 @@ class WordNet40(TextReader):
                 record_ids=arrays["record_ids"].astype(np.int64),
                 group_ids=arrays["group_ids"].astype(np.int64),
             )
-            ends = np.cumsum(arrays["split_sizes"])[:-1]
-        public, test, private = map(rows.take, np.split(np.arange(len(rows)), ends))
+            split_ends = np.cumsum(arrays["split_sizes"])[:-1]
+        public, test, private = map(rows.take, np.split(np.arange(len(rows)), split_ends))
         dataset = Dataset(
             name="wordnet",
             real=True,

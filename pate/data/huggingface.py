@@ -119,7 +119,7 @@ class HuggingFace(TextReader):
         for name in ("missing", "uncertain_words"):
             normalize_field(self, name, as_words(getattr(self, name)))
         self._spelling.require(setting_prefix="data.")
-        self._uncertain.require()
+        self._reading_of_uncertain_cells.require()
         for name in ("inputs", "text", "category", "labels"):
             normalize_field(self, name, as_column_names(f"data.{name}", values=getattr(self, name)))
         normalize_field(self, "inputs", tuple(dict.fromkeys((*self.inputs, *self.text))))
@@ -151,7 +151,9 @@ class HuggingFace(TextReader):
         else:
             schema = TableSchema(columns=(input_column,), spelling=self._spelling)
         roles = Roles(group=() if self.group is None else (self.group,), id=self.id)
-        label_form = Labels(self._label_names, reading_of_uncertain_cells=self._uncertain)
+        label_form = Labels(
+            self._label_names, reading_of_uncertain_cells=self._reading_of_uncertain_cells
+        )
         rows_of_splits = {}
         for split in SPLITS:
             self._require_columns(split)
@@ -200,7 +202,7 @@ class HuggingFace(TextReader):
         )
 
     @property
-    def _uncertain(self) -> UncertainLabels:
+    def _reading_of_uncertain_cells(self) -> UncertainLabels:
         """The words that call a label uncertain, and how cells with such words are read."""
         return UncertainLabels(reading=self.uncertain, words=self.uncertain_words)
 

@@ -101,7 +101,7 @@ class ImageFolder:
         for name in ("missing", "uncertain_words"):
             normalize_field(self, name, as_words(getattr(self, name)))
         self._spelling.require(setting_prefix="data.")
-        self._uncertain.require()
+        self._reading_of_uncertain_cells.require()
 
     def require_settings(self) -> None:
         """Raises `InvalidValue` if the folder of pictures is missing, or the table or label columns are not set."""
@@ -190,7 +190,7 @@ class ImageFolder:
         return CellSpelling(missing=self.missing)
 
     @property
-    def _uncertain(self) -> UncertainLabels:
+    def _reading_of_uncertain_cells(self) -> UncertainLabels:
         return UncertainLabels(reading=self.uncertain, words=self.uncertain_words)
 
     def _read_rows(self, stage: StageOpener) -> tuple[PictureColumn, dict[str, Rows]]:
@@ -231,7 +231,8 @@ class ImageFolder:
                     ),
                     schema=schema,
                     label_form=Labels(
-                        names=self.labels, reading_of_uncertain_cells=self._uncertain
+                        names=self.labels,
+                        reading_of_uncertain_cells=self._reading_of_uncertain_cells,
                     ),
                     roles=Roles(group=group_columns, id=self.file),
                     setting_name=table_file.setting,

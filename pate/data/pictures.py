@@ -75,7 +75,7 @@ def read_picture(
             level of a gray picture of more than 8 bits is negative or exceeds `white_level`, or if a color picture of
             16 bits comes with a `white_level` other than 65535.
     """
-    require_extra("pictures", "train")
+    require_extra("pictures", extra="train")
     from PIL import Image  # optional
 
     try:
@@ -171,8 +171,8 @@ def _reduced_to_8_bits(image: Image, name: str, white_level: float | None) -> Im
     if not ((levels >= 0) & (levels <= white_level)).all():
         rule = f"levels from 0 to data.white={white_level:g}, which a picture exceeds"
         raise InvalidValue(name, rule=rule)
-    scaled = np.rint(levels * (_WHITE_OF_BYTES / white_level))
-    return Image.fromarray(scaled.astype(np.uint8))
+    scaled_levels = np.rint(levels * (_WHITE_OF_BYTES / white_level))
+    return Image.fromarray(scaled_levels.astype(np.uint8))
 
 
 def _likely_white(mode: str, levels: FloatArray, name: str) -> float:

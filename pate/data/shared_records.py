@@ -60,17 +60,17 @@ class SharedRecords:
             owner_kinds: the kinds of owners, such as `("patient", "doctor")`.
             owner_numbers_of_kinds: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
         """
-        sizes = np.bincount(linked_groups(owner_numbers_of_kinds))
+        group_sizes = np.bincount(linked_groups(owner_numbers_of_kinds))
         weights = _weights(owner_numbers_of_kinds)
         # A group of n records is worth about as much as the square root of n groups of one record each. Records with
         # weights are worth the sum of their weights.
-        worth_of_groups = np.sqrt(sizes).sum()
+        worth_of_groups = np.sqrt(group_sizes).sum()
         worth_of_weights = weights.sum()
         return cls(
             names=owner_kinds,
             weights=None if worth_of_groups >= worth_of_weights else weights,
-            num_groups=len(sizes),
-            largest=int(sizes.max()),
+            num_groups=len(group_sizes),
+            largest=int(group_sizes.max()),
         )
 
     @property
@@ -127,8 +127,10 @@ def linked_groups(owner_numbers_of_kinds: Sequence[IntArray]) -> IntArray:
     record_nodes = np.tile(np.arange(num_records), len(owner_numbers_of_kinds))
     owner_nodes = np.concatenate(
         [
-            first + owner
-            for first, owner in zip(first_nodes[:-1], owner_numbers_of_kinds, strict=True)
+            first_node + owner_of_record
+            for first_node, owner_of_record in zip(
+                first_nodes[:-1], owner_numbers_of_kinds, strict=True
+            )
         ]
     )
     num_nodes = int(first_nodes[-1])

@@ -10,7 +10,7 @@ from pate.extras import require_extra
 
 def import_pyarrow() -> Any:
     """Returns the module pyarrow, with `pyarrow.compute` loaded; raises `MissingPackage` if it is not installed."""
-    require_extra("tables and DataFrames", "table")
+    require_extra("tables and DataFrames", extra="table")
     import pyarrow
     import pyarrow.compute
 

@@ -307,7 +307,7 @@ def _are_days(numbers: FloatArray) -> bool:
         return False
     try:
         for value in numbers:
-            days_of(f"{value:.0f}")  # only to see whether it fails
+            days_of(date_text=f"{value:.0f}")  # only to see whether it fails
     except ValueError:
         return False
     return True

@@ -85,7 +85,7 @@ def read_head(source_file: SourceFile) -> CsvHead:
     num_names = len(names)
     while num_names > 1 and not names[num_names - 1].strip():
         num_names -= 1
-    require_columns(source_file.setting, names[:num_names])
+    require_columns(source_file.setting, column_names=names[:num_names])
     return CsvHead(
         column_names=names[:num_names],
         separator=separator,

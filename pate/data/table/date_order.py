@@ -102,22 +102,22 @@ def infer_order(
     groups: dict[str, _MarkedDates] = {}
     # The first date whose year has two digits.
     short_year: str | None = None
-    for word in date_texts:
-        if _is_iso(word):
+    for date_text in date_texts:
+        if _is_iso(date_text):
             continue
-        written_date = WrittenDate.parse(word)
+        written_date = WrittenDate.parse(date_text)
         if written_date.has_short_year:
-            short_year = short_year or word
+            short_year = short_year or date_text
         if not written_date.orders:
             # The call raises `NoDate` if there is no such day in the calendar.
             written_date.moment(date_orders=(), first_year=2000)
             continue
         if not any(written_date.is_date_in(date_order=order) for order in written_date.orders):
-            raise NoDate(word)
+            raise NoDate(date_text)
         key = f"{written_date.mark}{len(written_date.orders)}"
-        groups.setdefault(key, _MarkedDates(orders=set(written_date.orders), example=word)).add(
-            word, written_date
-        )
+        groups.setdefault(
+            key, _MarkedDates(orders=set(written_date.orders), example=date_text)
+        ).add(date_text, written_date)
     if short_year is not None and (first_year is None or (named_order is None and groups)):
         setting = "data.date_order=dmy (or mdy, ymd) and " if groups else ""
         read = "read" if groups else "reads"

@@ -92,9 +92,9 @@ class Dealing:
                 stack.enter_context(_writer(table_file, new_file=part_file))
                 for part_file in paths.values()
             ]
-            for numbers, batch in table_file.rows():
+            for row_numbers, batch in table_file.rows():
                 for part, write in enumerate(writers):
-                    write(batch.filter(import_pyarrow().array(part_of_row[numbers] == part)))
+                    write(batch.filter(import_pyarrow().array(part_of_row[row_numbers] == part)))
         return paths
 
     @cached_property

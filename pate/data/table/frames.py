@@ -47,7 +47,7 @@ def as_table(data: Any) -> Any:
     is_frame = hasattr(data, "iloc") and hasattr(data, "columns")
     if isinstance(data, Mapping) or is_frame:
         names = [column_name(str(key)) for key in data]
-        require_columns("data", names)
+        require_columns("data", column_names=names)
         try:
             data = pa.table(
                 {name: _as_array(column=data[key]) for name, key in zip(names, data, strict=True)}

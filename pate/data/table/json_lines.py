@@ -48,7 +48,7 @@ class JsonLines:
         pa = import_pyarrow()
         fields = self.fields
         name_of = {field: column_name(field) for field in fields}
-        require_columns(self._file.setting, list(name_of.values()))
+        require_columns(self._file.setting, column_names=list(name_of.values()))
         if not fields:
             raise self._file.refusal("a line for each record, and the file is empty")
         fields = [

@@ -97,14 +97,14 @@ class NumberColumn(Column):
             return column
         if ((finite == smallest) | (finite == largest)).all():
             return replace(column, unit=(largest - smallest) / std)
-        scaled = (finite - mean) / std
-        has_long_tail = scipy.stats.kurtosis(scaled) > _LONG_TAIL
+        standardized_numbers = (finite - mean) / std
+        has_long_tail = scipy.stats.kurtosis(standardized_numbers) > _LONG_TAIL
         if not has_long_tail:
             return column
-        step = max(1, len(scaled) // _MAX_FITTED_NUMBERS)
-        likeliest_power = float(scipy.stats.yeojohnson_normmax(scaled[::step]))
+        step = max(1, len(standardized_numbers) // _MAX_FITTED_NUMBERS)
+        likeliest_power = float(scipy.stats.yeojohnson_normmax(standardized_numbers[::step]))
         power = round(min(max(likeliest_power, 0.0), 2.0), 2)
-        transformed_numbers = _yeo_johnson(numbers=scaled, power=power)
+        transformed_numbers = _yeo_johnson(numbers=standardized_numbers, power=power)
         return replace(
             column,
             power=power,

@@ -203,15 +203,15 @@ class Rows:
             describe_row=describe_row,
         )
         self._require_labels()
-        names_of_column = {
+        cells_of_column = {
             column_name: import_pyarrow().chunked_array(chunks)
             for column_name, chunks in chunks_of_column.items()
         }
-        for column_name, names_in_cells in names_of_column.items():
+        for column_name, names_in_cells in cells_of_column.items():
             self._require_values(column_name, names_in_cells=names_in_cells)
-        self.groups = [names_of_column[column_name] for column_name in roles.group]
-        self.ids = None if roles.id is None else names_of_column[roles.id]
-        self.budgets = None if roles.budget is None else as_texts(names_of_column[roles.budget])
+        self.groups = [cells_of_column[column_name] for column_name in roles.group]
+        self.ids = None if roles.id is None else cells_of_column[roles.id]
+        self.budgets = None if roles.budget is None else as_texts(cells_of_column[roles.budget])
         self.inputs: Any = inputs.whole()
         self.labels = np.concatenate(labels_of_batches)
         self.known = self._join_masks(

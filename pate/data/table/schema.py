@@ -268,12 +268,12 @@ class TableSchema(Preprocessing):
         """
         from pandas import DataFrame
 
-        ends = np.cumsum([len(column.feature_names) for column in self.columns])
-        blocks = np.split(inputs, ends[:-1], axis=1)
-        cells = {}
+        column_ends = np.cumsum([len(column.feature_names) for column in self.columns])
+        blocks = np.split(inputs, column_ends[:-1], axis=1)
+        frame_columns = {}
         for column, block in zip(self.columns, blocks, strict=True):
-            cells.update(column.frame_columns(block))
-        return DataFrame(cells)
+            frame_columns.update(column.frame_columns(block))
+        return DataFrame(frame_columns)
 
     def inputs(self, samples: Any, *, name: str = "data") -> Float32Array:
         """Returns the features of records, `[num_rows, num_features]`.
@@ -497,7 +497,7 @@ class TableSchema(Preprocessing):
         schema_yaml = yaml.safe_dump(
             {**content, "columns": columns}, sort_keys=False, allow_unicode=True, width=110
         )
-        self.save(Path(path).parent)
+        self.save(folder=Path(path).parent)
         write_text(path, text=_HEADING + schema_yaml)
 
     @classmethod

@@ -218,8 +218,8 @@ class CellSpelling:
         The decimal mark is a point or a comma. If `thousands` is set, the mark between thousands is that one or none;
         otherwise any of . , ' _ and a blank, or none.
         """
-        marks = (None, *GROUPING) if self.thousands is None else (None, self.thousands)
-        for decimal, thousands in product(("point", "comma"), marks):
+        thousands_marks = (None, *GROUPING) if self.thousands is None else (None, self.thousands)
+        for decimal, thousands in product(("point", "comma"), thousands_marks):
             other_spelling = replace(self, decimal=decimal, thousands=thousands)
             settings = set()
             if decimal != self.decimal:

@@ -294,7 +294,7 @@ class Table(TextReader):
         source = self._source
         source.require_columns()
         schema = self._with_text_vectors(source.usable_schema(), stage=stage)
-        spelling = source.public_file.spelling(schema.spelling)
+        spelling = source.public_file.spelling(default_spelling=schema.spelling)
         # The cells are read in the notation of these files; the published preprocessing keeps that of the schema.
         spelled_schema = replace(schema, spelling=spelling)
         digest = CellDigest(cells_are_text=source.files["private"].is_text)
@@ -335,7 +335,7 @@ class Table(TextReader):
         source = self._source
         schema = TableSchema.load(str(self.schema)).without(source.columns_without_features)
         file = source.files["private"]
-        spelling = file.spelling(schema.spelling)
+        spelling = file.spelling(default_spelling=schema.spelling)
         digest = CellDigest(cells_are_text=file.is_text)
         rows = source.read_rows(
             "private", schema=replace(schema, spelling=spelling), cell_hasher=digest

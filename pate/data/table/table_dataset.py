@@ -317,23 +317,23 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
         if roles.id not in roles.group:
             remarks += records.remarks(setting=f"data.id={roles.id}")
     # for each kind of owner, the owners of each split's rows
-    owners_per_kind_and_split: list[list[IntArray]] = []
+    owner_numbers_per_kind_and_split: list[list[IntArray]] = []
     for kind, column in enumerate(roles.group):
         people = People.from_names(
             cells_of_splits=[rows.groups[kind] for rows in rows_per_split], spelling=spelling
         )
         require_apart("group", column_name=column, ids_of_splits=people.person_of_row)
-        owners_per_kind_and_split.append(people.groups())
+        owner_numbers_per_kind_and_split.append(people.groups())
         remarks += people.remarks(setting=f"data.group={column}")
     groups_of_splits = None
     shared = None
-    if len(owners_per_kind_and_split) == 1:
-        groups_of_splits = owners_per_kind_and_split[0]
-    elif len(owners_per_kind_and_split) > 1:
-        groups_of_splits = _link_owners(owners_per_kind_and_split)
+    if len(owner_numbers_per_kind_and_split) == 1:
+        groups_of_splits = owner_numbers_per_kind_and_split[0]
+    elif len(owner_numbers_per_kind_and_split) > 1:
+        groups_of_splits = _link_owners(owner_numbers_per_kind_and_split)
         shared = SharedRecords.from_owners(
             owner_kinds=roles.group,
-            owner_numbers_of_kinds=[owners[0] for owners in owners_per_kind_and_split],
+            owner_numbers_of_kinds=[owners[0] for owners in owner_numbers_per_kind_and_split],
         )
     if roles.id is not None:
         ids_of_splits = _with_ids_of_repeats(
@@ -350,19 +350,20 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
     )
 
 
-def _link_owners(owners_per_kind_and_split: Sequence[Sequence[IntArray]]) -> list[IntArray]:
+def _link_owners(owner_numbers_per_kind_and_split: Sequence[Sequence[IntArray]]) -> list[IntArray]:
     """Returns, for each split, the group of each row, where rows that share an owner of any kind have one group.
 
     No owner may be in two splits.
 
     Args:
-        owners_per_kind_and_split: for each kind of owner and each split, the number of each row's owner, `[num_rows]`.
+        owner_numbers_per_kind_and_split: for each kind of owner and each split, the number of each row's owner,
+            `[num_rows]`.
     """
     groups = linked_groups(
-        [np.concatenate(owners_of_splits) for owners_of_splits in owners_per_kind_and_split]
+        [np.concatenate(owner_numbers) for owner_numbers in owner_numbers_per_kind_and_split]
     )
-    ends = np.cumsum([len(numbers) for numbers in owners_per_kind_and_split[0]])[:-1]
-    return np.split(groups, ends)
+    split_ends = np.cumsum([len(numbers) for numbers in owner_numbers_per_kind_and_split[0]])[:-1]
+    return np.split(groups, split_ends)
 
 
 def _with_ids_of_repeats(

@@ -162,8 +162,8 @@ class TableSource:
         settings = self._settings
         file = self.public_file
         self._columns_with_role("public")  # refuses a column that settings name and the file lacks
-        features = [name for name in file.names if name not in self.columns_without_features]
-        if not features:
+        feature_columns = [name for name in file.names if name not in self.columns_without_features]
+        if not feature_columns:
             rule = "a column that is no label, group or id"
             raise InvalidValue(file.setting, file.path, rule=rule)
         for role in ("category", "text"):
@@ -171,10 +171,10 @@ class TableSource:
                 require_column(
                     f"data.{role}",
                     column_name=column,
-                    column_names=features,
+                    column_names=feature_columns,
                     table_description=f"{file.setting} that is a feature",
                 )
-        table = file.read(features)
+        table = file.read(feature_columns)
         schema = TableSchema.fit(
             table,
             code_columns=settings.category,
@@ -182,7 +182,7 @@ class TableSource:
             spelling=file.spelling(),
         )
         column_remarks = remarks_on_columns(
-            table=table.select([name for name in features if name not in settings.text]),
+            table=table.select([name for name in feature_columns if name not in settings.text]),
             schema=schema,
             code_columns=settings.category,
             owner_columns_in_words=self.owner_columns_in_words,

@@ -34,7 +34,7 @@ def typed_batches(source_file: SourceFile, column_names: list[str] | None) -> It
             # A memory map of the file would count as memory of the process.
             schema, batches = _open_arrow(stack.enter_context(pa.OSFile(str(source_file.path))))
         names = list(map(column_name, schema.names))
-        require_columns(source_file.setting, names)
+        require_columns(source_file.setting, column_names=names)
         column_names = column_names or names
         name_in_file = dict(zip(names, schema.names, strict=True))
         names_in_file = [name_in_file[column] for column in column_names]

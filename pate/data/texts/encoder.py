@@ -159,24 +159,24 @@ class EncoderVectors(TextVectors):
         readable_texts = [readable(text).strip() for text in texts]
         try:
             # Encoders refuse an empty text. A dash replaces it, and its row becomes 0 below.
-            rows = np.stack([self._encode(text or "-") for text in readable_texts])
-            rows = rows.astype(np.float64)
+            text_vectors = np.stack([self._encode(text or "-") for text in readable_texts])
+            text_vectors = text_vectors.astype(np.float64)
         except ImportError:
             raise
         except Exception as error:  # each runtime has errors of its own
             raise ValueError(f"{type(error).__name__}: {error}"[:_MAX_REASON]) from error
-        if rows.ndim != 2 or not np.isfinite(rows).all():
+        if text_vectors.ndim != 2 or not np.isfinite(text_vectors).all():
             raise ValueError("it gives no vector of numbers for a text")
         is_empty = np.array([not text for text in readable_texts], np.bool_)
-        rows[is_empty] = 0
-        lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
-        return np.asarray(rows / np.where(lengths > 0, lengths, 1))
+        text_vectors[is_empty] = 0
+        lengths = np.sqrt(np.square(text_vectors).sum(axis=1, keepdims=True))
+        return np.asarray(text_vectors / np.where(lengths > 0, lengths, 1))
 
     def _unscaled(self, texts: Sequence[str]) -> FloatArray:
-        rows = self.encode(texts)
+        text_vectors = self.encode(texts)
         # The difference of two vectors of length 1 has at most length 2. Exact products need length at most 1.
         centered_rows = np.where(
-            rows.any(axis=1, keepdims=True), (rows - self.arrays["center"]) / 2, 0
+            text_vectors.any(axis=1, keepdims=True), (text_vectors - self.arrays["center"]) / 2, 0
         )
         return from_product(
             fixed_point(centered_rows) @ fixed_point(values=self.arrays["components"])
@@ -231,10 +231,10 @@ def _read_encoder(pretrained_files: Weights) -> tuple[dict[str, NDArray[Any]], d
         InvalidValue: the path is neither an ONNX graph nor a folder of an encoder.
     """
     encoder_path = pretrained_files.path
-    model, tokenizer = _onnx_files(encoder_path=encoder_path)
+    model_path, tokenizer_path = _onnx_files(encoder_path=encoder_path)
     modules = _read_settings(encoder_path / "modules.json")
     module_types = {str(module["type"]).rpartition(".")[2] for module in modules}
-    if model is None and not module_types:
+    if model_path is None and not module_types:
         raise InvalidValue("features.weights", encoder_path, rule=WEIGHTS_RULES["encoder"])
     pooling = _read_settings(encoder_path / "1_Pooling" / "config.json")
     pooling_modes = {
@@ -245,7 +245,7 @@ def _read_encoder(pretrained_files: Weights) -> tuple[dict[str, NDArray[Any]], d
     takes_first_token = pooling_modes == {_FIRST_TOKEN}
     takes_mean = pooling_modes <= {_MEAN_OF_TOKENS}
     has_known_modules = module_types <= {"Transformer", "Pooling", "Normalize"}
-    is_onnx = model is not None and has_known_modules and (takes_mean or takes_first_token)
+    is_onnx = model_path is not None and has_known_modules and (takes_mean or takes_first_token)
     transformer = _read_settings(encoder_path / "sentence_bert_config.json")
     settings = {
         "name": encoder_path.resolve().name,
@@ -254,11 +254,11 @@ def _read_encoder(pretrained_files: Weights) -> tuple[dict[str, NDArray[Any]], d
         "most_tokens": int(transformer.get("max_seq_length") or _MAX_TOKENS),
         "format": "onnx" if is_onnx else "sentence_transformers",
     }
-    if not is_onnx or model is None or _has_weights_beside(model):
+    if not is_onnx or model_path is None or _has_weights_beside(model_path):
         return {}, settings
-    files = {"model": model}
-    if tokenizer is not None:
-        files["tokenizer"] = tokenizer
+    files = {"model": model_path}
+    if tokenizer_path is not None:
+        files["tokenizer"] = tokenizer_path
     if sum(path.stat().st_size for path in files.values()) > _MAX_STORED_BYTES:
         return {}, settings
     return {name: np.fromfile(path, np.uint8) for name, path in files.items()}, settings
@@ -395,8 +395,8 @@ def _encoder_of_tokens(
             "attention_mask": encoding.attention_mask,
             "token_type_ids": encoding.type_ids,
         }
-        batch = {name: np.array([numbers_of_input[name]], np.int64) for name in input_names}
-        (vectors_of_texts,) = onnx_session.run([output_name], batch)
+        input_arrays = {name: np.array([numbers_of_input[name]], np.int64) for name in input_names}
+        (vectors_of_texts,) = onnx_session.run([output_name], input_arrays)
         vectors = vectors_of_texts[0]
         has_one_vector = vectors.ndim == 1
         if has_one_vector:

@@ -133,10 +133,10 @@ class TextVectors(FittedTransform):
         has_all_rows = len(vector_bytes) == 4 * len(texts) * self.dimension
         if has_all_rows and hashlib.sha256(vector_bytes).digest() == digest:
             return np.frombuffer(vector_bytes, np.float32).reshape(len(texts), self.dimension)
-        rows = self._scaled(texts)
+        text_vectors = self._scaled(texts)
         with atomic_write(path) as file:
-            file.write(hashlib.sha256(rows.data).digest() + rows.tobytes())
-        return rows
+            file.write(hashlib.sha256(text_vectors.data).digest() + text_vectors.tobytes())
+        return text_vectors
 
     def _scaled(self, texts: Sequence[str]) -> Float32Array:
         """Returns the vectors of texts, `[num_texts, dimension]`, scaled to length 1.

@@ -181,8 +181,10 @@ class StaticVectors(TextVectors):
         return np.asarray(sums / np.where(totals > 0, totals, 1))
 
     def _unscaled(self, texts: Sequence[str]) -> FloatArray:
-        rows = self.mean_vectors(self.count_pieces(texts)[0])
-        return np.where(rows.any(axis=1, keepdims=True), rows - self.arrays["center"], 0)
+        text_vectors = self.mean_vectors(self.count_pieces(texts)[0])
+        return np.where(
+            text_vectors.any(axis=1, keepdims=True), text_vectors - self.arrays["center"], 0
+        )
 
     def piece_indices_of(self, word: str) -> list[int]:
         """Returns the indices of a word's pieces in the file; an empty list if the word cannot be split.
