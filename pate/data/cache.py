@@ -89,7 +89,7 @@ class StampedFile:
         list_missing: Callable[[], IntArray],
         compute_blocks: Callable[[IntArray], Iterable[Blocks]],
         stage_name: str,
-        stage: StageOpener,
+        open_stage: StageOpener,
     ) -> None:
         """Computes and writes the missing blocks.
 
@@ -98,7 +98,7 @@ class StampedFile:
                 no other process writes.
             compute_blocks: computes the blocks with the given numbers, and yields some of them at a time.
             stage_name: the name of the stage that reports progress.
-            stage: opens that stage.
+            open_stage: opens that stage.
 
         Raises:
             InvalidValue: the folder cannot be written.
@@ -125,17 +125,19 @@ class StampedFile:
             missing_block_numbers = list_missing()
             if not len(missing_block_numbers):
                 return
-            rows_of_missing_blocks = np.minimum(
+            num_rows_of_missing_blocks = np.minimum(
                 self.rows_per_block, self.shape[0] - self.rows_per_block * missing_block_numbers
             )
-            advance = stack.enter_context(stage(stage_name, int(rows_of_missing_blocks.sum())))
+            advance = stack.enter_context(
+                open_stage(stage_name, int(num_rows_of_missing_blocks.sum()))
+            )
             num_blocks_done = 0
             for blocks in compute_blocks(missing_block_numbers):
                 self._write(
                     blocks, values_descriptor=values_descriptor, stamps_descriptor=stamps_descriptor
                 )
                 num_blocks_done += len(blocks.numbers)
-                advance(int(rows_of_missing_blocks[:num_blocks_done].sum()))
+                advance(int(num_rows_of_missing_blocks[:num_blocks_done].sum()))
 
     def _write(self, blocks: Blocks, *, values_descriptor: int, stamps_descriptor: int) -> None:
         """Writes blocks to disk, and then their stamps.
@@ -152,13 +154,13 @@ class StampedFile:
             _write_blocks(
                 file_descriptor=values_descriptor,
                 block_numbers=blocks.numbers,
-                block_bytes=self._num_bytes // self.shape[0] * self.rows_per_block,
+                bytes_per_block=self._num_bytes // self.shape[0] * self.rows_per_block,
                 block_contents=blocks.values,
             )
             _write_blocks(
                 file_descriptor=stamps_descriptor,
                 block_numbers=blocks.numbers,
-                block_bytes=_STAMP_BYTES,
+                bytes_per_block=_STAMP_BYTES,
                 block_contents=blocks.stamps,
             )
         except OSError as error:
@@ -192,17 +194,17 @@ def writable(setting: str, folder: Path) -> Iterator[None]:
 def _write_blocks(
     file_descriptor: int,
     block_numbers: IntArray,
-    block_bytes: int,
+    bytes_per_block: int,
     block_contents: NDArray[Any],
 ) -> None:
     """Writes blocks at their positions in a file, and flushes them to disk.
 
-    Block k begins at byte k * `block_bytes`. A memory-mapped file would not report a full disk.
+    Block k begins at byte k * `bytes_per_block`. A memory-mapped file would not report a full disk.
 
     Args:
         file_descriptor: the descriptor of the open file.
         block_numbers: the numbers of the blocks, int64 `[num_blocks]`.
-        block_bytes: the number of bytes of a block.
+        bytes_per_block: the number of bytes of a block.
         block_contents: the content of the blocks, `[num_blocks, ...]`.
     """
     # Blocks with consecutive numbers are written together. -2 makes the first block the beginning of such a run.
@@ -211,7 +213,7 @@ def _write_blocks(
     run_ends = [*run_starts[1:], len(block_numbers)]
     for start, end in zip(run_starts, run_ends, strict=True):
         remaining_bytes = np.ascontiguousarray(block_contents[start:end]).data.cast("B")
-        offset = int(block_numbers[start]) * block_bytes
+        offset = int(block_numbers[start]) * bytes_per_block
         while remaining_bytes:
             num_written = os.pwrite(file_descriptor, remaining_bytes, offset)
             remaining_bytes = remaining_bytes[num_written:]
@@ -227,7 +229,7 @@ def cached_pixels(
     decode: Callable[[IntArray], NDArray[np.uint8]],
     *,
     stage_name: str,
-    stage: StageOpener,
+    open_stage: StageOpener,
 ) -> NDArray[np.uint8]:
     """Returns resized pictures from a cache file, and decodes those that the file lacks.
 
@@ -242,7 +244,7 @@ def cached_pixels(
             has changed is decoded again.
         decode: decodes the n images with the given numbers, as uint8 `[n, channels, height, width]`.
         stage_name: the name of the stage that reports progress.
-        stage: opens that stage.
+        open_stage: opens that stage.
     """
     image_file = StampedFile(
         path=folder / "images.u8",
@@ -270,6 +272,6 @@ def cached_pixels(
         list_missing=list_missing,
         compute_blocks=decode_blocks,
         stage_name=stage_name,
-        stage=stage,
+        open_stage=open_stage,
     )
     return image_file.mapped()  # type: ignore[no-any-return]

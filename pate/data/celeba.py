@@ -127,7 +127,7 @@ class CelebA:
             OSError: the disk is full. Photographs that were already decoded stay in the cache.
         """
         celeba_lists = self._read_lists(self._folder())
-        splits = self._read_splits(celeba_lists, stage=stage)
+        splits = self._read_splits(celeba_lists, open_stage=stage)
         private, public, test = splits["private"], splits["public"], splits["test"]
         form = None
         if self.crop is None:
@@ -187,10 +187,10 @@ class CelebA:
             },
         )
 
-    def _read_splits(self, celeba_lists: _Lists, *, stage: StageOpener) -> dict[str, Split]:
+    def _read_splits(self, celeba_lists: _Lists, *, open_stage: StageOpener) -> dict[str, Split]:
         """Decodes the photographs that the cache lacks, and returns the records of each split, by its name.
 
-        `stage` opens the stage that reports progress.
+        `open_stage` opens the stage that reports progress.
         """
         file_names = celeba_lists.attributes.file_names
         record_ids = np.arange(1, len(file_names) + 1)
@@ -212,7 +212,7 @@ class CelebA:
             stamps=celeba_lists.photographs.stamps,
             decode=decode,
             stage_name="decoding photographs",
-            stage=stage,
+            open_stage=open_stage,
         )
         return {
             split: Split.from_pictures(

@@ -260,12 +260,14 @@ class Dataset:
     def _require_disjoint_splits(self) -> None:
         """Raises `InvalidValue` if two splits have the id of a record or of a group in common."""
         for id_kind in ("record", "group"):
-            for (first, split), (second, other_split) in combinations(self._splits(), 2):
+            for (first_split, split), (second_split, other_split) in combinations(
+                self._splits(), 2
+            ):
                 _require_disjoint(
                     id_kind=id_kind,
                     ids=getattr(split, f"{id_kind}_ids"),
                     other_ids=getattr(other_split, f"{id_kind}_ids"),
-                    split_names=f"{first} and {second}",
+                    split_names=f"{first_split} and {second_split}",
                 )
 
     def _require_public_ids(self, public_ids: NDArray[Any]) -> None:

@@ -281,12 +281,12 @@ class HuggingFace(TextReader):
             return ListColumn(name=column_name, missing=False, length=len(numbers))
         return None
 
-    def _table_schema(self, stage: StageOpener) -> TableSchema:
+    def _table_schema(self, open_stage: StageOpener) -> TableSchema:
         """Returns the schema of columns of numbers, dates, words and texts, learned from the public split.
 
         Args:
-            stage: opens the stages that report the progress of fitting vectors to public texts; none without columns
-                of text.
+            open_stage: opens the stages that report the progress of fitting vectors to public texts; none without
+                columns of text.
         """
         schema = TableSchema.fit(
             self._public_table(),
@@ -301,7 +301,7 @@ class HuggingFace(TextReader):
             self._public_table(),
             text_columns=self.text,
             fit_vectors=self.text_fit or TfidfVectors.fit,
-            stage=stage,
+            open_stage=open_stage,
         )
 
     def _fingerprints(self, schema: TableSchema, split_name: str) -> NDArray[np.uint64]:

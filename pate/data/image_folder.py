@@ -193,8 +193,8 @@ class ImageFolder:
     def _reading_of_uncertain_cells(self) -> UncertainLabels:
         return UncertainLabels(reading=self.uncertain, words=self.uncertain_words)
 
-    def _read_rows(self, stage: StageOpener) -> tuple[PictureColumn, dict[str, Rows]]:
-        """Reads the table and decodes the pictures; `stage` opens the stage that reports progress.
+    def _read_rows(self, open_stage: StageOpener) -> tuple[PictureColumn, dict[str, Rows]]:
+        """Reads the table and decodes the pictures; `open_stage` opens the stage that reports progress.
 
         Returns:
             The column of pictures, and the rows of each split, whose features are the bytes of the pictures.
@@ -220,7 +220,7 @@ class ImageFolder:
         column_names = list(dict.fromkeys([self.file, *self.labels, *group_columns]))
         require_columns("data.table", column_names=table_file.names, required=column_names)
         num_pictures = sum(table.num_rows for table in table_file.batches([self.file]))
-        with stage("decoding pictures", num_pictures) as advance:
+        with open_stage("decoding pictures", num_pictures) as advance:
             picture_column = self._picture_column(advance)
             schema = TableSchema(columns=(picture_column,), spelling=self._spelling)
             rows_of_split = {}

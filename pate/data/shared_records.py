@@ -107,7 +107,10 @@ def _weights(owner_numbers_of_kinds: Sequence[IntArray]) -> FloatArray:
     weights = np.ones(len(owner_numbers_of_kinds[0]))
     for _ in range(_NUM_RAISES):
         # For each kind of owner, the sum of the weights of the records of each record's owner.
-        sums = [np.bincount(owner, weights=weights)[owner] for owner in owner_numbers_of_kinds]
+        sums = [
+            np.bincount(owner_of_record, weights=weights)[owner_of_record]
+            for owner_of_record in owner_numbers_of_kinds
+        ]
         weights /= np.max(sums, axis=0)
     return weights * (1 - _ROUNDING_MARGIN)
 

@@ -232,7 +232,7 @@ def _features_of_split(
         list_missing=list_missing,
         compute_blocks=extract_blocks,
         stage_name=f"features of the {split_name} pictures",
-        stage=stage,
+        open_stage=stage,
     )
     # The array is copied on write: whoever changes its features leaves the file unchanged.
     features: Float32Array = stamped_file.mapped(mode="c")

@@ -93,10 +93,12 @@ class CategoryColumn(Column):
         """
         from pandas import Categorical
 
-        other = OTHER if OTHER not in self.categories else f"{OTHER} than {self.name}"
+        word_for_others = OTHER if OTHER not in self.categories else f"{OTHER} than {self.name}"
         codes = encoded_cells.argmax(axis=1)
         codes[codes > len(self.categories)] = -1  # missing
-        return {self.name: Categorical.from_codes(codes, categories=[*self.categories, other])}
+        return {
+            self.name: Categorical.from_codes(codes, categories=[*self.categories, word_for_others])
+        }
 
     def plain(self) -> dict[str, Any]:
         """Returns the column as values for JSON."""

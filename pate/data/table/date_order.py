@@ -114,9 +114,9 @@ def infer_order(
             continue
         if not any(written_date.is_date_in(date_order=order) for order in written_date.orders):
             raise NoDate(date_text)
-        key = f"{written_date.mark}{len(written_date.orders)}"
+        group_key = f"{written_date.mark}{len(written_date.orders)}"
         groups.setdefault(
-            key, _MarkedDates(orders=set(written_date.orders), example=date_text)
+            group_key, _MarkedDates(orders=set(written_date.orders), example=date_text)
         ).add(date_text, written_date)
     if short_year is not None and (first_year is None or (named_order is None and groups)):
         setting = "data.date_order=dmy (or mdy, ymd) and " if groups else ""

@@ -212,10 +212,12 @@ class People:
         looks_of_split = dict(
             zip(SPLITS, (self.look_codes[persons] for persons in persons_of_split), strict=False)
         )
-        for first, second in combinations(looks_of_split, 2):
-            num_shared = count_shared(looks_of_split[first], other_ids=looks_of_split[second])
+        for first_split, second_split in combinations(looks_of_split, 2):
+            num_shared = count_shared(
+                looks_of_split[first_split], other_ids=looks_of_split[second_split]
+            )
             if num_shared:
-                yield f"{setting}: {num_shared} values of {first} and {second} look alike, {reason}"
+                yield f"{setting}: {num_shared} values of {first_split} and {second_split} look alike, {reason}"
         private_persons = distinct(
             _merged(person_of_row=persons_of_split[0], code_of_person=self.lowercase_codes)
         )

@@ -108,7 +108,7 @@ class TableSchema(Preprocessing):
         table: Any,
         text_columns: Collection[str],
         fit_vectors: TextFit,
-        stage: StageOpener = unwatched,
+        open_stage: StageOpener = unwatched,
     ) -> TableSchema:
         """Returns the schema in which columns of text become vectors, fitted to a public pyarrow table.
 
@@ -120,7 +120,7 @@ class TableSchema(Preprocessing):
             table: the public table, with all columns of the schema.
             text_columns: the columns of text.
             fit_vectors: the function that fits vectors to public texts.
-            stage: opens the stages that report progress.
+            open_stage: opens the stages that report progress.
         """
         other_columns = self.without(text_columns)
         table = table.take(evenly_spaced(range(table.num_rows)))
@@ -134,7 +134,7 @@ class TableSchema(Preprocessing):
                 columns.append(column)
                 continue
             texts = as_strings(as_texts(table.column(column.name)))
-            text_transform = fit_vectors(texts, stage)
+            text_transform = fit_vectors(texts, open_stage)
             variance = _total_variance(text_transform.vectors(texts))
             weight = 1.0
             if target_variance > 0 and variance > 0:

@@ -279,21 +279,23 @@ class Table(TextReader):
         return TableSource(self)
 
     def _with_text_vectors(
-        self, schema: TableSchema, stage: StageOpener = unwatched
+        self, schema: TableSchema, open_stage: StageOpener = unwatched
     ) -> TableSchema:
         """Returns the schema in which columns of text have vectors, fitted by `text_fit`, or else tf-idf.
 
-        `stage` opens the stages that report progress.
+        `open_stage` opens the stages that report progress.
         """
         fit_vectors = self.text_fit or TfidfVectors.fit
-        return self._source.with_text_vectors(schema, fit_vectors=fit_vectors, stage=stage)
+        return self._source.with_text_vectors(
+            schema, fit_vectors=fit_vectors, open_stage=open_stage
+        )
 
-    def _load(self, stage: StageOpener) -> Dataset:
+    def _load(self, open_stage: StageOpener) -> Dataset:
         """Reads all files and returns the data set, for a reader that `completed` returned."""
         self.require_settings()
         source = self._source
         source.require_columns()
-        schema = self._with_text_vectors(source.usable_schema(), stage=stage)
+        schema = self._with_text_vectors(source.usable_schema(), open_stage=open_stage)
         spelling = source.public_file.spelling(default_spelling=schema.spelling)
         # The cells are read in the notation of these files; the published preprocessing keeps that of the schema.
         spelled_schema = replace(schema, spelling=spelling)
@@ -302,7 +304,7 @@ class Table(TextReader):
             split: source.read_rows(
                 split,
                 spelled_schema,
-                stage=stage,
+                open_stage=open_stage,
                 cell_hasher=digest if split == "private" else None,
             )
             for split in SPLITS

@@ -161,9 +161,9 @@ def _owner_names(private_rows: Rows, spelling: CellSpelling) -> dict[str, OwnerN
         "group": private_rows.groups,
     }
     return {
-        kind: _names_for_ledgers(columns, spelling=spelling)
-        for kind, columns in columns_of_kind.items()
-        if columns
+        kind: _names_for_ledgers(name_columns, spelling=spelling)
+        for kind, name_columns in columns_of_kind.items()
+        if name_columns
     }
 
 
@@ -261,10 +261,10 @@ def require_apart(role: str, column_name: str | None, ids_of_splits: Sequence[In
         ids_of_splits: for each split, the number of each row's owner or record, `[num_rows]`.
     """
     ids_of_split = dict(zip(SPLITS, ids_of_splits, strict=True))
-    for first, second in combinations(SPLITS, 2):
-        num_shared = count_shared(ids_of_split[first], other_ids=ids_of_split[second])
+    for first_split, second_split in combinations(SPLITS, 2):
+        num_shared = count_shared(ids_of_split[first_split], other_ids=ids_of_split[second_split])
         if num_shared:
-            rule = f"each {column_name} in one split, {num_shared} are in {first} and {second}"
+            rule = f"each {column_name} in one split, {num_shared} are in {first_split} and {second_split}"
             raise InvalidValue(f"data.{role}", column_name, rule=rule)
 
 

@@ -230,7 +230,7 @@ class TableSource:
         return schema
 
     def with_text_vectors(
-        self, schema: TableSchema, *, fit_vectors: TextFit, stage: StageOpener = unwatched
+        self, schema: TableSchema, *, fit_vectors: TextFit, open_stage: StageOpener = unwatched
     ) -> TableSchema:
         """Returns the schema in which columns of text become vectors that are fitted to the public texts.
 
@@ -239,7 +239,7 @@ class TableSource:
         Args:
             schema: the schema of the public columns.
             fit_vectors: the function that fits vectors to public texts.
-            stage: opens the stages that report progress.
+            open_stage: opens the stages that report progress.
         """
         text_columns = self._settings.text
         if not text_columns:
@@ -248,7 +248,7 @@ class TableSource:
             table=self.public_file.read(list(schema.names)),
             text_columns=text_columns,
             fit_vectors=fit_vectors,
-            stage=stage,
+            open_stage=open_stage,
         )
 
     def read_rows(
@@ -256,7 +256,7 @@ class TableSource:
         split_name: str,
         schema: TableSchema,
         *,
-        stage: StageOpener = unwatched,
+        open_stage: StageOpener = unwatched,
         cell_hasher: CellDigest | None = None,
     ) -> Rows:
         """Reads the rows of a split.
@@ -264,7 +264,7 @@ class TableSource:
         Args:
             split_name: private, public or test.
             schema: encodes the features.
-            stage: opens the stage that reports progress.
+            open_stage: opens the stage that reports progress.
             cell_hasher: receives all cells of the split, with columns that become no features; None if no digest is
                 needed.
         """
@@ -289,7 +289,7 @@ class TableSource:
             table_file=file,
             split_name=split_name,
             has_texts=bool(schema.texts),
-            stage=stage,
+            open_stage=open_stage,
         ) as reported_batches:
             return Rows(
                 reported_batches,
@@ -372,7 +372,7 @@ def _with_progress(
     table_file: TableFile,
     split_name: str,
     has_texts: bool,
-    stage: StageOpener,
+    open_stage: StageOpener,
 ) -> Iterator[Iterable[NumberedBatch]]:
     """Gives the body of a `with` statement batches that report how far they are read.
 
@@ -383,15 +383,15 @@ def _with_progress(
         table_file: the file, whose size is the end of the stage.
         split_name: the split that is read, for the name of the stage.
         has_texts: whether columns of text are encoded. Then batches are joined to larger ones.
-        stage: opens the stage that reports progress.
+        open_stage: opens the stage that reports progress.
     """
     size_mb = table_file.num_bytes // MEGABYTE
     if has_texts:
         size_kb = table_file.num_bytes // _KILOBYTE
-        with stage(f"texts of {split_name} records, kB", size_kb) as advance:
+        with open_stage(f"texts of {split_name} records, kB", size_kb) as advance:
             yield gather_batches(batches, file_size_kb=size_kb, report_progress=advance)
     elif size_mb < _LARGE_MB:
         yield batches
     else:
-        with stage(f"reading {split_name} rows, MB", size_mb) as advance:
+        with open_stage(f"reading {split_name} rows, MB", size_mb) as advance:
             yield report_batches(batches, file_size_mb=size_mb, report_progress=advance)

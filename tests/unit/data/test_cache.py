@@ -71,7 +71,7 @@ class ImageCache:
             stamps=stamps,
             decode=decode,
             stage_name="decoding",
-            stage=stage,
+            open_stage=stage,
         )
 
 
