@@ -102,8 +102,10 @@ class SparseVector(NoisyWhole):
             )
         ]
         answered = np.array([noisy_count is not None for noisy_count in noisy_counts], dtype=bool)
-        values = np.array([noisy_count or 0 for noisy_count in noisy_counts], dtype=np.int64)
-        return ReleasedValues(values=values, answered=answered)
+        released_counts = np.array(
+            [noisy_count or 0 for noisy_count in noisy_counts], dtype=np.int64
+        )
+        return ReleasedValues(values=released_counts, answered=answered)
 
 
 class SparseVectorSession(HeldBudget):

@@ -72,7 +72,7 @@ class SweepTopK(NoisyWhole):
         require_generator(rng)
         checked_counts = require_counts(counts, min_num_counts=self.k)
         noisy_counts = checked_counts + self.noise.sample(checked_counts.shape, rng)
-        indices = np.argsort(-noisy_counts, axis=-1, kind="stable")[..., : self.k]
+        indices_by_noisy_count = np.argsort(-noisy_counts, axis=-1, kind="stable")[..., : self.k]
         answered = np.ones(checked_counts.shape[:-1], dtype=bool)
-        noisy_scores = np.take_along_axis(noisy_counts, indices, axis=-1)
-        return ScoredTopK(indices=indices, answered=answered, scores=noisy_scores)
+        noisy_scores = np.take_along_axis(noisy_counts, indices_by_noisy_count, axis=-1)
+        return ScoredTopK(indices=indices_by_noisy_count, answered=answered, scores=noisy_scores)

@@ -232,7 +232,7 @@ def _rounding_error_of(noisy_values: FloatArray, noise_rounding_error: float) ->
 
 
 def are_normally_above(
-    values: NDArray[Any],
+    noiseless_values: NDArray[Any],
     threshold: float,
     noise_std: float,
     rng: np.random.Generator,
@@ -242,7 +242,7 @@ def are_normally_above(
     """Draws for each value whether value + N(0, noise_std**2) >= threshold, exactly, and returns bits `[Q, n]`.
 
     Args:
-        values: `[Q, n]`, floats or whole numbers.
+        noiseless_values: `[Q, n]`, floats or whole numbers.
         threshold: the threshold for all values.
         noise_std: the standard deviation of the noise.
         rng: draws one uniform number for each sum.
@@ -250,30 +250,32 @@ def are_normally_above(
             clipped before noise is added. A range makes draws faster, because probabilities then come from a table.
     """
     if clip_range is None:
-        drawn_noise = draw_noise(noise_kind="gaussian", shape=values.shape, rng=rng)
-        return are_above(values, threshold=threshold, weighted_noises=[(drawn_noise, noise_std)])
+        drawn_noise = draw_noise(noise_kind="gaussian", shape=noiseless_values.shape, rng=rng)
+        return are_above(
+            noiseless_values, threshold=threshold, weighted_noises=[(drawn_noise, noise_std)]
+        )
     smallest_count, largest_count = clip_range
     # A sum is at least the threshold if a uniform number is at least the probability of a smaller sum. Such a
     # probability depends on the clipped value alone. A table has one for each value, unless it would be longer than
     # the array of values.
-    lazy_uniforms = LazyUniforms.draw(shape=values.shape, rng=rng)
+    lazy_uniforms = LazyUniforms.draw(shape=noiseless_values.shape, rng=rng)
     probabilities_of_counts: IntArray | None = None
-    if largest_count < max(values.size, _SMALL_TABLE):
+    if largest_count < max(noiseless_values.size, _SMALL_TABLE):
         probabilities_of_counts = _table_of_probabilities(
             threshold, noise_std, smallest_count=smallest_count, largest_count=largest_count
         )
-    is_above = np.empty(values.shape, dtype=np.bool_)
-    rows_per_block = max(1, _BLOCK_SIZE // values.shape[1])
-    for start in range(0, len(values), rows_per_block):
+    is_above = np.empty(noiseless_values.shape, dtype=np.bool_)
+    rows_per_block = max(1, _BLOCK_SIZE // noiseless_values.shape[1])
+    for start in range(0, len(noiseless_values), rows_per_block):
         row_range = slice(start, start + rows_per_block)
         excess_on_grid = lazy_uniforms[row_range].grid_index()
         if probabilities_of_counts is None:
-            clipped_values = np.clip(values[row_range], smallest_count, largest_count)
+            clipped_values = np.clip(noiseless_values[row_range], smallest_count, largest_count)
             excess_on_grid -= _probability_below(
                 clipped_values, threshold=threshold, noise_std=noise_std
             )
         else:
-            excess_on_grid -= probabilities_of_counts.take(values[row_range], mode="clip")
+            excess_on_grid -= probabilities_of_counts.take(noiseless_values[row_range], mode="clip")
         np.greater_equal(excess_on_grid, 0, out=is_above[row_range])
         if np.abs(excess_on_grid, out=excess_on_grid).min() > _GRID_MARGIN:
             continue
@@ -283,7 +285,9 @@ def are_normally_above(
                 lazy_uniforms.entry((row, column)),
                 quantile_bounds=KINDS["gaussian"].quantile_bounds,
             )
-            clipped_value = min(max(values[row, column].item(), smallest_count), largest_count)
+            clipped_value = min(
+                max(noiseless_values[row, column].item(), smallest_count), largest_count
+            )
             is_above[row, column] = _is_above(
                 clipped_value,
                 threshold=threshold,
@@ -312,17 +316,19 @@ def _probability_below(counts: IntArray, threshold: float, noise_std: float) -> 
 
 
 def are_above(
-    values: NDArray[Any], threshold: float, weighted_noises: Sequence[tuple[DrawnNoise, float]]
+    noiseless_values: NDArray[Any],
+    threshold: float,
+    weighted_noises: Sequence[tuple[DrawnNoise, float]],
 ) -> BoolArray:
     """Returns bits `[Q, n]`: True where a value plus a weighted sum of noises is at least the threshold, exactly.
 
     Args:
-        values: `[Q, n]`, floats or whole numbers.
+        noiseless_values: `[Q, n]`, floats or whole numbers.
         threshold: the threshold for all values.
         weighted_noises: pairs of noise, `[Q, n]` or `[Q, 1]`, and the factor by which this noise is multiplied.
     """
-    excess_of_sums = values - threshold
-    rounding_errors = SMALL_ERROR * (np.abs(values) + abs(threshold))
+    excess_of_sums = noiseless_values - threshold
+    rounding_errors = SMALL_ERROR * (np.abs(noiseless_values) + abs(threshold))
     for drawn_noise, factor in weighted_noises:
         excess_of_sums = excess_of_sums + factor * drawn_noise.values
         rounding_errors = rounding_errors + abs(factor) * (
@@ -335,17 +341,17 @@ def are_above(
             for drawn_noise, factor in weighted_noises
         ]
         is_above[row, column] = _is_above(
-            values[row, column].item(), threshold=threshold, weighted_numbers=exact_noises
+            noiseless_values[row, column].item(), threshold=threshold, weighted_numbers=exact_noises
         )
     return np.asarray(is_above)
 
 
 def _is_above(
-    value: float, threshold: float, weighted_numbers: Sequence[tuple[Fraction, Number]]
+    noiseless_value: float, threshold: float, weighted_numbers: Sequence[tuple[Fraction, Number]]
 ) -> bool:
     """Returns True if value + the sum of factor * noise, over all pairs (factor, noise), is at least the threshold."""
     excess_number = weighted_sum(
-        constant=Fraction(value) - Fraction(threshold), weighted_numbers=weighted_numbers
+        constant=Fraction(noiseless_value) - Fraction(threshold), weighted_numbers=weighted_numbers
     )
     return not is_below(
         excess_number.compute_bounds, _zero_bounds, refinements=excess_number.refinements

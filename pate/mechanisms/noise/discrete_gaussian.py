@@ -62,17 +62,17 @@ class DiscreteGaussian(Parameters):
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
         """Draws an array of independent discrete Gaussian noise, exactly."""
         require_generator(rng)
-        noise = np.empty(math.prod(shape), dtype=np.int64)
-        for start in range(0, len(noise), _BLOCK_SIZE):
-            noise_block = noise[start : start + _BLOCK_SIZE]
+        flat_noise = np.empty(math.prod(shape), dtype=np.int64)
+        for start in range(0, len(flat_noise), _BLOCK_SIZE):
+            noise_block = flat_noise[start : start + _BLOCK_SIZE]
             noise_block[:] = self._quantiles(LazyUniforms.draw(shape=noise_block.shape, rng=rng))
-        return noise.reshape(shape)
+        return flat_noise.reshape(shape)
 
     def mass(self, values: ArrayLike) -> FloatArray:
         """Returns P(z = value) for each value."""
-        total = 2 * math.fsum(_weights(self.variance, num_stds=40.0)) - 1
+        total_weight = 2 * math.fsum(_weights(self.variance, num_stds=40.0)) - 1
         squares = np.square(np.asarray(values, dtype=np.float64))
-        return np.asarray(np.exp(-squares / (2 * self.variance)) / total)
+        return np.asarray(np.exp(-squares / (2 * self.variance)) / total_weight)
 
     def _quantiles(self, lazy_uniforms: LazyUniforms) -> IntArray:
         """Returns the noise for each uniform number u.

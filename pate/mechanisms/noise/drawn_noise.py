@@ -192,8 +192,8 @@ def draw_noise(noise_kind: str, shape: tuple[int, ...], rng: np.random.Generator
 
     def number_at(row: int, column: int) -> Number:
         # An array `[Q, 1]` has one value for all columns of a row.
-        index = (row, column if shape[1] > 1 else 0)
-        return number_of(lazy_uniforms.entry(index), quantile_bounds=kind.quantile_bounds)
+        entry_index = (row, column if shape[1] > 1 else 0)
+        return number_of(lazy_uniforms.entry(entry_index), quantile_bounds=kind.quantile_bounds)
 
     u = lazy_uniforms.approximate()
     return DrawnNoise(

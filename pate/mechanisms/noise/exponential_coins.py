@@ -200,10 +200,10 @@ def draw_lucky_place(
             num_places=level_end - level_start, num_halvings=level, rng=rng
         )
         places = level_start + thinned_places
-        coins = toss_exponential(
+        coins_show_true = toss_exponential(
             deficits[places] - base_deficit, noise_scale=noise_scale, rng=rng, log2_factor=level
         )
-        lucky_places.append(places[coins])
+        lucky_places.append(places[coins_show_true])
     places = np.concatenate([*lucky_places, level_boundaries[-1] + np.flatnonzero(rare_coins)])
     places = places[candidate_mask[places]]
     return int(places[rng.integers(0, len(places))])
@@ -229,9 +229,11 @@ def _first_lucky_place(
         first_indices = np.unique(places, return_index=True)[1]
         places = places[np.sort(first_indices)]
         places = places[candidate_mask[places] & ~np.isin(places, tossed_places)]
-        coins = toss_exponential(deficits[places] - base_deficit, noise_scale=noise_scale, rng=rng)
-        if coins.any():
-            return int(places[coins.argmax()])
+        coins_show_true = toss_exponential(
+            deficits[places] - base_deficit, noise_scale=noise_scale, rng=rng
+        )
+        if coins_show_true.any():
+            return int(places[coins_show_true.argmax()])
         tossed_places = np.concatenate([tossed_places, places])
 
 
@@ -247,12 +249,12 @@ def draw_thinned_places(num_places: int, num_halvings: int, rng: np.random.Gener
     # One random bit for each place halves the subset. The bits of 8 places are one byte.
     num_bytes = _divide_up(numerator=num_places, denominator=8)
     num_at_once = min(num_halvings, _MAX_HALVINGS_AT_ONCE)
-    bits = np.frombuffer(rng.bytes(num_bytes), dtype=np.uint8).copy()
+    packed_bits = np.frombuffer(rng.bytes(num_bytes), dtype=np.uint8).copy()
     for _ in range(num_at_once - 1):
-        bits &= np.frombuffer(rng.bytes(num_bytes), dtype=np.uint8)
-    nonzero_bytes = np.flatnonzero(bits)
-    rows, bit_numbers = np.nonzero(np.unpackbits(bits[nonzero_bytes, None], axis=1))
-    places = nonzero_bytes[rows] * 8 + bit_numbers
+        packed_bits &= np.frombuffer(rng.bytes(num_bytes), dtype=np.uint8)
+    nonzero_bytes = np.flatnonzero(packed_bits)
+    byte_places, bit_numbers = np.nonzero(np.unpackbits(packed_bits[nonzero_bytes, None], axis=1))
+    places = nonzero_bytes[byte_places] * 8 + bit_numbers
     places = places[places < num_places]
     num_further = num_halvings - num_at_once
     if num_further == 0:

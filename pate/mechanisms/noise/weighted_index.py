@@ -63,13 +63,15 @@ def index_of(lazy_uniform: LazyUniform, weights_at_digits: Weights) -> int:
     while True:
         intervals = weights_at_digits(lazy_uniform.num_digits)
         # The target, u times the total weight, lies between these numbers over 2**bits.
-        lowest_target = lazy_uniform.numerator * sum(low for low, _ in intervals)
-        highest_target = (lazy_uniform.numerator + 1) * sum(high for _, high in intervals)
+        lowest_target = lazy_uniform.numerator * sum(lower_weight for lower_weight, _ in intervals)
+        highest_target = (lazy_uniform.numerator + 1) * sum(
+            upper_weight for _, upper_weight in intervals
+        )
         low_sum = 0
         high_sum = 0
-        for index, (low, high) in enumerate(intervals):
-            low_sum += low
-            high_sum += high
+        for index, (lower_weight, upper_weight) in enumerate(intervals):
+            low_sum += lower_weight
+            high_sum += upper_weight
             if highest_target <= low_sum << lazy_uniform.bits:
                 return index
             if lowest_target < high_sum << lazy_uniform.bits:
@@ -89,11 +91,14 @@ def exponential_weights(
 
     def weights_at_digits(digits: int) -> list[Interval]:
         num_digits = digits + (0 if class_sizes is None else len(str(max(class_sizes))))
-        unit = 10**num_digits
+        units_per_one = 10**num_digits
         interval_of = dict[Fraction, Interval]()
         for exponent in set(exponents):
             lower_bound, upper_bound = exp_bounds(-exponent, digits=num_digits)
-            interval_of[exponent] = (math.floor(lower_bound * unit), math.ceil(upper_bound * unit))
+            interval_of[exponent] = (
+                math.floor(lower_bound * units_per_one),
+                math.ceil(upper_bound * units_per_one),
+            )
         intervals = [interval_of[exponent] for exponent in exponents]
         if class_sizes is None:
             return intervals
@@ -138,11 +143,14 @@ def boundary_weights(weights_at_digits: Weights) -> Weights:
 
     def weights_with_boundary_at_digits(digits: int) -> list[Interval]:
         # All weights are doubled, so that half of the total is a whole number.
-        intervals = [(2 * low, 2 * high) for low, high in weights_at_digits(digits)]
+        doubled_intervals = [
+            (2 * lower_weight, 2 * upper_weight)
+            for lower_weight, upper_weight in weights_at_digits(digits)
+        ]
         # The weight of the boundary rises with every weight, so lows give its low, and highs its high.
-        low_boundary = _boundary_weight([low for low, _ in intervals])
-        high_boundary = _boundary_weight([high for _, high in intervals])
-        return [*intervals, (low_boundary, high_boundary)]
+        low_boundary = _boundary_weight([lower_weight for lower_weight, _ in doubled_intervals])
+        high_boundary = _boundary_weight([upper_weight for _, upper_weight in doubled_intervals])
+        return [*doubled_intervals, (low_boundary, high_boundary)]
 
     return weights_with_boundary_at_digits
 

@@ -147,8 +147,8 @@ class CanonicalTopK(BoundedRangeTopK):
         """
         ranked_indices, falling_counts = falling_order(counts)
         canonical_classes, class_indices = class_draw(falling_counts, rng)
-        ranks = canonical_classes.draw_members(class_indices, rng)
-        return np.sort(np.take_along_axis(ranked_indices, ranks, axis=1), axis=1)
+        ranks_in_set = canonical_classes.draw_members(class_indices, rng)
+        return np.sort(np.take_along_axis(ranked_indices, ranks_in_set, axis=1), axis=1)
 
     def _draw_class_of_each(
         self, falling_counts: IntArray, rng: np.random.Generator

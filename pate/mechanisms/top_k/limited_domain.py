@@ -114,8 +114,10 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
             argmax_distribution=gumbel_argmax,
         )
 
-        def released_indices(places: tuple[int, ...]) -> list[int]:
-            released: list[int] = _cut_at_bottom(candidate_indices[:, list(places)])[0].tolist()
+        def released_indices(place_sequence: tuple[int, ...]) -> list[int]:
+            released: list[int] = _cut_at_bottom(candidate_indices[:, list(place_sequence)])[
+                0
+            ].tolist()
             return released
 
         return relabel_outcomes(place_distribution, new_outcome=released_indices)

@@ -72,11 +72,11 @@ class TopKMechanism(Parameters, ABC):
         """
         require_generator(rng)
         checked_counts = self._checked(counts)
-        indices = self.draw(np.atleast_2d(checked_counts), rng)
-        answered = np.asarray((indices >= 0).any(axis=1))
+        drawn_indices = self.draw(np.atleast_2d(checked_counts), rng)
+        answered = np.asarray((drawn_indices >= 0).any(axis=1))
         if checked_counts.ndim == 2:
-            return TopK(indices=indices, answered=answered)
-        return TopK(indices=indices[0], answered=np.asarray(answered[0]))
+            return TopK(indices=drawn_indices, answered=answered)
+        return TopK(indices=drawn_indices[0], answered=np.asarray(answered[0]))
 
     def distribution(self, counts: NDArray[np.integer]) -> Distribution:
         """Returns the exact probability of each outcome, a tuple of indices, for one small histogram `[d]`.
