@@ -82,7 +82,7 @@ class CenteredMatrix:
             center = self.recipe.cut_to_floor(self._broadcast_center(matrix_shape))
             clip = self.clip_factor * math.sqrt(float((center * (1 - center)).sum()))
         num_queries, num_labels = matrix_shape
-        return ClippedSum(clip=clip, shape=(num_queries, num_labels), adjacency=self.adjacency)
+        return ClippedSum(clip=clip, sum_shape=(num_queries, num_labels), adjacency=self.adjacency)
 
     def summarize(self, centerable_votes: CenterableVotes) -> IntArray:
         """Returns the sum of clipped votes minus the center, `[num_queries, num_labels]`, in steps of a grid.
@@ -98,7 +98,7 @@ class CenteredMatrix:
             blocks,
             center=self._broadcast_center(matrix_shape),
             num_teachers=centerable_votes.num_teachers,
-            weights=self.weights,
+            teacher_weights=self.weights,
         )
 
     def cached_summary(self, centerable_votes: CenterableVotes) -> IntArray:

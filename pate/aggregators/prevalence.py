@@ -250,7 +250,7 @@ class Prevalence(Parameters):
             num_entries: the length of a teacher's vector of shares.
         """
         # A clip has less than twice as many steps of its grid as the clip 1.
-        clipped_sum = ClippedSum(clip=1.0, shape=(1, num_entries), adjacency=self.adjacency)
+        clipped_sum = ClippedSum(clip=1.0, sum_shape=(1, num_entries), adjacency=self.adjacency)
         max_steps = 2 * clipped_sum.l2_sensitivity
         largest_multiplier = (
             LARGEST_STD / max_steps / max(self._multipliers) * self.noise_multiplier
@@ -363,7 +363,7 @@ class _Steps:
             clip: the largest length of a difference.
         """
         sum_shape = (1, len(self.share_sums.largest_shares))
-        clipped_sum = ClippedSum(clip=clip, shape=sum_shape, adjacency=self.adjacency)
+        clipped_sum = ClippedSum(clip=clip, sum_shape=sum_shape, adjacency=self.adjacency)
         std_in_steps = self.multipliers[step_number] * clipped_sum.l2_sensitivity
         # Drawn also if the part is read from the record; see `_release_length`.
         noise_in_steps = RoundedGaussian(std=std_in_steps).sample(sum_shape, self.rng)

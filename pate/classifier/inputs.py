@@ -60,7 +60,7 @@ def only_column(labels: Any) -> Any:
     return labels.iloc[:, 0] if is_frame(labels) and labels.shape[1] == 1 else labels
 
 
-def require_order_of_rows(name: str, values: Any, rows: Any, *, rows_name: str) -> None:
+def require_order_of_rows(name: str, row_values: Any, inputs: Any, *, rows_name: str) -> None:
     """Raises `InvalidValue` if two pandas objects have the same index labels in another order.
 
     Entries are taken by position. With the labels in another order, values would belong to other records, and other
@@ -68,14 +68,14 @@ def require_order_of_rows(name: str, values: Any, rows: Any, *, rows_name: str) 
 
     Args:
         name: the name of the parameter that holds the values.
-        values: one entry for each row, such as groups.
-        rows: the inputs of the rows.
+        row_values: one entry for each row, such as groups.
+        inputs: the inputs of the rows.
         rows_name: the name of the parameter that holds the inputs.
     """
-    if not (hasattr(values, "iloc") and hasattr(rows, "iloc")):
+    if not (hasattr(row_values, "iloc") and hasattr(inputs, "iloc")):
         return
-    index = values.index
-    expected_index = rows.index
+    index = row_values.index
+    expected_index = inputs.index
     if len(index) != len(expected_index) or index.equals(expected_index):
         return
     has_same_labels = index.isin(expected_index).all() and expected_index.isin(index).all()
@@ -84,7 +84,7 @@ def require_order_of_rows(name: str, values: Any, rows: Any, *, rows_name: str) 
             f"the index of {rows_name} in the same order: {name}.reindex({rows_name}.index) takes its labels, "
             f"{name}.to_numpy() the positions"
         )
-        raise InvalidValue(name, type(values).__name__, rule=rule)
+        raise InvalidValue(name, type(row_values).__name__, rule=rule)
 
 
 def require_same_columns(name: str, labels: Any, y: Any) -> None:

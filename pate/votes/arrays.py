@@ -61,18 +61,23 @@ class CountTable(CountedVotes):
     """
 
     def __init__(
-        self, votes: Any, *, num_teachers: int, max_votes: int | None = None, name: str = "votes"
+        self,
+        vote_counts: Any,
+        *,
+        num_teachers: int,
+        max_votes: int | None = None,
+        name: str = "votes",
     ) -> None:
         """Stores the counts; raises `InvalidValue` if that number of teachers cannot have cast such votes.
 
         Args:
-            votes: counts, `[num_queries, num_labels]`.
+            vote_counts: counts, `[num_queries, num_labels]`.
             num_teachers: the number of teachers.
             max_votes: the largest number of labels of a query that a teacher voted for; None for no limit.
             name: the name of the argument in the message of an error.
         """
         self.num_teachers = require_count("num_teachers", num_teachers)
-        counts: Any = require_histogram(name, votes, num_teachers=num_teachers, num_axes=2)
+        counts: Any = require_histogram(name, vote_counts, num_teachers=num_teachers, num_axes=2)
         self._counts = counts
         self.num_queries, self.num_labels = self._counts.shape
         self.records_per_teacher = 1.0
@@ -95,24 +100,28 @@ class VoteBlocks(TeacherVotes):
 
     records_per_teacher = 1.0
 
-    def __init__(self, votes: Any, *, num_teachers: int, weights: FloatArray | None = None) -> None:
+    def __init__(
+        self, votes_or_blocks: Any, *, num_teachers: int, weights: FloatArray | None = None
+    ) -> None:
         """Stores the votes and reads the first block.
 
         Args:
-            votes: an array `[num_teachers, num_queries, num_labels]`, or blocks of it along the first axis.
+            votes_or_blocks: an array `[num_teachers, num_queries, num_labels]`, or blocks of it along the first axis.
             num_teachers: the declared number of teachers.
             weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
         """
         self.num_teachers = require_count("num_teachers", num_teachers)
         self.weights = weights
-        blocks = raw_blocks(votes)
-        first_block = next(blocks, None)
+        raw_vote_blocks = raw_blocks(votes_or_blocks)
+        first_block = next(raw_vote_blocks, None)
         if first_block is None:
             raise InvalidValue("num_teachers", num_teachers, rule="0, the teachers in votes")
         first_block = checked_block(first_block, must_be_confidences=False)
         # An array can be read again, a stream cannot.
-        is_array = is_whole(votes)
-        self._blocks: Iterable[Any] = [first_block] if is_array else chain([first_block], blocks)
+        is_array = is_whole(votes_or_blocks)
+        self._blocks: Iterable[Any] = (
+            [first_block] if is_array else chain([first_block], raw_vote_blocks)
+        )
         _, self.num_queries, self.num_labels = first_block.shape
 
     def confidences(self) -> Iterator[NDArray[Any]]:

@@ -64,17 +64,19 @@ class LowRankVotes:
         return len(self), len(self.span), self.weights.shape[2]
 
 
-def is_whole(votes: Any) -> bool:
+def is_whole(votes_or_blocks: Any) -> bool:
     """Returns True for one array, tensor or list of all votes, and False for an iterable of blocks."""
-    return isinstance(votes, (list, tuple, LowRankVotes)) or hasattr(votes, "__array__")
+    return isinstance(votes_or_blocks, (list, tuple, LowRankVotes)) or hasattr(
+        votes_or_blocks, "__array__"
+    )
 
 
-def raw_blocks(votes: Any) -> Iterator[Any]:
+def raw_blocks(votes_or_blocks: Any) -> Iterator[Any]:
     """Yields the blocks of votes without checks; one array of all votes is a single block."""
-    blocks = [votes] if is_whole(votes) else votes
+    blocks = [votes_or_blocks] if is_whole(votes_or_blocks) else votes_or_blocks
     if not isinstance(blocks, Iterable):
         rule = "an array [N, Q, L] or blocks of one"
-        raise InvalidValue("votes", type(votes).__name__, rule=rule)
+        raise InvalidValue("votes", type(votes_or_blocks).__name__, rule=rule)
     return iter(blocks)
 
 
@@ -111,14 +113,18 @@ def checked_block(vote_block: Any, *, must_be_confidences: bool = True) -> Any:
 
 
 def vote_blocks(
-    votes: Any, *, num_teachers: int, adjacency: Adjacency, must_be_confidences: bool = True
+    votes_or_blocks: Any,
+    *,
+    num_teachers: int,
+    adjacency: Adjacency,
+    must_be_confidences: bool = True,
 ) -> Iterator[Any]:
     """Yields checked blocks of votes, `[num_teachers_in_block, num_queries, num_labels]`.
 
     Large blocks are cut along the first axis, except for `LowRankVotes`.
 
     Args:
-        votes: an array `[num_teachers, num_queries, num_labels]`, or blocks of it along the first axis.
+        votes_or_blocks: an array `[num_teachers, num_queries, num_labels]`, or blocks of it along the first axis.
         num_teachers: the declared number of teachers. Under add/remove the blocks may hold fewer.
         adjacency: the adjacency of the release.
         must_be_confidences: whether floats have to be confidences in [0, 1].
@@ -129,7 +135,7 @@ def vote_blocks(
     """
     num_read = 0
     matrix_shape = None  # (num_queries, num_labels) of the first block
-    for raw_block in raw_blocks(votes):
+    for raw_block in raw_blocks(votes_or_blocks):
         vote_block = checked_block(raw_block, must_be_confidences=must_be_confidences)
         matrix_shape = matrix_shape or vote_block.shape[1:]
         if vote_block.shape[1:] != matrix_shape:

@@ -59,18 +59,18 @@ class ClippedSum:
 
     Attributes:
         clip: the largest length of a teacher's votes minus the center, > 0, in votes.
-        shape: (num_queries, num_labels).
+        sum_shape: (num_queries, num_labels).
         adjacency: the adjacency of the release. Under add/remove fewer teachers may vote than are declared.
     """
 
     clip: float
-    shape: tuple[int, int]
+    sum_shape: tuple[int, int]
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
         require_positive("clip", self.clip)
         require(self.clip >= MIN_CLIP, "clip", self.clip, f"at least {MIN_CLIP:g}")
-        num_queries, num_labels = self.shape
+        num_queries, num_labels = self.sum_shape
         require_count("num_queries", num_queries)
         require_count("num_labels", num_labels)
 
@@ -80,7 +80,7 @@ class ClippedSum:
 
         The step is so small that rounding all entries moves a vote by a small part of the clip.
         """
-        spacing = self.clip * _FINENESS / math.sqrt(math.prod(self.shape))
+        spacing = self.clip * _FINENESS / math.sqrt(math.prod(self.sum_shape))
         return 2.0 ** math.floor(math.log2(spacing))
 
     @property
@@ -91,7 +91,7 @@ class ClippedSum:
         """
         # Two contributions are rounded, and for votes of low rank two products with the span, each by at most half a
         # step in an entry. A third of the bound is room for the float errors of those products.
-        rounding = 3 * math.sqrt(math.prod(self.shape))
+        rounding = 3 * math.sqrt(math.prod(self.sum_shape))
         clips = self.adjacency.num_moved * self.clip / self.step
         return clips * (1 + FLOAT_ERROR) + rounding
 
@@ -103,37 +103,45 @@ class ClippedSum:
         return int(bound ** (2 / 3))
 
     def total(
-        self, votes: Any, *, center: Any, num_teachers: int, weights: FloatArray | None = None
+        self,
+        votes_or_blocks: Any,
+        *,
+        center: Any,
+        num_teachers: int,
+        teacher_weights: FloatArray | None = None,
     ) -> IntArray:
         """Returns the sum of the clipped votes, int64 `[num_queries, num_labels]`, in steps (`step`).
 
         Args:
-            votes: real numbers `[num_teachers, num_queries, num_labels]`, or blocks of them along the first axis.
-                Blocks of `LowRankVotes` must share one span; the center has been subtracted from them already.
+            votes_or_blocks: real numbers `[num_teachers, num_queries, num_labels]`, or blocks of them along the first
+                axis. Blocks of `LowRankVotes` must share one span; the center has been subtracted from them already.
             center: public or released: `[num_queries, num_labels]`, `[num_labels]` or a number.
             num_teachers: the declared number of teachers.
-            weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
+            teacher_weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
 
         Raises:
             InvalidValue: votes or center are not finite or have another shape, or the sum needs more than 53 bits.
         """
-        center_of_all = np.broadcast_to(np.asarray(center, dtype=np.float64), self.shape)
+        center_of_all = np.broadcast_to(np.asarray(center, dtype=np.float64), self.sum_shape)
         is_finite = bool(np.isfinite(center_of_all).all())
         require(is_finite, "center", "NaN or infinity", "finite numbers")
-        largest_sum = num_teachers * (self.clip / self.step + 1) * max(self.shape[0], 8)
+        largest_sum = num_teachers * (self.clip / self.step + 1) * max(self.sum_shape[0], 8)
         is_exact = largest_sum < LARGEST_SUM
         require(is_exact, "num_teachers", num_teachers, "fewer teachers for sums of 53 bits")
-        teacher_scales = None if weights is None else self.scales_within(weights)
-        dense_sum = np.zeros(self.shape, dtype=np.int64)
+        teacher_scales = None if teacher_weights is None else self.scales_within(teacher_weights)
+        dense_sum = np.zeros(self.sum_shape, dtype=np.int64)
         span = None
         low_rank_sum = np.zeros((0, 0), dtype=np.int64)  # of votes of low rank, [rank, num_labels]
         first_teacher = 0
         checked_blocks = vote_blocks(
-            votes, num_teachers=num_teachers, adjacency=self.adjacency, must_be_confidences=False
+            votes_or_blocks,
+            num_teachers=num_teachers,
+            adjacency=self.adjacency,
+            must_be_confidences=False,
         )
         for vote_block in checked_blocks:
-            if vote_block.shape[1:] != self.shape:
-                rule = f"[num_teachers_in_block, {self.shape[0]}, {self.shape[1]}]"
+            if vote_block.shape[1:] != self.sum_shape:
+                rule = f"[num_teachers_in_block, {self.sum_shape[0]}, {self.sum_shape[1]}]"
                 raise InvalidValue("votes.shape", vote_block.shape, rule=rule)
             teacher_range = slice(first_teacher, first_teacher + len(vote_block))
             scales_of_block = None if teacher_scales is None else teacher_scales[teacher_range]

@@ -79,7 +79,7 @@ class FeatureStorage:
             num_rows: the number of records.
             num_features: the number of features of a record.
         """
-        num_bytes = self.size_of(num_rows, num_features).disk_bytes
+        num_bytes = self.size_of(num_rows=num_rows, num_features=num_features).disk_bytes
         if num_bytes == 0:
             return
         free_bytes = shutil.disk_usage(self.folder or array_rows.scratch_folder()).free

@@ -144,53 +144,55 @@ def read_sets(path: Path | str) -> BoolArray:
     return file_array.astype(np.bool_)
 
 
-def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
+def _load(array_path: Path, *, name: str = "votes") -> NDArray[Any]:
     """Returns the array of numbers in an .npy, .npz or .csv file, of votes or of sets of labels.
 
     Raises `InvalidValue` if the file cannot be read, or has numbers that are not finite. The shape is not checked.
 
     Args:
-        path: the file.
+        array_path: the file.
         name: the name of the argument in the message of an error.
     """
-    require(is_regular(path), name, path, "an existing .npy, .npz or .csv file")
-    is_table = path.suffix.lower() == ".csv"
+    require(is_regular(array_path), name, array_path, "an existing .npy, .npz or .csv file")
+    is_table = array_path.suffix.lower() == ".csv"
     try:
-        file_array = _read_table(path, name=name) if is_table else _read_arrays(path, name=name)
+        file_array = (
+            _read_table(array_path, name=name) if is_table else _read_arrays(array_path, name=name)
+        )
     except (InvalidValue, PermissionError):
         raise
     except OSError as error:
         rule = f"a file that can be read ({error.strerror})"
-        raise InvalidValue(name, path, rule=rule) from error
+        raise InvalidValue(name, array_path, rule=rule) from error
     except UNREADABLE as error:
         rule = f"an .npy or .npz file of numbers ({one_line(error)})"
-        raise InvalidValue(name, path, rule=rule) from error
+        raise InvalidValue(name, array_path, rule=rule) from error
     if file_array.dtype.kind == "f":
         require_entries(name, np.isfinite(file_array), rule="finite numbers")
     return file_array
 
 
-def _read_arrays(path: Path, *, name: str) -> NDArray[Any]:
+def _read_arrays(array_path: Path, *, name: str) -> NDArray[Any]:
     """Returns the array of numbers in an .npy or .npz file; shape and numbers are not checked.
 
     In an .npz file it is the array called `name`, votes, teacher_votes or counts, or the only array. A vote file of
     this package is unpacked. Raises `InvalidValue` if no array fits, or the file is too large.
 
     Args:
-        path: the file.
+        array_path: the file.
         name: the name of the argument in the message of an error.
     """
-    with path.open("rb") as array_file:
+    with array_path.open("rb") as array_file:
         first_bytes = array_file.read(6)
         if is_array_file(first_bytes):
             array_file.seek(0)
-            file_size = path.stat().st_size
+            file_size = array_path.stat().st_size
             return read_array(array_file, num_bytes=file_size)
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(array_path) as archive:
         check_members(archive, max_unpacked_bytes=_MAX_BYTES)
         member_names = [member.removesuffix(".npy") for member in archive.namelist()]
         if {"packed", "num_labels"} <= set(member_names):
-            return _unpack(VoteStore.open(path), name=name)
+            return _unpack(VoteStore.open(array_path), name=name)
         array_names = tuple(dict.fromkeys((name, *_ARRAY_NAMES)))
         candidates = [array_name for array_name in array_names if array_name in member_names]
         if not candidates and len(member_names) == 1:
@@ -198,7 +200,7 @@ def _read_arrays(path: Path, *, name: str) -> NDArray[Any]:
         if not candidates:
             shown_names = ", ".join(member[:_MAX_SHOWN] for member in member_names[:_MAX_SHOWN])
             rule = f"a file with one array, or with one called {' or '.join(array_names)}"
-            raise InvalidValue(name, f"{path} [{shown_names}]", rule=rule)
+            raise InvalidValue(name, f"{array_path} [{shown_names}]", rule=rule)
         member_info = archive.getinfo(f"{candidates[0]}.npy")
         with archive.open(member_info) as member_file:
             return read_array(member_file, num_bytes=member_info.file_size)
@@ -216,32 +218,34 @@ def _unpack(vote_store: VoteStore, *, name: str) -> BoolArray:
     return vote_store.teacher_votes()
 
 
-def _read_table(path: Path, *, name: str) -> NDArray[Any]:
+def _read_table(array_path: Path, *, name: str) -> NDArray[Any]:
     """Returns the numbers in a CSV file, `[num_rows, num_columns]`; a first line that is no row of numbers is skipped.
 
     Raises `InvalidValue` for a file that is too large, or has anything but numbers, as many in each row.
 
     Args:
-        path: the file.
+        array_path: the file.
         name: the name of the argument in the message of an error.
     """
-    num_bytes = path.stat().st_size
+    num_bytes = array_path.stat().st_size
     if num_bytes > _MAX_BYTES:
         rule = f"at most {_MAX_BYTES:,} in a file"
         raise InvalidValue(name, f"{num_bytes:,} bytes", rule=rule)
     try:
-        csv_text = path.read_text(encoding="utf-8-sig")
+        csv_text = array_path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidValue(name, path, rule="votes in UTF-8, a row of numbers per query") from error
+        raise InvalidValue(
+            name, array_path, rule="votes in UTF-8, a row of numbers per query"
+        ) from error
     csv_lines = [line for line in csv_text.splitlines() if line.strip()]
-    require(bool(csv_lines), name, path, "rows of numbers")
+    require(bool(csv_lines), name, array_path, "rows of numbers")
     separator = max(",;\t", key=csv_lines[0].count)
     # A first line that is no row of numbers is a heading.
     try:
         np.loadtxt(csv_lines[:1], delimiter=separator)
     except ValueError:
         csv_lines = csv_lines[1:]
-    require(bool(csv_lines), name, path, "rows of numbers below the heading")
+    require(bool(csv_lines), name, array_path, "rows of numbers below the heading")
     try:
         return np.loadtxt(csv_lines, delimiter=separator, ndmin=2)
     except ValueError as error:
@@ -252,7 +256,7 @@ def _read_table(path: Path, *, name: str) -> NDArray[Any]:
             else ""
         )
         rule = f"a number in each cell, as many in each row{wrong_row}"
-        raise InvalidValue(name, path, rule=rule) from None
+        raise InvalidValue(name, array_path, rule=rule) from None
 
 
 def _votes_in(file_array: NDArray[Any], *, layout: str, num_teachers: int | None) -> ImportedVotes:

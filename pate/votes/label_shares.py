@@ -111,10 +111,10 @@ class BlockShares(ShareSums):
     def total(self, clipped_sum: ClippedSum, center: FloatArray) -> IntArray:
         """Returns the sum of the teachers' shares minus a center, each clipped; see `ShareSums.total`."""
         return clipped_sum.total(
-            votes=(shares[:, None, :] for shares in self.blocks()),
+            votes_or_blocks=(shares[:, None, :] for shares in self.blocks()),
             center=center,
             num_teachers=self.num_teachers,
-            weights=self.weights,
+            teacher_weights=self.weights,
         )
 
 
@@ -209,13 +209,15 @@ class RecordShares(BlockShares):
             Args:
                 first_teacher: the index of the first teacher of the block.
             """
-            last = min(first_teacher + teachers_at_once, self.num_teachers)
-            rows = rows_by_teacher[first_rows[first_teacher] : first_rows[last]]
-            shares = mean_bits(self._labels[rows], first_teacher=first_teacher, end_teacher=last)
+            end_teacher = min(first_teacher + teachers_at_once, self.num_teachers)
+            rows = rows_by_teacher[first_rows[first_teacher] : first_rows[end_teacher]]
+            shares = mean_bits(
+                self._labels[rows], first_teacher=first_teacher, end_teacher=end_teacher
+            )
             if self._is_known is None:
                 return shares
             known_shares = mean_bits(
-                self._is_known[rows], first_teacher=first_teacher, end_teacher=last
+                self._is_known[rows], first_teacher=first_teacher, end_teacher=end_teacher
             )
             return np.concatenate([shares, KNOWN_WEIGHT * known_shares], axis=1)
 
@@ -229,22 +231,22 @@ class RecordShares(BlockShares):
             """
             if len(bits) == end_teacher - first_teacher:  # Each teacher has one record.
                 return bits.astype(np.float64)
-            starts = first_rows[first_teacher:end_teacher] - first_rows[first_teacher]
-            counts = np.add.reduceat(bits, starts, axis=0, dtype=np.int64)
-            return np.asarray(counts / teacher_sizes[first_teacher:end_teacher, None])
+            first_row_of_teacher = first_rows[first_teacher:end_teacher] - first_rows[first_teacher]
+            bit_counts = np.add.reduceat(bits, first_row_of_teacher, axis=0, dtype=np.int64)
+            return np.asarray(bit_counts / teacher_sizes[first_teacher:end_teacher, None])
 
         return in_order(shares_from, items=range(0, self.num_teachers, teachers_at_once))
 
 
 def _checked_shares(name: str, shares: Any) -> NDArray[Any]:
     """Returns an array of numbers in [0, 1], `[num_teachers, num_labels]`, or raises `InvalidValue`."""
-    array = require_array(name, shares, dtype_kinds=None)
-    is_table = array.ndim == 2 and array.size > 0 and array.dtype.kind in "biuf"
+    share_array = require_array(name, shares, dtype_kinds=None)
+    is_table = share_array.ndim == 2 and share_array.size > 0 and share_array.dtype.kind in "biuf"
     if not is_table:
         rule = "numbers [num_teachers, num_labels]"
-        raise InvalidValue(f"{name}.shape", f"{array.dtype} {array.shape}", rule=rule)
-    require_entries(name, (array >= 0) & (array <= 1), rule="numbers in [0, 1]")
-    return array
+        raise InvalidValue(f"{name}.shape", f"{share_array.dtype} {share_array.shape}", rule=rule)
+    require_entries(name, (share_array >= 0) & (share_array <= 1), rule="numbers in [0, 1]")
+    return share_array
 
 
 def shares_of_teachers(bits: BoolArray, *, teacher_of: IntArray, num_teachers: int) -> FloatArray:

@@ -88,10 +88,12 @@ class LabeledRows(StartSource):
             axis=0, dtype=np.float64
         )
         expected_variances = signal_variances / feature_mean_squares.clip(_MIN_MEAN_SQUARE)
-        scale = labeled_features.choose_scale(expected_variances)
-        fit = labeled_features.fit(scale * expected_variances)
-        missing_part = max(0.0, 1 - scale)
-        posterior_variances = fit.posterior_variances() + missing_part * expected_variances[:, None]
+        prior_scale = labeled_features.choose_scale(expected_variances)
+        fit = labeled_features.fit(prior_scale * expected_variances)
+        missing_share = max(0.0, 1 - prior_scale)
+        posterior_variances = (
+            fit.posterior_variances() + missing_share * expected_variances[:, None]
+        )
         return PublicStart(weights=fit.weights, variances=posterior_variances)
 
 

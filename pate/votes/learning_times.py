@@ -67,8 +67,8 @@ class LearningTimes:
         signal_variances_of_labels = np.broadcast_to(signal_variances, speeds.shape)
         labels_at_once = max(1, _BLOCK_ENTRIES // (len(_TIMES) * len(feature_mean_squares)))
         block_results = []
-        for first in range(0, len(speeds), labels_at_once):
-            label_range = slice(first, first + labels_at_once)
+        for first_label in range(0, len(speeds), labels_at_once):
+            label_range = slice(first_label, first_label + labels_at_once)
             block_speeds = speeds[label_range, None]  # [c, 1, K] for c labels and K features
             # An error u of direction i follows du = -a_i u dt, so the share exp(-a_i t) of it remains after time t.
             # Noise of variance v t dt arrives at each moment and decays like the error. In all it has the variance

@@ -114,9 +114,9 @@ class MadeUpVotes(TeacherVotes):
     def bits(self) -> Iterator[BoolArray]:
         """Yields blocks of all teachers' votes, bool `[num_teachers_in_block, num_queries, num_labels]`."""
         teachers_at_once = max(1, _BLOCK_ENTRIES // self._vote_counts.size)
-        for first in range(0, self.num_teachers, teachers_at_once):
-            last = min(first + teachers_at_once, self.num_teachers)
-            teacher_indices = np.arange(first, last)[:, None, None]
+        for first_teacher in range(0, self.num_teachers, teachers_at_once):
+            end_teacher = min(first_teacher + teachers_at_once, self.num_teachers)
+            teacher_indices = np.arange(first_teacher, end_teacher)[:, None, None]
             yield (teacher_indices - self._first_teachers) % self.num_teachers < self._vote_counts
 
     def label_shares(self) -> FloatArray:

@@ -87,7 +87,7 @@ class MomentVotes(RoundVotes):
         self.num_labels = self.labels.shape[1]
         self.public_features = self.directions.with_constant(self.public_inputs).astype(np.float32)
         self.feature_variances = self.directions.feature_variances
-        self.storage.require_room(len(self.labels), self.width)
+        self.storage.require_room(num_rows=len(self.labels), num_features=self.width)
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes, `[num_features, num_labels]`, in grid steps; see `RoundVotes.total`."""
@@ -119,9 +119,9 @@ class MomentVotes(RoundVotes):
     def close(self) -> None:
         """Releases features, scratch files and processes; the next round makes them again."""
         # Only what was made is closed. Without its entry in `__dict__` a cached property is made again.
-        for name in ("_sums", "_shard"):
-            if name in self.__dict__:
-                self.__dict__.pop(name).close()
+        for attribute_name in ("_sums", "_shard"):
+            if attribute_name in self.__dict__:
+                self.__dict__.pop(attribute_name).close()
 
     def record_factors(
         self, inputs: Float32Array, labels: GapLabels, question: RoundQuestion

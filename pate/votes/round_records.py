@@ -145,8 +145,8 @@ class ShardRecords:
         """Yields blocks of the records in the order of the shard's rows, and reports each block to `on_rows`."""
         row_bytes = np.dtype(np.float32).itemsize * math.prod(self.records.inputs.shape[1:])
         rows_at_once = max(1, _BLOCK_BYTES // row_bytes)
-        for first in range(0, len(self.rows), rows_at_once):
-            row_range = slice(first, min(first + rows_at_once, len(self.rows)))
+        for first_row in range(0, len(self.rows), rows_at_once):
+            row_range = slice(first_row, min(first_row + rows_at_once, len(self.rows)))
             yield RecordBlock(inputs=self._inputs(row_range), labels=self._labels(row_range))
             self.records.on_rows(row_range.stop - row_range.start)
 

@@ -184,8 +184,8 @@ class RoundShard:
     def close(self) -> None:
         """Releases memory and files; the records must be added again before another round."""
         # `append` and `read_from` set these attributes. Memory is free only once the shard has none of them.
-        for name in ("_appended", "_features", "_labels"):
-            self.__dict__.pop(name, None)
+        for attribute_name in ("_appended", "_features", "_labels"):
+            self.__dict__.pop(attribute_name, None)
         self._num_appended = 0
 
     def features(self, row_range: slice) -> FloatArray:
@@ -224,19 +224,19 @@ class RoundShard:
         def sum_of_chunk(chunk: EqualSizes) -> IntArray:
             """Returns the sum of the clipped votes of some teachers, `[num_features, num_labels]`, in grid steps."""
             if pool_part is None and chunk.teacher_size <= _MAX_SMALL_RECORDS:
-                sums = [
+                block_sums = [
                     self._sum_of_small(teacher_block, question=question, student=student)
                     for teacher_block in chunk.blocks(max_rows=_BLOCK_ROWS)
                 ]
             else:
                 max_teachers = max(1, _MAX_MEAN_ENTRIES // question.student_weights.size)
-                sums = [
+                block_sums = [
                     self._sum_of_means(
                         teacher_block, question=question, student=student, pool_part=pool_part
                     )
                     for teacher_block in chunk.blocks(max_rows=max_teachers * chunk.teacher_size)
                 ]
-            return np.asarray(sum(sums))
+            return np.asarray(sum(block_sums))
 
         total = np.zeros(question.student_weights.shape, dtype=np.int64)
         chunks = equal_sizes(self.teacher_sizes, max_rows=_CHUNK_ROWS)

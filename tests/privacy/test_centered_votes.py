@@ -48,7 +48,7 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
         np.ones((shape[0], 4))
     )
     for clip, center in ((0.37, 0.5), (0.7, 0.0), (1.0, 0.0), (2.5, rng.random(shape))):
-        clipped_sum = ClippedSum(clip, shape=shape, adjacency=adjacency)
+        clipped_sum = ClippedSum(clip, sum_shape=shape, adjacency=adjacency)
         adversarial_votes = draw_adversarial_votes(shape, rng)
         votes_by_form: list[list[Any]] = [[vote[None] + center for vote in adversarial_votes]]
         if clip == 0.7:
@@ -58,7 +58,7 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
         for votes_of_form in votes_by_form:
             clipped_votes = [
                 clipped_sum.total(
-                    votes, center=center, num_teachers=1, weights=group_weight
+                    votes, center=center, num_teachers=1, teacher_weights=group_weight
                 ).ravel()
                 for votes in votes_of_form
             ]
@@ -83,7 +83,7 @@ def test_one_teacher_of_an_ensemble_moves_the_sum_by_at_most_the_sensitivity() -
             Adjacency.ADD_REMOVE: np.delete(votes, teacher, axis=0),
         }
         for adjacency, neighbor in neighboring_votes.items():
-            clipped_sum = ClippedSum(clip=0.5, shape=(4, 3), adjacency=adjacency)
+            clipped_sum = ClippedSum(clip=0.5, sum_shape=(4, 3), adjacency=adjacency)
             totals = [
                 clipped_sum.total(teacher_votes, center=0.5, num_teachers=30)
                 for teacher_votes in (votes, neighbor)
@@ -103,7 +103,7 @@ def test_factored_votes_move_the_sum_by_at_most_the_sensitivity() -> None:
     rng = np.random.default_rng(1)
     shape = (6, 4)
     span = PublicPCA.fit(rng.normal(size=(50, 5)), max_directions=3).span(rng.normal(size=(6, 5)))
-    clipped_sum = ClippedSum(clip=1.0, shape=shape)
+    clipped_sum = ClippedSum(clip=1.0, sum_shape=shape)
     other_weights = rng.normal(size=(9, 3, 4))
     usual_weights = rng.normal(size=(40, 3, 4))
     tiny_and_huge_weights = 10 ** rng.uniform(low=-9, high=9, size=(10, 3, 4))
@@ -136,7 +136,7 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> Non
     rng = np.random.default_rng(0)
     votes = rng.random(size=(num_teachers, *shape))
     release: Any = aggregator.aggregate(votes, num_teachers=num_teachers, rng=rng)
-    step = ClippedSum(clip=0.7, shape=shape, adjacency=adjacency).step
+    step = ClippedSum(clip=0.7, sum_shape=shape, adjacency=adjacency).step
     noise_std_in_steps = release.noise_std * num_teachers / step
     num_clips = 2 if adjacency == Adjacency.REPLACE_ONE else 1
     largest_move_in_steps = num_clips * 0.7 / step

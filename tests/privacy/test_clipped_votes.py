@@ -136,7 +136,7 @@ def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
         )
         in_one_block = aggregator.summarize(VoteBlocks(votes, num_teachers=5))
         in_two_blocks = aggregator.summarize(
-            VoteBlocks(votes=iter(blocks_of_teachers), num_teachers=5)
+            VoteBlocks(votes_or_blocks=iter(blocks_of_teachers), num_teachers=5)
         )
         np.testing.assert_array_equal(in_one_block, sum_of_single_summaries)
         np.testing.assert_array_equal(in_two_blocks, sum_of_single_summaries)

@@ -273,7 +273,7 @@ def test_centered_votes_with_gaps_move_the_sum_by_as_much_as_is_paid(adjacency: 
         aggregator.summarize(VotesWithGaps([votes], num_teachers=1)).ravel()
         for votes in product((1, 0, UNKNOWN), repeat=3)
     ]
-    clipped_sum = ClippedSum(clip=0.5, shape=(1, 3), adjacency=adjacency)
+    clipped_sum = ClippedSum(clip=0.5, sum_shape=(1, 3), adjacency=adjacency)
     assert_reached(clipped_votes, adjacency, claimed_l2_sensitivity=clipped_sum.l2_sensitivity)
     sum_without_votes = aggregator.summarize(VotesWithGaps([(UNKNOWN,) * 3], num_teachers=1))
     assert not sum_without_votes.any()
@@ -334,8 +334,8 @@ def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: A
     whole vector is clipped. If its two halves were clipped one by one, the sum would move further.
     """
     center = 0.5 * np.array([1, 1, KNOWN_WEIGHT, KNOWN_WEIGHT])
-    clipped_sum = ClippedSum(clip=0.4, shape=(1, 4), adjacency=adjacency)
-    label_part = ClippedSum(clip=0.4, shape=(1, 2), adjacency=adjacency)
+    clipped_sum = ClippedSum(clip=0.4, sum_shape=(1, 4), adjacency=adjacency)
+    label_part = ClippedSum(clip=0.4, sum_shape=(1, 2), adjacency=adjacency)
     clipped_shares = []
     clipped_apart = []
     for votes in product((1, 0, UNKNOWN), repeat=2):

@@ -473,7 +473,7 @@ class Question:
         """The mechanism that clips and sums label shares or the votes of a round, with the clip of the question."""
         clip = float(self.state["clip"])
         return (
-            ClippedSum(clip, shape=(1, self.num_entries))
+            ClippedSum(clip, sum_shape=(1, self.num_entries))
             if self.kind == SHARES
             else ClippedMoments(clip, num_teachers=1)
         )

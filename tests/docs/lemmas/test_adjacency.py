@@ -65,7 +65,7 @@ def test_centered_zero_votes_move_twice_as_far_as_absent_ones() -> None:
     """
     shape = (2, 2)
     add_remove, replace_one = (
-        ClippedSum(clip=0.7, shape=shape, adjacency=adjacency)
+        ClippedSum(clip=0.7, sum_shape=shape, adjacency=adjacency)
         for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
     )
     all_votes = [

@@ -48,7 +48,7 @@ def test_public_groups_in_another_order_are_refused() -> None:
 def test_values_with_other_index_labels_are_taken_by_position() -> None:
     """Groups as arrays, or with an index of numbers beside records with an index of names, are taken by position."""
     for groups in (GROUPS.reset_index(drop=True), GROUPS.to_numpy(), list(GROUPS)):
-        require_order_of_rows(name="groups", values=groups, rows=RECORDS, rows_name="X")
+        require_order_of_rows(name="groups", row_values=groups, inputs=RECORDS, rows_name="X")
 
 
 def test_float_ids_that_are_rounded_are_refused() -> None:

@@ -20,7 +20,7 @@ def clipped_total(clipped: ClippedSum, votes: Any, num_teachers: int, center: An
 
 def test_only_votes_longer_than_the_clip_are_scaled() -> None:
     """With a clip of 5, a vote of length 10 is scaled to length 5; votes of length 5 or less are summed unchanged."""
-    clipped = ClippedSum(clip=5.0, shape=(1, 2))
+    clipped = ClippedSum(clip=5.0, sum_shape=(1, 2))
     as_long_as_clip = clipped_total(clipped=clipped, votes=np.array([[[3.0, 4.0]]]), num_teachers=1)
     np.testing.assert_allclose(as_long_as_clip, [[3, 4]], atol=1e-3)
     twice_as_long = clipped_total(clipped=clipped, votes=np.array([[[6.0, 8.0]]]), num_teachers=1)
@@ -33,7 +33,7 @@ def test_only_votes_longer_than_the_clip_are_scaled() -> None:
 
 def test_center_is_subtracted_before_the_clip() -> None:
     """Votes less the center are shortened to length 1, for one center of all labels or a center of each label."""
-    clipped = ClippedSum(clip=1.0, shape=(2, 2))
+    clipped = ClippedSum(clip=1.0, sum_shape=(2, 2))
     votes = np.array([[[True, False], [True, True]]])
     around_half = clipped_total(clipped=clipped, votes=votes, num_teachers=1, center=0.5)
     np.testing.assert_allclose(around_half, np.array([[1, -1], [1, 1]]) / 2, atol=1e-3)
@@ -45,7 +45,7 @@ def test_low_rank_votes_sum_like_their_products() -> None:
     """Votes given as a span and weights sum like the matrices that they stand for, in one block and in two."""
     weights = np.random.default_rng(1).normal(size=(20, 2, 3))
     block = LowRankVotes(span=SPAN, weights=weights)
-    clipped = ClippedSum(clip=1.5, shape=(3, 3))
+    clipped = ClippedSum(clip=1.5, sum_shape=(3, 3))
     assert len(block) == 20
     of_products = clipped_total(clipped=clipped, votes=block.span @ block.weights, num_teachers=20)
     of_one_block = clipped_total(clipped=clipped, votes=block, num_teachers=20)
@@ -64,8 +64,8 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
     Three of four teachers have votes. More votes than declared teachers are refused.
     """
     votes_of_three = np.zeros((3, 2, 2))
-    replace_one = ClippedSum(clip=1.0, shape=(2, 2))
-    add_remove = ClippedSum(clip=1.0, shape=(2, 2), adjacency=Adjacency.ADD_REMOVE)
+    replace_one = ClippedSum(clip=1.0, sum_shape=(2, 2))
+    add_remove = ClippedSum(clip=1.0, sum_shape=(2, 2), adjacency=Adjacency.ADD_REMOVE)
     with refused_parameter("num_teachers", value=4, rule_words="3"):
         replace_one.total(votes_of_three, center=0.0, num_teachers=4)
     assert not add_remove.total(votes_of_three, center=0.0, num_teachers=4).any()
@@ -105,7 +105,7 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
 def test_impossible_votes_are_refused(votes: Any, refusal: Refusal) -> None:
     """Votes that are not finite, or of a wrong shape or type, are refused."""
     with refusal:
-        ClippedSum(clip=1.0, shape=(2, 2)).total(votes, center=0.0, num_teachers=1)
+        ClippedSum(clip=1.0, sum_shape=(2, 2)).total(votes, center=0.0, num_teachers=1)
 
 
 @pytest.mark.parametrize("clip", [0.51, 1.0, 1.99])
@@ -117,12 +117,12 @@ def test_most_queries_are_summed_exactly(clip: float) -> None:
     num_teachers = 2**26
     most = ClippedSum.most_queries(num_teachers, num_labels=40)
     assert most > 8
-    exact_sum = ClippedSum(clip=clip, shape=(most, 40))
+    exact_sum = ClippedSum(clip=clip, sum_shape=(most, 40))
     with refused_parameter(
         "votes.shape", value=(0,)
     ):  # The sum would be exact, but there are no votes.
         exact_sum.total([], center=0.0, num_teachers=num_teachers)
-    inexact_sum = ClippedSum(clip=clip, shape=(2 * most, 40))
+    inexact_sum = ClippedSum(clip=clip, sum_shape=(2 * most, 40))
     with refused_parameter("num_teachers", value=num_teachers):
         inexact_sum.total([], center=0.0, num_teachers=num_teachers)
 
@@ -130,4 +130,4 @@ def test_most_queries_are_summed_exactly(clip: float) -> None:
 def test_clip_with_overflowing_square_is_refused() -> None:
     """A clip of 1e-165, whose square is no float above 0, is refused."""
     with refused_parameter("clip", value=1e-165, rule_words="at least 1e-100"):
-        ClippedSum(clip=1e-165, shape=(2, 2))
+        ClippedSum(clip=1e-165, sum_shape=(2, 2))

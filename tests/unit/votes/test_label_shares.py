@@ -46,7 +46,7 @@ def test_sums_by_blocks_are_the_sums_of_all(
     )
     np.testing.assert_array_equal(by_block.lengths(), whole.lengths())
     assert by_block.lengths().sum() > 0
-    clipped_sum = ClippedSum(clip=0.5, shape=(1, 5))
+    clipped_sum = ClippedSum(clip=0.5, sum_shape=(1, 5))
     center = np.full(5, 0.3)
     expected_total = whole.total(clipped_sum, center=center)
     np.testing.assert_array_equal(by_block.total(clipped_sum, center=center), expected_total)
