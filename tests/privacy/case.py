@@ -188,7 +188,7 @@ def pairs_of_laws(
     law_of = by_rank(distribution, relabel_outcome=case.relabel_outcome)
     laws = {
         index: law_of(pairs.histograms[index])
-        for index in np.unique([pairs.first, pairs.second]).tolist()
+        for index in np.unique([pairs.first_rows, pairs.second_rows]).tolist()
     }
     outcomes = list(dict.fromkeys(outcome for law in laws.values() for outcome in law))
     probabilities = {
@@ -196,7 +196,7 @@ def pairs_of_laws(
     }
     first, second = (
         np.array([probabilities[index] for index in side.tolist()])
-        for side in (pairs.first, pairs.second)
+        for side in (pairs.first_rows, pairs.second_rows)
     )
     return first, second, outcomes
 

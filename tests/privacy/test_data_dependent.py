@@ -313,7 +313,7 @@ def gnmax_divergences(
     ).up_to_names
     # the distribution of each histogram is computed once
     histogram_ids, positions = np.unique(
-        np.concatenate([pairs.first, pairs.second]), return_inverse=True
+        np.concatenate([pairs.first_rows, pairs.second_rows]), return_inverse=True
     )
     log_laws = log_gnmax_distributions(pairs.histograms[histogram_ids], noise_std=noise_std)
     first_log_laws, second_log_laws = np.split(log_laws[positions], 2)
@@ -326,7 +326,7 @@ def gnmax_divergences(
     return (
         divergence(log_p=first_log_laws, log_q=second_log_laws),
         divergence(log_p=second_log_laws, log_q=first_log_laws),
-        gnmax_log_q(pairs.histograms[pairs.first], noise_std=noise_std),
+        gnmax_log_q(pairs.histograms[pairs.first_rows], noise_std=noise_std),
     )
 
 

@@ -271,7 +271,7 @@ def test_the_exact_law_keeps_its_range_on_all_neighbors(
         """Returns the largest log ratio of probabilities on all neighbors, given intervals by histogram and outcome."""
         return max(
             math.log(high / neighboring_low)
-            for first, second in zip(pairs.first, pairs.second, strict=True)
+            for first, second in zip(pairs.first_rows, pairs.second_rows, strict=True)
             for (_, high), (neighboring_low, _) in zip(
                 intervals[first], intervals[second], strict=True
             )
