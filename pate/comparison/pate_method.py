@@ -108,7 +108,7 @@ class PATEMethod(Method):
         """Trains the ensemble and computes its votes, once for all methods with the same teachers."""
         partition = self._partition(bench)
         progress_text = training_progress(
-            self.teacher, partition=partition, folder=self._ensemble_folder(bench)
+            self.teacher, partition=partition, ensemble_folder=self._ensemble_folder(bench)
         )
         if progress_text:
             monitor.say(f"output_dir={bench.folder}: {self.key}: {progress_text}")
@@ -136,7 +136,7 @@ class PATEMethod(Method):
             num_queries=bench.num_queries,
             seeds=random_streams.seeds("teachers", num_seeds=self._shape(bench).num_teachers),
             engine=bench.engine,
-            folder=ensemble_folder,
+            ensemble_folder=ensemble_folder,
             monitor=monitor or Monitor(),
         )
         return ensemble.vote()

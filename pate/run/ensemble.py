@@ -44,118 +44,121 @@ class Ensemble:
     the class `Teacher` is trained. Any other `Voter` computes its votes from the records each time they are read.
 
     Attributes:
-        teacher: the recipe of the teachers.
+        teacher_recipe: the recipe of the teachers.
         dataset: the private records that teachers learn from, and the public samples that they vote on.
         partition: the assignment of private records to teachers.
         num_queries: the number of queries: the teachers vote on this many public samples from the beginning of the
             pool.
         engine: trains the teachers, and sums the votes in rounds of teachers that need no training.
-        folder: the folder in which checkpoints and votes are kept.
+        ensemble_folder: the folder in which checkpoints and votes are kept.
         monitor: receives the progress of training and voting.
-        weights: the weight in (0, 1] of the teacher that each private record belongs to, `[num_private]`; the weights
-            are public. With weights each teacher has one group. None gives every teacher weight 1.
-        scratch: whether the features of private records are kept between rounds, in memory or a scratch file; false
-            makes them anew in each round.
+        weight_of_record: the weight in (0, 1] of the teacher that each private record belongs to, `[num_private]`; the
+            weights are public. With weights each teacher has one group. None gives every teacher weight 1.
+        keeps_features: whether the features of private records are kept between rounds, in memory or a scratch file;
+            false makes them anew in each round.
     """
 
-    teacher: Voter
+    teacher_recipe: Voter
     dataset: Dataset
     partition: Partition
     num_queries: int
     engine: Engine
-    folder: EnsembleFolder
+    ensemble_folder: EnsembleFolder
     monitor: Monitor
-    weights: FloatArray | None = None
-    scratch: bool = True
+    weight_of_record: FloatArray | None = None
+    keeps_features: bool = True
 
     @classmethod
     def train(
         cls,
-        teacher: Voter,
+        teacher_recipe: Voter,
         dataset: Dataset,
         partition: Partition,
         *,
         num_queries: int,
         seeds: list[int],
         engine: Engine,
-        folder: EnsembleFolder,
+        ensemble_folder: EnsembleFolder,
         monitor: Monitor,
-        on_losses: OnLosses | None = None,
-        weights: FloatArray | None = None,
-        scratch: bool = True,
+        on_losses_of_teacher: OnLosses | None = None,
+        weight_of_record: FloatArray | None = None,
+        keeps_features: bool = True,
     ) -> "Ensemble":
-        """Trains the teachers whose checkpoints are missing in `folder`, and returns the ensemble.
+        """Trains the teachers whose checkpoints are missing in `ensemble_folder`, and returns the ensemble.
 
         Nothing is trained if the folder has all votes, or if teachers of this kind need no training. After a kill, the
         same call continues the training and ends with the same teachers.
 
         Args:
-            teacher: the recipe of the teachers.
+            teacher_recipe: the recipe of the teachers.
             dataset: the private records that teachers learn from, and the public samples that they vote on.
             partition: the assignment of private records to teachers.
             num_queries: the number of public samples that teachers vote on.
             seeds: the seed of each teacher's training.
             engine: trains the teachers, and sums the votes in rounds of teachers that need no training.
-            folder: the folder in which checkpoints and votes are kept.
+            ensemble_folder: the folder in which checkpoints and votes are kept.
             monitor: receives the progress of training and voting.
-            on_losses: is called after the training of each teacher, with its mean loss in each epoch; None if nobody
-                needs it.
-            weights: the weight of the teacher that each private record belongs to, `[num_private]`; None for weight 1.
-            scratch: whether the features of private records are kept between rounds.
+            on_losses_of_teacher: is called after the training of each teacher, with its mean loss in each epoch; None
+                if nobody needs it.
+            weight_of_record: the weight of the teacher that each private record belongs to, `[num_private]`; None for
+                weight 1.
+            keeps_features: whether the features of private records are kept between rounds.
         """
-        if isinstance(teacher, Teacher):
-            teacher = teacher.for_data(dataset, num_queries)
+        if isinstance(teacher_recipe, Teacher):
+            teacher_recipe = teacher_recipe.for_data(dataset, num_queries)
         ensemble = cls(
-            teacher=teacher,
+            teacher_recipe=teacher_recipe,
             dataset=dataset,
             partition=partition,
             num_queries=num_queries,
             engine=engine,
-            folder=folder,
+            ensemble_folder=ensemble_folder,
             monitor=monitor,
-            weights=weights,
-            scratch=scratch,
+            weight_of_record=weight_of_record,
+            keeps_features=keeps_features,
         )
-        if isinstance(teacher, Teacher) and not os.path.lexists(folder.votes):
-            ensemble._train(teacher, seeds=seeds, on_losses=on_losses)
+        if isinstance(teacher_recipe, Teacher) and not os.path.lexists(ensemble_folder.votes):
+            ensemble._train(teacher_recipe, seeds=seeds, on_losses_of_teacher=on_losses_of_teacher)
         return ensemble
 
-    def _train(self, teacher: Teacher, *, seeds: list[int], on_losses: OnLosses | None) -> None:
+    def _train(
+        self, teacher_recipe: Teacher, *, seeds: list[int], on_losses_of_teacher: OnLosses | None
+    ) -> None:
         """Trains the teachers whose checkpoints are missing in the ensemble's folder.
 
         Args:
-            teacher: the recipe of the teachers.
+            teacher_recipe: the recipe of the teachers.
             seeds: the seed of each teacher's training.
-            on_losses: is called after the training of each teacher, with its mean loss in each epoch; None calls
-                nothing.
+            on_losses_of_teacher: is called after the training of each teacher, with its mean loss in each epoch; None
+                calls nothing.
         """
-        private = self.dataset.private
-        store = self._checkpoints
-        num_missing = len(store.missing(self.num_teachers))
+        private_records = self.dataset.private
+        checkpoint_store = self._checkpoints
+        num_missing = len(checkpoint_store.missing(self.num_teachers))
         if num_missing == 0:
             return
-        make_folder(self.folder.teachers, existing_parent=self.folder.path)
+        make_folder(self.ensemble_folder.teachers, existing_parent=self.ensemble_folder.path)
         with self.monitor.stage("training teachers", self.num_teachers) as advance:
-            progress = _Progress(
+            progress_counter = _Progress(
                 advance=advance,
                 num_done=self.num_teachers - num_missing,
-                num_epochs=getattr(teacher, "epochs", 1),
-                on_losses=on_losses,
+                num_epochs=getattr(teacher_recipe, "epochs", 1),
+                on_losses_of_teacher=on_losses_of_teacher,
             )
-            advance(progress.num_done)
-            job = TrainingJob(
-                teacher=isolate(teacher, group_ids=private.group_ids),
+            advance(progress_counter.num_done)
+            training_job = TrainingJob(
+                teacher=isolate(teacher_recipe, group_ids=private_records.group_ids),
                 shards=PartitionedRecords(
-                    private.inputs,
-                    labels=private.labels,
+                    private_records.inputs,
+                    labels=private_records.labels,
                     partition=self.partition,
-                    known=private.known,
+                    known=private_records.known,
                 ),
                 seeds=seeds,
-                store=store,
-                on_progress=progress,
+                store=checkpoint_store,
+                on_progress=progress_counter,
             )
-            self.engine.train(job)
+            self.engine.train(training_job)
 
     @property
     def num_teachers(self) -> int:
@@ -166,9 +169,9 @@ class Ensemble:
     def storage(self) -> FeatureStorage:
         """The storage of the features of private records between rounds: memory, or a file in the ensemble's folder.
 
-        If `scratch` is false, nothing is kept, and each round makes the features anew.
+        If `keeps_features` is false, nothing is kept, and each round makes the features anew.
         """
-        return FeatureStorage(keeps_features=self.scratch, folder=self.folder.path)
+        return FeatureStorage(keeps_features=self.keeps_features, folder=self.ensemble_folder.path)
 
     @property
     def queries(self) -> Split:
@@ -192,37 +195,39 @@ class Ensemble:
             InvalidValue: the votes in the folder are for another number of queries or labels, or are damaged; or the
                 checkpoint of a teacher is missing.
         """
-        if not isinstance(self.teacher, Teacher):
-            votes = self.teacher.votes_of(
+        if not isinstance(self.teacher_recipe, Teacher):
+            vote_source = self.teacher_recipe.votes_of(
                 self.dataset, partition=self.partition, num_queries=self.num_queries
             )
-            if self.weights is not None:
-                votes.weights = np.zeros(self.num_teachers)
-                votes.weights[self.partition.teacher_of] = self.weights
-            if isinstance(votes, VotesInRounds):
-                votes.make_round_sums = self.engine.round_sums
-                votes.storage = self.storage
-            return votes
-        path = self.folder.votes
+            if self.weight_of_record is not None:
+                vote_source.weights = np.zeros(self.num_teachers)
+                vote_source.weights[self.partition.teacher_of] = self.weight_of_record
+            if isinstance(vote_source, VotesInRounds):
+                vote_source.make_round_sums = self.engine.round_sums
+                vote_source.storage = self.storage
+            return vote_source
+        votes_file = self.ensemble_folder.votes
         num_labels = self.dataset.num_labels
-        if os.path.lexists(path):
-            store = VoteStore.open(path, num_teachers=self.num_teachers)
-            remedy = f"in {path}; remove it, and teachers are asked again"
-            if store.num_queries != self.num_queries:
+        if os.path.lexists(votes_file):
+            vote_store = VoteStore.open(votes_file, num_teachers=self.num_teachers)
+            remedy = f"in {votes_file}; remove it, and teachers are asked again"
+            if vote_store.num_queries != self.num_queries:
                 rule = f"{self.num_queries} {remedy}"
-                raise InvalidValue("num_queries", store.num_queries, rule=rule)
-            if store.num_labels != num_labels:
-                raise InvalidValue("num_labels", store.num_labels, rule=f"{num_labels} {remedy}")
+                raise InvalidValue("num_queries", vote_store.num_queries, rule=rule)
+            if vote_store.num_labels != num_labels:
+                raise InvalidValue(
+                    "num_labels", vote_store.num_labels, rule=f"{num_labels} {remedy}"
+                )
         else:
-            bits = (block >= 0.5 for block in self.confidences())
-            store = VoteStore.write(
-                path,
-                bits,
+            vote_bits = (block >= 0.5 for block in self.confidences())
+            vote_store = VoteStore.write(
+                votes_file,
+                vote_bits,
                 num_teachers=self.num_teachers,
                 num_queries=self.num_queries,
                 num_labels=num_labels,
             )
-        return TrainedVotes(self, store=store)
+        return TrainedVotes(self, vote_store=vote_store)
 
     @property
     def reads_records_to_vote(self) -> bool:
@@ -230,27 +235,29 @@ class Ensemble:
 
         It is True for every `Voter` that is no `Teacher`.
         """
-        return not isinstance(self.teacher, Teacher)
+        return not isinstance(self.teacher_recipe, Teacher)
 
-    def of_rows(self, rows: IntArray) -> "Ensemble":
+    def of_rows(self, row_indices: IntArray) -> "Ensemble":
         """Returns the ensemble with some of the private records alone; teachers that have none of them are left out.
 
         Args:
-            rows: the row numbers of the records, of whole groups.
+            row_indices: the row numbers of the records, of whole groups.
         """
-        remaining, teacher_of = np.unique(self.partition.teacher_of[rows], return_inverse=True)
+        remaining_teachers, teacher_of = np.unique(
+            self.partition.teacher_of[row_indices], return_inverse=True
+        )
         budgets = self.dataset.budgets
         dataset = replace(
             self.dataset,
-            private=self.dataset.private.take(rows),
-            budgets=None if budgets is None else budgets[rows],
+            private=self.dataset.private.take(row_indices),
+            budgets=None if budgets is None else budgets[row_indices],
             shared=None,
         )
         return replace(
             self,
             dataset=dataset,
-            partition=Partition(teacher_of.astype(np.int64), num_teachers=len(remaining)),
-            weights=None if self.weights is None else self.weights[rows],
+            partition=Partition(teacher_of.astype(np.int64), num_teachers=len(remaining_teachers)),
+            weight_of_record=None if self.weight_of_record is None else self.weight_of_record[row_indices],
         )
 
     def confidences(self) -> Iterator[Float32Array]:
@@ -259,23 +266,26 @@ class Ensemble:
         A block is an array `[num_block_teachers, Q, L]`. Teachers come in the order of their numbers. A teacher's
         confidence in a label that is known for none of its records is 0: it does not vote on the label.
         """
-        teacher = self._trained_teacher()
+        teacher_recipe = self._trained_teacher()
         known_shares = self.known_shares()
         # Stacked teachers answer in less time than a scratch file takes.
-        scratch = self.folder.confidences if teacher.is_isolated else None
+        scratch_folder = self.ensemble_folder.confidences if teacher_recipe.is_isolated else None
         with self.monitor.stage("casting votes", self.num_teachers) as advance:
-            for first, block in cast_votes(
-                teacher,
+            for first_teacher, confidence_block in cast_votes(
+                teacher_recipe,
                 self._checkpoints,
                 num_teachers=self.num_teachers,
                 inputs=self.queries.inputs,
-                scratch=scratch,
+                scratch_folder=scratch_folder,
             ):
                 if known_shares is not None:
-                    block = block * (known_shares[first : first + len(block), None] > 0)
-                yield block
-                advance(first + len(block))
-        rmtree(self.folder.confidences, ignore_errors=True)
+                    confidence_block = confidence_block * (
+                        known_shares[first_teacher : first_teacher + len(confidence_block), None]
+                        > 0
+                    )
+                yield confidence_block
+                advance(first_teacher + len(confidence_block))
+        rmtree(self.ensemble_folder.confidences, ignore_errors=True)
 
     def pool_answers(self, public_pca: PublicPCA, public_inputs: Float32Array) -> PoolAnswers:
         """Returns the answers of trained teachers to public samples, compared with what their own records tell.
@@ -287,35 +297,40 @@ class Ensemble:
             public_pca: the principal directions of the public inputs, along which the answers are summed.
             public_inputs: the inputs of the public samples that are asked about, `[num_rows, num_features]`.
         """
-        teacher = self._trained_teacher()
-        store = self._checkpoints
-        private = self.dataset.private
+        teacher_recipe = self._trained_teacher()
+        checkpoint_store = self._checkpoints
+        private_records = self.dataset.private
         public_features = public_pca.with_constant(public_inputs).astype(np.float32)
-        shape = (self.num_teachers, public_features.shape[1], self.dataset.num_labels)
-        pool_excess = np.empty(shape, dtype=np.float32)
+        excess_shape = (self.num_teachers, public_features.shape[1], self.dataset.num_labels)
+        pool_excess = np.empty(excess_shape, dtype=np.float32)
         known_shares = self.known_shares()
         with self.monitor.stage("asking teachers of the pool", self.num_teachers) as advance:
-            states = store.states(self.num_teachers)
-            for first, block in cast_votes(
-                teacher, store, num_teachers=self.num_teachers, inputs=public_inputs
+            teacher_states = checkpoint_store.states(self.num_teachers)
+            for first_teacher, confidence_block in cast_votes(
+                teacher_recipe,
+                checkpoint_store,
+                num_teachers=self.num_teachers,
+                inputs=public_inputs,
             ):
                 # One iterator of states serves all blocks. `zip` stops at the end of a block before it takes the next
-                # state, because `block` is its first argument.
-                for teacher_index, (pool_confidences, state) in enumerate(
-                    zip(block, states, strict=False), start=first
+                # state, because `confidence_block` is its first argument.
+                for teacher_index, (pool_confidences, teacher_state) in enumerate(
+                    zip(confidence_block, teacher_states, strict=False), start=first_teacher
                 ):
-                    shard = private.take(self.partition.indices(teacher_index))
-                    shard_answers = teacher.predict_many([state], shard.inputs)[0]
-                    shard_features = public_pca.with_constant(shard.inputs).astype(np.float32)
+                    own_records = private_records.take(self.partition.indices(teacher_index))
+                    own_confidences = teacher_recipe.predict_many(
+                        [teacher_state], own_records.inputs
+                    )[0]
+                    own_features = public_pca.with_constant(own_records.inputs).astype(np.float32)
                     pool_excess[teacher_index] = pool_excess_of_teacher(
-                        own_features=shard_features,
-                        own_confidences=shard_answers,
-                        own_labels=shard.labels,
-                        own_is_known=shard.known,
+                        own_features=own_features,
+                        own_confidences=own_confidences,
+                        own_labels=own_records.labels,
+                        own_is_known=own_records.known,
                         pool_features=public_features,
                         pool_confidences=pool_confidences,
                     )
-                advance(first + len(block))
+                advance(first_teacher + len(confidence_block))
         return PoolAnswers(
             pool_excess=pool_excess, asked_features=public_features, known_shares=known_shares
         )
@@ -375,7 +390,7 @@ class Ensemble:
     @property
     def _checkpoints(self) -> CheckpointStore:
         """The store of the files of trained teachers; it reads only files of teachers of this partition."""
-        return CheckpointStore(self.folder.teachers, records_digest=self.partition.digest)
+        return CheckpointStore(self.ensemble_folder.teachers, records_digest=self.partition.digest)
 
     def _trained_teacher(self) -> Teacher:
         """Returns the recipe of the teachers, as that of teachers which are trained and can be asked again.
@@ -384,14 +399,15 @@ class Ensemble:
             InvalidValue: the teachers are of a kind that is not trained; or the folder has votes, but the checkpoint of
                 a teacher is gone.
         """
-        teacher = self.teacher
+        teacher = self.teacher_recipe
         if not isinstance(teacher, Teacher):
             rule = "one that is trained, and asked about samples"
             raise InvalidValue("teacher", type(teacher).__name__, rule=rule)
-        has_votes = os.path.lexists(self.folder.votes)
+        votes_file = self.ensemble_folder.votes
+        has_votes = os.path.lexists(votes_file)
         if has_votes and self._checkpoints.missing(self.num_teachers):
-            rule = f"the teachers that voted; remove {self.folder.votes}, and the same command trains them again"
-            raise InvalidValue("teachers", self.folder.teachers, rule=rule)
+            rule = f"the teachers that voted; remove {votes_file}, and the same command trains them again"
+            raise InvalidValue("teachers", self.ensemble_folder.teachers, rule=rule)
         return teacher
 
 
@@ -405,44 +421,48 @@ class _Progress:
         advance: shows the number of trained teachers.
         num_done: the number of trained teachers so far.
         num_epochs: the number of epochs of a teacher.
-        on_losses: receives the mean loss of each epoch; None calls nothing.
+        on_losses_of_teacher: receives the mean loss of each epoch; None calls nothing.
     """
 
     advance: Advance
     num_done: int
     num_epochs: int
-    on_losses: OnLosses | None
+    on_losses_of_teacher: OnLosses | None
 
-    def __call__(self, index: int, losses: NDArray[Any]) -> None:
+    def __call__(self, index: int, losses_of_steps: NDArray[Any]) -> None:
         self.num_done += 1
-        if self.on_losses is not None:
-            self.on_losses(mean_by_epoch(losses, num_epochs=self.num_epochs))
+        if self.on_losses_of_teacher is not None:
+            self.on_losses_of_teacher(mean_by_epoch(losses_of_steps, num_epochs=self.num_epochs))
         self.advance(self.num_done)
 
 
-def training_progress(teacher: Voter, *, partition: Partition, folder: EnsembleFolder) -> str:
-    """Returns a phrase on what an earlier call has left in `folder`: the votes, or the number of trained teachers.
+def training_progress(
+    teacher_recipe: Voter, *, partition: Partition, ensemble_folder: EnsembleFolder
+) -> str:
+    """Returns a phrase on what an earlier call has left in the folder: the votes, or the number of trained teachers.
 
     The phrase is empty if there is nothing, or if the teachers are of a kind that is not trained.
     """
     num_teachers = partition.num_teachers
-    if not isinstance(teacher, Teacher):
+    if not isinstance(teacher_recipe, Teacher):
         return ""
-    if os.path.lexists(folder.votes):
+    if os.path.lexists(ensemble_folder.votes):
         return f"the votes of all {num_teachers} teachers are there"
-    store = CheckpointStore(folder.teachers, records_digest=partition.digest)
-    done = num_teachers - len(store.missing(num_teachers))
-    return f"{done} of {num_teachers} teachers are there" if done else ""
+    checkpoint_store = CheckpointStore(ensemble_folder.teachers, records_digest=partition.digest)
+    num_trained = num_teachers - len(checkpoint_store.missing(num_teachers))
+    return f"{num_trained} of {num_teachers} teachers are there" if num_trained else ""
 
 
-def mean_by_epoch(losses: NDArray[Any], num_epochs: int) -> FloatArray:
+def mean_by_epoch(losses_of_steps: NDArray[Any], num_epochs: int) -> FloatArray:
     """Returns the mean loss of each epoch of a teacher's training, `[num_epochs]`.
 
     The array is shorter if the training had fewer steps than epochs.
 
     Args:
-        losses: the loss of each training step, `[num_steps]`.
+        losses_of_steps: the loss of each training step, `[num_steps]`.
         num_epochs: the number of epochs that the steps are divided into.
     """
-    parts = np.array_split(np.asarray(losses, dtype=np.float64), min(num_epochs, len(losses)))
-    return np.array([part.mean() for part in parts])
+    losses_by_epoch = np.array_split(
+        np.asarray(losses_of_steps, dtype=np.float64), min(num_epochs, len(losses_of_steps))
+    )
+    return np.array([part.mean() for part in losses_by_epoch])

@@ -61,7 +61,9 @@ class ScoreEstimates:
         """Returns the scores over all test records, by their names in `privacy.json`."""
         macro_f1, mean_average_precision = map(self._influenced_score, INFLUENCE_BLOCKS)
         return {
-            "micro_f1": self._micro_f1(self._totals, covariance=self._totals_covariance),
+            "micro_f1": self._micro_f1(
+                self._hits_and_errors, covariance=self._hits_and_errors_covariance
+            ),
             "accuracy": self._accuracy(),
             "macro_f1": macro_f1,
             "mean_average_precision": mean_average_precision,
@@ -72,16 +74,16 @@ class ScoreEstimates:
         """Returns micro-F1 on the test records of each subgroup: for each column a list with a score per value."""
         if not self.score_design.num_values:
             return []
-        sums = np.maximum(self._noisy_block(block_name="subgroups").reshape(-1, 2), 0)
+        sums_of_subgroups = np.maximum(self._noisy_block(block_name="subgroups").reshape(-1, 2), 0)
         scores = []
         stop = 0
         for num_values in self.score_design.num_values:
-            column_sums = sums[stop : stop + num_values]
-            shares = column_sums.sum(axis=1) / max(column_sums.sum(), 1.0)
+            sums_of_column = sums_of_subgroups[stop : stop + num_values]
+            shares_of_column = sums_of_column.sum(axis=1) / max(sums_of_column.sum(), 1.0)
             scores.append(
                 [
                     self._subgroup_score(hits_and_errors, share_of_column=share)
-                    for hits_and_errors, share in zip(column_sums, shares, strict=True)
+                    for hits_and_errors, share in zip(sums_of_column, shares_of_column, strict=True)
                 ]
             )
             stop += num_values
@@ -97,8 +99,8 @@ class ScoreEstimates:
 
     def _noise_std(self, block_name: str) -> float:
         """Returns the standard deviation of the noise in each sum of the block `block_name`, converted from steps."""
-        stds = self.score_design.noise_stds(self.noise_multiplier)
-        return stds[block_name] * self.score_design.clips[block_name] / STEPS_PER_CLIP
+        stds_in_steps = self.score_design.noise_stds(self.noise_multiplier)
+        return stds_in_steps[block_name] * self.score_design.clips[block_name] / STEPS_PER_CLIP
 
     def _clipping_bias(self, block_name: str) -> float:
         """Returns the length that the clip of the block `block_name` takes off all groups of test records together.
@@ -108,7 +110,7 @@ class ScoreEstimates:
         return self.score_design.clip_losses[block_name] * self.num_groups
 
     @property
-    def _variance_of_totals(self) -> float:
+    def _variance_of_hits_and_errors(self) -> float:
         """The variance of each total, hits and errors alike: that of the noise, plus the squared clipping bias."""
         return (
             self._noise_std(block_name="totals") ** 2
@@ -139,7 +141,7 @@ class ScoreEstimates:
         return self._num_known * self.score_design.num_labels
 
     @cached_property
-    def _totals(self) -> FloatArray:
+    def _hits_and_errors(self) -> FloatArray:
         """The noisy numbers of hits and of errors over all test records and labels, at least 0, `[2]`."""
         return np.maximum(self._noisy_block(block_name="totals"), 0.0)
 
@@ -150,12 +152,14 @@ class ScoreEstimates:
         It is the noisy sum over groups of the products of their counts. No squares of means are subtracted, and the
         noise's standard deviation is added to both variances, so it is rather too large. It has no negative eigenvalue.
         """
-        squares = self._noisy_block(block_name="squares")
-        noise = self._noise_std(block_name="squares")
-        cross = squares[1] / math.sqrt(2)
-        matrix = np.array([[squares[0] + noise, cross], [cross, squares[2] + noise]])
-        values, vectors = np.linalg.eigh(matrix)
-        return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
+        sums_of_squares = self._noisy_block(block_name="squares")
+        noise_std = self._noise_std(block_name="squares")
+        cross = sums_of_squares[1] / math.sqrt(2)
+        covariance = np.array(
+            [[sums_of_squares[0] + noise_std, cross], [cross, sums_of_squares[2] + noise_std]]
+        )
+        eigenvalues, eigenvectors = np.linalg.eigh(covariance)
+        return np.asarray((eigenvectors * np.maximum(eigenvalues, 0)) @ eigenvectors.T)
 
     @cached_property
     def _variance_inflation(self) -> float:
@@ -166,30 +170,37 @@ class ScoreEstimates:
         """
         gradient = self._micro_f1_gradient
         variance = gradient @ self._sampling_covariance @ gradient
-        independent = gradient @ _independent_covariance(self._totals) @ gradient
-        if independent <= 0:
+        variance_if_independent = (
+            gradient @ _independent_covariance(self._hits_and_errors) @ gradient
+        )
+        if variance_if_independent <= 0:
             return 1.0
-        return float(np.clip(variance / independent, 1.0, _MAX_VARIANCE_INFLATION))
+        return float(np.clip(variance / variance_if_independent, 1.0, _MAX_VARIANCE_INFLATION))
 
     @property
     def _micro_f1_gradient(self) -> FloatArray:
         """The gradient of micro-F1 by the numbers of hits and errors, up to a positive factor, `[2]`."""
-        hits, errors = self._totals
+        hits, errors = self._hits_and_errors
         return np.array([errors, -hits])
 
     @property
-    def _totals_covariance(self) -> FloatArray:
+    def _hits_and_errors_covariance(self) -> FloatArray:
         """The covariance of the noisy numbers of hits and errors, `[2, 2]`.
 
         It is the sum of two parts: that of noise and clip, and that of the draw of the test records.
         """
-        noise = np.eye(2) * self._variance_of_totals
-        independent = _independent_covariance(self._totals) * self._variance_inflation
+        noise_covariance = np.eye(2) * self._variance_of_hits_and_errors
+        covariance_if_independent = (
+            _independent_covariance(self._hits_and_errors) * self._variance_inflation
+        )
         gradient = self._micro_f1_gradient
-        sampling = self._sampling_covariance
-        if gradient @ sampling @ gradient < gradient @ independent @ gradient:
-            sampling = independent
-        return np.asarray(noise + sampling)
+        sampling_covariance = self._sampling_covariance
+        if (
+            gradient @ sampling_covariance @ gradient
+            < gradient @ covariance_if_independent @ gradient
+        ):
+            sampling_covariance = covariance_if_independent
+        return np.asarray(noise_covariance + sampling_covariance)
 
     @cached_property
     def _calibration_differences(self) -> FloatArray:
@@ -203,10 +214,14 @@ class ScoreEstimates:
 
         Noise, clip and the draw of the test records contribute to them.
         """
-        of_record = self.score_design.model.variances(CALIBRATION_BINS)
-        sampling = of_record * self._num_known * self._variance_inflation
-        clipping = self._clipping_bias(block_name="calibration") ** 2 / CALIBRATION_BINS
-        return np.asarray(2 * self._noise_std(block_name="calibration") ** 2 + clipping + sampling)
+        variances_of_record = self.score_design.model_of_records.variances(CALIBRATION_BINS)
+        sampling_variances = variances_of_record * self._num_known * self._variance_inflation
+        clipping_variance = self._clipping_bias(block_name="calibration") ** 2 / CALIBRATION_BINS
+        return np.asarray(
+            2 * self._noise_std(block_name="calibration") ** 2
+            + clipping_variance
+            + sampling_variances
+        )
 
     @cached_property
     def _models(self) -> list[ScoreModel]:
@@ -215,7 +230,7 @@ class ScoreEstimates:
         The first is the most likely one. In the second and the third, the line from the student's logits to corrected
         logits has a slope that is a standard deviation lower or higher.
         """
-        return self.score_design.model.corrected(
+        return self.score_design.model_of_records.corrected(
             calibration_differences=self._calibration_differences / self._num_known,
             difference_variances=self._calibration_variances / self._num_known**2,
         )
@@ -229,30 +244,42 @@ class ScoreEstimates:
             hits_and_errors: the noisy numbers of hits and errors, `[2]`.
             covariance: the covariance of these two numbers, `[2, 2]`.
         """
-        normal = _interval_rng().multivariate_normal(np.zeros(2), covariance, size=_NUM_DRAWS)
-        draws = np.maximum(hits_and_errors + normal, 0.0)
-        ends = np.percentile(_f1(hits=draws[:, 0], errors=draws[:, 1]), _TWO_SIDED)
+        normal_errors = _interval_rng().multivariate_normal(
+            np.zeros(2), covariance, size=_NUM_DRAWS
+        )
+        drawn_hits_and_errors = np.maximum(hits_and_errors + normal_errors, 0.0)
+        interval_ends = np.percentile(
+            _f1(hits=drawn_hits_and_errors[:, 0], errors=drawn_hits_and_errors[:, 1]), _TWO_SIDED
+        )
         return _released_score(
-            _f1(hits=hits_and_errors[0], errors=hits_and_errors[1]), interval_ends=ends
+            _f1(hits=hits_and_errors[0], errors=hits_and_errors[1]), interval_ends=interval_ends
         )
 
     def _accuracy(self) -> ReleasedScore:
         """Returns the share of known labels of test records that are predicted rightly, with its 95% interval."""
-        errors = self._totals[1]
+        num_errors = self._hits_and_errors[1]
         num_labels = self._num_known_labels
         # the variance of a sum over groups; noise may make it too small, so it is at least that of independent labels
-        sampling = max(self._sampling_covariance[1, 1] - errors**2 / self.num_groups, errors)
-        noise = self._variance_of_totals
+        sampling_variance = max(
+            self._sampling_covariance[1, 1] - num_errors**2 / self.num_groups, num_errors
+        )
+        noise_variance = self._variance_of_hits_and_errors
         rng = _interval_rng()
-        drawn_errors = errors + rng.standard_normal(_NUM_DRAWS) * math.sqrt(noise + sampling)
+        drawn_num_errors = num_errors + rng.standard_normal(_NUM_DRAWS) * math.sqrt(
+            noise_variance + sampling_variance
+        )
         drawn_num_labels = np.full(_NUM_DRAWS, num_labels)
         if "sizes" in self.sums:
-            std = self._noise_std(block_name="sizes") * self.score_design.num_labels
-            normal = rng.standard_normal(_NUM_DRAWS)
+            noise_std_of_num_labels = (
+                self._noise_std(block_name="sizes") * self.score_design.num_labels
+            )
+            standard_normal_draws = rng.standard_normal(_NUM_DRAWS)
             # the floor keeps a denominator that noise made tiny from dividing
-            drawn_num_labels = np.maximum(num_labels + normal * std, num_labels / 10)
-        ends = np.percentile(1 - drawn_errors / drawn_num_labels, _TWO_SIDED)
-        return _released_score(1 - errors / num_labels, interval_ends=ends)
+            drawn_num_labels = np.maximum(
+                num_labels + standard_normal_draws * noise_std_of_num_labels, num_labels / 10
+            )
+        interval_ends = np.percentile(1 - drawn_num_errors / drawn_num_labels, _TWO_SIDED)
+        return _released_score(1 - num_errors / num_labels, interval_ends=interval_ends)
 
     def _influenced_score(self, block_name: str) -> ReleasedScore:
         """Returns macro-F1 or the mean average precision, with its 95% interval.
@@ -263,25 +290,27 @@ class ScoreEstimates:
         Args:
             block_name: "macro_f1" or "average_precision", the block of the sums of influences on the score.
         """
-        index = INFLUENCE_BLOCKS.index(block_name)
+        score_index = INFLUENCE_BLOCKS.index(block_name)
         influences = self.score_design.influences
-        sums = self._noisy_block(block_name=block_name)
-        public_value = self.score_design.model.scores[index]
-        mean_influence = (sums[0] - sums[1]) / self._num_known
+        sums_of_influences = self._noisy_block(block_name=block_name)
+        public_value = self.score_design.model_of_records.scores[score_index]
+        mean_influence = (sums_of_influences[0] - sums_of_influences[1]) / self._num_known
         # What influences, which are of first order, leave out of each model's score.
-        second_order, *second_order_aside = [
-            model.scores[index] - public_value - model.expected(influences)[index]
+        second_order, *second_orders_aside = [
+            model.scores[score_index] - public_value - model.expected(influences)[score_index]
             for model in self._models
         ]
-        model_error = max(abs(aside - second_order) for aside in second_order_aside)
-        noise = math.sqrt(2) * self._noise_std(block_name=block_name) / self._num_known
-        mean_square = self._models[0].expected(influences, power=2)[index]
-        sampling = math.sqrt(mean_square * self._variance_inflation / self._num_known)
-        clipping = self._clipping_bias(block_name=block_name) / self._num_known
-        std = math.hypot(noise, sampling, clipping, second_order, model_error)
-        value = public_value + mean_influence + second_order
-        ends = value + np.array([-1, 1]) * _NORMAL_QUANTILE * std
-        return _released_score(value, interval_ends=ends)
+        model_error = max(abs(aside - second_order) for aside in second_orders_aside)
+        noise_std = math.sqrt(2) * self._noise_std(block_name=block_name) / self._num_known
+        mean_squared_influence = self._models[0].expected(influences, power=2)[score_index]
+        sampling_std = math.sqrt(
+            mean_squared_influence * self._variance_inflation / self._num_known
+        )
+        clipping_bias = self._clipping_bias(block_name=block_name) / self._num_known
+        std_of_score = math.hypot(noise_std, sampling_std, clipping_bias, second_order, model_error)
+        estimated_score = public_value + mean_influence + second_order
+        interval_ends = estimated_score + np.array([-1, 1]) * _NORMAL_QUANTILE * std_of_score
+        return _released_score(estimated_score, interval_ends=interval_ends)
 
     def _calibration_error(self) -> ReleasedScore:
         """Returns the calibration error of the student's probabilities, with its 95% interval.
@@ -295,20 +324,20 @@ class ScoreEstimates:
         The errors make the sum of |d + e| too large. So the score is that sum times sqrt(s). Here s is the share of the
         sum of squares (d + e)**2 that the variance of the errors does not explain.
         """
-        differences = self._calibration_differences
-        variances = self._calibration_variances
+        calibration_differences = self._calibration_differences
+        difference_variances = self._calibration_variances
         num_labels = self._num_known_labels
-        noisy = float(np.abs(differences).sum())
-        normal = _interval_rng().standard_normal((_NUM_DRAWS, CALIBRATION_BINS))
-        errors = normal * np.sqrt(variances)
-        too_high = np.percentile(np.abs(errors).sum(axis=1), _TWO_SIDED[1])
-        too_low = _NORMAL_QUANTILE * math.sqrt(variances.sum())
-        sum_of_squares = float(np.square(differences).sum())
+        noisy_sum = float(np.abs(calibration_differences).sum())
+        standard_normal_draws = _interval_rng().standard_normal((_NUM_DRAWS, CALIBRATION_BINS))
+        drawn_errors = standard_normal_draws * np.sqrt(difference_variances)
+        too_high = np.percentile(np.abs(drawn_errors).sum(axis=1), _TWO_SIDED[1])
+        too_low = _NORMAL_QUANTILE * math.sqrt(difference_variances.sum())
+        sum_of_squares = float(np.square(calibration_differences).sum())
         # 1e-300 keeps all differences of 0 from dividing by 0
-        signal_share = max(0.0, 1 - variances.sum() / max(sum_of_squares, 1e-300))
-        ends = np.array([noisy - too_high, noisy + too_low]) / num_labels
-        calibration_error = math.sqrt(signal_share) * noisy / num_labels
-        return _released_score(calibration_error, interval_ends=ends)
+        signal_share = max(0.0, 1 - difference_variances.sum() / max(sum_of_squares, 1e-300))
+        interval_ends = np.array([noisy_sum - too_high, noisy_sum + too_low]) / num_labels
+        calibration_error = math.sqrt(signal_share) * noisy_sum / num_labels
+        return _released_score(calibration_error, interval_ends=interval_ends)
 
     def _subgroup_score(
         self, hits_and_errors: FloatArray, *, share_of_column: float
@@ -319,10 +348,12 @@ class ScoreEstimates:
             hits_and_errors: the noisy numbers of hits and errors of the subgroup, `[2]`.
             share_of_column: the subgroup's share of the hits and errors of all values of its column together.
         """
-        clipping = self._clipping_bias(block_name="subgroups") * share_of_column
-        variance = self._noise_std(block_name="subgroups") ** 2 + clipping**2
-        sampling = _independent_covariance(hits_and_errors) * self._variance_inflation
-        return self._micro_f1(hits_and_errors, covariance=np.eye(2) * variance + sampling)
+        clipping_bias = self._clipping_bias(block_name="subgroups") * share_of_column
+        noise_variance = self._noise_std(block_name="subgroups") ** 2 + clipping_bias**2
+        sampling_covariance = _independent_covariance(hits_and_errors) * self._variance_inflation
+        return self._micro_f1(
+            hits_and_errors, covariance=np.eye(2) * noise_variance + sampling_covariance
+        )
 
 
 def _interval_rng() -> np.random.Generator:
@@ -343,8 +374,14 @@ def _independent_covariance(hits_and_errors: FloatArray) -> FloatArray:
 
 def _f1(*, hits: FloatArray | float, errors: FloatArray | float) -> FloatArray:
     """Returns F1 = 2 hits / (2 hits + errors), in the shape of the arguments; 0 without hits and errors."""
-    total = 2 * np.asarray(hits) + np.asarray(errors)
-    return np.asarray(np.where(total > 0, 2 * np.asarray(hits) / np.maximum(total, 1e-12), 0.0))
+    twice_hits_plus_errors = 2 * np.asarray(hits) + np.asarray(errors)
+    return np.asarray(
+        np.where(
+            twice_hits_plus_errors > 0,
+            2 * np.asarray(hits) / np.maximum(twice_hits_plus_errors, 1e-12),
+            0.0,
+        )
+    )
 
 
 def _released_score(score: FloatArray | float, *, interval_ends: FloatArray) -> ReleasedScore:
@@ -354,6 +391,10 @@ def _released_score(score: FloatArray | float, *, interval_ends: FloatArray) -> 
         score: the score, one number.
         interval_ends: the lower and the upper end, `[2]`.
     """
-    low, high = np.clip(interval_ends, 0, 1)
-    inside = float(np.clip(score, 0, 1))
-    return ReleasedScore(value=inside, low=min(float(low), inside), high=max(float(high), inside))
+    lower_end, upper_end = np.clip(interval_ends, 0, 1)
+    score_within_limits = float(np.clip(score, 0, 1))
+    return ReleasedScore(
+        value=score_within_limits,
+        low=min(float(lower_end), score_within_limits),
+        high=max(float(upper_end), score_within_limits),
+    )

@@ -77,10 +77,14 @@ class Influences:
             probabilities: the student's probability of each label, `[n, L]`.
             labels: the true labels, `[n, L]`.
         """
-        cells = _cells_of(probabilities)
-        columns = np.arange(cells.shape[1])
+        cell_indices = _cells_of(probabilities)
+        label_indices = np.arange(cell_indices.shape[1])
         return np.asarray(
-            np.where(labels, self.present[cells, columns], self.absent[cells, columns])
+            np.where(
+                labels,
+                self.present[cell_indices, label_indices],
+                self.absent[cell_indices, label_indices],
+            )
         )
 
 
@@ -92,15 +96,16 @@ class ScoreModel:
     labels.
 
     Attributes:
-        sizes: the share of all records that lie in each cell, for each label. Index 0 is for records for which the
+        cell_sizes: the share of all records that lie in each cell, for each label. Index 0 is for records for which the
             label is not predicted, index 1 for the others; for each label all shares add up to 1, `[2, C, L]`.
-        shares: the share of the records in a cell that have the label, in (0, 1), the same for all labels, `[C]`.
+        label_share_of_cell: the share of the records in a cell that have the label, in (0, 1), the same for all labels,
+            `[C]`.
         least_positives: a share of records. The influences of a label that fewer records have are made smaller in
             proportion, as the influences of rare labels grow without bound.
     """
 
-    sizes: FloatArray
-    shares: FloatArray
+    cell_sizes: FloatArray
+    label_share_of_cell: FloatArray
     least_positives: float
 
     @classmethod
@@ -112,20 +117,22 @@ class ScoreModel:
             predicted: the labels that the student predicts for these records, `[n, L]`.
         """
         num_records, num_labels = probabilities.shape
-        cells = _cells_of(probabilities)
-        shape = (2, _NUM_CELLS, num_labels)
-        labels = np.broadcast_to(np.arange(num_labels), cells.shape)
-        flat_indices = np.ravel_multi_index((predicted.astype(np.int64), cells, labels), shape)
-        counts = np.bincount(flat_indices.ravel(), minlength=int(np.prod(shape)))
+        cell_indices = _cells_of(probabilities)
+        cell_counts_shape = (2, _NUM_CELLS, num_labels)
+        label_indices = np.broadcast_to(np.arange(num_labels), cell_indices.shape)
+        flat_indices = np.ravel_multi_index(
+            (predicted.astype(np.int64), cell_indices, label_indices), cell_counts_shape
+        )
+        cell_counts = np.bincount(flat_indices.ravel(), minlength=int(np.prod(cell_counts_shape)))
         return cls(
-            sizes=counts.reshape(shape) / num_records,
-            shares=expit(_MIDDLES),
+            cell_sizes=cell_counts.reshape(cell_counts_shape) / num_records,
+            label_share_of_cell=expit(_MIDDLES),
             least_positives=1 / num_records,
         )
 
     def recalibrated(self, intercept: float, slope: float) -> ScoreModel:
-        """Returns this model with other `shares`, whose logits are intercept + slope * middle logit of the cell."""
-        return replace(self, shares=expit(intercept + slope * _MIDDLES))
+        """Returns this model with other shares, whose logits are intercept + slope * middle logit of the cell."""
+        return replace(self, label_share_of_cell=expit(intercept + slope * _MIDDLES))
 
     def variances(self, num_bins: int) -> FloatArray:
         """Returns for each of B bins of probability the variance of one record's calibration sum, `[B]`.
@@ -136,9 +143,11 @@ class ScoreModel:
         Args:
             num_bins: B, the number of bins, which have equal widths.
         """
-        sizes = self.sizes.sum(axis=(0, 2))
-        weights = sizes * self.shares * (1 - self.shares)
-        return np.bincount(_bins(num_bins), weights=weights, minlength=num_bins).astype(np.float64)
+        cell_sizes = self.cell_sizes.sum(axis=(0, 2))
+        cell_variances = cell_sizes * self.label_share_of_cell * (1 - self.label_share_of_cell)
+        return np.bincount(_bins(num_bins), weights=cell_variances, minlength=num_bins).astype(
+            np.float64
+        )
 
     def corrected(
         self, *, calibration_differences: FloatArray, difference_variances: FloatArray
@@ -152,7 +161,7 @@ class ScoreModel:
             calibration_differences: labels - probabilities, summed in each of B bins of probability, per record, `[B]`.
             difference_variances: the variance of each difference, `[B]`.
         """
-        line, covariance = self._fit_line(
+        intercept_and_slope, covariance = self._fit_line(
             calibration_differences=calibration_differences,
             difference_variances=difference_variances,
         )
@@ -160,7 +169,11 @@ class ScoreModel:
         change = covariance[:, 1] / math.sqrt(covariance[1, 1])
         return [
             self.recalibrated(float(intercept), slope=max(float(slope), _MIN_SLOPE))
-            for intercept, slope in (line, line - change, line + change)
+            for intercept, slope in (
+                intercept_and_slope,
+                intercept_and_slope - change,
+                intercept_and_slope + change,
+            )
         ]
 
     def _fit_line(
@@ -175,42 +188,48 @@ class ScoreModel:
             calibration_differences: labels - probabilities, summed in each of B bins of probability, per record, `[B]`.
             difference_variances: the variance of each difference, `[B]`.
         """
-        sizes = self.sizes.sum(axis=(0, 2))
-        own_shares = expit(_MIDDLES)
+        cell_sizes = self.cell_sizes.sum(axis=(0, 2))
+        own_share_of_cell = expit(_MIDDLES)
         num_bins = len(calibration_differences)
-        bins = _bins(num_bins)
-        line = np.array(_OWN_LINE)
+        bin_of_cell = _bins(num_bins)
+        intercept_and_slope = np.array(_OWN_LINE)
         prior_precision = np.eye(2) / _LINE_STD**2
         for _ in range(_NEWTON_STEPS):
-            shares = expit(line[0] + line[1] * _MIDDLES)
-            explained = np.bincount(bins, weights=sizes * (shares - own_shares), minlength=num_bins)
-            by_intercept = sizes * shares * (1 - shares)
+            label_share_of_cell = expit(intercept_and_slope[0] + intercept_and_slope[1] * _MIDDLES)
+            explained_differences = np.bincount(
+                bin_of_cell,
+                weights=cell_sizes * (label_share_of_cell - own_share_of_cell),
+                minlength=num_bins,
+            )
+            by_intercept = cell_sizes * label_share_of_cell * (1 - label_share_of_cell)
             by_slope = by_intercept * _MIDDLES
             jacobian = np.stack(  # [B, 2]
                 [
-                    np.bincount(bins, weights=derivatives, minlength=num_bins)
+                    np.bincount(bin_of_cell, weights=derivatives, minlength=num_bins)
                     for derivatives in (by_intercept, by_slope)
                 ],
                 axis=1,
             )
             weighted_jacobian = jacobian.T / difference_variances
             information = weighted_jacobian @ jacobian + prior_precision
-            gradient = weighted_jacobian @ (calibration_differences - explained)
-            gradient = gradient - prior_precision @ (line - _OWN_LINE)
+            gradient = weighted_jacobian @ (calibration_differences - explained_differences)
+            gradient = gradient - prior_precision @ (intercept_and_slope - _OWN_LINE)
             newton_step = np.linalg.solve(information, gradient)
-            line = line + np.clip(newton_step, -_MAX_NEWTON_CHANGE, _MAX_NEWTON_CHANGE)
-            line[1] = max(line[1], _MIN_SLOPE)
-        return line, np.asarray(np.linalg.inv(information))
+            intercept_and_slope = intercept_and_slope + np.clip(
+                newton_step, -_MAX_NEWTON_CHANGE, _MAX_NEWTON_CHANGE
+            )
+            intercept_and_slope[1] = max(intercept_and_slope[1], _MIN_SLOPE)
+        return intercept_and_slope, np.asarray(np.linalg.inv(information))
 
     @property
     def rates(self) -> FloatArray:
         """The expected numbers per record of hits, false alarms and misses of each label, in this order, `[L, 3]`."""
-        shares = self.shares[:, None]
+        label_share_of_cell = self.label_share_of_cell[:, None]
         return np.stack(
             [
-                (self.sizes[1] * shares).sum(axis=0),
-                (self.sizes[1] * (1 - shares)).sum(axis=0),
-                (self.sizes[0] * shares).sum(axis=0),
+                (self.cell_sizes[1] * label_share_of_cell).sum(axis=0),
+                (self.cell_sizes[1] * (1 - label_share_of_cell)).sum(axis=0),
+                (self.cell_sizes[0] * label_share_of_cell).sum(axis=0),
             ],
             axis=1,
         )
@@ -225,24 +244,26 @@ class ScoreModel:
     @cached_property
     def _ranks(self) -> _Ranks:
         """The ranks of the records of each label by cell, those for which it is predicted and the others together."""
-        return _Ranks.of_cells(self.sizes.sum(axis=0), shares=self.shares)
+        return _Ranks.of_cells(
+            self.cell_sizes.sum(axis=0), label_share_of_cell=self.label_share_of_cell
+        )
 
     @property
     def influences(self) -> Influences:
         """How much a record moves macro-F1 and the mean average precision, to first order around this model."""
         hits, false_alarms, misses = self.rates.T
         errors = false_alarms + misses
-        total = 2 * hits + errors
-        num_labels = len(total)
+        twice_hits_plus_errors = 2 * hits + errors
+        num_labels = len(twice_hits_plus_errors)
         # Both scores are means over labels. Labels with less than `least_positives` have a smaller weight.
-        f1_weights = np.minimum(1.0, total / self.least_positives) / num_labels
+        f1_weights = np.minimum(1.0, twice_hits_plus_errors / self.least_positives) / num_labels
         ranks = self._ranks
-        positives = ranks.present.sum(axis=0)
+        positives = ranks.present_in_cells.sum(axis=0)
         rank_weights = np.minimum(1.0, positives / self.least_positives) / num_labels
         return Influences(
             # The derivatives of 2 h / (2 h + e) by h and by e.
-            hits=2 * errors / total**2 * f1_weights,
-            errors=-2 * hits / total**2 * f1_weights,
+            hits=2 * errors / twice_hits_plus_errors**2 * f1_weights,
+            errors=-2 * hits / twice_hits_plus_errors**2 * f1_weights,
             present=ranks.influences_of_present * rank_weights,
             absent=ranks.influences_of_absent * rank_weights,
         )
@@ -257,13 +278,16 @@ class ScoreModel:
             power: 1 sums the influences of the labels, 2 the squares of these influences.
         """
         hits, false_alarms, misses = self.rates.T
-        sizes = self.sizes.sum(axis=0)
-        shares = self.shares[:, None]
-        on_f1 = hits * influences.hits**power + (false_alarms + misses) * influences.errors**power
-        on_precision = sizes * (
-            shares * influences.present**power + (1 - shares) * influences.absent**power
+        cell_sizes = self.cell_sizes.sum(axis=0)
+        label_share_of_cell = self.label_share_of_cell[:, None]
+        influence_on_f1 = (
+            hits * influences.hits**power + (false_alarms + misses) * influences.errors**power
         )
-        return float(on_f1.sum()), float(on_precision.sum())
+        influence_on_precision = cell_sizes * (
+            label_share_of_cell * influences.present**power
+            + (1 - label_share_of_cell) * influences.absent**power
+        )
+        return float(influence_on_f1.sum()), float(influence_on_precision.sum())
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
@@ -273,63 +297,66 @@ class _Ranks:
     Records in a cell rank alike: each has half of its cell before it. Numbers of records are shares of all records.
 
     Attributes:
-        present: the number of records with the label in each cell, `[C, L]`.
+        present_in_cells: the number of records with the label in each cell, `[C, L]`.
         precisions: the share of records with the label among those from the first cell to the middle of this one,
             `[C, L]`.
         num_before: the number of records from the first cell to the middle of this one, `[C, L]`; 1 where there are
             none.
     """
 
-    present: FloatArray
+    present_in_cells: FloatArray
     precisions: FloatArray
     num_before: FloatArray
 
     @classmethod
-    def of_cells(cls, sizes: FloatArray, shares: FloatArray) -> _Ranks:
+    def of_cells(cls, cell_sizes: FloatArray, label_share_of_cell: FloatArray) -> _Ranks:
         """Returns the ranks of records by cell.
 
         Args:
-            sizes: the number of records in each cell, as a share of all records, `[C, L]`.
-            shares: the share of the records of a cell that have the label, `[C]`.
+            cell_sizes: the number of records in each cell, as a share of all records, `[C, L]`.
+            label_share_of_cell: the share of the records of a cell that have the label, `[C]`.
         """
-        present = sizes * shares[:, None]
-        num_before = np.cumsum(sizes, axis=0) - sizes / 2
+        present_in_cells = cell_sizes * label_share_of_cell[:, None]
+        num_before = np.cumsum(cell_sizes, axis=0) - cell_sizes / 2
         # No record is in such a cell or above. A record there would be the first, with the precision of its cell alone.
         is_top = num_before <= 0
         num_before = np.where(is_top, 1.0, num_before)
-        precisions = (np.cumsum(present, axis=0) - present / 2) / num_before
+        precisions = (np.cumsum(present_in_cells, axis=0) - present_in_cells / 2) / num_before
         return cls(
-            present=present,
-            precisions=np.where(is_top, shares[:, None], precisions),
+            present_in_cells=present_in_cells,
+            precisions=np.where(is_top, label_share_of_cell[:, None], precisions),
             num_before=num_before,
         )
 
     @property
     def average_precisions(self) -> FloatArray:
         """The average precision of each label, `[L]`."""
-        return np.asarray((self.present * self.precisions).sum(axis=0) / self.present.sum(axis=0))
+        return np.asarray(
+            (self.present_in_cells * self.precisions).sum(axis=0)
+            / self.present_in_cells.sum(axis=0)
+        )
 
     @property
     def influences_of_present(self) -> FloatArray:
         """The derivative of the average precision by the number of records with the label in each cell, `[C, L]`."""
-        gains = _sums_below(self.present * (1 - self.precisions) / self.num_before)
+        gains = _sums_below(self.present_in_cells * (1 - self.precisions) / self.num_before)
         changes = self.precisions + gains - self.average_precisions
-        return np.asarray(changes / self.present.sum(axis=0))
+        return np.asarray(changes / self.present_in_cells.sum(axis=0))
 
     @property
     def influences_of_absent(self) -> FloatArray:
         """The derivative of the average precision by the number of records without the label in each cell, `[C, L]`."""
-        losses = _sums_below(self.present * self.precisions / self.num_before)
-        return np.asarray(-losses / self.present.sum(axis=0))
+        losses = _sums_below(self.present_in_cells * self.precisions / self.num_before)
+        return np.asarray(-losses / self.present_in_cells.sum(axis=0))
 
 
-def _sums_below(cells: FloatArray) -> FloatArray:
+def _sums_below(cell_values: FloatArray) -> FloatArray:
     """Returns for each cell the sum over all cells of lower probability and half of the cell itself, `[C, L]`.
 
     Args:
-        cells: a value for each cell and label, `[C, L]`.
+        cell_values: a value for each cell and label, `[C, L]`.
     """
-    return np.asarray(np.cumsum(cells[::-1], axis=0)[::-1] - cells / 2)
+    return np.asarray(np.cumsum(cell_values[::-1], axis=0)[::-1] - cell_values / 2)
 
 
 def _bins(num_bins: int) -> IntArray:
@@ -346,7 +373,7 @@ def _cells_of(probabilities: FloatArray) -> IntArray:
 
     Cell 0 has the highest probabilities. Logits beyond -12 and 12 count as these two.
     """
-    shares = np.clip(probabilities, expit(-_LARGEST_LOGIT), expit(_LARGEST_LOGIT))
-    logits = np.log(shares) - np.log1p(-shares)
-    cells = ((_LARGEST_LOGIT - logits) * _CELLS_PER_UNIT).astype(np.int64)
-    return np.asarray(np.clip(cells, 0, _NUM_CELLS - 1))
+    clipped_probabilities = np.clip(probabilities, expit(-_LARGEST_LOGIT), expit(_LARGEST_LOGIT))
+    logits = np.log(clipped_probabilities) - np.log1p(-clipped_probabilities)
+    cell_indices = ((_LARGEST_LOGIT - logits) * _CELLS_PER_UNIT).astype(np.int64)
+    return np.asarray(np.clip(cell_indices, 0, _NUM_CELLS - 1))

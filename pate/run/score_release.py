@@ -140,24 +140,30 @@ class ScoreCharge:
             num_queries=num_queries,
             subgroups=subgroups,
         )
-        content = self.account.read(self.release_key)
-        if content is None:
-            content = self._draw(model, test_split=dataset.test, score_design=score_design, rng=rng)
-        arrays = arrays_of_npz(content)
+        sums_content = self.account.read(self.release_key)
+        if sums_content is None:
+            sums_content = self._draw(
+                model, test_split=dataset.test, score_design=score_design, rng=rng
+            )
+        stored_arrays = arrays_of_npz(sums_content)
         # The clips of the draw are read back, as another processor may round public numbers in another way.
         clips = {
             name.removeprefix(_CLIPS): float(clip)
-            for name, clip in arrays.items()
+            for name, clip in stored_arrays.items()
             if name.startswith(_CLIPS)
         }
-        score_design = score_design.with_clips(clips, most_records=int(arrays["most_records"]))
-        estimates = ScoreEstimates(
+        score_design = score_design.with_clips(
+            clips, most_records=int(stored_arrays["most_records"])
+        )
+        score_estimates = ScoreEstimates(
             score_design=score_design,
-            sums={name: arrays[_SUMS + name] for name in score_design.blocks},
+            sums={name: stored_arrays[_SUMS + name] for name in score_design.blocks},
             noise_multiplier=self.score_price.event.noise_multiplier,
             num_groups=dataset.test.num_groups,
         )
-        return self._scores(estimates, num_groups=dataset.test.num_groups, subgroups=subgroups)
+        return self._scores(
+            score_estimates, num_groups=dataset.test.num_groups, subgroups=subgroups
+        )
 
     def _draw(
         self,
@@ -176,9 +182,9 @@ class ScoreCharge:
             rng: the source of the noise.
         """
         noise_multiplier = self.score_price.event.noise_multiplier
-        sums = noisy_sums(
+        sums_by_block = noisy_sums(
             score_design,
-            sums=exact_sums(
+            sums_by_block=exact_sums(
                 score_design,
                 model=model,
                 test_split=test_split,
@@ -187,12 +193,14 @@ class ScoreCharge:
             noise_multiplier=noise_multiplier,
             rng=rng,
         )
-        arrays = {"most_records": np.array(score_design.most_records)}
-        arrays |= {_SUMS + name: block for name, block in sums.items()}
-        arrays |= {_CLIPS + name: np.array(clip) for name, clip in score_design.clips.items()}
-        return self.commit(npz_bytes(arrays))
+        stored_arrays = {"most_records": np.array(score_design.most_records)}
+        stored_arrays |= {_SUMS + name: block for name, block in sums_by_block.items()}
+        stored_arrays |= {
+            _CLIPS + name: np.array(clip) for name, clip in score_design.clips.items()
+        }
+        return self.commit(npz_bytes(stored_arrays))
 
-    def commit(self, content: bytes) -> bytes:
+    def commit(self, sums_content: bytes) -> bytes:
         """Commits noisy sums, as the bytes of an .npz file, with their charge; returns the bytes that the ledger holds.
 
         If the ledger holds sums of an earlier call, nothing is charged, and these are returned.
@@ -200,23 +208,23 @@ class ScoreCharge:
         return self.account.commit(
             self.release_key,
             event=self.score_price.event,
-            content=content,
+            content=sums_content,
             charge_note=self.charge_note,
             adjacency=Adjacency.REPLACE_ONE,
         )
 
     def _scores(
-        self, estimates: ScoreEstimates, *, num_groups: int, subgroups: Sequence[Subgroups]
+        self, score_estimates: ScoreEstimates, *, num_groups: int, subgroups: Sequence[Subgroups]
     ) -> ReleasedScores:
         """Returns the scores that are estimated from noisy sums, together with the price that covers all of them.
 
         Args:
-            estimates: computes the scores from the noisy sums.
+            score_estimates: computes the scores from the noisy sums.
             num_groups: the number of groups of test records.
             subgroups: the divisions of records for which micro-F1 is released, in the order of the estimates.
         """
-        scores = estimates.scores()
-        scores_by_column = zip(subgroups, estimates.subgroup_scores(), strict=True)
+        scores = score_estimates.scores()
+        scores_by_column = zip(subgroups, score_estimates.subgroup_scores(), strict=True)
         return ReleasedScores(
             epsilon=float(format_epsilon(self.score_price.epsilon)),
             delta=float(format_delta(self.score_price.delta)),

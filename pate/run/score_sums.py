@@ -71,14 +71,14 @@ class Subgroups:
     Attributes:
         column_name: the name of the column.
         value_names: the public names of the values.
-        of_test: the index of the value of each test record, int64 `[num_test]`; -1 for none.
-        of_public: the index of the value of each public record, int64 `[num_public]`; -1 for none.
+        value_index_of_test_records: the index of the value of each test record, int64 `[num_test]`; -1 for none.
+        value_index_of_public_records: the index of the value of each public record, int64 `[num_public]`; -1 for none.
     """
 
     column_name: str
     value_names: tuple[str, ...]
-    of_test: IntArray
-    of_public: IntArray
+    value_index_of_test_records: IntArray
+    value_index_of_public_records: IntArray
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
@@ -96,7 +96,7 @@ class RecordCounts:
         macro_f1: the sum of the positive influences of a record's labels on macro-F1, and that of the negative ones
             without the sign, `[n, 2]`.
         average_precision: the same two sums of influences on the mean average precision, `[n, 2]`.
-        num_known: the share of a record's labels that are known, `[n]`.
+        known_shares: the share of a record's labels that are known, `[n]`.
     """
 
     hits: BoolArray
@@ -105,7 +105,7 @@ class RecordCounts:
     calibration: FloatArray
     macro_f1: FloatArray
     average_precision: FloatArray
-    num_known: FloatArray
+    known_shares: FloatArray
 
     @classmethod
     def of_records(
@@ -127,12 +127,12 @@ class RecordCounts:
             influences: how much each label of a record moves macro-F1 and the mean average precision.
         """
         is_known = np.ones(labels.shape, np.bool_) if known is None else known
-        bins = bins_of(probabilities)
+        bin_indices = bins_of(probabilities)
         residuals = np.where(is_known, labels - probabilities, 0.0)
-        sums = np.stack(
+        residual_sums = np.stack(
             [
-                np.where(bins == place, residuals, 0.0).sum(axis=1)
-                for place in range(CALIBRATION_BINS)
+                np.where(bin_indices == bin_index, residuals, 0.0).sum(axis=1)
+                for bin_index in range(CALIBRATION_BINS)
             ],
             axis=1,
         )
@@ -140,12 +140,14 @@ class RecordCounts:
             hits=predicted & labels & is_known,
             false_alarms=predicted & ~labels & is_known,
             misses=~predicted & labels & is_known,
-            calibration=np.concatenate([np.maximum(sums, 0), np.maximum(-sums, 0)], axis=1),
+            calibration=np.concatenate(
+                [np.maximum(residual_sums, 0), np.maximum(-residual_sums, 0)], axis=1
+            ),
             macro_f1=_signed_sums(influences.of_f1(predicted, labels) * is_known),
             average_precision=_signed_sums(
                 influences.of_precision(probabilities, labels) * is_known
             ),
-            num_known=is_known.mean(axis=1),
+            known_shares=is_known.mean(axis=1),
         )
 
 
@@ -163,7 +165,7 @@ class ScoreDesign:
         most_records: the largest number of records of a group that count in full. The records of a larger group count
             less, and together as much as this many.
         has_gaps: whether labels of test records may be unknown.
-        model: the student's own model of records; influences are the derivatives of scores at this model.
+        model_of_records: the student's own model of records; influences are the derivatives of scores at this model.
         num_values: the number of values of each column of subgroups.
         clips: the largest l2 length of a group's counts in each block, > 0, by block.
         clip_losses: the mean length that the clip cuts off the counts of a public group, by block.
@@ -172,7 +174,7 @@ class ScoreDesign:
     num_labels: int
     most_records: int
     has_gaps: bool
-    model: ScoreModel
+    model_of_records: ScoreModel
     num_values: tuple[int, ...] = ()
     clips: Mapping[str, float] = field(default_factory=dict)
     clip_losses: Mapping[str, float] = field(default_factory=dict)
@@ -180,7 +182,7 @@ class ScoreDesign:
     @cached_property
     def influences(self) -> Influences:
         """How much each label of a record moves macro-F1 and the mean average precision."""
-        return self.model.influences
+        return self.model_of_records.influences
 
     @property
     def blocks(self) -> dict[str, int]:
@@ -190,7 +192,7 @@ class ScoreDesign:
         "average_precision". It has "sizes" if groups may have several records or labels may be unknown. It has
         "subgroups" if there are columns of subgroups.
         """
-        sizes = {
+        block_sizes = {
             "totals": 2,
             "squares": 3,
             "calibration": 2 * CALIBRATION_BINS,
@@ -198,13 +200,13 @@ class ScoreDesign:
             "average_precision": 2,
         }
         if self.most_records > 1 or self.has_gaps:
-            sizes["sizes"] = 2
+            block_sizes["sizes"] = 2
         if self.num_values:
-            sizes["subgroups"] = 2 * sum(self.num_values)
-        return sizes
+            block_sizes["subgroups"] = 2 * sum(self.num_values)
+        return block_sizes
 
     @property
-    def shares(self) -> dict[str, float]:
+    def price_shares(self) -> dict[str, float]:
         """The share of the price that each block of `blocks` has, by name; the shares add up to 1."""
         total = math.fsum(_SHARES[name] for name in self.blocks)
         return {name: _SHARES[name] / total for name in self.blocks}
@@ -217,8 +219,8 @@ class ScoreDesign:
         """
         sensitivity = math.sqrt(2) * STEPS_PER_CLIP
         return {
-            name: noise_multiplier * sensitivity / math.sqrt(share) * _STD_MARGIN
-            for name, share in self.shares.items()
+            block_name: noise_multiplier * sensitivity / math.sqrt(price_share) * _STD_MARGIN
+            for block_name, price_share in self.price_shares.items()
         }
 
     def event(self, noise_multiplier: float) -> ScoresEvent:
@@ -245,17 +247,19 @@ class ScoreDesign:
         hits_and_errors_per_record = np.stack([hits_per_record, errors_per_record], axis=1).astype(
             np.float64
         )
-        totals = self._group_sums(hits_and_errors_per_record, group_of=group_of)
+        hits_and_errors_per_group = self._group_sums(hits_and_errors_per_record, group_of=group_of)
         clip = self.clips.get("totals", math.inf)
-        clipped = totals * _clip_factors(totals, clip=clip)[:, None]
-        vectors = {
-            "totals": totals,
+        clipped_hits_and_errors = (
+            hits_and_errors_per_group * _clip_factors(hits_and_errors_per_group, clip=clip)[:, None]
+        )
+        vectors_by_block = {
+            "totals": hits_and_errors_per_group,
             # squares of what is clipped in `totals`
             "squares": np.stack(
                 [
-                    clipped[:, 0] ** 2,
-                    math.sqrt(2) * clipped[:, 0] * clipped[:, 1],
-                    clipped[:, 1] ** 2,
+                    clipped_hits_and_errors[:, 0] ** 2,
+                    math.sqrt(2) * clipped_hits_and_errors[:, 0] * clipped_hits_and_errors[:, 1],
+                    clipped_hits_and_errors[:, 1] ** 2,
                 ],
                 axis=1,
             ),
@@ -266,20 +270,24 @@ class ScoreDesign:
             ),
         }
         if "sizes" in self.blocks:
-            ones = np.ones(len(record_counts.num_known))
-            vectors["sizes"] = self._group_sums(
-                np.stack([ones, record_counts.num_known], axis=1), group_of=group_of
+            record_ones = np.ones(len(record_counts.known_shares))
+            vectors_by_block["sizes"] = self._group_sums(
+                np.stack([record_ones, record_counts.known_shares], axis=1), group_of=group_of
             )
         if self.num_values:
-            sums_by_value = [
-                np.where((codes == index)[:, None], hits_and_errors_per_record, 0.0)
-                for codes, num_values in zip(subgroup_codes, self.num_values, strict=True)
-                for index in range(num_values)
+            counts_by_value = [
+                np.where(
+                    (value_index_of_record == value_index)[:, None], hits_and_errors_per_record, 0.0
+                )
+                for value_index_of_record, num_values in zip(
+                    subgroup_codes, self.num_values, strict=True
+                )
+                for value_index in range(num_values)
             ]
-            vectors["subgroups"] = self._group_sums(
-                np.concatenate(sums_by_value, axis=1), group_of=group_of
+            vectors_by_block["subgroups"] = self._group_sums(
+                np.concatenate(counts_by_value, axis=1), group_of=group_of
             )
-        return vectors
+        return vectors_by_block
 
     def _group_sums(self, count_columns: FloatArray, group_of: IntArray) -> FloatArray:
         """Returns the sum of each column over the records of each of G groups, `[G, k]`.
@@ -290,12 +298,14 @@ class ScoreDesign:
             count_columns: k counts of each of n records, `[n, k]`.
             group_of: the group of each record, 0 to G - 1 in rising order, `[n]`.
         """
-        sizes = np.bincount(group_of)
-        weighted = count_columns * np.minimum(1.0, self.most_records / sizes)[group_of, None]
-        firsts = np.searchsorted(group_of, np.arange(len(sizes)))
-        return np.asarray(np.add.reduceat(weighted, firsts, axis=0))
+        group_sizes = np.bincount(group_of)
+        weighted_counts = (
+            count_columns * np.minimum(1.0, self.most_records / group_sizes)[group_of, None]
+        )
+        first_record_of_group = np.searchsorted(group_of, np.arange(len(group_sizes)))
+        return np.asarray(np.add.reduceat(weighted_counts, first_record_of_group, axis=0))
 
-    def clipped_steps(self, vectors: Mapping[str, FloatArray]) -> dict[str, IntArray]:
+    def clipped_steps(self, vectors_by_block: Mapping[str, FloatArray]) -> dict[str, IntArray]:
         """Returns the clipped counts of each of G groups as whole steps, int64 `[G, size of the block]` by block.
 
         A step is the block's clip / `STEPS_PER_CLIP`. Every count is at least 0. The squares of a group's counts in a
@@ -303,15 +313,20 @@ class ScoreDesign:
         the group's counts in the block are set to 0.
 
         Args:
-            vectors: the counts of each group by block, as `group_vectors` returns them.
+            vectors_by_block: the counts of each group by block, as `group_vectors` returns them.
         """
         clipped = {}
-        for name, rows in vectors.items():
-            scale = STEPS_PER_CLIP / self.clips[name]
-            steps = np.floor(rows * (_clip_factors(rows, clip=self.clips[name]) * scale)[:, None])
-            whole = np.clip(steps, 0, STEPS_PER_CLIP).astype(np.int64)
-            is_short = np.square(whole).sum(axis=1) <= STEPS_PER_CLIP**2
-            clipped[name] = whole * is_short[:, None]
+        for block_name, group_vectors in vectors_by_block.items():
+            steps_per_count = STEPS_PER_CLIP / self.clips[block_name]
+            steps = np.floor(
+                group_vectors
+                * (_clip_factors(group_vectors, clip=self.clips[block_name]) * steps_per_count)[
+                    :, None
+                ]
+            )
+            whole_steps = np.clip(steps, 0, STEPS_PER_CLIP).astype(np.int64)
+            is_short = np.square(whole_steps).sum(axis=1) <= STEPS_PER_CLIP**2
+            clipped[block_name] = whole_steps * is_short[:, None]
         return clipped
 
     def with_clips(self, clips: Mapping[str, float], *, most_records: int) -> ScoreDesign:
@@ -345,8 +360,8 @@ class ScoreDesign:
                 they are left out if at least 200 other public records remain.
             subgroups: the divisions of records by columns, for which micro-F1 is released too.
         """
-        first = num_queries if len(public_split) - num_queries >= _MIN_POOL else 0
-        row_indices = np.arange(first, min(len(public_split), first + _MAX_PUBLIC))
+        first_row = num_queries if len(public_split) - num_queries >= _MIN_POOL else 0
+        row_indices = np.arange(first_row, min(len(public_split), first_row + _MAX_PUBLIC))
         row_indices = row_indices[np.argsort(public_split.group_ids[row_indices], kind="stable")]
         probabilities, predicted = _predictions(model, split=public_split, row_indices=row_indices)
         _, group_of = np.unique(public_split.group_ids[row_indices], return_inverse=True)
@@ -355,29 +370,34 @@ class ScoreDesign:
             num_labels=probabilities.shape[1],
             most_records=most_records,
             has_gaps=has_gaps,
-            model=ScoreModel.of_public(probabilities, predicted=predicted),
+            model_of_records=ScoreModel.of_public(probabilities, predicted=predicted),
             num_values=tuple(len(division.value_names) for division in subgroups),
         )
-        counts = RecordCounts.of_records(
+        record_counts = RecordCounts.of_records(
             probabilities,
             predicted=predicted,
             labels=_likely_labels(probabilities),
             known=None,
             influences=open_design.influences,
         )
-        subgroup_codes = [division.of_public[row_indices] for division in subgroups]
-        vectors = open_design.group_vectors(
-            counts, group_of=group_of, subgroup_codes=subgroup_codes
+        subgroup_codes = [
+            division.value_index_of_public_records[row_indices] for division in subgroups
+        ]
+        vectors_by_block = open_design.group_vectors(
+            record_counts, group_of=group_of, subgroup_codes=subgroup_codes
         )
-        lengths = {name: np.linalg.norm(block, axis=1) for name, block in vectors.items()}
+        lengths_by_block = {
+            block_name: np.linalg.norm(block, axis=1)
+            for block_name, block in vectors_by_block.items()
+        }
         clips = {}
         clip_losses = {}
-        for name, group_lengths in lengths.items():
-            noise = noise_multiplier * math.sqrt(
-                2 * open_design.blocks[name] / open_design.shares[name]
+        for block_name, group_lengths in lengths_by_block.items():
+            noise_per_clip_of_block = noise_multiplier * math.sqrt(
+                2 * open_design.blocks[block_name] / open_design.price_shares[block_name]
             )
-            clips[name], clip_losses[name] = _balanced_clip(
-                group_lengths, noise_per_clip=noise / num_groups
+            clips[block_name], clip_losses[block_name] = _balanced_clip(
+                group_lengths, noise_per_clip=noise_per_clip_of_block / num_groups
             )
         clips["squares"] = clips["totals"] ** 2
         if "sizes" in clips:
@@ -400,26 +420,28 @@ def _likely_labels(probabilities: FloatArray) -> BoolArray:
         probabilities: the student's probability of each label of n records, `[n, L]`.
     """
     rng = np.random.default_rng(0)
-    together = rng.standard_normal((len(probabilities), 1)) * math.sqrt(_LABEL_CORRELATION)
-    apart = rng.standard_normal(probabilities.shape) * math.sqrt(1 - _LABEL_CORRELATION)
-    return np.asarray(ndtr(together + apart) < probabilities)
+    error_of_record = rng.standard_normal((len(probabilities), 1)) * math.sqrt(_LABEL_CORRELATION)
+    error_of_label = rng.standard_normal(probabilities.shape) * math.sqrt(1 - _LABEL_CORRELATION)
+    return np.asarray(ndtr(error_of_record + error_of_label) < probabilities)
 
 
-def _balanced_clip(lengths: FloatArray, *, noise_per_clip: float) -> tuple[float, float]:
+def _balanced_clip(group_lengths: FloatArray, *, noise_per_clip: float) -> tuple[float, float]:
     """Returns the clip with the smallest error, and the mean length that it cuts off a group.
 
     The error is the root of the sum of two squares: the length of the noise, and the mean length that is cut off.
 
     Args:
-        lengths: the l2 lengths of the counts of G public groups, `[G]`.
+        group_lengths: the l2 lengths of the counts of G public groups, `[G]`.
         noise_per_clip: the length of the noise for a clip of 1, divided by the number of groups of test records.
     """
-    candidates = np.quantile(lengths, np.linspace(_MIN_CLIP_QUANTILE, 1, _NUM_CLIPS))
-    losses = np.array([np.maximum(lengths - clip, 0).mean() for clip in candidates])
-    best = int(np.argmin(np.hypot(noise_per_clip * candidates, losses)))
-    if candidates[best] <= 0:  # all counts of public groups are 0
+    candidate_clips = np.quantile(group_lengths, np.linspace(_MIN_CLIP_QUANTILE, 1, _NUM_CLIPS))
+    mean_lengths_cut_off = np.array(
+        [np.maximum(group_lengths - clip, 0).mean() for clip in candidate_clips]
+    )
+    best_index = int(np.argmin(np.hypot(noise_per_clip * candidate_clips, mean_lengths_cut_off)))
+    if candidate_clips[best_index] <= 0:  # all counts of public groups are 0
         return 1.0, 0.0
-    return float(candidates[best]), float(losses[best])
+    return float(candidate_clips[best_index]), float(mean_lengths_cut_off[best_index])
 
 
 def exact_sums(
@@ -439,29 +461,34 @@ def exact_sums(
     Returns:
         Whole numbers of steps (`STEPS_PER_CLIP`), int64 `[size of the block]` by the block's name.
     """
-    sums = {name: np.zeros(size, dtype=np.int64) for name, size in score_design.blocks.items()}
+    sums_by_block = {
+        block_name: np.zeros(block_size, dtype=np.int64)
+        for block_name, block_size in score_design.blocks.items()
+    }
     for row_indices, group_of in _whole_groups(test_split.group_ids):
         probabilities, predicted = _predictions(model, split=test_split, row_indices=row_indices)
-        counts = RecordCounts.of_records(
+        record_counts = RecordCounts.of_records(
             probabilities,
             predicted=predicted,
             labels=test_split.labels[row_indices],
             known=None if test_split.known is None else test_split.known[row_indices],
             influences=score_design.influences,
         )
-        subgroup_codes = [division.of_test[row_indices] for division in subgroups]
-        vectors = score_design.group_vectors(
-            counts, group_of=group_of, subgroup_codes=subgroup_codes
+        subgroup_codes = [
+            division.value_index_of_test_records[row_indices] for division in subgroups
+        ]
+        vectors_by_block = score_design.group_vectors(
+            record_counts, group_of=group_of, subgroup_codes=subgroup_codes
         )
-        steps = score_design.clipped_steps(vectors)
-        for name, block in steps.items():
-            sums[name] += block.sum(axis=0)
-    return sums
+        steps_by_block = score_design.clipped_steps(vectors_by_block)
+        for block_name, group_steps in steps_by_block.items():
+            sums_by_block[block_name] += group_steps.sum(axis=0)
+    return sums_by_block
 
 
 def noisy_sums(
     score_design: ScoreDesign,
-    sums: Mapping[str, IntArray],
+    sums_by_block: Mapping[str, IntArray],
     *,
     noise_multiplier: float,
     rng: np.random.Generator,
@@ -472,13 +499,14 @@ def noisy_sums(
 
     Args:
         score_design: the public design of the sums, which divides the noise among blocks.
-        sums: the sums without noise, in steps, as `exact_sums` returns them.
+        sums_by_block: the sums without noise, in steps, as `exact_sums` returns them.
         noise_multiplier: the noise std / l2 sensitivity of all blocks together.
         rng: the source of the noise.
     """
     return {
-        name: sums[name] + RoundedGaussian(std=std).sample(sums[name].shape, rng=rng)
-        for name, std in score_design.noise_stds(noise_multiplier).items()
+        block_name: sums_by_block[block_name]
+        + RoundedGaussian(std=noise_std).sample(sums_by_block[block_name].shape, rng=rng)
+        for block_name, noise_std in score_design.noise_stds(noise_multiplier).items()
     }
 
 
@@ -493,25 +521,25 @@ def _signed_sums(entries: FloatArray) -> FloatArray:
     )
 
 
-def _clip_factors(rows: FloatArray, *, clip: float) -> FloatArray:
+def _clip_factors(group_vectors: FloatArray, *, clip: float) -> FloatArray:
     """Returns for each of G rows a factor below 1 that makes its Euclidean length at most the clip, `[G]`."""
-    lengths = np.linalg.norm(rows, axis=1)
+    group_lengths = np.linalg.norm(group_vectors, axis=1)
     # a little shorter than the clip, so that no rounding error exceeds it
-    return np.asarray(np.minimum(1.0, clip / np.maximum(lengths, 1e-300)) * (1 - 2.0**-40))
+    return np.asarray(np.minimum(1.0, clip / np.maximum(group_lengths, 1e-300)) * (1 - 2.0**-40))
 
 
 def _predictions(
     model: Predictor, *, split: Split, row_indices: IntArray
 ) -> tuple[FloatArray, BoolArray]:
     """Returns the student's probabilities, in [0, 1], and its predictions for rows of a split, `[n, L]` each."""
-    probabilities = []
-    predicted = []
-    for first in range(0, len(row_indices), _RECORDS_AT_ONCE):
-        inputs = split.take(row_indices[first : first + _RECORDS_AT_ONCE]).inputs
+    probability_blocks = []
+    predicted_blocks = []
+    for first_position in range(0, len(row_indices), _RECORDS_AT_ONCE):
+        inputs = split.take(row_indices[first_position : first_position + _RECORDS_AT_ONCE]).inputs
         probabilities_of_block = np.nan_to_num(np.asarray(model.predict_proba(inputs), np.float64))
-        probabilities.append(np.clip(probabilities_of_block, 0, 1))
-        predicted.append(model.predict(inputs))
-    return np.concatenate(probabilities), np.concatenate(predicted)
+        probability_blocks.append(np.clip(probabilities_of_block, 0, 1))
+        predicted_blocks.append(model.predict(inputs))
+    return np.concatenate(probability_blocks), np.concatenate(predicted_blocks)
 
 
 def _whole_groups(group_ids: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
@@ -523,13 +551,17 @@ def _whole_groups(group_ids: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
     Args:
         group_ids: the group of each row of the split, `[num_rows]`.
     """
-    order = np.argsort(group_ids, kind="stable")
-    ids = group_ids[order]
-    first = 0
-    while first < len(order):
-        stop = min(first + _RECORDS_AT_ONCE, len(order))
+    rows_by_group = np.argsort(group_ids, kind="stable")
+    ordered_group_ids = group_ids[rows_by_group]
+    block_start = 0
+    while block_start < len(rows_by_group):
+        block_end = min(block_start + _RECORDS_AT_ONCE, len(rows_by_group))
         # The block ends with the last record of a group.
-        stop = int(np.searchsorted(ids, ids[stop - 1], side="right"))
-        numbers = np.cumsum(np.append(False, np.diff(ids[first:stop]) != 0))
-        yield order[first:stop], numbers.astype(np.int64)
-        first = stop
+        block_end = int(
+            np.searchsorted(ordered_group_ids, ordered_group_ids[block_end - 1], side="right")
+        )
+        group_of_row = np.cumsum(
+            np.append(False, np.diff(ordered_group_ids[block_start:block_end]) != 0)
+        )
+        yield rows_by_group[block_start:block_end], group_of_row.astype(np.int64)
+        block_start = block_end

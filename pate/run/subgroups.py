@@ -46,59 +46,67 @@ def subgroups_of(dataset: Dataset, column_names: Collection[str]) -> tuple[Subgr
         for column in schema.columns
         if isinstance(column, (CategoryColumn, NumberColumn))
     }
-    for name in column_names:
-        if name not in kinds:
-            similar_names = nearest_column(name, names=sorted(kinds)) if kinds else ""
+    for column_name in column_names:
+        if column_name not in kinds:
+            similar_names = nearest_column(column_name, names=sorted(kinds)) if kinds else ""
             rule = f"columns of categories or numbers among the model's inputs{similar_names}"
-            raise InvalidValue("score_groups", name, rule=rule)
+            raise InvalidValue("score_groups", column_name, rule=rule)
     test_frame = schema.frame(np.asarray(dataset.test.inputs))
     public_frame = schema.frame(np.asarray(dataset.public.inputs))
     return tuple(
-        _division(name, test_column=test_frame[name], public_column=public_frame[name])
-        for name in column_names
+        _division(
+            column_name,
+            test_column=test_frame[column_name],
+            public_column=public_frame[column_name],
+        )
+        for column_name in column_names
     )
 
 
-def _division(name: str, *, test_column: Any, public_column: Any) -> Subgroups:
+def _division(column_name: str, *, test_column: Any, public_column: Any) -> Subgroups:
     """Returns the division of records by one column of their table.
 
     Args:
-        name: the name of the column.
+        column_name: the name of the column.
         test_column: the column as a pandas series with a value for each test record.
         public_column: the column as a pandas series with a value for each public record.
     """
     if public_column.dtype == "category":
-        values = [str(value) for value in public_column.cat.categories]
-        if len(values) > _MAX_VALUES:
-            rule = f"columns of at most {_MAX_VALUES} values, {name} has {len(values)}"
-            raise InvalidValue("score_groups", name, rule=rule)
+        column_values = [str(value) for value in public_column.cat.categories]
+        if len(column_values) > _MAX_VALUES:
+            rule = (
+                f"columns of at most {_MAX_VALUES} values, {column_name} has {len(column_values)}"
+            )
+            raise InvalidValue("score_groups", column_name, rule=rule)
         return Subgroups(
-            column_name=name,
-            value_names=tuple(values),
-            of_test=np.asarray(test_column.cat.codes, np.int64),
-            of_public=np.asarray(public_column.cat.codes, np.int64),
+            column_name=column_name,
+            value_names=tuple(column_values),
+            value_index_of_test_records=np.asarray(test_column.cat.codes, np.int64),
+            value_index_of_public_records=np.asarray(public_column.cat.codes, np.int64),
         )
-    numbers = np.asarray(public_column, np.float64)
-    finite = numbers[np.isfinite(numbers)]
-    quartiles = np.quantile(finite, np.arange(1, _NUM_BANDS) / _NUM_BANDS)
-    ends = sorted({float(f"{end:.{_NUM_DIGITS}g}") for end in quartiles})
-    inner = [f"{low:g} to below {high:g}" for low, high in pairwise(ends)]
+    public_numbers = np.asarray(public_column, np.float64)
+    finite_numbers = public_numbers[np.isfinite(public_numbers)]
+    quartiles = np.quantile(finite_numbers, np.arange(1, _NUM_BANDS) / _NUM_BANDS)
+    band_ends = sorted({float(f"{end:.{_NUM_DIGITS}g}") for end in quartiles})
+    inner = [f"{low:g} to below {high:g}" for low, high in pairwise(band_ends)]
     return Subgroups(
-        column_name=name,
-        value_names=(f"below {ends[0]:g}", *inner, f"{ends[-1]:g} and above"),
-        of_test=_bands(np.asarray(test_column, np.float64), band_ends=ends),
-        of_public=_bands(numbers, band_ends=ends),
+        column_name=column_name,
+        value_names=(f"below {band_ends[0]:g}", *inner, f"{band_ends[-1]:g} and above"),
+        value_index_of_test_records=_bands(
+            np.asarray(test_column, np.float64), band_ends=band_ends
+        ),
+        value_index_of_public_records=_bands(public_numbers, band_ends=band_ends),
     )
 
 
-def _bands(numbers: FloatArray, *, band_ends: list[float]) -> IntArray:
+def _bands(column_numbers: FloatArray, *, band_ends: list[float]) -> IntArray:
     """Returns the index of the band that holds each number, int64 `[n]`; -1 for a missing number.
 
     Band 0 is below the first end; band i begins at the end i - 1.
 
     Args:
-        numbers: the numbers, `[n]`.
+        column_numbers: the numbers, `[n]`.
         band_ends: the rising ends between the bands.
     """
-    bands = np.searchsorted(band_ends, numbers, side="right")
-    return np.where(np.isfinite(numbers), bands, -1).astype(np.int64)
+    band_indices = np.searchsorted(band_ends, column_numbers, side="right")
+    return np.where(np.isfinite(column_numbers), band_indices, -1).astype(np.int64)

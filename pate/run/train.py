@@ -208,21 +208,25 @@ def _train_teachers(priced_run: PricedRun, *, run_writer: RunWriter) -> Ensemble
         rng=priced_run.streams.generator("partition"),
     )
     training_words = training_progress(
-        priced_run.plan.teacher, partition=partition, folder=priced_run.run_folder
+        teacher_recipe=priced_run.plan.teacher,
+        partition=partition,
+        ensemble_folder=priced_run.run_folder,
     )
     _say_what_is_there(priced_run, training_words=training_words)
     return Ensemble.train(
-        teacher=priced_run.plan.teacher,
+        teacher_recipe=priced_run.plan.teacher,
         dataset=training_data,
         partition=partition,
         num_queries=priced_run.priced_release.shape.num_queries,
         seeds=priced_run.streams.seeds("teachers", num_seeds=num_teachers),
         engine=priced_run.plan.engine,
-        folder=priced_run.run_folder,
+        ensemble_folder=priced_run.run_folder,
         monitor=priced_run.monitor,
-        on_losses=run_writer.add_teacher_losses,
-        weights=record_weights(priced_run.dataset, priced_release=priced_run.priced_release),
-        scratch=priced_run.plan.scratch,
+        on_losses_of_teacher=run_writer.add_teacher_losses,
+        weight_of_record=record_weights(
+            priced_run.dataset, priced_release=priced_run.priced_release
+        ),
+        keeps_features=priced_run.plan.scratch,
     )
 
 

@@ -25,15 +25,15 @@ NUM_ASKED = 2048
 class TrainedVotes(TeacherVotes):
     """The votes of trained teachers: bits are read from a file, confidences are computed by the teachers each time."""
 
-    def __init__(self, ensemble: Ensemble, store: VoteStore) -> None:
+    def __init__(self, ensemble: Ensemble, vote_store: VoteStore) -> None:
         self.ensemble = ensemble
-        self.store = store
-        self.num_teachers = store.num_teachers
-        self.num_queries = store.num_queries
-        self.num_labels = store.num_labels
+        self.store = vote_store
+        self.num_teachers = vote_store.num_teachers
+        self.num_queries = vote_store.num_queries
+        self.num_labels = vote_store.num_labels
         self.num_groups = ensemble.dataset.private.num_groups
         # The number of records is private. The number of groups is public, and groups are independent.
-        self.records_per_teacher = self.num_groups / store.num_teachers
+        self.records_per_teacher = self.num_groups / vote_store.num_teachers
 
     def bits(self) -> Iterator[BoolArray]:
         """Yields the votes of the teachers in order, in blocks of `[num_block_teachers, num_queries, num_labels]`."""
@@ -77,7 +77,7 @@ class TrainedVotes(TeacherVotes):
         """
         ensemble = self.ensemble
         public = ensemble.dataset.public.inputs
-        if not issubclass(ensemble.teacher.gives, VotesInRounds) or len(public.shape) != 2:
+        if not issubclass(ensemble.teacher_recipe.gives, VotesInRounds) or len(public.shape) != 2:
             return None
         num_directions = affordable_directions(
             noise_multiplier=noise_multiplier,
@@ -87,11 +87,11 @@ class TrainedVotes(TeacherVotes):
             num_labels=self.num_labels,
         )
         num_directions = max(num_directions, least_directions)
-        votes: MomentVotes = self.cached(
+        moment_votes: MomentVotes = self.cached(
             ("moments", num_directions, recipe),
             compute=partial(self._moments, num_directions=num_directions, recipe=recipe),
         )
-        return votes
+        return moment_votes
 
     def _moments(self, *, num_directions: int, recipe: Recipe) -> MomentVotes:
         """Returns the votes as moments along the first principal directions of the public pool.
@@ -100,18 +100,18 @@ class TrainedVotes(TeacherVotes):
             num_directions: the largest number of directions.
             recipe: the tuned constants of releases in rounds.
         """
-        public = self.ensemble.dataset.public.inputs
+        public_inputs = self.ensemble.dataset.public.inputs
         directions = PublicPCA.fit(
-            np.asarray(public),
+            np.asarray(public_inputs),
             max_directions=num_directions,
             ridge=recipe.ridge_in_rounds,
             recipe=recipe,
         )
         return self.ensemble.moment_votes(
             directions=directions,
-            public_inputs=public[: max(recipe.public_rows, self.num_queries)],
+            public_inputs=public_inputs[: max(recipe.public_rows, self.num_queries)],
             records_per_teacher=self.records_per_teacher,
             ask_teachers=partial(
-                self.ensemble.pool_answers, directions, public_inputs=public[:NUM_ASKED]
+                self.ensemble.pool_answers, directions, public_inputs=public_inputs[:NUM_ASKED]
             ),
         )

@@ -26,7 +26,7 @@ DESIGN = ScoreDesign(
     most_records=2,
     has_gaps=True,
     num_values=(2,),
-    model=ScoreModel.of_public(PROBABILITIES, PREDICTED),
+    model_of_records=ScoreModel.of_public(PROBABILITIES, PREDICTED),
     clips={
         "totals": 1.5,
         "squares": 2.25,

@@ -145,8 +145,8 @@ def subgroups_of(test_split: Split, public: Split) -> Subgroups:
     return Subgroups(
         column_name="first input",
         value_names=SUBGROUPS,
-        of_test=values_of(test_split),
-        of_public=values_of(public),
+        value_index_of_test_records=values_of(test_split),
+        value_index_of_public_records=values_of(public),
     )
 
 

@@ -214,9 +214,9 @@ def _sum_over_teachers(ensemble: Ensemble, *, question: Question, folder: Path) 
         folder: the folder for results that several questions share.
     """
     state = question.state
-    is_trained = isinstance(ensemble.teacher, Teacher)
+    is_trained = isinstance(ensemble.teacher_recipe, Teacher)
     can_answer = is_trained or not isinstance(ensemble.vote(), GroupVotes)
-    require(can_answer, "teacher", type(ensemble.teacher).__name__, _RULE)
+    require(can_answer, "teacher", type(ensemble.teacher_recipe).__name__, _RULE)
     if question.kind == MOMENTS:
         public_inputs = ensemble.queries.inputs
         ask_teachers = None

@@ -173,7 +173,7 @@ def cast_vote_file(
         sources.write(folder)
         holder_share = HolderShare.of_plan(plan, dataset=dataset, folder=folder)
         progress = training_progress(
-            holder_share.teacher, partition=holder_share.partition, folder=folder
+            holder_share.teacher, partition=holder_share.partition, ensemble_folder=folder
         )
         if progress:
             monitor.say(f"output_dir={folder.path}: continues a call that was stopped; {progress}")
@@ -285,7 +285,7 @@ class HolderShare:
             num_queries=num_queries,
             seeds=self.seeds,
             engine=engine,
-            folder=folder,
+            ensemble_folder=folder,
             monitor=monitor,
         )
 

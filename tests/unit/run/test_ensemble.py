@@ -70,7 +70,7 @@ def train_ensemble(
         num_queries=NUM_QUERIES,
         seeds=RandomStreams(entropy=3).seeds("teachers", num_seeds=NUM_TEACHERS),
         engine=engine,
-        folder=folder,
+        ensemble_folder=folder,
         monitor=monitor,
     )
     return ensemble, monitor
@@ -141,14 +141,14 @@ def test_progress_counts_the_teachers_of_an_earlier_call(dataset: Dataset, tmp_p
     folder = EnsembleFolder(tmp_path)
     partition = dealt_partition(dataset=dataset, folder=folder)
     teacher = LinearTeacher(device="cpu")
-    assert training_progress(teacher, partition=partition, folder=folder) == ""
+    assert training_progress(teacher, partition=partition, ensemble_folder=folder) == ""
     ensemble, _ = train_ensemble(dataset=dataset, ensemble_folder=tmp_path, engine=StackedEngine())
-    progress = training_progress(teacher, partition=partition, folder=folder)
+    progress = training_progress(teacher, partition=partition, ensemble_folder=folder)
     assert progress == "6 of 6 teachers are there"
     ensemble.vote()
-    progress = training_progress(teacher, partition=partition, folder=folder)
+    progress = training_progress(teacher, partition=partition, ensemble_folder=folder)
     assert progress == "the votes of all 6 teachers are there"
-    assert training_progress(KernelTeacher(), partition=partition, folder=folder) == ""
+    assert training_progress(KernelTeacher(), partition=partition, ensemble_folder=folder) == ""
 
 
 def test_untrained_teachers_vote_without_an_engine(dataset: Dataset, tmp_path: Path) -> None:

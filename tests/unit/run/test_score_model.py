@@ -117,15 +117,17 @@ def test_line_is_found_from_calibration_sums() -> None:
     """
     model = score_model_of(probabilities=drawn_probabilities())
     true_model = model.recalibrated(intercept=-0.2, slope=0.8)
-    bins = (model.shares * 10).astype(int)
-    sizes = model.sizes.sum(axis=(0, 2))
-    share_changes = sizes * (true_model.shares - model.shares)
+    bins = (model.label_share_of_cell * 10).astype(int)
+    sizes = model.cell_sizes.sum(axis=(0, 2))
+    share_changes = sizes * (true_model.label_share_of_cell - model.label_share_of_cell)
     calibration_differences = np.bincount(bins, weights=share_changes, minlength=10)
     likeliest, _, _ = model.corrected(
         calibration_differences=calibration_differences, difference_variances=np.full(10, 1e-10)
     )
-    assert likeliest.shares == pytest.approx(true_model.shares, abs=1e-3)
+    assert likeliest.label_share_of_cell == pytest.approx(true_model.label_share_of_cell, abs=1e-3)
     likeliest, low, high = model.corrected(
         calibration_differences=calibration_differences, difference_variances=np.full(10, 1e-3)
     )
-    assert low.shares[0] < likeliest.shares[0] < high.shares[0]
+    assert (
+        low.label_share_of_cell[0] < likeliest.label_share_of_cell[0] < high.label_share_of_cell[0]
+    )

@@ -69,7 +69,7 @@ def design_of(
     probabilities = np.full((4, num_labels), 0.5)
     return ScoreDesign(
         num_labels=num_labels,
-        model=ScoreModel.of_public(probabilities, predicted=probabilities >= 0.5),
+        model_of_records=ScoreModel.of_public(probabilities, predicted=probabilities >= 0.5),
         most_records=most_records,
         has_gaps=has_gaps,
         clips=clips,
@@ -163,7 +163,10 @@ def test_records_count_in_their_subgroup_alone() -> None:
     test_split = split_of(probabilities=[[0.9], [0.9], [0.9]], labels=[[1], [0], [1]])
     values = np.array([0, 1, -1])
     division = Subgroups(
-        column_name="sex", value_names=("f", "m"), of_test=values, of_public=values
+        column_name="sex",
+        value_names=("f", "m"),
+        value_index_of_test_records=values,
+        value_index_of_public_records=values,
     )
     score_design = design_of(num_labels=1, num_values=(2,))
     assert sums_of(score_design=score_design, test_split=test_split, subgroups=(division,))[
@@ -251,6 +254,8 @@ def test_noise_has_the_stated_deviation() -> None:
     """The standard deviation of 2,000 noisy sums of 0 is that of the design, within 5%."""
     score_design = design_of(num_labels=1, num_values=(1000,))
     zeros = {name: np.zeros(size, np.int64) for name, size in score_design.blocks.items()}
-    noisy = noisy_sums(score_design, sums=zeros, noise_multiplier=1.0, rng=np.random.default_rng(2))
+    noisy = noisy_sums(
+        score_design, sums_by_block=zeros, noise_multiplier=1.0, rng=np.random.default_rng(2)
+    )
     std = score_design.noise_stds(1.0)["subgroups"]
     assert noisy["subgroups"].std() == pytest.approx(std, rel=0.05)
