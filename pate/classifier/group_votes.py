@@ -164,7 +164,7 @@ class GroupVotesPlan(FitPlan):
             self.run_plan,
             dataset=self.dataset,
             monitor=Monitor(),
-            voters="private groups" if is_one_each else "teachers",
+            noun_for_voters="private groups" if is_one_each else "teachers",
         )
         if self.schema is not None:
             return priced_release

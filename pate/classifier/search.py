@@ -247,7 +247,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         score_noise = RoundedGaussian(std=tuned_runs.score_event.noise_multiplier * _SCORE_STEPS)
         score_rng = streams.generator("scores")
         tuning_rng = streams.generator("tuning")
-        num_fits = tuned_runs.distribution.draw(tuning_rng)
+        num_fits = tuned_runs.run_count_distribution.draw(tuning_rng)
         choices = tuning_rng.integers(len(candidates), size=num_fits).tolist()
         seeds = streams.seeds("student", num_seeds=num_fits)
         best_rank: tuple[int, int] | None = None
@@ -335,7 +335,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
                     [search_records.price_of(model).event for model in candidate_models]
                 ),
                 score_event=ScoresEvent(score_noise_multiplier),
-                distribution=distribution,
+                run_count_distribution=distribution,
                 num_candidates=len(candidate_parameters),
             )
 

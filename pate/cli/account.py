@@ -43,7 +43,7 @@ def account(config: DictConfig) -> None:
     """
     require_choice("format", config.format, ("text", "json", "jsonl"))
     if config.ledger is not None and _names_ledger_alone():
-        _print_ledger(path=config.ledger, output_format=config.format)
+        _print_ledger(ledger_pattern=config.ledger, output_format=config.format)
         return
     if config.format == "jsonl":
         rule = "text or json; jsonl is for ledger= and nothing else"
@@ -80,25 +80,25 @@ def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
         budgets=None if config.budgets is None else OmegaConf.to_object(config.budgets),
         accountant=partial(build_part, "accountant"),
     )
-    shape = VoteShape(
+    vote_shape = VoteShape(
         num_queries=config.num_queries,
         num_labels=config.num_labels,
         num_teachers=config.num_teachers,
     )
     if config.votes is not None and not config.data_dependent:
-        _require_session(aggregator, votes=config.votes)
+        _require_session(aggregator, votes_file=config.votes)
     suggestion = None
     if config.suggest:
         with monitor.stage("searching teachers and queries"):
             suggestion = pricing.suggest(
-                aggregator, shape=shape, budget=budget, num_private=config.num_private
+                aggregator, shape=vote_shape, budget=budget, num_private=config.num_private
             )
-        shape = replace(
-            shape, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries
+        vote_shape = replace(
+            vote_shape, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries
         )
     with monitor.stage("pricing the release"):
         priced_release = pricing.plan_release(
-            aggregator, shape=shape, budget=budget, may_add_queries=True
+            aggregator, shape=vote_shape, budget=budget, may_add_queries=True
         )
     doubts = pricing.require_useful(
         aggregator,
@@ -108,37 +108,44 @@ def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
         allow_useless=config.allow_useless,
         search=search_with_progress(monitor, spelling=COMMAND),
     )
-    accountants = {
-        name: partial(_accountant, name, allowed_targets=list(config.allowed_targets))
-        for name in names_in_config_group("accountant")
+    accountant_makers = {
+        accountant_name: partial(
+            _accountant, accountant_name, allowed_targets=list(config.allowed_targets)
+        )
+        for accountant_name in names_in_config_group("accountant")
     }
-    shown_names = _accountant_names(config.accountants, names=tuple(accountants))
-    extras = _extras(
+    shown_accountant_names = _accountant_names(
+        config.accountants, all_names=tuple(accountant_makers)
+    )
+    quote_extras = _extras(
         config,
         priced_release=priced_release,
         budget=budget,
         suggestion=suggestion,
-        accountants=accountants,
+        accountant_makers=accountant_makers,
     )
     quote = pricing.quote_release(
         release=priced_release,
         budget=budget,
-        others={name: accountants[name] for name in shown_names},
+        others={
+            accountant_name: accountant_makers[accountant_name]
+            for accountant_name in shown_accountant_names
+        },
     )
     doubt_lines = tuple(COMMAND.doubt_line(doubt) for doubt in doubts)
-    return replace(quote, doubts=doubt_lines, extras=extras)
+    return replace(quote, doubts=doubt_lines, extras=quote_extras)
 
 
-def _require_session(aggregator: aggregators.Aggregator, *, votes: str) -> None:
+def _require_session(aggregator: aggregators.Aggregator, *, votes_file: str) -> None:
     """Raises `InvalidValue` unless an aggregator releases in a session, which is charged for hits alone.
 
     Args:
         aggregator: the aggregator.
-        votes: the file of votes whose hits would be counted.
+        votes_file: the file of votes whose hits would be counted.
     """
     if not isinstance(aggregator, aggregators.TargetChargedAggregator):
         rule = f"none for {type(aggregator).__name__}, which pays for every query"
-        raise InvalidValue("votes", votes, rule=rule)
+        raise InvalidValue("votes", votes_file, rule=rule)
 
 
 def _extras(
@@ -147,7 +154,7 @@ def _extras(
     priced_release: pricing.PricedRelease,
     budget: Budget,
     suggestion: Suggestion | None,
-    accountants: Mapping[str, Callable[[], Accountant]],
+    accountant_makers: Mapping[str, Callable[[], Accountant]],
 ) -> pricing.QuoteExtras:
     """Returns the parts of a quote that settings ask for: a lower bound, a table, the cost on votes, and others.
 
@@ -156,7 +163,7 @@ def _extras(
         priced_release: the priced release.
         budget: the budget that the noise is solved for.
         suggestion: the suggested numbers of teachers and queries; None where none were asked for.
-        accountants: makes each accountant, by its name.
+        accountant_makers: makes each accountant, by its name.
     """
     epsilon_lower_bound = None
     if config.lower_bound and priced_release.shape.num_queries > 0:
@@ -165,77 +172,89 @@ def _extras(
         epsilon_lower_bound = lower_bound_of(
             priced_release.aggregator, shape=priced_release.shape, target_delta=budget.delta
         )
-    best_of_runs = None
+    epsilon_of_best_run = None
     if config.tune_runs is not None:
-        distribution = TruncatedNegativeBinomial.of_mean(mean=config.tune_runs)
-        best_of_runs = budget.epsilon_of(
-            tuning_event(base=priced_release.event, score=NoOpEvent(), distribution=distribution)
+        run_count_distribution = TruncatedNegativeBinomial.of_mean(mean=config.tune_runs)
+        epsilon_of_best_run = budget.epsilon_of(
+            tuning_event(
+                base=priced_release.event, score=NoOpEvent(), distribution=run_count_distribution
+            )
         )
-    table = None
+    table_facts = None
     if config.write_table is not None:
-        table = _write_table(Path(config.write_table), priced_release=priced_release, budget=budget)
-    extras = pricing.QuoteExtras(
-        table=table,
+        table_facts = _write_table(
+            Path(config.write_table), priced_release=priced_release, budget=budget
+        )
+    quote_extras = pricing.QuoteExtras(
+        table=table_facts,
         cheapest=pricing.cheapest_accountant(
-            release=priced_release, budget=budget, accountants=accountants
+            release=priced_release, budget=budget, accountants=accountant_makers
         ),
         suggestion=suggestion,
         at_least=epsilon_lower_bound,
-        best_of_runs=best_of_runs,
+        best_of_runs=epsilon_of_best_run,
     )
     if config.votes is not None:
-        extras = _with_votes(extras, config=config, priced_release=priced_release, budget=budget)
+        quote_extras = _with_votes(
+            quote_extras, config=config, priced_release=priced_release, budget=budget
+        )
     if config.ledger is not None:
-        accounts = pricing.accounts_left(path=config.ledger, release=priced_release, budget=budget)
-        extras = replace(extras, accounts=accounts)
-    return extras
+        ledger_accounts = pricing.accounts_left(
+            path=config.ledger, release=priced_release, budget=budget
+        )
+        quote_extras = replace(quote_extras, accounts=ledger_accounts)
+    return quote_extras
 
 
-def _accountant_names(accountants_setting: Any, *, names: tuple[str, ...]) -> list[str]:
+def _accountant_names(accountants_setting: Any, *, all_names: tuple[str, ...]) -> list[str]:
     """Returns the names of the accountants whose prices are shown side by side.
 
     Args:
         accountants_setting: the value of `accountants=`: null for none, `all`, a name or a list of names.
-        names: the names of all accountants; another name is refused.
+        all_names: the names of all accountants; another name is refused.
     """
     if accountants_setting is None:
         return []
     if accountants_setting == "all":
-        return list(names)
-    chosen = [accountants_setting] if isinstance(accountants_setting, str) else accountants_setting
-    if not isinstance(chosen, (list, tuple, ListConfig)):
-        rule = f"all, or a list of {', '.join(names)}"
+        return list(all_names)
+    chosen_names = (
+        [accountants_setting] if isinstance(accountants_setting, str) else accountants_setting
+    )
+    if not isinstance(chosen_names, (list, tuple, ListConfig)):
+        rule = f"all, or a list of {', '.join(all_names)}"
         raise InvalidValue("accountants", accountants_setting, rule=rule)
-    return [require_choice("accountants", str(name), choices=names) for name in chosen]
+    return [require_choice("accountants", str(name), choices=all_names) for name in chosen_names]
 
 
-def _accountant(name: str, *, allowed_targets: list[str]) -> Accountant:
+def _accountant(accountant_name: str, *, allowed_targets: list[str]) -> Accountant:
     """Builds the accountant with the given name, as `accountant=NAME` would.
 
     Args:
-        name: the name of the accountant.
+        accountant_name: the name of the accountant.
         allowed_targets: the user's own modules whose classes may be loaded.
     """
-    shipped_file = CONFIG_FOLDER / "accountant" / f"{name}.yaml"
+    shipped_file = CONFIG_FOLDER / "accountant" / f"{accountant_name}.yaml"
     if shipped_file.is_file():
-        node = _read_mapping(shipped_file)
+        accountant_config = _read_mapping(shipped_file)
     else:
         # A file of the user may have a defaults list, which Hydra composes.
-        node = compose("account", [f"accountant={name}"]).accountant
-    accountant: Accountant = build(node, slot="accountant", allowed_modules=allowed_targets)
+        accountant_config = compose("account", [f"accountant={accountant_name}"]).accountant
+    accountant: Accountant = build(
+        accountant_config, slot="accountant", allowed_modules=allowed_targets
+    )
     return accountant
 
 
-def _read_mapping(path: Path) -> DictConfig:
+def _read_mapping(config_file: Path) -> DictConfig:
     """Reads a YAML file whose content is a mapping of settings; raises `InvalidValue` for other content."""
-    node = OmegaConf.load(path)
-    if not isinstance(node, DictConfig):
-        raise InvalidValue("accountant", path, rule="a mapping of settings")
-    return node
+    file_config = OmegaConf.load(config_file)
+    if not isinstance(file_config, DictConfig):
+        raise InvalidValue("accountant", config_file, rule="a mapping of settings")
+    return file_config
 
 
 def _write_table(
-    path: Path, *, priced_release: pricing.PricedRelease, budget: Budget
+    table_file: Path, *, priced_release: pricing.PricedRelease, budget: Budget
 ) -> dict[str, Any]:
     """Writes the table of a release's stability test to a file.
 
@@ -243,22 +262,22 @@ def _write_table(
     `InvalidValue` for an aggregator without a stability test.
 
     Args:
-        path: the file.
+        table_file: the file.
         priced_release: the priced release.
         budget: the budget that the noise is solved for.
     """
     aggregator = priced_release.aggregator
     if aggregator.stability_test(num_teachers=priced_release.shape.num_teachers) is None:
         rule = f"an aggregator with a stability test, not {type(aggregator).__name__}"
-        raise InvalidValue("write_table", str(path), rule=rule)
+        raise InvalidValue("write_table", str(table_file), rule=rule)
     table = pricing.certify_stability_test(release=priced_release, budget=budget)
-    make_folder(path.absolute().parent)
-    table.save(path)
-    return {"path": str(path), "order": table.order, "rdp": table.rdp, "sha256": table.digest}
+    make_folder(table_file.absolute().parent)
+    table.save(table_file)
+    return {"path": str(table_file), "order": table.order, "rdp": table.rdp, "sha256": table.digest}
 
 
 def _with_votes(
-    extras: pricing.QuoteExtras,
+    quote_extras: pricing.QuoteExtras,
     *,
     config: DictConfig,
     priced_release: pricing.PricedRelease,
@@ -270,7 +289,7 @@ def _with_votes(
     plan of a session that is charged for hits alone.
 
     Args:
-        extras: the parts that do not depend on votes.
+        quote_extras: the parts that do not depend on votes.
         config: the composed configuration.
         priced_release: the priced release.
         budget: the budget that the noise is solved for.
@@ -278,55 +297,69 @@ def _with_votes(
     from pate.votes.imported import ImportedVotes, read_sets
 
     aggregator = priced_release.aggregator
-    shape = priced_release.shape
-    counts = ImportedVotes.read(config.votes, num_teachers=shape.num_teachers).counts  # [Q, L]
-    num_queries, num_labels = counts.shape
-    if shape.num_labels != num_labels:
+    vote_shape = priced_release.shape
+    vote_counts = ImportedVotes.read(
+        config.votes, num_teachers=vote_shape.num_teachers
+    ).counts  # [Q, L]
+    num_queries, num_labels = vote_counts.shape
+    if vote_shape.num_labels != num_labels:
         rule = f"{num_labels}, as in {config.votes}"
-        raise InvalidValue("num_labels", shape.num_labels, rule=rule)
+        raise InvalidValue("num_labels", vote_shape.num_labels, rule=rule)
     if config.data_dependent:
         from pate.auditing.aggregator_cost import epsilon_on  # which a price alone does not need
 
-        if shape.num_queries != num_queries:
+        if vote_shape.num_queries != num_queries:
             rule = f"{num_queries}, as in {config.votes}"
-            raise InvalidValue("num_queries", shape.num_queries, rule=rule)
-        cost = epsilon_on(
-            aggregator, vote_counts=counts, vote_shape=shape, target_delta=config.target_delta
+            raise InvalidValue("num_queries", vote_shape.num_queries, rule=rule)
+        cost_on_votes = epsilon_on(
+            aggregator,
+            vote_counts=vote_counts,
+            vote_shape=vote_shape,
+            target_delta=config.target_delta,
         )
-        extras = replace(extras, data_dependent=cost)
+        quote_extras = replace(quote_extras, data_dependent=cost_on_votes)
     if isinstance(aggregator, aggregators.TargetChargedAggregator):
         hit_plan = pricing.plan_hits(
             aggregator,
-            votes=counts,
-            num_teachers=shape.num_teachers,
+            votes=vote_counts,
+            num_teachers=vote_shape.num_teachers,
             target_delta=budget.delta,
             prior=None if config.prior is None else read_sets(path=config.prior),
             accountant=budget.accountant,
         )
-        extras = replace(extras, hits=hit_plan)
-    return extras
+        quote_extras = replace(quote_extras, hits=hit_plan)
+    return quote_extras
 
 
-def _print_ledger(path: str, *, output_format: str) -> None:
+def _print_ledger(ledger_pattern: str, *, output_format: str) -> None:
     """Prints the charges in a ledger.
 
     Args:
-        path: the path of the ledger.
+        ledger_pattern: the path of the ledger.
         output_format: text prints tables, json one object, jsonl one object for each charge.
     """
     from pate.pricing.ledger_accounts import account_values, ledgers_in
 
-    ledgers = ledgers_in(path)
-    accounts = [account_values(ledger) for ledger in ledgers]
+    ledgers_of_accounts = ledgers_in(ledger_pattern)
+    values_of_accounts = [account_values(ledger) for ledger in ledgers_of_accounts]
     if output_format == "text":
-        print_page("cli/ledger.txt", accounts=list(zip(ledgers, accounts, strict=True)))
+        print_page(
+            "cli/ledger.txt",
+            accounts=list(zip(ledgers_of_accounts, values_of_accounts, strict=True)),
+        )
         return
     if output_format == "json":
-        print_json({"accounts": accounts})
+        print_json({"accounts": values_of_accounts})
         return
-    for ledger_account in accounts:
-        for charge in ledger_account["charges"]:
-            print_json({"data": ledger_account["data"], "delta": ledger_account["delta"], **charge})
+    for account_values_as_json in values_of_accounts:
+        for charge in account_values_as_json["charges"]:
+            print_json(
+                {
+                    "data": account_values_as_json["data"],
+                    "delta": account_values_as_json["delta"],
+                    **charge,
+                }
+            )
 
 
 main = command_of(account, command="account")

@@ -108,12 +108,14 @@ def run_app(
     with owners_umask():
         try:
             with ended_by_signals():
-                in_sweep = command_line.is_sweep(sys.argv[1:])
-                words = [
-                    quoting.quote_argument(argument=word, in_sweep=in_sweep)
-                    for word in sys.argv[1:]
+                is_in_sweep = command_line.is_sweep(sys.argv[1:])
+                quoted_arguments = [
+                    quoting.quote_argument(argument=argument, in_sweep=is_in_sweep)
+                    for argument in sys.argv[1:]
                 ]
-                line, code = _run(task, command=command, arguments=words, finish=finish)
+                error_line, exit_code = _run(
+                    task, command=command, arguments=quoted_arguments, finish=finish
+                )
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
             end_descendants()
@@ -121,9 +123,9 @@ def run_app(
             with suppress(OSError):
                 sys.stdout.flush()
             leave(stopped.code)
-    if code:
-        _say(line)
-        sys.exit(code)
+    if exit_code:
+        _say(error_line)
+        sys.exit(exit_code)
 
 
 def _run(task: Task, *, command: str, arguments: list[str], finish: Hook | None) -> tuple[str, int]:
@@ -132,9 +134,9 @@ def _run(task: Task, *, command: str, arguments: list[str], finish: Hook | None)
     Returns:
         The line to print and the exit code of the first run that failed; an empty line and 0 if none did.
     """
-    ends: list[JobEnd] = []
+    job_ends: list[JobEnd] = []
     SweepEnds.last.clear()
-    student: str | None = None
+    default_student_name: str | None = None
     spelling = SPELLING_OF_COMMAND.get(command, COMMAND)
     if command in package_commands():
         task = package_commands()[command].load_task()
@@ -153,41 +155,45 @@ def _run(task: Task, *, command: str, arguments: list[str], finish: Hook | None)
         way_line = default_choices.way_line(hydra.runtime.choices)
         if is_single and way_line is not None:
             _say(way_line)
-        if is_single and student is not None:
-            _say(default_choices.student_line(student, arguments=arguments))
+        if is_single and default_student_name is not None:
+            _say(default_choices.student_line(default_student_name, arguments=arguments))
         try:
             command_line.expand_home(config)
             checks.require_sound(config, schema=command_schema(command), command=command)
             job_settings = _job_settings(arguments)
             command_line.require_noise_stated(config, command_line_settings=job_settings)
-            for line in _unused_lines(config, command_line_settings=job_settings, command=command):
-                _say(line)
+            for unused_line in _unused_lines(
+                config, command_line_settings=job_settings, command=command
+            ):
+                _say(unused_line)
             return task(config)
         except Exception as error:
-            note, code = _line_and_code(error, error_spelling=spelling)
-            end = JobEnd(note=note, code=code)
+            error_line, exit_code = _line_and_code(error, error_spelling=spelling)
+            job_end = JobEnd(note=error_line, code=exit_code)
             if is_single:
-                ends.append(end)
+                job_ends.append(job_end)
             elif "sweep" not in hydra.callbacks:  # the callback `SweepTable` prints the line itself
-                _say(f"[{hydra.job.num + 1}] {end.note}")
-            return dataclasses.asdict(end)
+                _say(f"[{hydra.job.num + 1}] {job_end.note}")
+            return dataclasses.asdict(job_end)
 
     try:
-        names = tuple(field.name for field in dataclasses.fields(command_schema(command)))
-        checks.require_words(arguments, setting_names=names)
+        setting_names = tuple(field.name for field in dataclasses.fields(command_schema(command)))
+        checks.require_words(arguments, setting_names=setting_names)
         # The way is the part of the configuration that chooses features, teacher and aggregator for a kind of data.
-        way = default_choices.default_way(arguments, command=command)
-        student = default_choices.default_student(arguments, command=command)
-        chosen = [] if way is None else [f"way={way}"]
-        chosen += [] if student is None else [f"student={student}"]
+        default_way_name = default_choices.default_way(arguments, command=command)
+        default_student_name = default_choices.default_student(arguments, command=command)
+        default_overrides = [] if default_way_name is None else [f"way={default_way_name}"]
+        default_overrides += (
+            [] if default_student_name is None else [f"student={default_student_name}"]
+        )
         run_application(
             job,
             command=command,
             arguments=arguments,
-            chosen_settings=chosen,
+            chosen_settings=default_overrides,
             allowed_modules=command_line.allowed_modules(arguments),
         )
-        if finish is not None and not ends and not SweepEnds.last:
+        if finish is not None and not job_ends and not SweepEnds.last:
             finish()
         sys.stdout.flush()
     except Exception as error:
@@ -195,7 +201,7 @@ def _run(task: Task, *, command: str, arguments: list[str], finish: Hook | None)
         return _line_and_code(
             error, error_spelling=spelling, arguments=None if is_of_job else arguments
         )
-    first_end = next(iter([*ends, *SweepEnds.last]), JobEnd(note="", code=0))
+    first_end = next(iter([*job_ends, *SweepEnds.last]), JobEnd(note="", code=0))
     return first_end.note, first_end.code
 
 
@@ -228,16 +234,24 @@ class SweepEnds(Callback):
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
         """Writes a file with the line and the exit code of a job of a sweep that failed."""
-        value = job_return.return_value if job_return.status == JobStatus.COMPLETED else None
-        if config.hydra.mode == RunMode.MULTIRUN and isinstance(value, dict) and "code" in value:
-            folder = make_folder(Path(config.hydra.sweep.dir) / _JOBS)
-            write_text(folder / f"{config.hydra.job.num:05d}{_END}", text=to_json_line(value))
+        job_end = job_return.return_value if job_return.status == JobStatus.COMPLETED else None
+        if (
+            config.hydra.mode == RunMode.MULTIRUN
+            and isinstance(job_end, dict)
+            and "code" in job_end
+        ):
+            jobs_folder = make_folder(Path(config.hydra.sweep.dir) / _JOBS)
+            write_text(
+                jobs_folder / f"{config.hydra.job.num:05d}{_END}", text=to_json_line(job_end)
+            )
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Reads the files of all failed jobs, the first of which determines the exit code of the command."""
-        for path in self._files(config):
-            end = read_json(path, rule="the end of a job of this sweep", remedy="sweep again")
-            self.last.append(JobEnd(note=end["note"], code=end["code"]))
+        for end_file in self._files(config):
+            job_end = read_json(
+                end_file, rule="the end of a job of this sweep", remedy="sweep again"
+            )
+            self.last.append(JobEnd(note=job_end["note"], code=job_end["code"]))
 
     def _files(self, config: DictConfig) -> list[Path]:
         return sorted((Path(config.hydra.sweep.dir) / _JOBS).glob(f"*{_END}"))

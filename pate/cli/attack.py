@@ -28,9 +28,9 @@ def attack(config: DictConfig) -> None:
     require_choice("format", config.format, ("text", "json"))
     build_part = part_maker(config)
     monitor = ConsoleMonitor()
-    run_count = None
+    run_count_distribution = None
     if config.tune_runs is not None:
-        run_count = TruncatedNegativeBinomial.of_mean(mean=config.tune_runs)
+        run_count_distribution = TruncatedNegativeBinomial.of_mean(mean=config.tune_runs)
     planned_attack = Attack(
         aggregator=build_part("aggregator"),
         budget=Budget(
@@ -38,7 +38,7 @@ def attack(config: DictConfig) -> None:
             epsilon=config.target_epsilon,
             accountant=partial(build_part, "accountant"),
         ),
-        run_count=run_count,
+        run_count=run_count_distribution,
         num_queries=config.num_queries,
         num_teachers=config.num_teachers,
         num_canaries=config.num_canaries,
@@ -51,7 +51,7 @@ def attack(config: DictConfig) -> None:
         data_reader=build_part("data"),
         monitor=monitor,
         feature_recipe=build_part("features"),
-        output_folder=Path("outputs/attack"),
+        run_folder=Path("outputs/attack"),
     )
     with monitor.stage("reading the data"):
         dataset = load_dataset()

@@ -26,9 +26,11 @@ def audit(config: DictConfig) -> None:
         raise InvalidValue("votes", "???", rule="the path of an .npy, .npz or .csv file")
     require_probability("target_delta", config.target_delta)
     aggregator = None if config.aggregator is None else build_part("aggregator")
-    votes = ImportedVotes.read(config.votes, layout=config.layout, num_teachers=config.num_teachers)
+    imported_votes = ImportedVotes.read(
+        config.votes, layout=config.layout, num_teachers=config.num_teachers
+    )
     audited = audit_votes(
-        votes,
+        imported_votes,
         target_delta=config.target_delta,
         parameters=ReleaseParameters(
             noise_std=config.noise_std,
@@ -47,7 +49,7 @@ def audit(config: DictConfig) -> None:
         audited.to_json(adjacency),
         "cli/audit.txt",
         audited=audited,
-        votes=votes,
+        votes=imported_votes,
         adjacencies=list(Adjacency),
     )
 

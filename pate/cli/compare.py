@@ -54,34 +54,38 @@ def compare_from_config(config: DictConfig) -> None:
     monitor = ConsoleMonitor()
     part_overrides = _part_overrides(HydraConfig.get().overrides.task)
     other_methods = _other_methods(config)
-    entries = _entries(config.aggregators, other_methods=other_methods)
-    _require_used(part_overrides, entries=entries)
+    aggregator_entries = _entries(config.aggregators, other_methods=other_methods)
+    _require_used(part_overrides, aggregator_entries=aggregator_entries)
     pate_methods = [
-        _pate_method(entry, config=config, part_overrides=part_overrides) for entry in entries
+        _pate_method(aggregator_entry, config=config, part_overrides=part_overrides)
+        for aggregator_entry in aggregator_entries
     ]
     # Workers get a plain copy, without the rest of the configuration.
-    accountant = OmegaConf.create(plain_values(config.accountant, resolve=True))
+    accountant_config = OmegaConf.create(plain_values(config.accountant, resolve=True))
     check_dataset = None
     if not config.fewer_queries:
         check_dataset = partial(_require_queries, num_queries=config.num_queries)
-    plan = ComparisonPlan(
+    comparison_plan = ComparisonPlan(
         load_dataset=make_dataset_loader(
             data_reader=build_part("data"),
             monitor=monitor,
             feature_recipe=build_part("features"),
-            output_folder=output_dir,
+            run_folder=output_dir,
             check_dataset=check_dataset,
         ),
         methods=(*pate_methods, *other_methods),
         engine=build_part("engine"),
         student=build_part("student"),
         fewer_queries=config.fewer_queries,
-        epsilons=tuple(sorted(_numbers(config.epsilons, name="epsilons"))),
+        epsilons=tuple(sorted(_numbers(config.epsilons, setting_name="epsilons"))),
         seeds=_seeds(config.seeds),
         accountant=partial(
-            build, accountant, slot="accountant", allowed_modules=list(config.allowed_targets)
+            build,
+            accountant_config,
+            slot="accountant",
+            allowed_modules=list(config.allowed_targets),
         ),
-        shares=_numbers(config.shares, name="shares"),
+        shares=_numbers(config.shares, setting_name="shares"),
         all_records=config.all_records,
         num_queries=config.num_queries,
         target_delta=config.target_delta,
@@ -90,7 +94,7 @@ def compare_from_config(config: DictConfig) -> None:
         num_workers=config.num_workers,
         allow_useless=config.allow_useless,
     )
-    frontier = compare(plan, output_dir=output_dir, monitor=monitor)
+    frontier = compare(comparison_plan, output_dir=output_dir, monitor=monitor)
     print_frontier(frontier, folder=output_dir)
 
 
@@ -98,24 +102,24 @@ def _part_overrides(overrides: Iterable[str]) -> list[str]:
     """Returns the overrides of a command line that choose or configure the teacher or the student."""
     part_overrides = []
     for override in overrides:
-        setting = override.lstrip("+~").partition("=")[0]
-        if setting.partition(".")[0] in ("teacher", "student"):
+        setting_name = override.lstrip("+~").partition("=")[0]
+        if setting_name.partition(".")[0] in ("teacher", "student"):
             part_overrides.append(override)
     return part_overrides
 
 
 def _other_methods(config: DictConfig) -> tuple[Method, ...]:
     """Returns the compared methods other than PATE: those in `methods=`, and the one in `method=` with its settings."""
-    nodes = {}
+    config_of_method = {}
     for name in map(str, config.methods):
         require_choice("methods", name, choices=names_in_config_group("method"))
-        nodes[name] = compose("compare", [f"method={name}"]).method
+        config_of_method[name] = compose("compare", [f"method={name}"]).method
     if config.method is not None:
         name = str(HydraConfig.get().runtime.choices["method"])
-        if name in nodes:
+        if name in config_of_method:
             rule = "a method that methods= does not list as well"
             raise InvalidValue("method", name, rule=rule)
-        nodes[name] = config.method
+        config_of_method[name] = config.method
     return tuple(
         build(
             node,
@@ -124,98 +128,113 @@ def _other_methods(config: DictConfig) -> tuple[Method, ...]:
             name=method_name,
             adjacency=config.adjacency,  # arguments of the class
         )
-        for method_name, node in nodes.items()
+        for method_name, node in config_of_method.items()
     )
 
 
-def _entries(aggregators: Any, *, other_methods: tuple[Method, ...] = ()) -> tuple[str, ...]:
+def _entries(
+    aggregators_setting: Any, *, other_methods: tuple[Method, ...] = ()
+) -> tuple[str, ...]:
     """Returns the entries of `aggregators=`, after checking that each names an aggregator or an experiment.
 
     Without any entry there must be other methods. NAME@T stands for T teachers. If an aggregator and an experiment have
     the same name, `aggregator:NAME` and `experiment:NAME` distinguish them.
 
     Args:
-        aggregators: the value of the setting.
+        aggregators_setting: the value of the setting.
         other_methods: the compared methods other than PATE.
     """
-    entries: tuple[str, ...] = ()
-    if isinstance(aggregators, str):
-        entries = (aggregators,)
-    elif isinstance(aggregators, ListConfig):
-        entries = tuple(map(str, aggregators))
-    if not entries and not other_methods:
-        raise InvalidValue("aggregators", aggregators, rule="a list of names; --help lists them")
-    for entry in entries:
-        _require_entry(entry)
-    return entries
+    aggregator_entries: tuple[str, ...] = ()
+    if isinstance(aggregators_setting, str):
+        aggregator_entries = (aggregators_setting,)
+    elif isinstance(aggregators_setting, ListConfig):
+        aggregator_entries = tuple(map(str, aggregators_setting))
+    if not aggregator_entries and not other_methods:
+        raise InvalidValue(
+            "aggregators", aggregators_setting, rule="a list of names; --help lists them"
+        )
+    for aggregator_entry in aggregator_entries:
+        _require_entry(aggregator_entry)
+    return aggregator_entries
 
 
-def _require_entry(entry: str) -> None:
+def _require_entry(aggregator_entry: str) -> None:
     """Raises `InvalidValue` unless an entry of `aggregators=` names an aggregator or an experiment.
 
     `aggregator:` or `experiment:` may stand before the name, and @T behind it, for T teachers.
     """
-    name, at, num_teachers = entry.partition("@")
-    group, colon, member = name.rpartition(":")
+    name, at_sign, num_teachers = aggregator_entry.partition("@")
+    group, colon, member_name = name.rpartition(":")
     if colon and group not in _GROUPS:
         rule = "NAME, aggregator:NAME or experiment:NAME"
-        raise InvalidValue("aggregators", entry, rule=rule)
-    groups = (group,) if colon else _GROUPS
-    choices = sorted(
-        {choice for each_group in groups for choice in names_in_config_group(each_group)}
+        raise InvalidValue("aggregators", aggregator_entry, rule=rule)
+    config_groups = (group,) if colon else _GROUPS
+    member_names = sorted(
+        {choice for each_group in config_groups for choice in names_in_config_group(each_group)}
     )
-    require_choice("aggregators", member, choices=tuple(choices))
-    if at and not num_teachers.isdecimal():
-        raise InvalidValue("aggregators", entry, rule="NAME, or NAME@T with T teachers")
+    require_choice("aggregators", member_name, choices=tuple(member_names))
+    if at_sign and not num_teachers.isdecimal():
+        raise InvalidValue("aggregators", aggregator_entry, rule="NAME, or NAME@T with T teachers")
 
 
-def _require_used(part_overrides: list[str], *, entries: tuple[str, ...]) -> None:
+def _require_used(part_overrides: list[str], *, aggregator_entries: tuple[str, ...]) -> None:
     """Raises `InvalidValue` for a number of teachers on the command line if no entry of `aggregators=` uses it.
 
     An entry has a number of its own if it ends in @T or is an experiment.
 
     Args:
         part_overrides: the overrides of the command line that configure the teacher or the student.
-        entries: the entries of `aggregators=`.
+        aggregator_entries: the entries of `aggregators=`.
     """
-    if not all("@" in entry or _is_experiment(entry) for entry in entries):
+    if not all(
+        "@" in aggregator_entry or _is_experiment(aggregator_entry)
+        for aggregator_entry in aggregator_entries
+    ):
         return
     for override in part_overrides:
-        name, _, value = override.partition("=")
-        if name == "teacher.num_teachers":
+        setting_name, _, setting_value = override.partition("=")
+        if setting_name == "teacher.num_teachers":
             rule = "some name in aggregators= that has no @T and is no experiment's"
-            raise InvalidValue(name, value, rule=rule)
+            raise InvalidValue(setting_name, setting_value, rule=rule)
 
 
-def _is_experiment(entry: str) -> bool:
+def _is_experiment(aggregator_entry: str) -> bool:
     """Returns True if an entry of `aggregators=` is an experiment.
 
     An experiment has precedence over an aggregator of the same name.
     """
-    group, _, name = entry.partition("@")[0].rpartition(":")
+    group, _, name = aggregator_entry.partition("@")[0].rpartition(":")
     return group != "aggregator" and name in names_in_config_group("experiment")
 
 
-def _pate_method(entry: str, *, config: DictConfig, part_overrides: list[str]) -> PATEMethod:
+def _pate_method(
+    aggregator_entry: str, *, config: DictConfig, part_overrides: list[str]
+) -> PATEMethod:
     """Returns the compared method that an entry of `aggregators=` describes.
 
     An experiment brings its own teachers and student. An aggregator uses those of the command line.
 
     Args:
-        entry: the entry.
+        aggregator_entry: the entry.
         config: the composed configuration.
         part_overrides: the overrides of the command line that configure the teacher or the student.
     """
-    chosen_name, _, num_teachers = entry.partition("@")
+    chosen_name, _, num_teachers = aggregator_entry.partition("@")
     name = chosen_name.rpartition(":")[2]
-    is_experiment = _is_experiment(entry)
-    overrides = [f"experiment={name}"] if is_experiment else [f"aggregator={name}", *part_overrides]
+    is_experiment = _is_experiment(aggregator_entry)
+    run_overrides = (
+        [f"experiment={name}"] if is_experiment else [f"aggregator={name}", *part_overrides]
+    )
     if num_teachers:
-        setting = "teacher.num_teachers="
-        overrides = [override for override in overrides if not override.startswith(setting)]
-        overrides.append(f"{setting}{num_teachers}")
-    overrides += [f"{name}={config[name]}" for name in ("adjacency", "target_delta", "num_queries")]
-    run_config = compose("train", overrides)
+        teachers_setting = "teacher.num_teachers="
+        run_overrides = [
+            override for override in run_overrides if not override.startswith(teachers_setting)
+        ]
+        run_overrides.append(f"{teachers_setting}{num_teachers}")
+    run_overrides += [
+        f"{name}={config[name]}" for name in ("adjacency", "target_delta", "num_queries")
+    ]
+    run_config = compose("train", run_overrides)
     expand_home(run_config)
     run_config.allowed_targets = config.allowed_targets
     # Only kernel teachers have `nonlinear`, and features=kernel is for them alone.
@@ -241,18 +260,20 @@ def _require_queries(dataset: Dataset, *, num_queries: int) -> None:
         raise InvalidValue("num_queries", num_queries, rule=rule)
 
 
-def _numbers(setting_value: Any, *, name: str) -> tuple[float, ...]:
+def _numbers(setting_value: Any, *, setting_name: str) -> tuple[float, ...]:
     """Returns the numbers in a setting whose value is a number or a list of numbers.
 
     Args:
         setting_value: the value of the setting.
-        name: the name of the setting, for messages.
+        setting_name: the name of the setting, for messages.
     """
-    listed = list(setting_value) if isinstance(setting_value, ListConfig) else [setting_value]
+    listed_values = (
+        list(setting_value) if isinstance(setting_value, ListConfig) else [setting_value]
+    )
     try:
-        return tuple(float(value) for value in listed)
+        return tuple(float(value) for value in listed_values)
     except (TypeError, ValueError) as error:
-        raise InvalidValue(name, setting_value, rule="a list of numbers") from error
+        raise InvalidValue(setting_name, setting_value, rule="a list of numbers") from error
 
 
 def _seeds(setting_value: Any) -> tuple[int, ...]:
@@ -276,21 +297,21 @@ def print_frontier(frontier: Frontier, *, folder: Path, console: Console | None 
     """
     console = console or PlainConsole()
     room = console.width - max(len(line.name) for line in frontier.lines) - len("  teachers")
-    spread = frontier.has_spread and room >= len(frontier.epsilons) * len("  0.123 ± 0.123")
+    shows_spread = frontier.has_spread and room >= len(frontier.epsilons) * len("  0.123 ± 0.123")
 
-    def scores(frontier_line: Line) -> list[str]:
-        points = [frontier_line.at(epsilon) for epsilon in frontier.epsilons]
-        if spread:
-            return [point.text for point in points]
-        return [replace(point, std=None).text.removeprefix("0") for point in points]
+    def scores_of_line(frontier_line: Line) -> list[str]:
+        points_of_line = [frontier_line.at(epsilon) for epsilon in frontier.epsilons]
+        if shows_spread:
+            return [point.text for point in points_of_line]
+        return [replace(point, std=None).text.removeprefix("0") for point in points_of_line]
 
     print_page(
         "cli/compare.txt",
         console=console,
         frontier=frontier,
         folder=folder,
-        spread=spread,
-        scores=scores,
+        spread=shows_spread,
+        scores=scores_of_line,
     )
 
 

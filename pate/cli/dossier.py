@@ -33,18 +33,18 @@ def write_dossier(config: DictConfig) -> None:
     """
     require_named(config, rules=_REQUIRED_SETTINGS)
     output_file = Path(str(config.output))
-    folder = Path(str(config.release))
+    release_folder = Path(str(config.release))
     if output_file.suffix not in (".html", ".json"):
         raise InvalidValue("output", output_file, rule="a file that ends in .html or .json")
     if not output_file.parent.is_dir():
         raise InvalidValue("output", output_file, rule="a file in a folder that is there")
-    if output_file.resolve().is_relative_to(folder.resolve()):
+    if output_file.resolve().is_relative_to(release_folder.resolve()):
         rule = "a file outside of the release, which has its digests"
         raise InvalidValue("output", output_file, rule=rule)
     if config.rehearsed_on is not None:
         require_choice("rehearsed_on", config.rehearsed_on, ("public",))
     dossier = Dossier.read(
-        folder,
+        release_folder,
         attack_file=None if config.lower_bound is None else Path(str(config.lower_bound)),
         rehearsed_on=config.rehearsed_on,
         publisher=config.publisher or "",

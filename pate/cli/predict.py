@@ -70,7 +70,7 @@ def predict(config: DictConfig) -> None:
     _require_output(
         output_file, data_path=Path(str(config.data)), release_folder=Path(str(config.release))
     )
-    table = TableFile(
+    table_file = TableFile(
         path=Path(str(config.data)),
         setting="data",
         encoding=config.encoding,
@@ -80,7 +80,7 @@ def predict(config: DictConfig) -> None:
         date_order=config.get("date_order"),
         first_year=config.get("first_year"),
     )
-    is_picture = table.path.is_dir() or table.path.suffix.lower() in _PICTURE_ENDINGS
+    is_picture = table_file.path.is_dir() or table_file.path.suffix.lower() in _PICTURE_ENDINGS
     are_pictures = is_picture and not isinstance(bundle.form.preprocessing, TableSchema)
     name_column = config.id or ("file" if are_pictures else "row")
     label_columns: list[str] = []
@@ -88,22 +88,25 @@ def predict(config: DictConfig) -> None:
         label_columns += [label_name, f"{label_name}_probability"]
     num_records = 0
     with atomic_write(output_file) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        write = row_writer(text)
-        write([name_column, *label_columns])
-        for block in blocks(bundle, table_file=table, id_column=config.id):
-            probabilities = bundle.probabilities(block.inputs)
-            labels = bundle.decide(probabilities)
+        text_file = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        write_row = row_writer(text_file)
+        write_row([name_column, *label_columns])
+        for record_block in blocks(bundle, table_file=table_file, id_column=config.id):
+            probabilities = bundle.probabilities(record_block.inputs)
+            predicted_labels = bundle.decide(probabilities)
             for name, record_labels, record_probabilities in zip(
-                block.record_names, labels.tolist(), probabilities.tolist(), strict=True
+                record_block.record_names,
+                predicted_labels.tolist(),
+                probabilities.tolist(),
+                strict=True,
             ):
-                row = [name]
+                row_cells = [name]
                 for label, probability in zip(record_labels, record_probabilities, strict=True):
-                    row += [str(int(label)), f"{probability:.6g}"]
-                write(row)
-            num_records += len(block.record_names)
-        text.flush()
-        text.detach()
+                    row_cells += [str(int(label)), f"{probability:.6g}"]
+                write_row(row_cells)
+            num_records += len(record_block.record_names)
+        text_file.flush()
+        text_file.detach()
     print_lines(
         f"{output_file}: {num_records} records, {len(bundle.labels)} labels, each as 0 or 1 and as a probability",
         stderr=True,
@@ -124,8 +127,8 @@ def _require_output(output_file: Path, *, data_path: Path, release_folder: Path)
         raise InvalidValue("output", output_file, rule="a file that ends in .csv")
     if not output_file.parent.is_dir():
         raise InvalidValue("output", output_file, rule="a file in a folder that is there")
-    files = [file for file in files_named(data_path) if file.exists()]
-    if output_file.exists() and any(map(output_file.samefile, files)):
+    record_files = [file for file in files_named(data_path) if file.exists()]
+    if output_file.exists() and any(map(output_file.samefile, record_files)):
         rule = "another file than data=, which would be overwritten"
         raise InvalidValue("output", output_file, rule=rule)
     if output_file.resolve().is_relative_to(release_folder.resolve()):
@@ -150,26 +153,27 @@ def blocks(
         InvalidValue: the model does not accept records of this kind.
     """
     input_form = bundle.form.preprocessing
-    path = table_file.path
-    if path.suffix in (".npy", ".npz"):
-        inputs = bundle.inputs(_read_array(path))
-        row_numbers = [str(number) for number in range(1, len(inputs) + 1)]
-        yield PredictedBlock(record_names=row_numbers, inputs=inputs)
+    data_path = table_file.path
+    if data_path.suffix in (".npy", ".npz"):
+        array_inputs = bundle.inputs(_read_array(data_path))
+        row_numbers = [str(number) for number in range(1, len(array_inputs) + 1)]
+        yield PredictedBlock(record_names=row_numbers, inputs=array_inputs)
     elif isinstance(input_form, ImageForm):
-        yield from _picture_blocks(input_form, path=path)
+        yield from _picture_blocks(input_form, data_path=data_path)
     elif isinstance(input_form, ExtractedForm) and input_form.pictures is not None:
-        for pictures in _picture_blocks(input_form.pictures, path=path):
+        for picture_block in _picture_blocks(input_form.pictures, data_path=data_path):
             yield PredictedBlock(
-                record_names=pictures.record_names, inputs=input_form.inputs(pictures.inputs)
+                record_names=picture_block.record_names,
+                inputs=input_form.inputs(picture_block.inputs),
             )
     elif isinstance(input_form, TableSchema):
         yield from _table_blocks(schema=input_form, table_file=table_file, id_column=id_column)
     else:
-        shape = bundle.form.input_shape
+        input_shape = bundle.form.input_shape
         if isinstance(input_form, ExtractedForm):
-            shape = input_form.extractor.picture_shape
-        rule = f"an array of shape [n, {', '.join(map(str, shape))}] in an .npy file; this model knows no columns"
-        raise InvalidValue("data", path, rule=rule)
+            input_shape = input_form.extractor.picture_shape
+        rule = f"an array of shape [n, {', '.join(map(str, input_shape))}] in an .npy file; this model knows no columns"
+        raise InvalidValue("data", data_path, rule=rule)
 
 
 def _table_blocks(
@@ -194,53 +198,60 @@ def _table_blocks(
     column_names = [name for name in table_file.names if name in schema.names or name == id_column]
     num_unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
     num_rows = 0
-    for numbers, batch in table_file.rows(column_names):
-        encoded = schema.read_table(arrow_table=batch, first_row=int(numbers[0]))
-        num_unknown_and_missing += encoded.num_unknown_and_missing
-        num_rows += len(numbers)
+    for row_numbers, arrow_batch in table_file.rows(column_names):
+        encoded_rows = schema.read_table(arrow_table=arrow_batch, first_row=int(row_numbers[0]))
+        num_unknown_and_missing += encoded_rows.num_unknown_and_missing
+        num_rows += len(row_numbers)
         if id_column is None:
-            names = [str(number + 1) for number in numbers]
+            record_names = [str(number + 1) for number in row_numbers]
         else:
-            words = as_texts(batch.column(id_column)).to_pylist()
-            names = ["" if word is None else word for word in words]
-        yield PredictedBlock(record_names=names, inputs=encoded.features)
+            id_texts = as_texts(arrow_batch.column(id_column)).to_pylist()
+            record_names = ["" if id_text is None else id_text for id_text in id_texts]
+        yield PredictedBlock(record_names=record_names, inputs=encoded_rows.features)
     for line in schema.unknown_cell_remarks(
         name="data", num_unknown_and_missing=num_unknown_and_missing, num_records=num_rows
     ):
         print_lines(f"warning: {line}", stderr=True)
 
 
-def _picture_blocks(image_form: ImageForm, *, path: Path) -> Iterator[PredictedBlock]:
+def _picture_blocks(image_form: ImageForm, *, data_path: Path) -> Iterator[PredictedBlock]:
     """Yields the pictures to predict in blocks, with values in [0, 1]: those of a folder and its subfolders, or one.
 
     Args:
         image_form: the form to which pictures are brought, such as their size.
-        path: the folder, or the file of the picture.
+        data_path: the folder, or the file of the picture.
     """
     rule = f"a folder with pictures ({', '.join(_PICTURE_ENDINGS)}), or one picture"
-    if not path.exists():
-        raise InvalidValue("data", path, rule=f"{rule}; this is not there")
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    pictures = [file for file in files if file.suffix.lower() in _PICTURE_ENDINGS]
-    if not pictures:
-        raise InvalidValue("data", path, rule=f"{rule}: this model knows pictures, no table")
-    for first in range(0, len(pictures), _BLOCK_PICTURES):
-        block = pictures[first : first + _BLOCK_PICTURES]
-        levels = np.stack([image_form.levels(file, name=f"data={file}") for file in block])
-        names = [file.name if file == path else file.relative_to(path).as_posix() for file in block]
-        yield PredictedBlock(record_names=names, inputs=levels.astype(np.float32) / np.float32(255))
+    if not data_path.exists():
+        raise InvalidValue("data", data_path, rule=f"{rule}; this is not there")
+    files = sorted(data_path.rglob("*")) if data_path.is_dir() else [data_path]
+    picture_files = [file for file in files if file.suffix.lower() in _PICTURE_ENDINGS]
+    if not picture_files:
+        raise InvalidValue("data", data_path, rule=f"{rule}: this model knows pictures, no table")
+    for first in range(0, len(picture_files), _BLOCK_PICTURES):
+        block_files = picture_files[first : first + _BLOCK_PICTURES]
+        pixel_levels = np.stack(
+            [image_form.levels(file, name=f"data={file}") for file in block_files]
+        )
+        record_names = [
+            file.name if file == data_path else file.relative_to(data_path).as_posix()
+            for file in block_files
+        ]
+        yield PredictedBlock(
+            record_names=record_names, inputs=pixel_levels.astype(np.float32) / np.float32(255)
+        )
 
 
-def _read_array(path: Path) -> NDArray[Any]:
+def _read_array(array_file: Path) -> NDArray[Any]:
     """Returns the array in an .npy file; from an .npz file, the only array, or of several the one named `inputs`."""
-    if path.suffix == ".npy":
-        return read_npy(path)
+    if array_file.suffix == ".npy":
+        return read_npy(array_file)
     remedy = "save it with numpy.savez(FILE, inputs=…)"
-    arrays = read_arrays(path, remedy=remedy, max_unpacked_bytes=_MAX_UNPACKED_BYTES)
-    name = "inputs" if len(arrays) > 1 else next(iter(arrays), "inputs")
-    if name not in arrays:
-        raise InvalidValue("data", path, rule="an array `inputs`")
-    return arrays[name]
+    arrays = read_arrays(array_file, remedy=remedy, max_unpacked_bytes=_MAX_UNPACKED_BYTES)
+    array_name = "inputs" if len(arrays) > 1 else next(iter(arrays), "inputs")
+    if array_name not in arrays:
+        raise InvalidValue("data", array_file, rule="an array `inputs`")
+    return arrays[array_name]
 
 
 main = command_of(predict, command="predict")

@@ -44,12 +44,12 @@ _HOLDERS_MEMBERS = ("manifest", "sum_heads")
 def release(config: DictConfig) -> None:
     """Releases labels from the configured votes, or continues a release, and prints its price and the next steps."""
     release_plan, output_dir = plan_of(config)
-    paths = vote_paths(config)
-    for path in paths:
-        if any(holds_member(path, array_name=name) for name in _HOLDERS_MEMBERS):
+    vote_files = vote_paths(config)
+    for vote_file in vote_files:
+        if any(holds_member(vote_file, array_name=name) for name in _HOLDERS_MEMBERS):
             rule = f"the package pate-federated, which reads files of pate-vote: {how_to_install_federated()}"
-            raise MissingPackage("votes", path, rule=rule)
-    vote_source, cohort_facts = read_foreign_votes(config, paths=paths)
+            raise MissingPackage("votes", vote_file, rule=rule)
+    vote_source, cohort_facts = read_foreign_votes(config, vote_files=vote_files)
     release_and_print(
         release_plan, vote_source=vote_source, cohort_facts=cohort_facts, output_dir=output_dir
     )
@@ -66,7 +66,7 @@ def release_and_print(
         cohort_facts: the public facts about the holders who cast the votes.
         output_dir: the folder of the release.
     """
-    terms = release_votes(
+    stated_terms = release_votes(
         release_plan,
         vote_source=vote_source,
         cohort_facts=cohort_facts,
@@ -74,20 +74,20 @@ def release_and_print(
         monitor=ConsoleMonitor(),
     )
     num_holders = 0 if cohort_facts.places is None else cohort_facts.places.num_holders
-    print_terms(terms, output_dir=output_dir, num_holders=num_holders)
+    print_terms(stated_terms, output_dir=output_dir, num_holders=num_holders)
 
 
-def print_terms(terms: Terms, *, output_dir: Path, num_holders: int) -> None:
+def print_terms(stated_terms: Terms, *, output_dir: Path, num_holders: int) -> None:
     """Prints the number of answers and the price of a release.
 
     Args:
-        terms: the terms of the release.
+        stated_terms: the terms of the release.
         output_dir: the folder of the release.
         num_holders: the number of holders; with 0, no line on holders is printed.
     """
     print_page(
         "cli/release.txt",
-        terms=terms,
+        terms=stated_terms,
         num_holders=num_holders,
         folder=output_dir,
         as_setting=as_setting,
@@ -103,18 +103,24 @@ def vote_paths(config: DictConfig) -> list[Path]:
     """
     if OmegaConf.is_missing(config, "votes") or config.votes is None:
         raise InvalidValue("votes", "???", rule=_RULE)
-    names = list(config.votes) if isinstance(config.votes, ListConfig) else [config.votes]
-    paths: list[Path] = []
-    for name in map(str, names):
-        matching = [name] if Path(name).is_file() else sorted(glob.glob(name))
-        if not matching:
-            raise InvalidValue("votes", name, rule=f"{_RULE}; no file has this name")
-        paths += map(Path, matching)
-    return paths
+    names_and_patterns = (
+        list(config.votes) if isinstance(config.votes, ListConfig) else [config.votes]
+    )
+    vote_files: list[Path] = []
+    for name_or_pattern in map(str, names_and_patterns):
+        matching_names = (
+            [name_or_pattern]
+            if Path(name_or_pattern).is_file()
+            else sorted(glob.glob(name_or_pattern))
+        )
+        if not matching_names:
+            raise InvalidValue("votes", name_or_pattern, rule=f"{_RULE}; no file has this name")
+        vote_files += map(Path, matching_names)
+    return vote_files
 
 
 def read_foreign_votes(
-    config: DictConfig, *, paths: list[Path]
+    config: DictConfig, *, vote_files: list[Path]
 ) -> tuple[ForeignVotes | ExpertAnswers, Cohort]:
     """Reads vote files that are not of pate-vote, and returns the votes as one source and the holders who cast them.
 
@@ -122,26 +128,26 @@ def read_foreign_votes(
 
     Args:
         config: the composed configuration.
-        paths: the vote files.
+        vote_files: the vote files.
     """
     if config.public_answers is not None:
         if config.layout != "auto":
             raise InvalidValue("layout", config.layout, rule="none beside public_answers=")
-        answers = ExpertAnswers(paths, public=PublicAnswers.read(config.public_answers))
-        num_experts = answers.num_teachers
+        expert_answers = ExpertAnswers(vote_files, public=PublicAnswers.read(config.public_answers))
+        num_experts = expert_answers.num_teachers
         if config.num_teachers not in (None, num_experts):
             rule = f"{num_experts}, the experts in the files"
             raise InvalidValue("num_teachers", config.num_teachers, rule=rule)
-        return answers, Cohort.of_experts(answers, name=config.name)
-    for path in paths:
-        if holds_member(path, array_name="answers"):
+        return expert_answers, Cohort.of_experts(expert_answers, dataset_name=config.name)
+    for vote_file in vote_files:
+        if holds_member(vote_file, array_name="answers"):
             rule = (
-                f"the file of a public model's answers, beside answers of experts such as {path}; votes without public "
-                "answers are an array named votes"
+                f"the file of a public model's answers, beside answers of experts such as {vote_file}; votes without "
+                "public answers are an array named votes"
             )
             raise InvalidValue("public_answers", None, rule=rule)
-    foreign = ForeignVotes(paths, layout=config.layout, num_teachers=config.num_teachers)
-    return foreign, Cohort.of_others(votes=foreign, name=config.name)
+    foreign_votes = ForeignVotes(vote_files, layout=config.layout, num_teachers=config.num_teachers)
+    return foreign_votes, Cohort.of_others(foreign_votes=foreign_votes, dataset_name=config.name)
 
 
 def plan_of(
@@ -157,14 +163,16 @@ def plan_of(
     """
     build_part = part_maker(config)
     settings = plain_settings(config, excluded_settings=excluded_settings)
-    free_names = changeable_names("release")
-    deciding_settings = {name: value for name, value in settings.items() if name not in free_names}
+    changeable_setting_names = changeable_names("release")
+    deciding_settings = {
+        name: value for name, value in settings.items() if name not in changeable_setting_names
+    }
     hydra = HydraConfig.get()
     heading = run_heading(
         settings,
         overrides=hydra.overrides.task,
-        choices=hydra.runtime.choices,
-        changeable_names=free_names,
+        chosen_member_of_group=hydra.runtime.choices,
+        changeable_names=changeable_setting_names,
     )
     published_settings = without_outside_values(config, settings)
 
@@ -174,33 +182,35 @@ def plan_of(
         return release_settings(
             published_settings,
             aggregator,
-            settings_of_holders=cohort_facts.settings,
+            settings_of_holders=cohort_facts.settings_of_holders,
             public_answers_digest=cohort_facts.public_answers,
             num_queries=vote_shape.num_queries,
             num_teachers=vote_shape.num_teachers,
         )
 
-    terms = settings_from(config, settings_class=NoiseSettings)
+    noise_settings = settings_from(config, settings_class=NoiseSettings)
     aggregator = build_part("aggregator")
     if config.public_answers is not None:
         if not isinstance(aggregator, CenteredVotes):
             rule = "centered_votes beside public_answers="
             raise InvalidValue("aggregator", type(aggregator).__name__, rule=rule)
-        public = PublicAnswers.read(config.public_answers)
-        aggregator = aggregator.around(public.probabilities)
-    queries = None
+        public_model_answers = PublicAnswers.read(config.public_answers)
+        aggregator = aggregator.around(public_model_answers.probabilities)
+    read_queries = None
     if config.queries is not None:
-        queries = partial(Queries.read, Path(config.queries), schema=config.table_schema)
+        read_queries = partial(Queries.read, Path(config.queries), schema=config.table_schema)
     plan = ReleasePlan(
         aggregator=aggregator,
         aggregator_name=heading.aggregator if heading.is_public else None,
         accountant=partial(build_part, "accountant"),
         student=build_part("student"),
-        queries=queries,
-        target_epsilon=terms.solved_epsilon,
+        queries=read_queries,
+        target_epsilon=noise_settings.solved_epsilon,
         # the fields of `ReleaseSettings`, whose names are listed in `pate/settings.py` alone
         **values_of(
-            settings=terms, settings_class=ReleaseSettings, omitted_names=("target_epsilon",)
+            settings=noise_settings,
+            settings_class=ReleaseSettings,
+            omitted_names=("target_epsilon",),
         ),
         settings=deciding_settings,
         public_settings=published_config,
@@ -212,8 +222,8 @@ def _output_dir(config: DictConfig, deciding_settings: dict[str, Any]) -> Path:
     """Returns the folder of a release: `output_dir`, or a folder named after the settings that affect the release."""
     if config.output_dir:
         return Path(config.output_dir)
-    name = str(config.aggregator._target_).rpartition(".")[2]
-    return Path(default_folder("release", name, settings=deciding_settings))
+    aggregator_class_name = str(config.aggregator._target_).rpartition(".")[2]
+    return Path(default_folder("release", aggregator_class_name, settings=deciding_settings))
 
 
 main = command_of(release, command="release")

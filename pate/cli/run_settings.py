@@ -38,22 +38,24 @@ def plain_settings(config: DictConfig, *, excluded_settings: Collection[str]) ->
         config: the composed configuration.
         excluded_settings: the names of settings that are left out.
     """
-    plain = plain_values(config, resolve=True)
-    if plain.get("noise") == "given":
-        plain["target_epsilon"] = None
+    plain_config = plain_values(config, resolve=True)
+    if plain_config.get("noise") == "given":
+        plain_config["target_epsilon"] = None
     for name in ("target_mu", "score_epsilon", "score_groups", "public_answers"):
-        if plain.get(name) is None:
-            plain.pop(name, None)
-    if "target_mu" in plain:
-        budget = MuBudget.from_mu(plain["target_mu"], delta=plain["target_delta"])
-        plain["target_epsilon"] = budget.epsilon
-    settings = {str(key): value for key, value in plain.items() if key not in excluded_settings}
-    for part in ("data", "features"):
-        node = settings.get(part)
-        if isinstance(node, dict) and "cache" in node:
-            node["cache"] = None
-        if isinstance(node, dict) and node.get(PUBLIC_LABELS) is None:
-            node.pop(PUBLIC_LABELS, None)
+        if plain_config.get(name) is None:
+            plain_config.pop(name, None)
+    if "target_mu" in plain_config:
+        budget = MuBudget.from_mu(plain_config["target_mu"], delta=plain_config["target_delta"])
+        plain_config["target_epsilon"] = budget.epsilon
+    settings = {
+        str(key): value for key, value in plain_config.items() if key not in excluded_settings
+    }
+    for part_name in ("data", "features"):
+        part_settings = settings.get(part_name)
+        if isinstance(part_settings, dict) and "cache" in part_settings:
+            part_settings["cache"] = None
+        if isinstance(part_settings, dict) and part_settings.get(PUBLIC_LABELS) is None:
+            part_settings.pop(PUBLIC_LABELS, None)
     if str(settings.get("features", {}).get("_target_")).rpartition(".")[2] == NoFeatures.__name__:
         del settings["features"]
     return settings
@@ -68,18 +70,18 @@ def settings_from(config: DictConfig, *, settings_class: type[Settings]) -> Sett
         config: the composed configuration.
         settings_class: the class of settings, such as `TrainSettings`.
     """
-    plain = plain_values(config, resolve=True)
+    plain_config = plain_values(config, resolve=True)
     # mypy does not know that all classes of settings are dataclasses
-    names = [dataclass_field.name for dataclass_field in fields(settings_class)]  # type: ignore[arg-type]
+    setting_names = [dataclass_field.name for dataclass_field in fields(settings_class)]  # type: ignore[arg-type]
     # The names of settings are listed in `pate/settings.py` alone.
-    return settings_class(**{name: plain[name] for name in names})
+    return settings_class(**{name: plain_config[name] for name in setting_names})
 
 
 def run_heading(
     settings: Mapping[str, Any],
     *,
     overrides: Iterable[str],
-    choices: Mapping[str, Any],
+    chosen_member_of_group: Mapping[str, Any],
     changeable_names: Collection[str],
 ) -> Heading:
     """Returns the heading of a run, with the settings and choices that it shows.
@@ -87,42 +89,48 @@ def run_heading(
     Args:
         settings: the settings of the run, as plain values.
         overrides: the settings on the command line, each as NAME=VALUE.
-        choices: the chosen member of each configuration group.
+        chosen_member_of_group: the chosen member of each configuration group.
         changeable_names: the names of settings and groups that do not affect the release.
     """
-    overridden = given_settings(arguments=overrides)
+    overridden_settings = given_settings(arguments=overrides)
     # For each group the name of its YAML file; the name of its class if the command line names a class, or no file.
-    names: dict[str, str] = {}
+    member_of_group: dict[str, str] = {}
     for group in _GROUPS:
         if group not in settings:
             continue
-        file_name = None if f"{group}._target_" in overridden else choices.get(group)
-        names[group] = str(file_name or str(settings[group]["_target_"]).rpartition(".")[2])
+        file_name = (
+            None
+            if f"{group}._target_" in overridden_settings
+            else chosen_member_of_group.get(group)
+        )
+        member_of_group[group] = str(
+            file_name or str(settings[group]["_target_"]).rpartition(".")[2]
+        )
     release_overrides = {
         name: value
-        for name, value in overridden.items()
+        for name, value in overridden_settings.items()
         if name.partition(".")[0] not in changeable_names
     }
-    terms = {name: settings[name] for name in _TERMS if name in settings}
-    terms["num_teachers"] = settings.get("teacher", {}).get("num_teachers")
-    compared = names | terms
+    shown_settings = {name: settings[name] for name in _TERMS if name in settings}
+    shown_settings["num_teachers"] = settings.get("teacher", {}).get("num_teachers")
+    compared_settings = member_of_group | shown_settings
     for name, value in release_overrides.items():
-        compared.setdefault(name, value)
-    file = Path("aggregator", f"{names['aggregator']}.yaml")
+        compared_settings.setdefault(name, value)
+    aggregator_file = Path("aggregator", f"{member_of_group['aggregator']}.yaml")
     return Heading(
-        aggregator=names["aggregator"],
-        is_public=any((folder / file).is_file() for folder in shipped_folders()),
+        aggregator=member_of_group["aggregator"],
+        is_public=any((folder / aggregator_file).is_file() for folder in shipped_folders()),
         given=release_overrides,
-        compared=compared,
+        compared=compared_settings,
     )
 
 
-def default_folder(*names: str, settings: Mapping[str, Any]) -> str:
+def default_folder(*name_parts: str, settings: Mapping[str, Any]) -> str:
     """Returns the folder outputs/NAME-NAME-HASH for some names; the hash depends on the settings.
 
     The same command finds the same folder, so that it continues its run.
     """
-    file_names = [re.sub(r"[^\w-]", "_", name) for name in names]
+    file_names = [re.sub(r"[^\w-]", "_", name) for name in name_parts]
     return "outputs/" + "-".join([*file_names, digest(settings)[:8]])
 
 
@@ -131,7 +139,7 @@ def make_dataset_loader(
     *,
     monitor: Monitor,
     feature_recipe: Features | None = None,
-    output_folder: Path | None = None,
+    run_folder: Path | None = None,
     check_dataset: Callable[[Dataset], object] | None = None,
 ) -> Callable[[], Dataset]:
     """Returns a function that reads the data set, anew at each call; no record is kept in memory.
@@ -143,7 +151,7 @@ def make_dataset_loader(
         monitor: shows the stages.
         feature_recipe: the recipe; None leaves inputs unchanged. For data with texts, `NoFeatures` is replaced by
             `Text`. `Kernel` leaves inputs unchanged, because the teachers compute the kernel.
-        output_folder: the folder of the run, beside which features are cached.
+        run_folder: the folder of the run, beside which features are cached.
         check_dataset: is called before features of images are fitted, with a data set that has two features of 0 in
             place of each image; see `FeaturedData.check`. None checks nothing.
 
@@ -156,11 +164,11 @@ def make_dataset_loader(
         feature_recipe = Text()
     if (
         feature_recipe is not None
-        and output_folder is not None
+        and run_folder is not None
         and not isinstance(feature_recipe, NoFeatures)
     ):
         # The cache lies beside the folders of runs, which share it.
-        cache_folder = Path(feature_recipe.cache or output_folder.parent / "pate_cache")
+        cache_folder = Path(feature_recipe.cache or run_folder.parent / "pate_cache")
         if isinstance(feature_recipe, Text):
             data_reader = feature_recipe.reader(data_reader=data_reader, cache_folder=cache_folder)
         else:

@@ -48,24 +48,24 @@ def write_schema(config: DictConfig) -> None:
         raise InvalidValue("output", schema_file, rule=rule)
     if not schema_file.parent.is_dir():
         raise InvalidValue("output", schema_file, rule="a file in a folder that is there")
-    parts: dict[str, Path] = {}
+    files_of_splits: dict[str, Path] = {}
     try:
         dealing = _dealing(config)
         if dealing is not None:
-            parts = dealing.write(schema_file.parent)
-        table_settings = _table(config, files_of_splits=parts)
+            files_of_splits = dealing.write(schema_file.parent)
+        table_settings = _table(config, files_of_splits=files_of_splits)
         schema = table_settings.public_schema()
-        lines = list(table_settings.public_remarks())
+        remark_lines = list(table_settings.public_remarks())
         if dealing is not None and (remark := dealing.largest_remark()) is not None:
-            lines.append(remark)
+            remark_lines.append(remark)
     except InvalidValue as error:
-        for path in parts.values():
-            path.unlink()
+        for split_file in files_of_splits.values():
+            split_file.unlink()
         error.name = _own_names(f"{error.name}=").removesuffix("=")
         error.rule = _own_names(error.rule)
         error.hint = _own_names(error.hint)
         raise
-    schema.write(schema_file, _settings_of(table_settings, encoding=str(config.encoding)))
+    schema.write(schema_file, _settings_of(table_settings, table_encoding=str(config.encoding)))
 
     useless_columns = [column.name for column in schema.columns if not column.feature_names]
 
@@ -81,12 +81,12 @@ def write_schema(config: DictConfig) -> None:
         remedy=remedy,
         schema=schema,
         next_steps=_next_steps(
-            useless_columns, schema_file=schema_file, public_file=parts.get("public")
+            useless_columns, schema_file=schema_file, public_file=files_of_splits.get("public")
         ),
         output=schema_file,
-        lines=list(map(_own_names, lines)),
-        parts=parts,
-        command=_command(table_settings, schema_file=schema_file, files_of_splits=parts),
+        lines=list(map(_own_names, remark_lines)),
+        parts=files_of_splits,
+        command=_command(table_settings, schema_file=schema_file, files_of_splits=files_of_splits),
     )
 
 
@@ -146,7 +146,7 @@ def _table(config: DictConfig, files_of_splits: Mapping[str, Path]) -> Table:
     )
 
 
-def _settings_of(table_settings: Table, *, encoding: str) -> TableSettings:
+def _settings_of(table_settings: Table, *, table_encoding: str) -> TableSettings:
     """Returns the settings of a table that are stored in its schema's file."""
     return TableSettings(
         labels=table_settings.labels,
@@ -156,7 +156,7 @@ def _settings_of(table_settings: Table, *, encoding: str) -> TableSettings:
         label_separator=table_settings.label_separator,
         uncertain=table_settings.uncertain,
         uncertain_words=table_settings.uncertain_words,
-        encoding=encoding,
+        encoding=table_encoding,
     )
 
 
@@ -169,24 +169,24 @@ def _command(table_settings: Table, schema_file: Path, files_of_splits: Mapping[
         files_of_splits: the files into which the data were divided, by split. If empty, the command line has
             placeholders, `private` and `test`, for files in the folder of the public file.
     """
-    words = ["pate-train", "data=table", as_setting(name="data.schema", value=schema_file)]
+    command_words = ["pate-train", "data=table", as_setting(name="data.schema", value=schema_file)]
     if table_settings.path is not None:
-        words += [
+        command_words += [
             as_setting(name="data.path", value=table_settings.path),
             as_setting(name="data.split", value=table_settings.split),
         ]
     else:
-        public = Path(str(table_settings.public))
-        num_endings = 2 if public.suffix == ".gz" else 1
-        ending = "".join(public.suffixes[-num_endings:])
+        public_file = Path(str(table_settings.public))
+        num_endings = 2 if public_file.suffix == ".gz" else 1
+        ending = "".join(public_file.suffixes[-num_endings:])
         for split in SPLITS:
-            path = files_of_splits.get(split, public.with_name(f"{split}{ending}"))
+            split_file = files_of_splits.get(split, public_file.with_name(f"{split}{ending}"))
             if split == "public":
-                path = public
-            words.append(as_setting(f"data.{split}", value=path))
+                split_file = public_file
+            command_words.append(as_setting(f"data.{split}", value=split_file))
     if not table_settings.labels:
-        words.append("'data.labels=[NAME,NAME]'")
-    return " ".join(words)
+        command_words.append("'data.labels=[NAME,NAME]'")
+    return " ".join(command_words)
 
 
 def _dealing(config: DictConfig) -> Dealing | None:
@@ -194,22 +194,22 @@ def _dealing(config: DictConfig) -> Dealing | None:
 
     Returns None if `split` names a column or is not set.
     """
-    words = config.split
-    if isinstance(words, str) and _SHARES.fullmatch(words):
-        words = words.split(",")
-    elif isinstance(words, float):  # one share alone, which the rule below refuses
-        words = [words]
-    elif not OmegaConf.is_list(words):
+    split_setting = config.split
+    if isinstance(split_setting, str) and _SHARES.fullmatch(split_setting):
+        split_setting = split_setting.split(",")
+    elif isinstance(split_setting, float):  # one share alone, which the rule below refuses
+        split_setting = [split_setting]
+    elif not OmegaConf.is_list(split_setting):
         return None
     try:
-        shares = tuple(map(float, words))
+        shares = tuple(map(float, split_setting))
     except (TypeError, ValueError):
         shares = ()
     if len(shares) != 2:
         rule = "a column, or two shares, of the public and the test part: split=.1,.1"
-        raise InvalidValue("split", ",".join(map(str, words)), rule=rule)
+        raise InvalidValue("split", ",".join(map(str, split_setting)), rule=rule)
     public_share, test_share = shares
-    file = TableFile(
+    table_file = TableFile(
         path=Path(str(config.data)),
         setting="data",
         encoding=config.encoding,
@@ -218,7 +218,7 @@ def _dealing(config: DictConfig) -> Dealing | None:
         missing=tuple(config.missing),
     )
     return Dealing(
-        table_file=file,
+        table_file=table_file,
         group=config.group,
         public_share=public_share,
         test_share=test_share,

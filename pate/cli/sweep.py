@@ -36,25 +36,26 @@ _FOLDER_FILE_PATTERN = "[0-9]*.folder"
 _REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
 
 
-def enter_folder(sweep: Path, *, job_number: int, output_dir: Path) -> None:
+def enter_folder(sweep_folder: Path, *, job_number: int, output_dir: Path) -> None:
     """Records the folder of a sweep's job before anything is drawn, so that a job which fails later is counted.
 
     Args:
-        sweep: the folder of the sweep.
+        sweep_folder: the folder of the sweep.
         job_number: the number of the job.
         output_dir: the folder of the job.
     """
     write_text(
-        make_folder(sweep / "jobs") / f"{job_number:05d}.folder", text=str(output_dir.resolve())
+        make_folder(sweep_folder / "jobs") / f"{job_number:05d}.folder",
+        text=str(output_dir.resolve()),
     )
 
 
-def sweep_row(report: Report, *, folder: Path) -> dict[str, Any]:
+def sweep_row(report: Report, *, run_folder: Path) -> dict[str, Any]:
     """Returns the row of a run in the table of a sweep, by column, from the run's report.
 
     Args:
         report: the report of the run.
-        folder: the folder of the run.
+        run_folder: the folder of the run.
     """
     release = report.release
     verdict = report.verdict
@@ -66,10 +67,12 @@ def sweep_row(report: Report, *, folder: Path) -> dict[str, Any]:
         "share_of_reachable": verdict.share_of_reachable,
         "ceiling": report.ceiling_name,
         "beats_constant": verdict.beats_constant,
-        "folder": str(folder),
+        "folder": str(run_folder),
         "data": report.data.name,
         "beside": {
-            MODEL_NAMES[name]: {key: getattr(scores, key, None) for key in _SCORES}
+            MODEL_NAMES[name]: {
+                score_name: getattr(scores, score_name, None) for score_name in _SCORES
+            }
             # the ends of the scale, which are no runs
             for name in ("all_records_model", "best_constant")
             if (scores := getattr(report.baselines, name)) is not None
@@ -103,40 +106,43 @@ class SweepTable(Callback):
         """
         if config.hydra.mode != RunMode.MULTIRUN:
             return
-        value: object = {"note": "failed"}
+        returned_value: object = {"note": "failed"}
         if job_return.status == JobStatus.COMPLETED:
-            value = job_return.return_value
-        result = value if isinstance(value, dict) else {}
-        if result.get("competes"):
+            returned_value = job_return.return_value
+        result_row = returned_value if isinstance(returned_value, dict) else {}
+        if result_row.get("competes"):
             return  # a setting of `tune=true`, which has run nothing yet
-        note = result.get("note")
-        if note:
-            PlainConsole().print(Text(note, style="yellow"), soft_wrap=True)
-        folder = Path(config.hydra.sweep.dir)
-        job = {"given": given_settings(arguments=config.hydra.overrides.task), "result": result}
+        error_line = result_row.get("note")
+        if error_line:
+            PlainConsole().print(Text(error_line, style="yellow"), soft_wrap=True)
+        sweep_folder = Path(config.hydra.sweep.dir)
+        job_values = {
+            "given": given_settings(arguments=config.hydra.overrides.task),
+            "result": result_row,
+        }
         write_text(
-            make_folder(folder / "jobs") / f"{config.hydra.job.num:05d}.json",
-            text=to_json_line(job) + "\n",
+            make_folder(sweep_folder / "jobs") / f"{config.hydra.job.num:05d}.json",
+            text=to_json_line(job_values) + "\n",
         )
-        _write(folder)
+        _write(sweep_folder)
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         """Prints the table of the sweep: for each run its name, the settings in which runs differ, and its results.
 
         The run with the best mean average precision comes first.
         """
-        folder = Path(config.hydra.sweep.dir)
-        jobs = _write(folder)
-        if not jobs:
+        sweep_folder = Path(config.hydra.sweep.dir)
+        values_of_jobs = _write(sweep_folder)
+        if not values_of_jobs:
             return
-        releases, num_unreadable = _releases(folder)
+        paid_releases, num_unreadable = _releases(sweep_folder)
         print_page(
             "cli/sweep.txt",
-            sweep=SweepSummary(jobs=jobs, releases=releases),
+            sweep=SweepSummary(jobs=values_of_jobs, releases=paid_releases),
             num_unreadable=num_unreadable,
             columns=_COLUMNS,
             number=read_number,
-            folder=folder,
+            folder=sweep_folder,
         )
 
 
@@ -164,23 +170,27 @@ class CommonCeiling:
         return note
 
 
-def choose_ceiling(results: Sequence[Mapping[str, Any]]) -> CommonCeiling:
+def choose_ceiling(result_rows: Sequence[Mapping[str, Any]]) -> CommonCeiling:
     """Chooses the model that counts as 100%: the model of all private records, if a run has trained one.
 
     Otherwise it is the ceiling of the first run that has one. Shares of different scores cannot be compared. The cells
     of rows that an older version wrote stay empty.
 
     Args:
-        results: the rows of the table, one for each run.
+        result_rows: the rows of the table, one for each run.
     """
-    names = dict.fromkeys(
+    ceiling_names = dict.fromkeys(
         str(result.get("ceiling") or "unnamed")
-        for result in results
+        for result in result_rows
         if result.get("share_of_reachable") is not None
     )
-    ceiling_name = "all_records_model" if "all_records_model" in names else next(iter(names), None)
+    ceiling_name = (
+        "all_records_model"
+        if "all_records_model" in ceiling_names
+        else next(iter(ceiling_names), None)
+    )
     return CommonCeiling(
-        name=ceiling_name, other_names=tuple(name for name in names if name != ceiling_name)
+        name=ceiling_name, other_names=tuple(name for name in ceiling_names if name != ceiling_name)
     )
 
 
@@ -260,42 +270,42 @@ class SweepSummary:
         return [job["result"] for job in self.jobs]
 
 
-def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
+def _releases(sweep_folder: Path) -> tuple[list[PaidRelease], int]:
     """Returns the paid releases of all jobs of a sweep, each once, and the number of folders with an unreadable ledger.
 
     A job that failed after its release was drawn is included, because its labels may be known.
     """
     output_dirs = {
-        read_text(path, rule="a folder", remedy=_REMEDY)
-        for path in (folder / "jobs").glob(_FOLDER_FILE_PATTERN)
+        read_text(folder_file, rule="a folder", remedy=_REMEDY)
+        for folder_file in (sweep_folder / "jobs").glob(_FOLDER_FILE_PATTERN)
     }
-    releases: list[PaidRelease] = []
+    paid_releases: list[PaidRelease] = []
     num_unreadable = 0
     for output_dir in sorted(output_dirs):
         try:
-            releases += releases_of(Path(output_dir))
+            paid_releases += releases_of(Path(output_dir))
         except (InvalidValue, OSError):
             num_unreadable += 1
     # a release of two runs with one seed, which is the same, counts once
-    return list({release.charge_key: release for release in releases}.values()), num_unreadable
+    return list({release.charge_key: release for release in paid_releases}.values()), num_unreadable
 
 
-def _write(folder: Path) -> list[dict[str, Any]]:
+def _write(sweep_folder: Path) -> list[dict[str, Any]]:
     """Writes sweep.csv in the folder of a sweep, and returns its jobs; writes nothing if no job has finished."""
-    jobs = [
-        read_json(path, rule="a job of this sweep", remedy=_REMEDY)
-        for path in sorted((folder / "jobs").glob(_RESULT_FILE_PATTERN))
+    values_of_jobs = [
+        read_json(result_file, rule="a job of this sweep", remedy=_REMEDY)
+        for result_file in sorted((sweep_folder / "jobs").glob(_RESULT_FILE_PATTERN))
     ]
-    if jobs:
-        text = io.StringIO()
-        write = row_writer(text, line_end="\n")
-        columns = ["run", *_names_of_settings(jobs), *_FILE_COLUMNS]
-        write(columns)
-        for job in jobs:
-            row = job["given"] | job["result"]
-            write(row.get(column, "") for column in columns)
-        write_text(folder / "sweep.csv", text=text.getvalue())
-    return jobs
+    if values_of_jobs:
+        csv_text = io.StringIO()
+        write_row = row_writer(csv_text, line_end="\n")
+        column_names = ["run", *_names_of_settings(values_of_jobs), *_FILE_COLUMNS]
+        write_row(column_names)
+        for job_values in values_of_jobs:
+            job_row = job_values["given"] | job_values["result"]
+            write_row(job_row.get(column, "") for column in column_names)
+        write_text(sweep_folder / "sweep.csv", text=csv_text.getvalue())
+    return values_of_jobs
 
 
 def _names_of_settings(jobs: Sequence[Mapping[str, Any]]) -> list[str]:

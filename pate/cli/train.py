@@ -52,19 +52,19 @@ class ConfiguredRun:
 
     Attributes:
         plan: the plan of the run, whose data set has no features yet.
-        data: the reader of the data set.
-        features: the recipe of features.
+        data_reader: the reader of the data set.
+        feature_recipe: the recipe of features.
         output_dir: the folder of the run, as configured; None for the default.
-        mean_runs: the expected number of runs of a tuning.
+        mean_num_runs: the expected number of runs of a tuning.
     """
 
     plan: Plan
-    data: Any
-    features: Features
+    data_reader: Any
+    feature_recipe: Features
     output_dir: str | None
-    mean_runs: float
+    mean_num_runs: float
 
-    def plan_in(self, folder: Path, *, monitor: Monitor) -> Plan:
+    def plan_in(self, run_folder: Path, *, monitor: Monitor) -> Plan:
         """Returns the plan of the run in a folder, beside which features are cached."""
 
         def require_price(dataset: Dataset) -> None:
@@ -75,10 +75,10 @@ class ConfiguredRun:
             price_release(plan_on_dataset, dataset=dataset, monitor=monitor)
 
         load_dataset = make_dataset_loader(
-            self.data,
+            self.data_reader,
             monitor=monitor,
-            feature_recipe=self.features,
-            output_folder=folder,
+            feature_recipe=self.feature_recipe,
+            run_folder=run_folder,
             check_dataset=require_price,
         )
         return replace(self.plan, load_dataset=load_dataset)
@@ -95,21 +95,21 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
 
     With `tune=true` nothing is run yet: the run is noted as one that competes for the release, and the row says so.
     """
-    logger = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
-    if logger == "mlflow":
+    logger_name = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
+    if logger_name == "mlflow":
         require_extra("logger", "mlflow", "mlflow")
     train_settings = settings_from(config, settings_class=TrainSettings)
     monitor = ConsoleMonitor()
     configured_run = _configured_run(
-        config, train_settings=train_settings, logger=logger, monitor=monitor
+        config, train_settings=train_settings, logger_name=logger_name, monitor=monitor
     )
     if train_settings.tune:
-        return _enter_competition(configured_run, logger=logger)
-    return _train(configured_run, logger=logger, monitor=monitor)
+        return _enter_competition(configured_run, logger_name=logger_name)
+    return _train(configured_run, logger_name=logger_name, monitor=monitor)
 
 
 def _configured_run(
-    config: DictConfig, *, train_settings: TrainSettings, logger: str, monitor: Monitor
+    config: DictConfig, *, train_settings: TrainSettings, logger_name: str, monitor: Monitor
 ) -> ConfiguredRun:
     """Returns the run that a configuration describes."""
     # The release depends on these settings alone. They give the folder its name, and a run continues in a folder of
@@ -119,7 +119,7 @@ def _configured_run(
     heading = run_heading(
         settings,
         overrides=hydra.overrides.task,
-        choices=hydra.runtime.choices,
+        chosen_member_of_group=hydra.runtime.choices,
         changeable_names=_CHANGEABLE_NAMES,
     )
     epsilon_on_votes: EpsilonOnVotes | None = None
@@ -128,9 +128,9 @@ def _configured_run(
 
         epsilon_on_votes = epsilon_on
     build_part = part_maker(config, takes_public_labels=True)
-    data = build_part("data")
+    data_reader = build_part("data")
     plan = Plan(
-        load_dataset=make_dataset_loader(data, monitor=monitor),
+        load_dataset=make_dataset_loader(data_reader, monitor=monitor),
         teacher=build_part("teacher"),
         engine=build_part("engine"),
         aggregator=build_part("aggregator"),
@@ -140,7 +140,7 @@ def _configured_run(
         accountant=partial(build_part, "accountant"),
         settings=settings,
         public_settings=partial(public_settings, without_outside_values(config, settings)),
-        tensorboard=logger == "tensorboard",
+        tensorboard=logger_name == "tensorboard",
         heading=heading,
         centered_votes=_centered_votes_remedy(
             hydra.overrides.task, target_epsilon=train_settings.solved_epsilon
@@ -154,14 +154,14 @@ def _configured_run(
     )
     return ConfiguredRun(
         plan=plan,
-        data=data,
-        features=build_part("features"),
+        data_reader=data_reader,
+        feature_recipe=build_part("features"),
         output_dir=config.output_dir,
-        mean_runs=train_settings.tune_runs,
+        mean_num_runs=train_settings.tune_runs,
     )
 
 
-def _train(configured_run: ConfiguredRun, *, logger: str, monitor: Monitor) -> dict[str, Any]:
+def _train(configured_run: ConfiguredRun, *, logger_name: str, monitor: Monitor) -> dict[str, Any]:
     """Runs or continues a run in its folder, prints its report, and returns its row in the table of a sweep."""
     hydra = HydraConfig.get()
     is_sweep = hydra.mode == RunMode.MULTIRUN
@@ -175,15 +175,15 @@ def _train(configured_run: ConfiguredRun, *, logger: str, monitor: Monitor) -> d
         enter_folder(Path(hydra.sweep.dir), job_number=hydra.job.num, output_dir=output_dir)
     plan = configured_run.plan_in(output_dir, monitor=monitor)
     report = train(plan, output_dir=output_dir, monitor=monitor)
-    if logger == "mlflow":
+    if logger_name == "mlflow":
         log_release(
             release_folder=output_dir / "release", report=report, folder=output_dir / "mlflow"
         )
     print_report(report, report_path=output_dir / "report.html", with_scores=not is_sweep)
-    return sweep_row(report, folder=output_dir)
+    return sweep_row(report, run_folder=output_dir)
 
 
-def _enter_competition(configured_run: ConfiguredRun, *, logger: str) -> dict[str, Any]:
+def _enter_competition(configured_run: ConfiguredRun, *, logger_name: str) -> dict[str, Any]:
     """Notes a run that competes for the release of its sweep, and returns its row of the sweep.
 
     Raises `InvalidValue` if no sweep can compare such runs.
@@ -191,29 +191,29 @@ def _enter_competition(configured_run: ConfiguredRun, *, logger: str) -> dict[st
     hydra = HydraConfig.get()
     _require_tunable(
         is_sweep=hydra.mode == RunMode.MULTIRUN,
-        launcher=hydra.runtime.choices.get("hydra/launcher"),
-        logger=logger,
+        launcher_name=hydra.runtime.choices.get("hydra/launcher"),
+        logger_name=logger_name,
     )
     _COMPETITORS.append(configured_run)
     return {"competes": True}
 
 
-def _require_tunable(*, is_sweep: bool, launcher: str | None, logger: str) -> None:
+def _require_tunable(*, is_sweep: bool, launcher_name: str | None, logger_name: str) -> None:
     """Raises `InvalidValue` unless `tune=true` stands in a sweep, with the launcher `basic` and without MLflow.
 
     Args:
         is_sweep: whether the command has several runs.
-        launcher: the name of Hydra's launcher.
-        logger: the value of the setting `logger`.
+        launcher_name: the name of Hydra's launcher.
+        logger_name: the value of the setting `logger`.
     """
     if not is_sweep:
         rule = "a sweep, as in pate-train -m features.kind=words,letters tune=true"
         raise InvalidValue("tune", "true", rule=rule)
-    if launcher != "basic":
+    if launcher_name != "basic":
         rule = "basic beside tune=true, whose runs one process compares"
-        raise InvalidValue("hydra/launcher", launcher, rule=rule)
-    if logger == "mlflow":
-        raise InvalidValue("logger", logger, rule="tensorboard or none beside tune=true")
+        raise InvalidValue("hydra/launcher", launcher_name, rule=rule)
+    if logger_name == "mlflow":
+        raise InvalidValue("logger", logger_name, rule="tensorboard or none beside tune=true")
 
 
 def tune_competitors() -> None:
@@ -224,24 +224,24 @@ def tune_competitors() -> None:
     """
     if not _COMPETITORS:
         return
-    first = _COMPETITORS[0]
-    folders = {competitor.output_dir for competitor in _COMPETITORS}
-    if len(folders) > 1:
+    first_run = _COMPETITORS[0]
+    output_dirs = {competitor.output_dir for competitor in _COMPETITORS}
+    if len(output_dirs) > 1:
         rule = "one folder for all settings that compete"
-        raise InvalidValue("output_dir", " or ".join(map(str, folders)), rule=rule)
-    heading = first.plan.heading
+        raise InvalidValue("output_dir", " or ".join(map(str, output_dirs)), rule=rule)
+    heading = first_run.plan.heading
     settings = {
         str(number): competitor.plan.settings for number, competitor in enumerate(_COMPETITORS)
     }
     data_name = str(heading.compared["data"])
     usual_folder = default_folder(data_name, heading.aggregator, "tuned", settings=settings)
-    output_dir = Path(first.output_dir or usual_folder)
+    output_dir = Path(first_run.output_dir or usual_folder)
     # The stages of single runs would show how many runs there are, which is secret.
-    silent = Monitor()
+    silent_monitor = Monitor()
     report = tune(
-        [competitor.plan_in(output_dir, monitor=silent) for competitor in _COMPETITORS],
+        [competitor.plan_in(output_dir, monitor=silent_monitor) for competitor in _COMPETITORS],
         output_dir=output_dir,
-        distribution=TruncatedNegativeBinomial.of_mean(mean=first.mean_runs),
+        distribution=TruncatedNegativeBinomial.of_mean(mean=first_run.mean_num_runs),
         monitor=ConsoleMonitor(),
     )
     print_report(report, report_path=output_dir / "report.html", with_scores=True)
@@ -263,17 +263,17 @@ def _centered_votes_remedy(
     """
     if target_epsilon is None:
         return None
-    groups = {"teacher", "aggregator", "experiment", "way"}
-    conflicting = [
+    conflicting_groups = {"teacher", "aggregator", "experiment", "way"}
+    conflicting_settings = [
         f"{name}="
         for name in given_settings(arguments=arguments)
-        if name.partition(".")[0] in groups
+        if name.partition(".")[0] in conflicting_groups
     ]
-    same_epsilon = Remedy("target_epsilon", target_epsilon)
-    if not conflicting:
-        return Remedy("experiment", "centered_votes", also=(same_epsilon,))
-    experiment = f"centered_votes in place of {' and '.join(conflicting)}"
-    return replace(same_epsilon, also=(Remedy("experiment", experiment),))
+    epsilon_remedy = Remedy("target_epsilon", target_epsilon)
+    if not conflicting_settings:
+        return Remedy("experiment", "centered_votes", also=(epsilon_remedy,))
+    experiment_in_words = f"centered_votes in place of {' and '.join(conflicting_settings)}"
+    return replace(epsilon_remedy, also=(Remedy("experiment", experiment_in_words),))
 
 
 main = command_of(

@@ -87,7 +87,7 @@ class PATEMethod(Method):
         require_compatible(self.teacher, self.aggregator)
         require_suitable(
             bench.dataset,
-            teacher=self.teacher,
+            teacher_recipe=self.teacher,
             aggregator=self.aggregator,
             student_recipe=self.student,
             num_teachers=self._shape(bench).num_teachers,

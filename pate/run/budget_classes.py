@@ -31,17 +31,17 @@ def record_weights(dataset: Dataset, *, priced_release: PricedRelease) -> FloatA
     return _for_each_record(dataset, value_of_class=weight_of_class)
 
 
-def num_whole_groups(dataset: Dataset, *, record_weights: FloatArray) -> int:
+def num_whole_groups(dataset: Dataset, *, weight_of_record: FloatArray) -> int:
     """Returns the sum of the weights of all private groups, rounded down; at least 1.
 
     Groups whose weights sum to 100 hide a single group as well as 100 groups of weight 1 do.
 
     Args:
         dataset: the data set with the private records and their groups.
-        record_weights: the weight of each private record's group, `[num_private]`.
+        weight_of_record: the weight of each private record's group, `[num_private]`.
     """
     first_records = np.unique(dataset.private.group_ids, return_index=True)[1]
-    return max(1, math.floor(float(record_weights[first_records].sum())))
+    return max(1, math.floor(float(weight_of_record[first_records].sum())))
 
 
 def repeat_records(dataset: Dataset, *, priced_release: PricedRelease) -> Dataset:

@@ -323,7 +323,7 @@ class RunCharge:
         release_file_content = npz_bytes(release.arrays() | public_names.arrays())
         if _FILE_DIGEST_PART not in part_digests:
             release_file_digest = hashlib.sha256(release_file_content).hexdigest()
-            self.record().commit(_FILE_DIGEST_PART, content=release_file_digest.encode())
+            self.record().commit(_FILE_DIGEST_PART, part_content=release_file_digest.encode())
         if not os.path.lexists(self._release_file):
             make_folder(self._release_file.parent, existing_parent=self.run_folder.path)
             with atomic_write(self._release_file) as file:

@@ -59,13 +59,13 @@ class LabelHolders:
             label_sets: the names of the labels that each holder has.
             teachers_of_holders: the number of teachers of each holder.
         """
-        counts = Counter(name for names in label_sets for name in set(names))
-        if all(counts[name] == len(label_sets) for name in label_names):
+        num_holders_of_label = Counter(name for names in label_sets for name in set(names))
+        if all(num_holders_of_label[name] == len(label_sets) for name in label_names):
             return None
         sizes = list(zip(label_sets, teachers_of_holders, strict=True))
         return cls(
             label_names=label_names,
-            holders_per_label=tuple(counts[name] for name in label_names),
+            holders_per_label=tuple(num_holders_of_label[name] for name in label_names),
             teachers_per_label=tuple(
                 sum(num_teachers for names, num_teachers in sizes if name in names)
                 for name in label_names
@@ -80,27 +80,31 @@ class LabelHolders:
         Args:
             max_shown: the number of labels that are named.
         """
-        partial = sorted(
-            (teachers, holders, name)
-            for name, holders, teachers in zip(
+        partial_labels = sorted(
+            (num_teachers, num_holders, name)
+            for name, num_holders, num_teachers in zip(
                 self.label_names, self.holders_per_label, self.teachers_per_label, strict=True
             )
-            if holders < self.num_holders
+            if num_holders < self.num_holders
         )
 
         def counted(number: int, noun: str) -> str:
             return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
-        named = [
-            f"{name} ({counted(number=teachers, noun='teacher')} of {counted(number=holders, noun='holder')})"
-            for teachers, holders, name in partial[:max_shown]
+        labels_in_words = [
+            f"{name} ({counted(number=num_teachers, noun='teacher')} of {counted(number=num_holders, noun='holder')})"
+            for num_teachers, num_holders, name in partial_labels[:max_shown]
         ]
-        more = f", and {len(partial) - max_shown:,} more" if len(partial) > max_shown else ""
+        more = (
+            f", and {len(partial_labels) - max_shown:,} more"
+            if len(partial_labels) > max_shown
+            else ""
+        )
         return (
-            f"Not every holder has every label: {len(partial):,} of {len(self.label_names):,} labels have fewer than "
-            f"all {self.num_teachers:,} teachers of {self.num_holders} holders. The noise is the same for every label, "
-            "so it is larger beside the votes of fewer teachers.",
-            f"Labels of few teachers: {', '.join(named)}{more}.",
+            f"Not every holder has every label: {len(partial_labels):,} of {len(self.label_names):,} labels have fewer "
+            f"than all {self.num_teachers:,} teachers of {self.num_holders} holders. The noise is the same for every "
+            "label, so it is larger beside the votes of fewer teachers.",
+            f"Labels of few teachers: {', '.join(labels_in_words)}{more}.",
         )
 
 
@@ -109,12 +113,13 @@ class Cohort:
     """A group of holders whose teachers' votes are released together, with the facts that are published about them.
 
     Attributes:
-        dataset: the public name of the data; a ledger counts for one such name.
-        real: True for records of real people, False for synthetic records.
+        dataset_name: the public name of the data; a ledger counts for one such name.
+        has_real_records: True for records of real people, False for synthetic records.
         record_ids: the public names of the queries, `[num_queries]`.
         label_names: the names of the labels, `[num_labels]`.
-        digest: the digest of the votes, by which a release that was begun continues. No epsilon covers the digest.
-        queries: the `queries_digest` of the samples; empty if the samples are not known.
+        votes_digest: the digest of the votes, by which a release that was begun continues. No epsilon covers the
+            digest.
+        queries_digest: the `queries_digest` of the samples; empty if the samples are not known.
         places: the numbers of holders and of their teachers; None if these are not known.
         label_holders: the numbers of holders of each label; None if all holders have the same labels.
         labels_have_gaps: whether labels of single records may be unknown, which is public.
@@ -122,15 +127,15 @@ class Cohort:
         unit: the unit of the price: a teacher, unless all holders vouch for the same groups of records.
         features: the public settings of the features that replace pictures; empty for plain numbers.
         public_answers: the SHA-256 of the public answers that votes are compared with; empty if there are none.
-        settings: the public settings in which all holders agree, as YAML by configuration group.
+        settings_of_holders: the public settings in which all holders agree, as YAML by configuration group.
     """
 
-    dataset: str
-    real: bool = True
+    dataset_name: str
+    has_real_records: bool = True
     record_ids: NDArray[Any]
     label_names: tuple[str, ...]
-    digest: str
-    queries: str = ""
+    votes_digest: str
+    queries_digest: str = ""
     places: Places | None = None
     label_holders: LabelHolders | None = None
     labels_have_gaps: bool = False
@@ -138,44 +143,44 @@ class Cohort:
     unit: PrivacyUnit = ONE_TEACHER
     features: Mapping[str, Scalar] = field(default_factory=dict)
     public_answers: str = ""
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings_of_holders: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        require_text("name", self.dataset)
+        require_text("name", self.dataset_name)
 
     @classmethod
-    def of_others(cls, votes: ForeignVotes, name: str) -> Self:
+    def of_others(cls, foreign_votes: ForeignVotes, dataset_name: str) -> Self:
         """Returns the cohort of votes that another project computed and stored in files.
 
         Args:
-            votes: the votes with the names of queries and labels.
-            name: the name of the data, which is published.
+            foreign_votes: the votes with the names of queries and labels.
+            dataset_name: the name of the data, which is published.
         """
         return cls(
-            dataset=name,
-            record_ids=votes.record_ids,
-            label_names=votes.label_names,
-            digest=votes.digest,
+            dataset_name=dataset_name,
+            record_ids=foreign_votes.record_ids,
+            label_names=foreign_votes.label_names,
+            votes_digest=foreign_votes.digest,
         )
 
     @classmethod
-    def of_experts(cls, answers: ExpertAnswers, name: str) -> Self:
+    def of_experts(cls, expert_answers: ExpertAnswers, dataset_name: str) -> Self:
         """Returns the cohort of experts, such as language models with private examples in their prompts.
 
         Args:
-            answers: the answers, with the names of queries and labels.
-            name: the name of the data, which is published.
+            expert_answers: the answers, with the names of queries and labels.
+            dataset_name: the name of the data, which is published.
         """
         return cls(
-            dataset=name,
-            record_ids=answers.record_ids,
-            label_names=answers.label_names,
-            digest=answers.digest,
+            dataset_name=dataset_name,
+            record_ids=expert_answers.record_ids,
+            label_names=expert_answers.label_names,
+            votes_digest=expert_answers.digest,
             unit=ONE_EXPERT,
-            public_answers=answers.public.digest,
+            public_answers=expert_answers.public.digest,
         )
 
     @property
-    def account(self) -> str:
+    def account_name(self) -> str:
         """The name of the cohort's account in a ledger: a digest of the name of the data."""
-        return hashlib.sha256(f"holders of {self.dataset}".encode()).hexdigest()
+        return hashlib.sha256(f"holders of {self.dataset_name}".encode()).hexdigest()

@@ -16,55 +16,55 @@ if TYPE_CHECKING:
     from pate.models import Student, Voter
 
 
-def can_read(aggregator: Aggregator, teacher: Voter) -> bool:
+def can_read(aggregator: Aggregator, teacher_recipe: Voter) -> bool:
     """Returns True if an aggregator accepts the kind of votes that these teachers cast."""
-    return issubclass(teacher.gives, aggregator.reads)
+    return issubclass(teacher_recipe.gives, aggregator.reads)
 
 
-def protects_teachers(teacher: Voter) -> bool:
+def protects_teachers(teacher_recipe: Voter) -> bool:
     """Returns True if the price protects all records of a teacher together, and not a single group of records."""
-    return not issubclass(teacher.gives, GroupVotes)
+    return not issubclass(teacher_recipe.gives, GroupVotes)
 
 
-def can_weigh_groups(aggregator: Aggregator, teacher: Voter) -> bool:
+def can_weigh_groups(aggregator: Aggregator, teacher_recipe: Voter) -> bool:
     """Returns True if private groups, each a unit of privacy, may have weights below 1 in the votes.
 
     That is so if the teachers apply weights and the aggregator's price takes weights into account.
     """
-    return issubclass(teacher.gives, FunctionVotes) and aggregator.budgets_by == "weights"
+    return issubclass(teacher_recipe.gives, FunctionVotes) and aggregator.budgets_by == "weights"
 
 
-def can_budget_groups(aggregator: Aggregator, teacher: Voter) -> bool:
+def can_budget_groups(aggregator: Aggregator, teacher_recipe: Voter) -> bool:
     """Returns True if private groups, each a unit of privacy, may have different epsilons.
 
     That is so if groups may have weights below 1, or if the aggregator's price allows groups to differ in the number of
     teachers that learn from them.
     """
-    return can_weigh_groups(aggregator, teacher) or aggregator.budgets_by == "teachers"
+    return can_weigh_groups(aggregator, teacher_recipe) or aggregator.budgets_by == "teachers"
 
 
 def require_compatible(
-    teacher: Voter, aggregator: Aggregator, *, holders: int | None = None
+    teacher_recipe: Voter, aggregator: Aggregator, *, holders: int | None = None
 ) -> None:
     """Raises `InvalidValue` if the parts of a run can never be used together; the check reads no data.
 
     Args:
-        teacher: the recipe of the teachers.
+        teacher_recipe: the recipe of the teachers.
         aggregator: the aggregator that turns votes into labels.
         holders: the number of holders that the teachers are spread over; None for a run without holders.
     """
-    if not can_read(aggregator, teacher):
+    if not can_read(aggregator, teacher_recipe):
         rule = "centered_votes, or teachers that vote yes or no"
         raise InvalidValue("aggregator", type(aggregator).__name__, rule=rule)
-    if holders is not None and not protects_teachers(teacher):
+    if holders is not None and not protects_teachers(teacher_recipe):
         rule = "no holders=: these teachers protect a group of records, and no holder as a whole"
-        raise InvalidValue("teacher", type(teacher).__name__, rule=rule)
+        raise InvalidValue("teacher", type(teacher_recipe).__name__, rule=rule)
 
 
 def require_suitable(
     dataset: Dataset,
     *,
-    teacher: Voter,
+    teacher_recipe: Voter,
     aggregator: Aggregator,
     student_recipe: Student,
     num_teachers: int,
@@ -74,7 +74,7 @@ def require_suitable(
 
     Args:
         dataset: the data set.
-        teacher: the recipe of the teachers.
+        teacher_recipe: the recipe of the teachers.
         aggregator: the aggregator that turns votes into labels.
         student_recipe: the recipe of the student.
         num_teachers: the number of teachers; at most the number of private groups.
@@ -89,12 +89,12 @@ def require_suitable(
     if num_queries > pool_size:
         rule = f"at most {pool_size}, the public pool"
         raise InvalidValue("num_queries", num_queries, rule=rule)
-    teacher.check(dataset.input_shape)
+    teacher_recipe.check(dataset.input_shape)
     student_recipe.check(dataset.input_shape, num_labels=dataset.num_labels)
 
 
 def require_weighted_groups(
-    dataset: Dataset, *, teacher: Voter, aggregator: Aggregator, num_teachers: int
+    dataset: Dataset, *, teacher_recipe: Voter, aggregator: Aggregator, num_teachers: int
 ) -> None:
     """Raises `InvalidValue` if private groups differ in epsilon or weight, and the release would ignore the difference.
 
@@ -103,7 +103,7 @@ def require_weighted_groups(
 
     Args:
         dataset: the data set, with the budget classes or weights of its private groups.
-        teacher: the recipe of the teachers.
+        teacher_recipe: the recipe of the teachers.
         aggregator: the aggregator that turns votes into labels.
         num_teachers: the number of teachers.
     """
@@ -112,19 +112,19 @@ def require_weighted_groups(
     if dataset.budgets is None and not is_weighted:
         return
     num_groups = dataset.private.num_groups
-    if can_weigh_groups(aggregator, teacher) and num_teachers == num_groups:
+    if can_weigh_groups(aggregator, teacher_recipe) and num_teachers == num_groups:
         return
     if dataset.budgets is not None and aggregator.budgets_by == "teachers":
         return
-    name = "data.budget"
-    value: object = NOT_SHOWN
+    setting_name = "data.budget"
+    setting_value: object = NOT_SHOWN
     reason = ""
     if dataset.budgets is None and shared is not None:
-        name = "data.group"
-        value = f"[{','.join(shared.names)}]"
+        setting_name = "data.group"
+        setting_value = f"[{','.join(shared.names)}]"
         reason = f"; linked records are {shared.num_groups} groups, the largest of {shared.largest}"
     rule = (
         "teacher=kernel aggregator=centered_votes, with one teacher for each "
         f"of {num_groups} private groups{reason}"
     )
-    raise InvalidValue(name, value, rule=rule)
+    raise InvalidValue(setting_name, setting_value, rule=rule)

@@ -39,17 +39,17 @@ class DrawKeys:
     @classmethod
     def read(cls, run_folder: RunFolder) -> Self:
         """Reads the keys from a run's folder; raises `DamagedFile` if the file is missing or holds no keys."""
-        path = run_folder.run_id
-        text = read_text(path, rule=_KEYS_RULE, remedy=FROM_BACKUP)
-        if _KEY_LINES.fullmatch(text) is None:
-            raise damaged(path, rule=_KEYS_RULE, finding="others", remedy=FROM_BACKUP)
-        run, *redraws = text.split()
-        return cls(run_key=run, redraws=tuple(redraws))
+        keys_file = run_folder.run_id
+        keys_text = read_text(keys_file, rule=_KEYS_RULE, remedy=FROM_BACKUP)
+        if _KEY_LINES.fullmatch(keys_text) is None:
+            raise damaged(keys_file, rule=_KEYS_RULE, finding="others", remedy=FROM_BACKUP)
+        run_key, *redraws = keys_text.split()
+        return cls(run_key=run_key, redraws=tuple(redraws))
 
     def write(self, run_folder: RunFolder) -> None:
         """Writes the keys into a run's folder."""
-        lines = [f"{name}\n" for name in (self.run_key, *self.redraws)]
-        write_text(run_folder.run_id, text="".join(lines))
+        key_lines = [f"{name}\n" for name in (self.run_key, *self.redraws)]
+        write_text(run_folder.run_id, text="".join(key_lines))
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -65,11 +65,11 @@ class DrawKeys:
         """Returns these keys and a new random key for one more draw."""
         return DrawKeys(run_key=self.run_key, redraws=(*self.redraws, secrets.token_hex(nbytes=16)))
 
-    def of_copy(self, content: bytes) -> DrawKeys:
+    def of_copy(self, release_content: bytes) -> DrawKeys:
         """Returns new keys for a copy of the run that drew another release under the same keys.
 
         Args:
-            content: the bytes that the copy drew; equal bytes give equal keys.
+            release_content: the bytes that the copy drew; equal bytes give equal keys.
         """
-        digest = hashlib.sha256(self.run_key.encode() + content).hexdigest()
-        return DrawKeys(run_key=digest[: len(self.run_key)], redraws=self.redraws)
+        copy_digest = hashlib.sha256(self.run_key.encode() + release_content).hexdigest()
+        return DrawKeys(run_key=copy_digest[: len(self.run_key)], redraws=self.redraws)

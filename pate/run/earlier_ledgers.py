@@ -166,7 +166,7 @@ class ChargeTransfer:
         part_digests = self.account.parts(release_key=draw_key)
         for part_name, part_content in part_contents.items():
             if part_name not in part_digests:
-                record.commit(part_name, content=part_content)
+                record.commit(part_name, part_content=part_content)
 
 
 def _parts_in(ledger: Ledger, *, draw_key: str) -> dict[str, bytes]:

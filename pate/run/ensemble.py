@@ -257,7 +257,9 @@ class Ensemble:
             self,
             dataset=dataset,
             partition=Partition(teacher_of.astype(np.int64), num_teachers=len(remaining_teachers)),
-            weight_of_record=None if self.weight_of_record is None else self.weight_of_record[row_indices],
+            weight_of_record=None
+            if self.weight_of_record is None
+            else self.weight_of_record[row_indices],
         )
 
     def confidences(self) -> Iterator[Float32Array]:

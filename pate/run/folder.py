@@ -259,11 +259,11 @@ class RunFolder(EnsembleFolder):
             *(f"{name}.sha256" for name in digests),
         }
         has_later_files = any(entry.name not in names_at_begin for entry in self.path.iterdir())
-        for name, digest in digests.items():
-            path = self.path / f"{name}.sha256"
-            if not has_later_files and not os.path.lexists(path):
-                write_text(path, text=digest + "\n")
-            _require_digest(path, digest=digest, name=name)
+        for name, new_digest in digests.items():
+            digest_file = self.path / f"{name}.sha256"
+            if not has_later_files and not os.path.lexists(digest_file):
+                write_text(digest_file, text=new_digest + "\n")
+            _require_digest(digest_file, digest=new_digest, digest_name=name)
 
     def read_data_digest(self) -> str:
         """Returns the digest of the data that the run began with, from the file `data_digest`.
@@ -275,14 +275,14 @@ class RunFolder(EnsembleFolder):
             self.data_digest, rule="the digest of the data", remedy=_RESTORE_OR_PAY_AGAIN
         ).strip()
 
-    def write_manifests(self, report: str) -> None:
+    def write_manifests(self, report_json: str) -> None:
         """Writes the public manifest of `release/`, then the manifest of the run, and at last `report.json`.
 
         All other files must have been written before. As `report.json` is written last, its presence proves that the
         run is complete. The manifest of the run also lists the digest of the public manifest.
 
         Args:
-            report: the text of `report.json`.
+            report_json: the text of `report.json`.
         """
         published_names = _file_names(folder=self.release)
         Manifest.from_files(
@@ -294,7 +294,7 @@ class RunFolder(EnsembleFolder):
                 self.path, own_names, missing_file_remedy=_RESTORE_OR_NEW_FOLDER
             ).sha256
         )
-        digests[self.report.name] = hashlib.sha256(report.encode()).hexdigest()
+        digests[self.report.name] = hashlib.sha256(report_json.encode()).hexdigest()
         Manifest(manifest=1, sha256=digests).write(self.path)
 
     def require_manifest(self) -> None:
@@ -333,22 +333,26 @@ class RunFolder(EnsembleFolder):
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
         """Raises `InvalidValue`, which shows the differing settings, if this folder's run began with other settings."""
-        path = self.settings_file
-        stored = read_json(path, rule="the settings of the run", remedy=_RESTORE_OR_PAY_AGAIN)
-        if not isinstance(stored, dict):
+        settings_file = self.settings_file
+        settings_in_file = read_json(
+            settings_file, rule="the settings of the run", remedy=_RESTORE_OR_PAY_AGAIN
+        )
+        if not isinstance(settings_in_file, dict):
             raise damaged(
-                path,
+                settings_file,
                 rule="the settings of the run",
                 finding="no JSON object",
                 remedy=_RESTORE_OR_PAY_AGAIN,
             )
-        old = _settings_by_name(settings=stored)
+        stored_settings = _settings_by_name(settings=settings_in_file)
         # tuples become lists, as in the file
-        new = _settings_by_name(settings=json.loads(json.dumps(settings)))
-        if old == new:
+        settings_now = _settings_by_name(settings=json.loads(json.dumps(settings)))
+        if stored_settings == settings_now:
             return
         differing = [
-            f"{name}={value}" for name, value in sorted(old.items()) if new.get(name) != value
+            f"{name}={value}"
+            for name, value in sorted(stored_settings.items())
+            if settings_now.get(name) != value
         ]
         differences = shorten(", ".join(differing), _MAX_SHOWN, placeholder=" …")
         differences = differences or "other settings, or those of another version"
@@ -356,32 +360,32 @@ class RunFolder(EnsembleFolder):
         raise InvalidValue("output_dir", self.path, rule=rule)
 
 
-def _require_digest(path: Path, *, digest: str, name: str) -> None:
+def _require_digest(digest_file: Path, *, digest: str, digest_name: str) -> None:
     """Raises `InvalidValue` if the digest that a run began with differs from the one that it needs now.
 
     Args:
-        path: the file of the digest that the run began with.
+        digest_file: the file of the digest that the run began with.
         digest: the digest that the run needs now.
-        name: the data that the digest is of: `data`, `release` or `private`.
+        digest_name: the data that the digest is of: `data`, `release` or `private`.
     """
-    rule = f"the digest of the {name}"
-    digest_at_begin = read_text(path, rule=rule, remedy=_RESTORE_OR_PAY_AGAIN).strip()
+    rule = f"the digest of the {digest_name}"
+    digest_at_begin = read_text(digest_file, rule=rule, remedy=_RESTORE_OR_PAY_AGAIN).strip()
     is_hexadecimal = set(digest_at_begin) <= set("0123456789abcdef")
     if len(digest_at_begin) != len(digest) or not is_hexadecimal:
-        raise damaged(path, rule=rule, finding="it is none", remedy=_RESTORE_OR_PAY_AGAIN)
+        raise damaged(digest_file, rule=rule, finding="it is none", remedy=_RESTORE_OR_PAY_AGAIN)
     if digest_at_begin != digest:
         raise InvalidValue(
-            name,
+            digest_name,
             "another",
-            rule=f"the {name} that this run began with, by {path}; a new output_dir for another, or the version of "
-            "pate that began it",
+            rule=f"the {digest_name} that this run began with, by {digest_file}; a new output_dir for another, or the "
+            "version of pate that began it",
         )
 
 
 def _file_names(folder: Path) -> list[str]:
     """Returns the sorted names of all files below a folder, relative to the folder, without its manifest."""
-    paths = [path for path in folder.rglob("*") if not path.is_dir()]
-    names = {path.relative_to(folder).as_posix() for path in paths}
+    file_paths = [path for path in folder.rglob("*") if not path.is_dir()]
+    names = {path.relative_to(folder).as_posix() for path in file_paths}
     return sorted(names - {MANIFEST})
 
 
@@ -394,10 +398,10 @@ def _settings_by_name(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in _named_settings(settings) if value is not None}
 
 
-def _named_settings(settings: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields each setting with its dotted name, such as `teacher.epochs`; `prefix` begins each name."""
+def _named_settings(settings: dict[str, Any], name_prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields each setting with its dotted name, such as `teacher.epochs`; `name_prefix` begins each name."""
     for key, value in settings.items():
         if isinstance(value, dict):
-            yield from _named_settings(value, prefix=f"{prefix}{key}.")
+            yield from _named_settings(value, name_prefix=f"{name_prefix}{key}.")
         else:
-            yield f"{prefix}{key}", value
+            yield f"{name_prefix}{key}", value

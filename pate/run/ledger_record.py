@@ -64,40 +64,40 @@ class LedgerRecord:
         Raises:
             InvalidValue: the release exceeds the ledger's cap. Nothing is charged then.
         """
-        arrays = self.committed(name)
-        if arrays is None:
+        part_arrays = self.committed(name)
+        if part_arrays is None:
             # `draw` may commit parts of its own, of which the first carries the charge.
-            content = npz_bytes(draw())
-            arrays = arrays_of_npz(self.commit(name, content=content))
-            self._arrays_of_part[name] = arrays
-        return arrays
+            part_content = npz_bytes(draw())
+            part_arrays = arrays_of_npz(self.commit(name, part_content=part_content))
+            self._arrays_of_part[name] = part_arrays
+        return part_arrays
 
     def committed(self, name: str) -> Arrays | None:
         """Returns the arrays of a part that was committed before; None if no such part was."""
         if name not in self._arrays_of_part:
-            content = self.account.read(f"{self.release_key}:{name}")
-            if content is None:
+            part_content = self.account.read(f"{self.release_key}:{name}")
+            if part_content is None:
                 return None
-            self._arrays_of_part[name] = arrays_of_npz(content)
+            self._arrays_of_part[name] = arrays_of_npz(part_content)
         return self._arrays_of_part[name]
 
-    def commit(self, name: str, content: bytes) -> bytes:
+    def commit(self, part_name: str, part_content: bytes) -> bytes:
         """Commits the bytes of a part, and returns the bytes that the ledger holds for it.
 
         An earlier call may have committed other bytes for the part; these are returned then.
 
         Args:
-            name: the name of the part.
-            content: the bytes to commit.
+            part_name: the name of the part.
+            part_content: the bytes to commit.
 
         Raises:
             InvalidValue: the release exceeds the ledger's cap. Nothing is charged then.
         """
         try:
             return self.account.commit(
-                f"{self.release_key}:{name}",
+                f"{self.release_key}:{part_name}",
                 event=self.priced_release.event,
-                content=content,
+                content=part_content,
                 charge_note=self.charge_note,
                 adjacency=self.priced_release.aggregator.adjacency,
                 release_key=self.release_key,
@@ -140,10 +140,10 @@ def _refusal_of_failures(account: Ledger, *, priced_release: PricedRelease) -> I
 
     The ledger's delta has to cover the failure probabilities of all releases of the records.
     """
-    failures_left = account.failures_left
-    room = floor_to_digits(failures_left, num_digits=3)
+    failure_prob_left = account.failures_left
+    failure_room = floor_to_digits(failure_prob_left, num_digits=3)
     rule = (
-        f"failures of at most {room} of delta in all, which ledger={account.path} has left "
+        f"failures of at most {failure_room} of delta in all, which ledger={account.path} has left "
         "for these records; nothing is spent"
     )
     aggregator = priced_release.aggregator
@@ -151,12 +151,12 @@ def _refusal_of_failures(account: Ledger, *, priced_release: PricedRelease) -> I
     if failure_prob is None:
         return InvalidValue("failure_prob", rule=rule)
     num_tests = aggregator.num_tests(priced_release.shape.num_queries)
-    largest_fitting = float(
-        floor_to_digits(failures_left * _SHARE_OF_FAILURES / max(num_tests, 1), num_digits=2)
+    largest_fitting_prob = float(
+        floor_to_digits(failure_prob_left * _SHARE_OF_FAILURES / max(num_tests, 1), num_digits=2)
     )
     remedies: tuple[Remedy, ...] = ()
-    if largest_fitting > 0:
-        remedies = (Remedy(name="failure_prob", value=largest_fitting, owner="aggregator"),)
+    if largest_fitting_prob > 0:
+        remedies = (Remedy(name="failure_prob", value=largest_fitting_prob, owner="aggregator"),)
     return InvalidValue(
         "failure_prob", failure_prob, rule=rule, remedies=remedies, owner="aggregator"
     )

@@ -42,20 +42,20 @@ def attack_membership(
         dataset: the private, public and test records.
         seed: the seed of the reference models.
     """
-    splits = (_one_of_each_group(dataset.private), _one_of_each_group(dataset.test))
-    predictions = [model.predict_proba(split.inputs) for split in splits]
+    sampled_splits = (_one_of_each_group(dataset.private), _one_of_each_group(dataset.test))
+    probabilities_of_splits = [model.predict_proba(split.inputs) for split in sampled_splits]
     private_losses, test_losses = (
         label_losses(probabilities, true_labels=split.labels, known=split.known)
-        for probabilities, split in zip(predictions, splits, strict=True)
+        for probabilities, split in zip(probabilities_of_splits, sampled_splits, strict=True)
     )
     public_records = _public_records(dataset, training_set=training_set)
-    has_records = all(len(split) > 0 for split in splits)
+    has_records = all(len(split) > 0 for split in sampled_splits)
     if not (has_records and dataset.kind == "features" and _has_references(public_records)):
         return Membership.from_losses(private_losses, test_losses=test_losses)
     deviations = _deviations(
-        student_probabilities=np.concatenate(predictions),
-        splits=splits,
-        references=_reference_models(public_records, seed=seed),
+        student_probabilities=np.concatenate(probabilities_of_splits),
+        sampled_splits=sampled_splits,
+        reference_models=_reference_models(public_records, seed=seed),
     )
     private_deviations, test_deviations = np.split(deviations, [len(private_losses)])
     return Membership.from_losses(
@@ -66,14 +66,16 @@ def attack_membership(
     )
 
 
-def _one_of_each_group(members: Split) -> Split:
+def _one_of_each_group(split: Split) -> Split:
     """Returns the first record of each group of a split, as records of one group are not independent.
 
     If there are more than 10,000 groups, 10,000 groups at equal distances in the split are taken.
     """
-    first_rows = np.sort(np.unique(members.group_ids, return_index=True)[1])
-    num_tried = min(len(first_rows), _MAX_TRIED)
-    return members.take(first_rows[np.arange(num_tried) * len(first_rows) // max(num_tried, 1)])
+    first_row_of_groups = np.sort(np.unique(split.group_ids, return_index=True)[1])
+    num_tried = min(len(first_row_of_groups), _MAX_TRIED)
+    return split.take(
+        first_row_of_groups[np.arange(num_tried) * len(first_row_of_groups) // max(num_tried, 1)]
+    )
 
 
 def _public_records(dataset: Dataset, *, training_set: TrainingSet) -> TrainingSet:
@@ -114,26 +116,28 @@ def _reference_models(public_records: TrainingSet, *, seed: int) -> list[Student
     """
     num_records = min(len(public_records.inputs), _MAX_REFERENCE_RECORDS)
     rng = np.random.default_rng(seed)
-    halves = [rng.permutation(num_records)[: num_records // 2] for _ in range(_NUM_REFERENCES)]
+    row_indices_of_halves = [
+        rng.permutation(num_records)[: num_records // 2] for _ in range(_NUM_REFERENCES)
+    ]
     return [
         _REFERENCE.learn(
             TrainingSet(
-                np.asarray(public_records.inputs[half]),
-                labels=public_records.labels[half],
-                known=None if public_records.known is None else public_records.known[half],
+                np.asarray(public_records.inputs[row_indices]),
+                labels=public_records.labels[row_indices],
+                known=None if public_records.known is None else public_records.known[row_indices],
             ),
             pool=public_records.inputs[:0],
             seed=seed,
         )
-        for half in halves
+        for row_indices in row_indices_of_halves
     ]
 
 
 def _deviations(
     student_probabilities: NDArray[np.floating],
     *,
-    splits: Sequence[Split],
-    references: Sequence[StudentModel],
+    sampled_splits: Sequence[Split],
+    reference_models: Sequence[StudentModel],
 ) -> FloatArray:
     """Returns how far the student's log-odds of true labels are below those of reference models, `[num_records]`.
 
@@ -141,20 +145,27 @@ def _deviations(
 
     Args:
         student_probabilities: the student's probabilities for the records of all splits, `[num_records, num_labels]`.
-        splits: the splits of records that are tried, in the order of the probabilities.
-        references: models that have not learned from any of these records.
+        sampled_splits: the splits of records that are tried, in the order of the probabilities.
+        reference_models: models that have not learned from any of these records.
     """
-    true_labels = np.concatenate([split.labels for split in splits])
-    known = None
-    if any(split.known is not None for split in splits):
-        known = np.concatenate(
-            [np.ones_like(split.labels) if split.known is None else split.known for split in splits]
+    true_labels = np.concatenate([split.labels for split in sampled_splits])
+    is_known = None
+    if any(split.known is not None for split in sampled_splits):
+        is_known = np.concatenate(
+            [
+                np.ones_like(split.labels) if split.known is None else split.known
+                for split in sampled_splits
+            ]
         )
     reference_log_odds = []
-    for reference in references:
-        probabilities = np.concatenate([reference.predict_proba(split.inputs) for split in splits])
-        reference_log_odds.append(log_odds(probabilities, true_labels=true_labels, known=known))
+    for reference in reference_models:
+        reference_probabilities = np.concatenate(
+            [reference.predict_proba(split.inputs) for split in sampled_splits]
+        )
+        reference_log_odds.append(
+            log_odds(reference_probabilities, true_labels=true_labels, known=is_known)
+        )
     return deviations_from_references(
-        log_odds(student_probabilities, true_labels=true_labels, known=known),
+        log_odds(student_probabilities, true_labels=true_labels, known=is_known),
         reference_log_odds=np.stack(reference_log_odds),
     )

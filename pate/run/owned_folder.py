@@ -51,10 +51,10 @@ class OwnSubfolder(OwnFile):
         subfolder = folder / self.name
         for pattern in self.patterns:
             parent_pattern, _, name_pattern = pattern.rpartition("/")
-            parents = list(subfolder.glob(parent_pattern)) if parent_pattern else [subfolder]
-            expression = re.escape(name_pattern).replace(re.escape("*"), _STAR)
-            for parent in parents:
-                remove_partials(parent, name_patterns=[expression])
+            parent_folders = list(subfolder.glob(parent_pattern)) if parent_pattern else [subfolder]
+            name_expression = re.escape(name_pattern).replace(re.escape("*"), _STAR)
+            for parent_folder in parent_folders:
+                remove_partials(parent_folder, name_patterns=[name_expression])
 
 
 class OwnedFolder:

@@ -47,15 +47,15 @@ def group_epsilon(event: Event, group_size: int, budget: Budget) -> float:
     """
     if require_count("group_size", group_size) == 1:
         return budget.epsilon_of(event)
-    group_event = _group_event(event=event, group_size=group_size)
+    group_event = _group_event(record_event=event, group_size=group_size)
     if group_event is not None:
         return budget.epsilon_of(group_event)
     # Every accountant gives a bound, and the Renyi accountant is quick.
-    spent = RdpAccountant().compose(event)
+    composed_accountant = RdpAccountant().compose(event)
     least_epsilon = math.inf
     for delta in np.geomspace(budget.delta, _SMALLEST_DELTA, _NUM_DELTAS).tolist():
         try:
-            epsilon = spent.get_epsilon(delta)
+            epsilon = composed_accountant.get_epsilon(delta)
         except InvalidValue:  # the failure probability of the mechanism exceeds this delta
             continue
         # at least the log of (exp(k e) - 1) / (exp(e) - 1), a sum of k terms
@@ -65,24 +65,28 @@ def group_epsilon(event: Event, group_size: int, budget: Budget) -> float:
     return least_epsilon
 
 
-def _group_event(event: Event, *, group_size: int) -> Event | None:
+def _group_event(record_event: Event, *, group_size: int) -> Event | None:
     """Returns the price of an event of Gaussian noise for data sets that differ in `group_size` units, as an event.
 
     Every noise multiplier is divided by `group_size`. The result is None if the event has a part that is not Gaussian.
     """
-    if type(event) is GaussianEvent:
-        return GaussianEvent(noise_multiplier=event.noise_multiplier / group_size)
-    if type(event) is SelfComposedEvent:
-        event_of_one = _group_event(event=event.event, group_size=group_size)
-        return None if event_of_one is None else SelfComposedEvent(event_of_one, count=event.count)
-    if type(event) is ComposedEvent:
-        parts = []
-        for part in event.events:
-            group_part = _group_event(event=part, group_size=group_size)
+    if type(record_event) is GaussianEvent:
+        return GaussianEvent(noise_multiplier=record_event.noise_multiplier / group_size)
+    if type(record_event) is SelfComposedEvent:
+        event_of_one = _group_event(record_event=record_event.event, group_size=group_size)
+        return (
+            None
+            if event_of_one is None
+            else SelfComposedEvent(event_of_one, count=record_event.count)
+        )
+    if type(record_event) is ComposedEvent:
+        group_parts = []
+        for record_part in record_event.events:
+            group_part = _group_event(record_event=record_part, group_size=group_size)
             if group_part is None:
                 return None
-            parts.append(group_part)
-        return ComposedEvent(tuple(parts))
+            group_parts.append(group_part)
+        return ComposedEvent(tuple(group_parts))
     return None
 
 
@@ -92,20 +96,23 @@ class Places:
 
     Attributes:
         num_holders: the number of holders.
-        teachers_each: the largest number of teachers of one holder.
+        teachers_per_holder: the largest number of teachers of one holder.
     """
 
     num_holders: int
-    teachers_each: int
+    teachers_per_holder: int
 
     @classmethod
-    def from_holders(cls, holders: Mapping[str, int]) -> Places:
+    def from_holders(cls, num_teachers_of_holder: Mapping[str, int]) -> Places:
         """Returns the distribution of teachers over holders.
 
         Args:
-            holders: the number of teachers of each holder, by the holder's name.
+            num_teachers_of_holder: the number of teachers of each holder, by the holder's name.
         """
-        return cls(num_holders=len(holders), teachers_each=max(holders.values()))
+        return cls(
+            num_holders=len(num_teachers_of_holder),
+            teachers_per_holder=max(num_teachers_of_holder.values()),
+        )
 
     @classmethod
     def with_equal_holders(cls, num_teachers: int, num_holders: int) -> Places:
@@ -118,7 +125,7 @@ class Places:
         if num_teachers % num_holders != 0:
             rule = f"a number that divides the {num_teachers} teachers"
             raise InvalidValue("holders", num_holders, rule=rule)
-        return cls(num_holders=num_holders, teachers_each=num_teachers // num_holders)
+        return cls(num_holders=num_holders, teachers_per_holder=num_teachers // num_holders)
 
     def promises(self, release: Release, *, budget: Budget, num_draws: int = 1) -> tuple[str, ...]:
         """Returns sentences for the privacy card that state whose data the price protects.
@@ -134,7 +141,7 @@ class Places:
         event = release.event
         if num_draws > 1:
             event = SelfComposedEvent(event, count=num_draws)
-        num_at_holder = self.teachers_each
+        num_at_holder = self.teachers_per_holder
         price_of_holder = _price_of_group(group_size=num_at_holder, event=event, budget=budget)
         is_replaced = release.adjacency is Adjacency.REPLACE_ONE
         unit = "one teacher added or removed"
@@ -163,11 +170,13 @@ class Places:
             lines.append(
                 f"A holder that comes or goes is covered at group size {num_at_holder}: {price_of_holder}."
             )
-        num_changed = _NUM_HOLDERS_OF_PERSON if is_replaced else 2 * _NUM_HOLDERS_OF_PERSON
-        price_of_person = _price_of_group(group_size=num_changed, event=event, budget=budget)
+        num_changed_teachers = _NUM_HOLDERS_OF_PERSON if is_replaced else 2 * _NUM_HOLDERS_OF_PERSON
+        price_of_person = _price_of_group(
+            group_size=num_changed_teachers, event=event, budget=budget
+        )
         lines.append(
             "Whoever has records at m holders changes a teacher at each of them. For m = 2 that is "
-            f"group size {num_changed}: {price_of_person}. "
+            f"group size {num_changed_teachers}: {price_of_person}. "
             "No holder can know of the others' records, so this cannot be excluded."
         )
         return tuple(lines)

@@ -193,9 +193,13 @@ class Plan(ReleaseTerms, RunSettings):
         if self.redraw:
             rule = "false beside data.budget, whose classes would pay again"
             raise InvalidValue("redraw", "true", rule=rule)
-        classes = budgets_of(class_names=np.unique(dataset.budgets).tolist(), budgets=self.budgets)
-        public_settings = partial(self.public_settings, target_epsilon=max(classes.values()))
-        return replace(self, classes=classes, public_settings=public_settings)
+        epsilon_of_class = budgets_of(
+            class_names=np.unique(dataset.budgets).tolist(), budgets=self.budgets
+        )
+        public_settings = partial(
+            self.public_settings, target_epsilon=max(epsilon_of_class.values())
+        )
+        return replace(self, classes=epsilon_of_class, public_settings=public_settings)
 
     def _with_label_start(self, dataset: Dataset) -> Plan:
         """Returns this plan with labels of public rows as the start of its student, if `public_labels` asks for them.
@@ -205,25 +209,27 @@ class Plan(ReleaseTerms, RunSettings):
         public_labels = self.public_labels
         if public_labels is None or public_labels is False:
             return self
-        name = "data.public_labels"
-        public = dataset.public
+        setting_name = "data.public_labels"
+        public_split = dataset.public
         if self.start is not None:
             rule = "null beside start=, as a student begins at one of both"
-            raise InvalidValue(name, public_labels, rule=rule)
-        require(dataset.public_labeled, name, public_labels, "a public pool with labels")
-        num_labeled = len(public) if public_labels is True else public_labels
-        if not (isinstance(num_labeled, int) and 1 <= num_labeled <= len(public)):
-            rule = f"true, or a number of rows from 1 to {len(public)}, those of the public pool"
-            raise InvalidValue(name, public_labels, rule=rule)
+            raise InvalidValue(setting_name, public_labels, rule=rule)
+        require(dataset.public_labeled, setting_name, public_labels, "a public pool with labels")
+        num_labeled = len(public_split) if public_labels is True else public_labels
+        if not (isinstance(num_labeled, int) and 1 <= num_labeled <= len(public_split)):
+            rule = (
+                f"true, or a number of rows from 1 to {len(public_split)}, those of the public pool"
+            )
+            raise InvalidValue(setting_name, public_labels, rule=rule)
         aggregator = self.aggregator
         if not isinstance(aggregator, CenteredVotes) or not self._votes_in_rounds(
             aggregator, dataset=dataset
         ):
             rule = "centered votes in rounds, whose student can begin at labels: experiment=centered_votes"
-            raise InvalidValue(name, public_labels, rule=rule)
-        labels = labels_with_gaps(public.labels, known=public.known)[:num_labeled]
-        start = LabeledRows(labels, recipe=aggregator.recipe)
-        return replace(self, aggregator=replace(aggregator, start=start))
+            raise InvalidValue(setting_name, public_labels, rule=rule)
+        labels = labels_with_gaps(public_split.labels, known=public_split.known)[:num_labeled]
+        start_rows = LabeledRows(labels, recipe=aggregator.recipe)
+        return replace(self, aggregator=replace(aggregator, start=start_rows))
 
     def _votes_in_rounds(self, aggregator: CenteredVotes, *, dataset: Dataset) -> bool:
         """Returns True if the teachers of this plan vote in rounds, each of which improves a student.
@@ -249,8 +255,8 @@ class Plan(ReleaseTerms, RunSettings):
         if not isinstance(aggregator, CenteredVotes):
             rule = "none beside this aggregator; aggregator=centered_votes goes on from an earlier release"
             raise InvalidValue("start", self.start, rule=rule)
-        start = ReleasedStart.read(self.start, dataset=dataset, recipe=aggregator.recipe)
-        return replace(self, aggregator=replace(aggregator, start=start))
+        released_start = ReleasedStart.read(self.start, dataset=dataset, recipe=aggregator.recipe)
+        return replace(self, aggregator=replace(aggregator, start=released_start))
 
     def unit(self, dataset: Dataset) -> PrivacyUnit:
         """Returns the unit of privacy, which is a group of records.
@@ -268,7 +274,7 @@ class Plan(ReleaseTerms, RunSettings):
 
 
 def price_release(
-    plan: Plan, *, dataset: Dataset, monitor: Monitor, voters: str = "teachers"
+    plan: Plan, *, dataset: Dataset, monitor: Monitor, noun_for_voters: str = "teachers"
 ) -> PricedRelease:
     """Checks a plan on a data set, solves for its noise or its number of queries, and returns the priced release.
 
@@ -279,7 +285,7 @@ def price_release(
         plan: the plan for this data set, as `Plan.for_dataset` returns it.
         dataset: the data set.
         monitor: receives the progress, such as that of the search for better settings if the plan is refused.
-        voters: the word for those who vote, as the reason for a refusal names them.
+        noun_for_voters: the word for those who vote, as the reason for a refusal names them.
 
     Raises:
         InvalidValue: the plan cannot work, or its release would be useless because of too much noise.
@@ -288,7 +294,7 @@ def price_release(
     num_teachers = plan.num_teachers or num_groups
     require_suitable(
         dataset,
-        teacher=plan.teacher,
+        teacher_recipe=plan.teacher,
         aggregator=plan.aggregator,
         student_recipe=plan.student,
         num_teachers=num_teachers,
@@ -296,28 +302,30 @@ def price_release(
     )
     plan.places(num_teachers)  # refuses teachers that cannot be spread over the holders
     require_weighted_groups(
-        dataset, teacher=plan.teacher, aggregator=plan.aggregator, num_teachers=num_teachers
+        dataset, teacher_recipe=plan.teacher, aggregator=plan.aggregator, num_teachers=num_teachers
     )
-    shape = VoteShape(
+    vote_shape = VoteShape(
         num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers
     )
     with monitor.stage("pricing the release"):
-        priced_release = plan_release(plan.aggregator, shape=shape, budget=plan.budget)
+        priced_release = plan_release(plan.aggregator, shape=vote_shape, budget=plan.budget)
     num_protected = plan.teacher.num_protected(num_teachers, num_groups=num_groups)
-    weights = record_weights(dataset, priced_release=priced_release)
-    if weights is not None:
-        num_protected = num_whole_groups(dataset, record_weights=weights)
+    weight_of_record = record_weights(dataset, priced_release=priced_release)
+    if weight_of_record is not None:
+        num_protected = num_whole_groups(dataset, weight_of_record=weight_of_record)
     doubts = require_useful(
         plan.aggregator,
-        priced_release=replace(priced_release, shape=replace(shape, num_teachers=num_protected)),
+        priced_release=replace(
+            priced_release, shape=replace(vote_shape, num_teachers=num_protected)
+        ),
         budget=plan.budget,
         num_groups=num_groups,
         allow_useless=plan.allow_useless,
         search=search_with_progress(monitor, spelling=TRAIN),
         # If the plan has no number of teachers, that number follows from the data, and only epsilon can be changed.
         refused_setting=_epsilon_setting(plan) if plan.num_teachers is None else None,
-        other_method=_working_centered_votes(plan, dataset=dataset, vote_shape=shape),
-        voters=voters,
+        other_method=_working_centered_votes(plan, dataset=dataset, vote_shape=vote_shape),
+        voters=noun_for_voters,
     )
     return replace(priced_release, doubts=doubts)
 
@@ -361,19 +369,21 @@ def _working_centered_votes(
     if plan.centered_votes is None or not is_suitable:
         return None
     shape_of_groups = replace(vote_shape, num_teachers=dataset.private.num_groups)
-    centered = CenteredVotes(noise_multiplier=1.0)
-    planned_release = plan_or_none(centered, vote_shape=shape_of_groups, budget=plan.budget)
+    centered_votes = CenteredVotes(noise_multiplier=1.0)
+    planned_release = plan_or_none(centered_votes, vote_shape=shape_of_groups, budget=plan.budget)
     return plan.centered_votes if is_plan_useful(planned_release) else None
 
 
-def _require_part(name: str, *, part: object, base_class: type) -> None:
+def _require_part(part_name: str, *, part: object, base_class: type) -> None:
     """Raises `InvalidValue` unless a field of a plan, such as `teacher`, is an instance of `base_class`.
 
     Args:
-        name: the name of the field, for the error.
+        part_name: the name of the field, for the error.
         part: the value of the field.
         base_class: the class that the value must be an instance of.
     """
     if not isinstance(part, base_class):
-        value = part if isinstance(part, str) else type(part).__name__
-        raise InvalidValue(name, value, rule=f"an object of a subclass of {name.title()}")
+        part_in_words = part if isinstance(part, str) else type(part).__name__
+        raise InvalidValue(
+            part_name, part_in_words, rule=f"an object of a subclass of {part_name.title()}"
+        )

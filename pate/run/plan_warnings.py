@@ -64,16 +64,19 @@ def plan_warnings(
         linear_parts.append("teacher")
     if student.is_scale_sensitive:
         linear_parts.append("student")
-    parts = " and ".join(linear_parts)
+    linear_parts_in_words = " and ".join(linear_parts)
     if linear_parts and dataset.kind == "features":
         yield from map(
             str,
             uneven_inputs_doubts(
-                linear_parts=parts, public_inputs=dataset.public.inputs[:_MAX_ROWS]
+                linear_parts=linear_parts_in_words, public_inputs=dataset.public.inputs[:_MAX_ROWS]
             ),
         )
     if linear_parts and dataset.kind == "images":
-        yield f"data: the inputs are raw pixels, and linear: {parts}; features=patches helps, or {_LOOKS_AT_PICTURES}"
+        yield (
+            f"data: the inputs are raw pixels, and linear: {linear_parts_in_words}; features=patches helps, "
+            f"or {_LOOKS_AT_PICTURES}"
+        )
 
 
 def remedies_of(aggregator: Aggregator, teacher: Voter, dataset: Dataset) -> Mapping[str, str]:
@@ -121,16 +124,21 @@ def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
     """
     for name, split in (("private", dataset.private), ("test", dataset.test)):
         for share, whose, effect in ((0.0, "no", "no positive"), (1.0, "every", "nothing else")):
-            columns = np.flatnonzero(split.label_shares == share)
-            names = [dataset.label_names[column] for column in columns]
+            label_columns = np.flatnonzero(split.label_shares == share)
+            names = [dataset.label_names[column] for column in label_columns]
             if names:
                 listed = ", ".join(names[:_MAX_NAMES])
                 if len(names) > _MAX_NAMES:
                     listed += f" and {len(names) - _MAX_NAMES} more"
                 yield f"data.labels: {whose} {name} record has {listed}: there is {effect} to {_PURPOSE[name]}"
-    groups, counts = np.unique(dataset.private.group_ids, return_counts=True)
-    if len(groups) >= _MIN_GROUPS and counts.max() >= _LARGE_SHARE * counts.sum():
-        largest = f"one has {counts.max()} of {counts.sum()} private records"
+    group_ids, num_records_of_group = np.unique(dataset.private.group_ids, return_counts=True)
+    if (
+        len(group_ids) >= _MIN_GROUPS
+        and num_records_of_group.max() >= _LARGE_SHARE * num_records_of_group.sum()
+    ):
+        largest = (
+            f"one has {num_records_of_group.max()} of {num_records_of_group.sum()} private records"
+        )
         yield f"data.group: {largest}; all are with one teacher, which has one vote like the others"
 
 
@@ -144,14 +152,16 @@ def uneven_inputs_doubts(linear_parts: str, public_inputs: ArrayLike) -> Iterato
         linear_parts: the parts of the run that are linear, such as `teacher and student`.
         public_inputs: the inputs of public samples, `[num_samples, num_features]`.
     """
-    rows = np.asarray(public_inputs, dtype=np.float64)
-    if rows.ndim != 2 or len(rows) < 2:
+    input_rows = np.asarray(public_inputs, dtype=np.float64)
+    if input_rows.ndim != 2 or len(input_rows) < 2:
         return
     with np.errstate(invalid="ignore"):
-        widths = np.nanstd(np.where(np.isfinite(rows), rows, np.nan), axis=0)
-    widths = widths[widths > 0]
-    if len(widths) > 1 and widths.max() > _MAX_WIDTH_RATIO * np.median(widths):
-        times = f"{widths.max() / np.median(widths):.0f} times as wide as the middle one"
+        feature_widths = np.nanstd(np.where(np.isfinite(input_rows), input_rows, np.nan), axis=0)
+    feature_widths = feature_widths[feature_widths > 0]
+    if len(feature_widths) > 1 and feature_widths.max() > _MAX_WIDTH_RATIO * np.median(
+        feature_widths
+    ):
+        times = f"{feature_widths.max() / np.median(feature_widths):.0f} times as wide as the middle one"
         text = f"the widest column of the public inputs is {times}, and linear: {linear_parts}; scale the columns"
         yield Doubt(name="data", value=NOT_SHOWN, text=text)
 
@@ -169,8 +179,8 @@ def constant_student_warnings(
         public_inputs: the inputs of the public samples, one entry for each sample; the first 5,000 are used.
         remedy: advice that the warning ends with.
     """
-    rows = public_inputs[:_MAX_ROWS]
-    if len(rows) > 1 and len(np.unique(model.predict(rows), axis=0)) == 1:
+    public_rows = public_inputs[:_MAX_ROWS]
+    if len(public_rows) > 1 and len(np.unique(model.predict(public_rows), axis=0)) == 1:
         yield f"student: it predicts the same labels for every public sample, as the prior does; what helps: {remedy}"
 
 
@@ -179,5 +189,5 @@ def one_label_warning(aggregator: Aggregator) -> str:
 
     The caller has checked that the aggregator names one label, and that records have several labels.
     """
-    name = type(aggregator).__name__
-    return f"aggregator={name}: names one label per query; any others that it has count as absent"
+    aggregator_name = type(aggregator).__name__
+    return f"aggregator={aggregator_name}: names one label per query; any others that it has count as absent"

@@ -76,7 +76,7 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
     aggregator = priced_release.aggregator
     tuned = release_charge.tuned
     num_teachers = priced_release.shape.num_teachers
-    test = aggregator.stability_test(num_teachers=num_teachers)
+    stability_test = aggregator.stability_test(num_teachers=num_teachers)
     published = published_fields(type(aggregator), values=vars(aggregator))
     # The price of a session is shown beside that of the same queries under plain composition.
     plain_event = None
@@ -107,9 +107,9 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
         paper_epsilon=paper_epsilon,
         noise_seeded=release_charge.seed is not None,
         failure_prob=failure_probability(charged_event),
-        max_gap=None if test is None else test.num_teachers,
-        gap_at_50=None if test is None else test.gap_to_pass(probability=0.5),
-        gap_at_95=None if test is None else test.gap_to_pass(probability=0.95),
+        max_gap=None if stability_test is None else stability_test.num_teachers,
+        gap_at_50=None if stability_test is None else stability_test.gap_to_pass(probability=0.5),
+        gap_at_95=None if stability_test is None else stability_test.gap_to_pass(probability=0.95),
         target_hits=None if session is None else session.target_hits,
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
         parameters=parameters,
@@ -136,9 +136,9 @@ def _cheapest_accountant(release_charge: Charge) -> str | None:
     if release_charge.tuned is None:
         return release_charge.priced_release.won_by
     budget = release_charge.budget
-    spent = budget.accountant().compose(release_charge.published_event)
-    winner = spent.winner(budget.delta)
-    return None if winner == spent.name else winner
+    composed_accountant = budget.accountant().compose(release_charge.published_event)
+    winner = composed_accountant.winner(budget.delta)
+    return None if winner == composed_accountant.name else winner
 
 
 def _num_public_labels(aggregator: Aggregator) -> dict[str, Scalar]:
@@ -152,8 +152,8 @@ def _num_public_labels(aggregator: Aggregator) -> dict[str, Scalar]:
 
 def _attack_bounds(release_charge: Charge) -> AttackBounds:
     """Returns bounds on what an attack can find out from all draws of a release together."""
-    spent = release_charge.budget.accountant().compose(release_charge.published_event)
-    return AttackBounds.from_accountant(accountant=spent)
+    composed_accountant = release_charge.budget.accountant().compose(release_charge.published_event)
+    return AttackBounds.from_accountant(accountant=composed_accountant)
 
 
 def summary_of(drawn_release: Release, queries: Split | None = None) -> ReleaseSummary:
@@ -198,12 +198,12 @@ def write_price(
     release_charge: Charge,
     privacy: Privacy,
     *,
-    folder: Path,
-    places: Sequence[str] = (),
+    release_folder: Path,
+    place_promises: Sequence[str] = (),
     data_name: str,
     is_real: bool,
     aggregator_name: str | None,
-    features: Mapping[str, Scalar] | None,
+    feature_settings: Mapping[str, Scalar] | None,
     stated_public: Sequence[str] = (),
     labels_have_gaps: bool = False,
     label_names: Sequence[str] = (),
@@ -215,12 +215,13 @@ def write_price(
         drawn_release: the release.
         release_charge: the charge of the release.
         privacy: the price, with the parameters of the mechanism.
-        folder: the folder of published files.
-        places: sentences on whose data the price protects (`Places.promises`); empty without holders.
+        release_folder: the folder of published files.
+        place_promises: sentences on whose data the price protects (`Places.promises`); empty without holders.
         data_name: the public name of the data.
         is_real: true for records of real people, false for synthetic records.
         aggregator_name: the name of the aggregator in the configuration; None if the name may not be published.
-        features: the settings of the features that replace pictures or texts; None if the inputs are plain numbers.
+        feature_settings: the settings of the features that replace pictures or texts; None if the inputs are plain
+            numbers.
         stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
         labels_have_gaps: whether labels of private records may be unknown, which is public.
         label_names: the names of the labels, beside which released known shares are published.
@@ -232,32 +233,32 @@ def write_price(
         if shares is not None:
             known_shares = dict(zip(label_names, shares.tolist(), strict=True))
     num_hits = drawn_release.num_hits if isinstance(drawn_release, ChargedRelease) else None
-    shape = release_charge.priced_release.shape
+    vote_shape = release_charge.priced_release.shape
     shown_name = data_name if is_real else f"{data_name} (synthetic)"
-    card = privacy_card(
+    card_text = privacy_card(
         privacy,
         name=aggregator_name,
         dataset=shown_name,
         num_answered=drawn_release.num_answered,
-        num_labels=shape.num_labels,
-        num_teachers=shape.num_teachers,
+        num_labels=vote_shape.num_labels,
+        num_teachers=vote_shape.num_teachers,
         num_hits=num_hits,
-        features=features,
-        places=places,
+        features=feature_settings,
+        places=place_promises,
         stated_public=stated_public,
         labels_have_gaps=labels_have_gaps,
         known_shares=known_shares,
         public_answers=public_answers,
     )
-    write_text(folder / "privacy_card.md", text=card)
-    statement = PrivacyStatement.from_privacy(
+    write_text(release_folder / "privacy_card.md", text=card_text)
+    privacy_statement = PrivacyStatement.from_privacy(
         privacy,
         data_name=shown_name,
         num_answered=drawn_release.num_answered,
-        num_labels=shape.num_labels,
-        num_teachers=shape.num_teachers,
+        num_labels=vote_shape.num_labels,
+        num_teachers=vote_shape.num_teachers,
         stated_public=stated_public,
         known_shares=known_shares,
         public_answers=public_answers,
     )
-    statement.write(folder)
+    privacy_statement.write(release_folder)

@@ -57,31 +57,31 @@ class Queries:
         )
 
     @classmethod
-    def read(cls, path: Path, *, schema: Path | str | None = None) -> Self:
+    def read(cls, queries_file: Path, *, schema: Path | str | None = None) -> Self:
         """Reads public samples from an .npz file of arrays, or from a table.
 
         An .npz file has the array `inputs`: numbers `[num_samples, num_features]`, or images `[num_samples, channels,
         height, width]` as bytes or numbers in [0, 1]. It may have the arrays `ids` and `label_names`.
 
         Args:
-            path: the file.
+            queries_file: the file.
             schema: the file that `pate-schema` wrote, which states how columns of a table become inputs; None for an
                 .npz file.
 
         Raises:
             InvalidValue: the file does not exist or is damaged, or the file is a table and there is no schema.
         """
-        if path.suffix == ".npz":
-            return cls._from_arrays(path)
+        if queries_file.suffix == ".npz":
+            return cls._from_arrays(queries_file)
         if schema is None:
             rule = "the file of pate-schema beside a table: data.schema=FILE for pate-vote, else table_schema=FILE"
-            raise InvalidValue("queries", path, rule=rule)
-        return cls._from_table(path, schema=TableSchema.load(schema))
+            raise InvalidValue("queries", queries_file, rule=rule)
+        return cls._from_table(queries_file, schema=TableSchema.load(schema))
 
     @classmethod
-    def _from_table(cls, path: Path, schema: TableSchema) -> Self:
+    def _from_table(cls, queries_file: Path, schema: TableSchema) -> Self:
         try:
-            table = TableFile(path, setting="queries").read(list(schema.names))
+            table = TableFile(queries_file, setting="queries").read(list(schema.names))
             inputs = schema.inputs(table, name="queries")
         except InvalidValue as error:
             if error.hint:
@@ -94,32 +94,34 @@ class Queries:
         )
 
     @classmethod
-    def _from_arrays(cls, path: Path) -> Self:
-        arrays = read_arrays(
-            path,
+    def _from_arrays(cls, queries_file: Path) -> Self:
+        array_by_name = read_arrays(
+            queries_file,
             forms={"inputs": ArrayForm(dtype_kinds="biuf")},
             optional_forms=_OTHER_ARRAYS,
             remedy=_REMEDY,
             max_unpacked_bytes=_MAX_UNPACKED_BYTES,
         )
-        inputs = arrays["inputs"]
+        inputs = array_by_name["inputs"]
         if inputs.ndim not in (2, 4) or len(inputs) == 0:
             rule = "[num_samples, num_features], or images [num_samples, channels, height, width]"
             raise InvalidValue("queries.inputs", inputs.shape, rule=rule)
         if inputs.ndim == 4:
             require_image_levels("queries.inputs", inputs)
-        numbers = inputs.astype(np.float32)
+        input_numbers = inputs.astype(np.float32)
         if inputs.dtype == np.uint8 and inputs.ndim == 4:
-            numbers /= np.float32(255)
-        require_moderate("queries.inputs", numbers)
-        sample_ids = arrays.get("ids", np.arange(len(inputs), dtype=np.int64))
+            input_numbers /= np.float32(255)
+        require_moderate("queries.inputs", input_numbers)
+        sample_ids = array_by_name.get("ids", np.arange(len(inputs), dtype=np.int64))
         if len(sample_ids) != len(inputs):
             rule = f"{len(inputs)}, one for each sample"
             raise InvalidValue("len(queries.ids)", len(sample_ids), rule=rule)
         if len(np.unique(sample_ids)) < len(sample_ids):
             raise InvalidValue("queries.ids", "one twice", rule="another id for each sample")
-        label_names = arrays.get("label_names", np.zeros(0, np.str_))
-        return cls(inputs=numbers, record_ids=sample_ids, label_names=tuple(label_names.tolist()))
+        label_names = array_by_name.get("label_names", np.zeros(0, np.str_))
+        return cls(
+            inputs=input_numbers, record_ids=sample_ids, label_names=tuple(label_names.tolist())
+        )
 
 
 def queries_digest(inputs: Float32Array, record_ids: NDArray[Any]) -> str:
@@ -129,21 +131,21 @@ def queries_digest(inputs: Float32Array, record_ids: NDArray[Any]) -> str:
         inputs: the inputs of the samples, one entry for each sample.
         record_ids: the names of the samples, `[num_queries]`.
     """
-    digest = hashlib.sha256(
+    queries_hasher = hashlib.sha256(
         repr(("queries", inputs.shape, [str(name) for name in record_ids.tolist()])).encode()
     )
-    digest.update(np.ascontiguousarray(inputs, dtype="<f4").data)
-    return digest.hexdigest()
+    queries_hasher.update(np.ascontiguousarray(inputs, dtype="<f4").data)
+    return queries_hasher.hexdigest()
 
 
-def require_queries(queries: Queries, *, num_queries: int, digest: str, rule: str) -> None:
+def require_queries(queries: Queries, *, num_queries: int, expected_digest: str, rule: str) -> None:
     """Raises `InvalidValue` if there are too few samples, or if teachers voted on other samples.
 
     Args:
         queries: the samples.
         num_queries: the number of samples that teachers voted on.
-        digest: the digest of the samples that teachers voted on, by `queries_digest`; an empty text if it is not known,
-            and then the samples are not compared.
+        expected_digest: the digest of the samples that teachers voted on, by `queries_digest`; an empty text if it is
+            not known, and then the samples are not compared.
         rule: the text of the error for too few samples: how many there must be.
     """
     pool_size = len(queries.inputs)
@@ -151,7 +153,7 @@ def require_queries(queries: Queries, *, num_queries: int, digest: str, rule: st
     digest_of_first = queries_digest(
         queries.inputs[:num_queries], record_ids=queries.record_ids[:num_queries]
     )
-    if digest not in ("", digest_of_first):
+    if expected_digest not in ("", digest_of_first):
         raise InvalidValue(
             "queries",
             "others",

@@ -72,11 +72,11 @@ class RandomStreams:
         if not os.path.lexists(secret_file):
             write_text(secret_file, text=f"{secrets.token_hex(nbytes=_NUM_SECRET_BYTES)}\n")
         remedy = "put it back as it was, or begin in a new output_dir"
-        text = read_secret(secret_file, remedy=remedy)
-        if not _SECRET_LINE.fullmatch(text):
+        secret_line = read_secret(secret_file, remedy=remedy)
+        if not _SECRET_LINE.fullmatch(secret_line):
             rule = f"{2 * _NUM_SECRET_BYTES} digits 0-9 and a-f and a line break; {remedy}"
             raise InvalidValue("secret", secret_file, rule=rule)
-        return cls(entropy=bytes.fromhex(text.strip()), noise_is_fresh=True)
+        return cls(entropy=bytes.fromhex(secret_line.strip()), noise_is_fresh=True)
 
     def generator(self, purpose: str) -> np.random.Generator:
         """Returns a new generator at the beginning of the stream for a purpose.
@@ -98,10 +98,12 @@ class RandomStreams:
         The first seeds do not depend on `num_seeds`.
         """
         if isinstance(self.entropy, bytes):
-            words = self.generator(purpose).integers(2**32, size=num_seeds, dtype=np.uint32)
-            return [int(word) for word in words]
-        sequence = self._sequence(purpose, seed=self.entropy)
-        return [int(word) for word in sequence.generate_state(num_seeds, dtype=np.uint32)]
+            seed_words = self.generator(purpose).integers(2**32, size=num_seeds, dtype=np.uint32)
+            return [int(seed_word) for seed_word in seed_words]
+        seed_sequence = self._sequence(purpose, seed=self.entropy)
+        return [
+            int(seed_word) for seed_word in seed_sequence.generate_state(num_seeds, dtype=np.uint32)
+        ]
 
     def seed(self, purpose: str) -> int:
         """Returns the first seed of 32 bits from the stream of a purpose."""

@@ -80,7 +80,7 @@ class ReferenceModels:
         trained_student = kept_models.read(folder_name, dependencies_digest=dependencies_digest)
         if trained_student is None:
             with ExitStack() as stack:
-                if not self._lock(folder_name, model_words=model_words, stack=stack):
+                if not self._lock(folder_name, model_words=model_words, exit_stack=stack):
                     return train_model()
                 # Another run may have trained the model while this run waited for the lock.
                 trained_student = kept_models.read(
@@ -111,35 +111,38 @@ class ReferenceModels:
         if not hasattr(os, "geteuid"):
             return True  # a system without the modes of POSIX files
         try:
-            status = os.stat(self.folder)
+            folder_status = os.stat(self.folder)
         except FileNotFoundError:
             return True
-        if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == OWNER_FOLDER_MODE:
+        if (
+            folder_status.st_uid == os.geteuid()
+            and stat.S_IMODE(folder_status.st_mode) == OWNER_FOLDER_MODE
+        ):
             return True
-        rule = f"chmod 700 {self.folder}, if it is yours and holds nothing of others"
+        remedy = f"chmod 700 {self.folder}, if it is yours and holds nothing of others"
         self.monitor.say(
-            f"no model is shared with other runs, as other users may list them: {rule}"
+            f"no model is shared with other runs, as other users may list them: {remedy}"
         )
         return False
 
-    def _lock(self, folder_name: str, *, model_words: str, stack: ExitStack) -> bool:
-        """Takes the lock of a model until `stack` is closed; returns False if the folder of models cannot be written.
+    def _lock(self, folder_name: str, *, model_words: str, exit_stack: ExitStack) -> bool:
+        """Takes the lock of a model until `exit_stack` is closed; returns False if the folder cannot be written.
 
         If another run holds the lock, the method waits, and the monitor shows that it does.
 
         Args:
             folder_name: the name of the model's folder.
             model_words: the name of the model in words, for the monitor.
-            stack: releases the lock when it is closed.
+            exit_stack: releases the lock when it is closed.
         """
-        path = self.folder / f"{folder_name}.lock"
+        lock_file = self.folder / f"{folder_name}.lock"
         try:
             make_folder(self.folder)
             try:
-                stack.enter_context(file_lock(path, wait=False))
+                exit_stack.enter_context(file_lock(lock_file, wait=False))
             except BlockingIOError:
                 with self.monitor.stage(f"waiting for the {model_words} of another run"):
-                    stack.enter_context(file_lock(path))
+                    exit_stack.enter_context(file_lock(lock_file))
         except OSError as error:
             if error.errno in _READ_ONLY_ERRORS:
                 return False
@@ -173,12 +176,12 @@ def _digests_of_files(student_recipe: Student) -> list[str]:
     """Returns the digests of the files that fields of a student's recipe name, such as pretrained weights."""
     recipe_fields = fields(student_recipe)  # type: ignore[arg-type]
     field_values = [getattr(student_recipe, recipe_field.name) for recipe_field in recipe_fields]
-    paths = [
+    file_names = [
         field_value
         for field_value in field_values
         if isinstance(field_value, str) and os.path.isfile(field_value)
     ]
-    return [file_digest(path, remedy="name another file") for path in paths]
+    return [file_digest(file_name, remedy="name another file") for file_name in file_names]
 
 
 def _remove(model_path: Path) -> None:

@@ -81,34 +81,38 @@ class ReleasedStart(StartSource):
             InvalidValue: the folder holds no release in rounds, or one of a version that published no moments; a file
                 is damaged or altered; or labels, inputs or preprocessing are not those of the data set.
         """
-        path = Path(release_folder).expanduser()
+        release_path = Path(release_folder).expanduser()
         try:
-            bundle = Bundle.load(path)
-        except InvalidValue as error:
-            raise InvalidValue("start", error.value, rule=error.rule) from None
-        model = bundle.model
+            bundle = Bundle.load(release_path)
+        except InvalidValue as bundle_error:
+            raise InvalidValue("start", bundle_error.value, rule=bundle_error.rule) from None
+        released_model = bundle.model
         rule = "a release of centered votes in rounds, whose student has the released weights"
-        if not isinstance(model, ReleasedModel):
+        if not isinstance(released_model, ReleasedModel):
             raise InvalidValue(
-                "start", release_folder, rule=f"{rule}; this one is of kind {model.kind}"
+                "start",
+                release_folder,
+                rule=f"{rule}; this one is of kind {released_model.kind}",
             )
         _require_labels(
             release_folder, released_names=bundle.labels, label_names=dataset.label_names
         )
         _require_inputs(release_folder, bundle=bundle, dataset=dataset)
-        order = np.array([bundle.labels.index(name) for name in dataset.label_names])
-        moments = _read_moments(path, num_weights=len(model.arrays["weights"]), order=order)
-        if not all(np.isfinite(array).all() for array in model.arrays.values()):
+        label_order = np.array([bundle.labels.index(name) for name in dataset.label_names])
+        moments = _read_moments(
+            release_path, num_weights=len(released_model.arrays["weights"]), label_order=label_order
+        )
+        if not all(np.isfinite(array).all() for array in released_model.arrays.values()):
             raise InvalidValue("start", release_folder, rule="a student of finite numbers")
         privacy = bundle.privacy
         if privacy is None:
             raise InvalidValue("start", release_folder, rule="a release that states its price")
         return cls(
-            model=model,
+            model=released_model,
             moments=moments,
-            label_order=order,
+            label_order=label_order,
             earlier_price=EarlierPrice(
-                sha256=file_digest(path / MANIFEST, remedy=_REMEDY),
+                sha256=file_digest(release_path / MANIFEST, remedy=_REMEDY),
                 epsilon=privacy.epsilon,
                 delta=privacy.delta,
             ),
@@ -140,22 +144,22 @@ class ReleasedStart(StartSource):
             votes: the votes of the new release, of which the public features are read.
         """
         inputs = self.public_inputs[: len(votes.public_features)]
-        earlier = self.model.features(inputs)
+        earlier_features = self.model.features(inputs)
         weights = self.model.arrays["weights"][:, self.label_order].astype(np.float64)
         bias = self.model.arrays["bias"][self.label_order].astype(np.float64)
         floor = self.recipe.matched_floor
-        prevalence = expit(earlier @ weights + bias).mean(axis=0).clip(floor, 1 - floor)
+        prevalence = expit(earlier_features @ weights + bias).mean(axis=0).clip(floor, 1 - floor)
         # features of rounds leave room for the constant in a row of length 1
-        earlier *= math.sqrt(1 - self.recipe.constant_feature**2)
-        student = MomentStudent(
+        earlier_features *= math.sqrt(1 - self.recipe.constant_feature**2)
+        moment_student = MomentStudent(
             public_features=votes.public_features,
             feature_variances=votes.feature_variances,
             recipe=self.recipe,
         )
-        moments = student.convert_moments(
-            self.moments, earlier_features=earlier, prevalence=prevalence
+        converted_moments = moment_student.convert_moments(
+            self.moments, earlier_features=earlier_features, prevalence=prevalence
         )
-        return student.as_start(moments, prevalence=prevalence)
+        return moment_student.as_start(converted_moments, prevalence=prevalence)
 
 
 def _require_labels(
@@ -203,20 +207,22 @@ def _text_of(preprocessing: Preprocessing | None) -> str:
     return "" if preprocessing is None else json.dumps(plain(preprocessing.plain()), sort_keys=True)
 
 
-def _read_moments(path: Path, *, num_weights: int, order: IntArray) -> NoisyMoments:
+def _read_moments(release_path: Path, *, num_weights: int, label_order: IntArray) -> NoisyMoments:
     """Returns the noisy moments that a release published, with labels in the order of the new data.
 
     Args:
-        path: the folder `release/`.
+        release_path: the folder `release/`.
         num_weights: the number of features of the released student, which the moments must have, too.
-        order: for each label of the new data, its index among the labels of the release, `[num_labels]`.
+        label_order: for each label of the new data, its index among the labels of the release, `[num_labels]`.
 
     Raises:
         InvalidValue: the release has no moments, or they are damaged or altered.
     """
-    release_file = path / _RELEASE
-    digests = Manifest.read(path, rule="the digests of a release", remedy=_REMEDY).sha256
-    if file_digest(release_file, rule=_RULE, remedy=_REMEDY) != digests.get(_RELEASE):
+    release_file = release_path / _RELEASE
+    release_digests = Manifest.read(
+        release_path, rule="the digests of a release", remedy=_REMEDY
+    ).sha256
+    if file_digest(release_file, rule=_RULE, remedy=_REMEDY) != release_digests.get(_RELEASE):
         rule = "the file as it was published"
         raise damaged(release_file, rule=rule, finding="it is another", remedy=_REMEDY)
     # no price is read from the file
@@ -225,8 +231,8 @@ def _read_moments(path: Path, *, num_weights: int, order: IntArray) -> NoisyMome
     variances = release.moment_variances
     if values is None or variances is None:
         rule = "a release with moments; the version that made this one published none"
-        raise InvalidValue("start", path, rule=rule)
-    shape = (num_weights, len(order))
+        raise InvalidValue("start", release_path, rule=rule)
+    shape = (num_weights, len(label_order))
     has_numbers = (
         values.shape == variances.shape == shape
         and bool(np.isfinite(values).all() and np.isfinite(variances).all())
@@ -237,5 +243,6 @@ def _read_moments(path: Path, *, num_weights: int, order: IntArray) -> NoisyMome
         rule = f"finite moments {list(shape)} with variances > 0"
         raise damaged(release_file, rule=rule, finding=finding, remedy=_REMEDY)
     return NoisyMoments(
-        values=values[:, order].astype(np.float64), variances=variances[:, order].astype(np.float64)
+        values=values[:, label_order].astype(np.float64),
+        variances=variances[:, label_order].astype(np.float64),
     )

@@ -47,37 +47,39 @@ class RoundSpeed:
     seconds_to_ask_row: float
 
     @classmethod
-    def measure(cls, votes: MomentVotes, num_cores: int) -> RoundSpeed:
+    def measure(cls, moment_votes: MomentVotes, num_cores: int) -> RoundSpeed:
         """Measures the speed on rows of the public pool; this takes a fraction of a second.
 
         Args:
-            votes: the votes of the release, of which only public values are read.
+            moment_votes: the votes of the release, of which only public values are read.
             num_cores: the number of processor cores; with more of them, more rows are measured.
         """
         num_rows = min(_ROWS_PER_CORE * num_cores, _MAX_MEASURED_ROWS)
-        rows = np.arange(num_rows)
-        records = RoundRecords(
-            inputs=np.asarray(votes.public_inputs)[rows % len(votes.public_inputs)],
-            labels=np.zeros((num_rows, votes.num_labels), dtype=np.bool_),
-            teacher_of=rows,
+        row_numbers = np.arange(num_rows)
+        round_records = RoundRecords(
+            inputs=np.asarray(moment_votes.public_inputs)[
+                row_numbers % len(moment_votes.public_inputs)
+            ],
+            labels=np.zeros((num_rows, moment_votes.num_labels), dtype=np.bool_),
+            teacher_of=row_numbers,
             num_teachers=num_rows,
-            directions=votes.directions,
+            directions=moment_votes.directions,
             records_per_teacher=1.0,
         )
-        question = RoundQuestion(
-            student_weights=np.full((votes.width, votes.num_labels), 0.01),
-            label_scale=np.ones(votes.num_labels),
+        round_question = RoundQuestion(
+            student_weights=np.full((moment_votes.width, moment_votes.num_labels), 0.01),
+            label_scale=np.ones(moment_votes.num_labels),
             clipped_moments=ClippedMoments(clip=1.0, num_teachers=num_rows),
         )
-        sums = ThreadSums(records)
+        thread_sums = ThreadSums(round_records)
         try:
-            times = [time.perf_counter()]
+            end_times = [time.perf_counter()]
             for _ in range(2):  # features are made in the first round
-                sums.total(question)  # only its time is of interest
-                times.append(time.perf_counter())
+                thread_sums.total(round_question)  # only its time is of interest
+                end_times.append(time.perf_counter())
         finally:
-            sums.close()
-        first_round, second_round = np.diff(times).tolist()
+            thread_sums.close()
+        first_round, second_round = np.diff(end_times).tolist()
         return cls(
             seconds_to_make_row=max(first_round - second_round, 0.0) / num_rows,
             seconds_to_ask_row=second_round / num_rows,
@@ -114,10 +116,10 @@ class RoundForecast:
         """
         from joblib import cpu_count  # which knows a container's share; loads slowly
 
-        votes = rounds.votes
-        if type(votes) is not MomentVotes or votes.ask is not None:
+        moment_votes = rounds.round_votes
+        if type(moment_votes) is not MomentVotes or moment_votes.ask is not None:
             return None
-        num_rows = len(votes.labels)
+        num_rows = len(moment_votes.labels)
         if num_rows < MIN_ROWS:
             return None
         # The measurement of the speed takes memory of its own, so it comes later.
@@ -125,10 +127,10 @@ class RoundForecast:
         return cls(
             num_rounds=rounds.num_rounds,
             num_rows=num_rows,
-            num_features=votes.width,
-            num_labels=votes.num_labels,
-            speed=RoundSpeed.measure(votes, num_cores=cpu_count()),
-            storage=votes.storage,
+            num_features=moment_votes.width,
+            num_labels=moment_votes.num_labels,
+            speed=RoundSpeed.measure(moment_votes, num_cores=cpu_count()),
+            storage=moment_votes.storage,
             held_bytes=held_bytes,
         )
 

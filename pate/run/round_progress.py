@@ -67,8 +67,8 @@ class RoundProgressRecord:
             seconds = self._clock() - start_time
             # A round that was read back tells nothing about the speed.
             has_speed = self._is_drawn and seconds > 0
-            speed = f"{self._num_rows / seconds:,.0f} rows per second" if has_speed else ""
-            self._advance(self._num_rounds, speed)
+            speed_in_words = f"{self._num_rows / seconds:,.0f} rows per second" if has_speed else ""
+            self._advance(self._num_rounds, speed_in_words)
         return arrays
 
     def report_rows(self, num_rows: int) -> None:
@@ -92,28 +92,28 @@ class Rounds:
     """The rounds of a release of centered votes: all teachers vote once in each, and the noisy sums improve a student.
 
     Attributes:
-        votes: the private votes, which each round sums anew.
+        round_votes: the private votes, which each round sums anew.
         num_rounds: the number of rounds.
     """
 
-    votes: RoundVotes
+    round_votes: RoundVotes
     num_rounds: int
 
     @classmethod
-    def of_release(cls, aggregator: Aggregator, *, votes: VoteSource) -> Rounds | None:
+    def of_release(cls, aggregator: Aggregator, *, vote_source: VoteSource) -> Rounds | None:
         """Returns the rounds of a release; None for a release that is not drawn in rounds.
 
         Args:
             aggregator: the aggregator of the release.
-            votes: the private votes.
+            vote_source: the private votes.
         """
-        if not (isinstance(aggregator, CenteredVotes) and isinstance(votes, CenterableVotes)):
+        if not (isinstance(aggregator, CenteredVotes) and isinstance(vote_source, CenterableVotes)):
             return None
-        round_votes = aggregator.round_votes(votes)
+        round_votes = aggregator.round_votes(vote_source)
         return (
             None
             if round_votes is None
-            else cls(votes=round_votes, num_rounds=aggregator.num_rounds)
+            else cls(round_votes=round_votes, num_rounds=aggregator.num_rounds)
         )
 
     @contextmanager
@@ -125,11 +125,11 @@ class Rounds:
         Args:
             on_rows: is called with a number of records, each time that the features of so many were computed.
         """
-        if not isinstance(self.votes, MomentVotes):
+        if not isinstance(self.round_votes, MomentVotes):
             yield
             return
-        self.votes.on_rows = on_rows
+        self.round_votes.on_rows = on_rows
         try:
             yield
         finally:
-            self.votes.on_rows = no_report
+            self.round_votes.on_rows = no_report

@@ -20,23 +20,27 @@ OnRound = Callable[[int, int, int], None]
 
 
 def with_progress(
-    record: ReleaseRecord, *, priced_release: PricedRelease, advance: Advance, run_writer: RunWriter
+    release_record: ReleaseRecord,
+    *,
+    priced_release: PricedRelease,
+    advance: Advance,
+    run_writer: RunWriter,
 ) -> ReleaseRecord:
     """Returns the record of a release, wrapped to report progress if the aggregator releases in a session.
 
     Args:
-        record: the record of the release.
+        release_record: the record of the release.
         priced_release: the release with its price and its aggregator.
         advance: the progress bar of the monitor, which is moved after each round.
         run_writer: writes the curve of the number of hits, the queries that are paid for.
     """
     if not isinstance(priced_release.aggregator, TargetChargedAggregator):
-        return record
-    progress = SessionProgress(
+        return release_record
+    session_progress = SessionProgress(
         advance=advance, run_writer=run_writer, epsilon=priced_release.epsilon
     )
     return SessionProgressRecord(
-        record, target_hits=priced_release.aggregator.target_hits, on_round=progress
+        release_record, target_hits=priced_release.aggregator.target_hits, on_round=session_progress
     )
 
 
@@ -62,13 +66,13 @@ class SessionProgressRecord:
 
         If the part is a round of the session, the progress is reported.
         """
-        arrays = self._record.part(name, draw)
-        if "hits" in arrays:
-            self._num_asked += len(arrays["hits"])
-            self._num_hits += int(arrays["hits"].sum())
+        round_arrays = self._record.part(name, draw)
+        if "hits" in round_arrays:
+            self._num_asked += len(round_arrays["hits"])
+            self._num_hits += int(round_arrays["hits"].sum())
             num_remaining = self._target_hits - self._num_hits
             self._on_round(self._num_asked, self._num_hits, num_remaining)
-        return arrays
+        return round_arrays
 
     def committed(self, name: str) -> Arrays | None:
         """Returns the arrays of a part that was committed before; None if no such part was."""
@@ -105,5 +109,5 @@ class SessionProgress:
             num_remaining_hits=num_remaining,
             session_epsilon=self.epsilon,
         )
-        cost = f"epsilon {format_epsilon(self.epsilon)}"
-        self.advance(num_asked, f"{num_hits} hits, {num_remaining} remaining, {cost}")
+        cost_in_words = f"epsilon {format_epsilon(self.epsilon)}"
+        self.advance(num_asked, f"{num_hits} hits, {num_remaining} remaining, {cost_in_words}")

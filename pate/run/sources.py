@@ -35,12 +35,13 @@ class Sources:
     The digest changes whenever a file changes. It may also change without a change of data, for example after a copy.
 
     Attributes:
-        paths: the path that each setting names, by the name of the setting; only paths that exist.
-        stamps: the digest of the sizes and times of all files of the path, in hexadecimal, by the name of the setting.
+        path_of_setting: the path that each setting names, by the name of the setting; only paths that exist.
+        stamp_of_setting: the digest of the sizes and times of all files of the path, in hexadecimal, by the name of the
+            setting.
     """
 
-    paths: Mapping[str, str]
-    stamps: Mapping[str, str]
+    path_of_setting: Mapping[str, str]
+    stamp_of_setting: Mapping[str, str]
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], output_dir: Path) -> Sources:
@@ -50,38 +51,51 @@ class Sources:
             settings: the settings of the run as plain values.
             output_dir: the folder of the run itself, whose files are not counted if it is in a folder of data.
         """
-        paths = {}
-        for part in _PARTS:
-            for name, text in _text_settings(settings.get(part), dotted_name=part):
-                path = os.path.expanduser(text)
+        path_of_setting = {}
+        for part_name in _PARTS:
+            for setting_name, setting_text in _text_settings(
+                settings.get(part_name), dotted_name=part_name
+            ):
+                path = os.path.expanduser(setting_text)
                 if any(map(os.path.exists, _places(path))):
-                    paths[name] = path
-        stamps = {name: _stamp(Path(path), output_dir=output_dir) for name, path in paths.items()}
-        return cls(paths=paths, stamps=stamps)
+                    path_of_setting[setting_name] = path
+        stamp_of_setting = {
+            setting_name: _stamp(Path(path), output_dir=output_dir)
+            for setting_name, path in path_of_setting.items()
+        }
+        return cls(path_of_setting=path_of_setting, stamp_of_setting=stamp_of_setting)
 
     def write(self, run_folder: RunFolder) -> None:
         """Writes the digests into the folder of a run, for its owner alone."""
-        write_text(run_folder.sources, text=json.dumps(dict(self.stamps), indent=2) + "\n")
+        write_text(
+            run_folder.sources, text=json.dumps(dict(self.stamp_of_setting), indent=2) + "\n"
+        )
 
     def changed_since(self, run_folder: RunFolder) -> list[str] | None:
         """Returns the names of the settings whose files have changed since `write` was called for the run's folder.
 
         The result is None if the change is unknown: a file is gone, or an earlier version of pate wrote no digests.
         """
-        path = run_folder.sources
-        if not os.path.lexists(path):
+        stamps_file = run_folder.sources
+        if not os.path.lexists(stamps_file):
             return None
-        written = read_json(path, rule=_RULE, remedy="remove it, and it is not compared")
-        if not isinstance(written, dict):
+        written_stamps = read_json(
+            stamps_file, rule=_RULE, remedy="remove it, and it is not compared"
+        )
+        if not isinstance(written_stamps, dict):
             raise damaged(
-                path,
+                stamps_file,
                 rule=_RULE,
                 finding="no JSON object",
                 remedy="remove it, and it is not compared",
             )
-        if not written.keys() <= self.stamps.keys():
+        if not written_stamps.keys() <= self.stamp_of_setting.keys():
             return None
-        return sorted(name for name, stamp in self.stamps.items() if written.get(name) != stamp)
+        return sorted(
+            name
+            for name, stamp in self.stamp_of_setting.items()
+            if written_stamps.get(name) != stamp
+        )
 
 
 def require_same_data(
@@ -116,13 +130,13 @@ def require_same_data(
         digest = load_dataset().digest()
     if digest != run_folder.read_data_digest():
         first_name, *later_names = changed
-        paths = [sources.paths[first_name]]
-        paths += [f"{name}={sources.paths[name]}" for name in later_names]
+        changed_paths = [sources.path_of_setting[first_name]]
+        changed_paths += [f"{name}={sources.path_of_setting[name]}" for name in later_names]
         rule = (
             "the data that this finished run is about; a new output_dir for these, which is another release, "
             "or the version of pate that read them"
         )
-        raise InvalidValue(first_name, ", ".join(paths), rule=rule)
+        raise InvalidValue(first_name, ", ".join(changed_paths), rule=rule)
     sources.write(run_folder)
 
 
@@ -152,10 +166,16 @@ def _stamp(path: Path, *, output_dir: Path) -> str:
         path: a file, a folder, or a pattern of names such as `data/*.csv`.
         output_dir: the folder of the run, whose files are not counted.
     """
-    digest = hashlib.sha256()
-    for name, status in sorted(_files_below(path, output_dir=output_dir), key=lambda file: file[0]):
-        digest.update(repr((name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)).encode())
-    return digest.hexdigest()
+    stamp_hasher = hashlib.sha256()
+    for file_name, file_status in sorted(
+        _files_below(path, output_dir=output_dir), key=lambda file: file[0]
+    ):
+        stamp_hasher.update(
+            repr(
+                (file_name, file_status.st_size, file_status.st_mtime_ns, file_status.st_ctime_ns)
+            ).encode()
+        )
+    return stamp_hasher.hexdigest()
 
 
 def _files_below(path: Path, *, output_dir: Path) -> Iterator[tuple[str, os.stat_result]]:
@@ -170,20 +190,20 @@ def _files_below(path: Path, *, output_dir: Path) -> Iterator[tuple[str, os.stat
     """
     if is_pattern(path):
         for place in _places(path):
-            for name, status in _files_below(Path(place), output_dir=output_dir):
-                yield os.path.join(place, name), status
+            for file_name, file_status in _files_below(Path(place), output_dir=output_dir):
+                yield os.path.join(place, file_name), file_status
         return
     if not path.is_dir():
         yield "", path.stat()
         return
-    visited = {file_identity(output_dir)}  # links may lead back to a folder
-    for folder, inner, names in os.walk(path, followlinks=True):
-        identity = file_identity(folder)
-        if identity in visited or os.path.basename(folder) in _CACHES:
+    visited_identities = {file_identity(output_dir)}  # links may lead back to a folder
+    for folder, inner, file_names in os.walk(path, followlinks=True):
+        folder_identity = file_identity(folder)
+        if folder_identity in visited_identities or os.path.basename(folder) in _CACHES:
             inner.clear()
             continue
-        visited.add(identity)
-        for name in names:
-            file = Path(folder, name)
+        visited_identities.add(folder_identity)
+        for file_name in file_names:
+            file = Path(folder, file_name)
             if file.exists():  # a link may lead nowhere
                 yield os.path.relpath(file, path), file.stat()

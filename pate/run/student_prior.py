@@ -48,9 +48,9 @@ class StudentPrior:
         training_set = TrainingSet(inputs=earlier_inputs[answered], labels=labels[answered])
         model = self.student_recipe.learn(training_set, pool=self.inputs[:0], seed=self.seed)
         next_inputs = self.inputs[num_earlier : num_earlier + num_queries]
-        predicted = np.array(model.predict(next_inputs), dtype=np.bool_)
+        predicted_labels = np.array(model.predict(next_inputs), dtype=np.bool_)
         if self.never_empty:
-            empty_queries = np.flatnonzero(~predicted.any(axis=1))
-            most_probable = model.predict_proba(next_inputs).argmax(axis=1)
-            predicted[empty_queries, most_probable[empty_queries]] = True
-        return predicted
+            empty_queries = np.flatnonzero(~predicted_labels.any(axis=1))
+            most_probable_labels = model.predict_proba(next_inputs).argmax(axis=1)
+            predicted_labels[empty_queries, most_probable_labels[empty_queries]] = True
+        return predicted_labels

@@ -148,8 +148,8 @@ class KeptModels:
     @property
     def names(self) -> list[str]:
         """Returns the names of the kept models."""
-        paths = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
-        return [path.name for path in paths if os.path.lexists(path / _DIGESTS_FILE)]
+        model_folders = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+        return [path.name for path in model_folders if os.path.lexists(path / _DIGESTS_FILE)]
 
     def remove(self) -> None:
         """Removes the folder with all kept models; the caller does so when the run is finished."""
@@ -217,18 +217,20 @@ def digest_of_training(training_set: TrainingSet, *, seed: int) -> str:
 
     All other things that a trained student depends on, such as its recipe, are the same within one run.
     """
-    digest = hashlib.sha256(f"{seed}".encode())
+    training_hasher = hashlib.sha256(f"{seed}".encode())
     for start in range(0, len(training_set.inputs), _BLOCK_ROWS):
-        digest.update(
+        training_hasher.update(
             np.ascontiguousarray(training_set.inputs[start : start + _BLOCK_ROWS]).tobytes()
         )
-    scores = training_set.scores
+    released_scores = training_set.scores
     arrays = [training_set.labels, training_set.weights, training_set.known]
-    if scores is not None:
-        digest.update(f"{scores.noise_std!r} {scores.num_directions}".encode())
-        arrays += [scores.values, scores.prevalence]
+    if released_scores is not None:
+        training_hasher.update(
+            f"{released_scores.noise_std!r} {released_scores.num_directions}".encode()
+        )
+        arrays += [released_scores.values, released_scores.prevalence]
     for array in arrays:
         if array is not None:
-            digest.update(f"{array.dtype} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+            training_hasher.update(f"{array.dtype} {array.shape}".encode())
+            training_hasher.update(np.ascontiguousarray(array).tobytes())
+    return training_hasher.hexdigest()

@@ -115,39 +115,46 @@ def releases_of(folder: Path) -> list[PaidRelease]:
     """
     run_folder = RunFolder(folder)
     place = LedgerPlace.read(run_folder)
-    path = run_folder.own_ledger if place is None else place.ledger_file
-    if not path.is_file() or not run_folder.private_digest.is_file():
+    ledger_file = run_folder.own_ledger if place is None else place.ledger_file
+    if not ledger_file.is_file() or not run_folder.private_digest.is_file():
         return []
     data_digest = read_text(
         run_folder.private_digest, rule="the digest of the private records", remedy=FROM_BACKUP
     ).strip()
-    ledger = Ledger.stored(path=path, data=data_digest)
-    statement = ledger.statement()
+    ledger = Ledger.stored(path=ledger_file, data=data_digest)
+    account_statement = ledger.statement()
     ledger_total = LedgerTotal(
-        path, num_releases=statement.num_charges, epsilon=statement.spent_epsilon
+        ledger_file,
+        num_releases=account_statement.num_charges,
+        epsilon=account_statement.spent_epsilon,
     )
     return [
         PaidRelease(
-            charge_key=entry.key,
+            charge_key=charge_entry.key,
             # The charge may be that of a twin, an equal release of another run, so the name is read from its key.
-            run_key=entry.key[:_NUM_NAME_DIGITS],
+            run_key=charge_entry.key[:_NUM_NAME_DIGITS],
             data_digest=data_digest,
-            event=entry.event,
+            event=charge_entry.event,
             adjacency=ledger.adjacency,
             target_delta=ledger.target_delta,
-            unit=entry.unit,
-            seed_name=entry.seed_name,
-            shares_noise_in_ledger=ledger.is_seed_used(entry.seed_name, except_release=entry.key),
+            unit=charge_entry.unit,
+            seed_name=charge_entry.seed_name,
+            shares_noise_in_ledger=ledger.is_seed_used(
+                charge_entry.seed_name, except_release=charge_entry.key
+            ),
             accountant=ledger.accountant,
             ledger_total=ledger_total,
         )
-        for entry in ledger.charges_of(DrawKeys.read(run_folder).run_key)
+        for charge_entry in ledger.charges_of(DrawKeys.read(run_folder).run_key)
     ]
 
 
 def any_share_noise(releases: Iterable[PaidRelease]) -> bool:
     """Returns True if any two of the releases drew their noise from one seed, so that they have no total price."""
-    return any(first.shares_noise_with(second) for first, second in combinations(releases, 2))
+    return any(
+        first_release.shares_noise_with(second_release)
+        for first_release, second_release in combinations(releases, 2)
+    )
 
 
 def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
@@ -165,15 +172,19 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
     prints: a bound on all releases bounds some of them.
     """
     # The releases by their terms (data, adjacency and unit); releases with equal terms belong to one total.
-    groups: defaultdict[tuple[str, str, str], list[PaidRelease]] = defaultdict(list)
-    units: dict[str, PrivacyUnit] = {}
+    releases_by_group: defaultdict[tuple[str, str, str], list[PaidRelease]] = defaultdict(list)
+    unit_of_words: dict[str, PrivacyUnit] = {}
     for release in releases:
         if release.unit is not None:
-            unit = units.setdefault(release.unit.words, release.unit)
-            groups[release.data_digest, str(release.adjacency), unit.words].append(release)
+            unit = unit_of_words.setdefault(release.unit.words, release.unit)
+            releases_by_group[release.data_digest, str(release.adjacency), unit.words].append(
+                release
+            )
     return [
-        _total_of(releases=group, unit=units[unit_words])
-        for (_, _, unit_words), group in sorted(groups.items(), key=itemgetter(0))
+        _total_of(releases=releases_of_group, unit=unit_of_words[unit_words])
+        for (_, _, unit_words), releases_of_group in sorted(
+            releases_by_group.items(), key=itemgetter(0)
+        )
     ]
 
 

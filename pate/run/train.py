@@ -275,7 +275,7 @@ def _release_labels(
         never_empty=priced_run.priced_release.aggregator.never_empty,
     )
     aggregator = priced_run.priced_release.aggregator.with_prior(prior)
-    rounds = Rounds.of_release(aggregator, votes=vote_source)
+    rounds = Rounds.of_release(aggregator, vote_source=vote_source)
     if rounds is None:
         release = _release_at_once(
             priced_run,

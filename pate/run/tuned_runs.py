@@ -15,14 +15,14 @@ class TunedRuns:
 
     Attributes:
         base_event: the price of one run, whatever its settings.
-        distribution: the distribution of the number of runs.
+        run_count_distribution: the distribution of the number of runs.
         num_candidates: the number of settings that competed.
         score_event: the price of the score of one run for the people in the private records; `NoOpEvent` if only other
             people, those in the test records, pay for it.
     """
 
     base_event: Event
-    distribution: TruncatedNegativeBinomial
+    run_count_distribution: TruncatedNegativeBinomial
     num_candidates: int
     score_event: Event = field(default_factory=NoOpEvent)
 
@@ -30,7 +30,7 @@ class TunedRuns:
     def event(self) -> Event:
         """The price of publishing the best run, for the people in the private records, whatever the number of runs."""
         return tuning_event(
-            base=self.base_event, score=self.score_event, distribution=self.distribution
+            base=self.base_event, score=self.score_event, distribution=self.run_count_distribution
         )
 
     def statement(self, budget: Budget) -> Tuning:
@@ -40,9 +40,9 @@ class TunedRuns:
             budget: the budget of the release, whose delta and accountant give the epsilon of one run.
         """
         return Tuning(
-            eta=self.distribution.eta,
-            gamma=self.distribution.gamma,
-            mean_runs=round(self.distribution.mean, 6),
+            eta=self.run_count_distribution.eta,
+            gamma=self.run_count_distribution.gamma,
+            mean_runs=round(self.run_count_distribution.mean, 6),
             num_candidates=self.num_candidates,
             run_epsilon=budget.epsilon_of(self.base_event),
         )

@@ -112,15 +112,19 @@ def tune(
     with tuning_folder.lock_for(settings=settings):
         if tuning_folder.report.exists():
             return _finished_report(plans[0], tuning_folder=tuning_folder, monitor=monitor)
-        tuning = _price(plans, distribution=distribution, monitor=monitor)
-        charge = _open_charge(
-            tuning, tuning_folder=tuning_folder, settings=settings, monitor=monitor
+        priced_tuning = _price(plans, run_count_distribution=distribution, monitor=monitor)
+        run_charge = _open_charge(
+            priced_tuning, tuning_folder=tuning_folder, settings=settings, monitor=monitor
         )
-        choices = _secret_choices(tuning, charge=charge, tuning_folder=tuning_folder)
-        best_run = _best_run(tuning, choices=choices, tuning_folder=tuning_folder, monitor=monitor)
-        charge.require_paid()
+        plan_indices = _secret_choices(
+            priced_tuning, run_charge=run_charge, tuning_folder=tuning_folder
+        )
+        best_run = _best_run(
+            priced_tuning, plan_indices=plan_indices, tuning_folder=tuning_folder, monitor=monitor
+        )
+        run_charge.require_paid()
         with monitor.stage("writing the best run"):
-            return _publish(best_run, charge=charge, tuning_folder=tuning_folder)
+            return _publish(best_run, run_charge=run_charge, tuning_folder=tuning_folder)
 
 
 def _finished_report(plan: Plan, *, tuning_folder: RunFolder, monitor: Monitor) -> Report:
@@ -137,31 +141,31 @@ class _Tuning:
 
     Attributes:
         plans: the plans of the runs, one for each setting that competes; their epsilon is that of one run.
-        terms_plan: the first plan as the user gave it. Its ledger, cap and delta are those of the tuned release.
+        first_plan: the first plan as the user gave it. Its ledger, cap and delta are those of the tuned release.
         datasets: the data set of each plan. Private.
         priced_release: the tuned release, with the price of publishing the best run.
         score_price: the price of the scores of one run, which the people in the test records pay.
         score_event: the price of comparing the scores of all runs.
-        distribution: the distribution of the number of runs.
+        run_count_distribution: the distribution of the number of runs.
     """
 
     plans: Sequence[Plan]
-    terms_plan: Plan
+    first_plan: Plan
     datasets: Sequence[Dataset]
     priced_release: PricedRelease
     score_price: ScorePrice
     score_event: Event
-    distribution: TruncatedNegativeBinomial
+    run_count_distribution: TruncatedNegativeBinomial
 
 
 def _price(
-    plans: Sequence[Plan], *, distribution: TruncatedNegativeBinomial, monitor: Monitor
+    plans: Sequence[Plan], *, run_count_distribution: TruncatedNegativeBinomial, monitor: Monitor
 ) -> _Tuning:
     """Reads the data, and solves for the epsilon of one run. Nothing is trained or spent.
 
     Args:
         plans: the plans that compete, each with the epsilon of the whole tuning.
-        distribution: the distribution of the number of runs.
+        run_count_distribution: the distribution of the number of runs.
         monitor: receives the progress, and a line with the prices.
 
     Raises:
@@ -179,58 +183,72 @@ def _price(
 
     def event_of_best(run_epsilon: float) -> Event:
         """Returns the price of publishing the best run, if the noise of one run makes that run cost `run_epsilon`."""
-        plan = replace(first_plan, allow_useless=True)
-        priced_release = _priced_at(run_epsilon, plan=plan, dataset=dataset)
-        return tuning_event(base=priced_release.event, score=NoOpEvent(), distribution=distribution)
+        run_plan = replace(first_plan, allow_useless=True)
+        priced_release = _priced_at(run_epsilon, plan=run_plan, dataset=dataset)
+        return tuning_event(
+            base=priced_release.event, score=NoOpEvent(), distribution=run_count_distribution
+        )
 
     with monitor.stage("pricing the release"):
         run_epsilon = epsilon_of_one_run(price_of_best=event_of_best, budget=budget)
         run_events = [
-            _priced_at(run_epsilon, plan=plan, dataset=dataset_of_plan).event
-            for plan, dataset_of_plan in zip(plans, datasets, strict=True)
+            _priced_at(run_epsilon, plan=run_plan, dataset=dataset_of_plan).event
+            for run_plan, dataset_of_plan in zip(plans, datasets, strict=True)
         ]
     run_event = dominating_event(run_events)
-    tuned = TunedRuns(base_event=run_event, distribution=distribution, num_candidates=len(plans))
-    score_noise = _score_noise(
-        first_plan.score_epsilon, target_delta=first_plan.target_delta, distribution=distribution
+    tuned_runs = TunedRuns(
+        base_event=run_event,
+        run_count_distribution=run_count_distribution,
+        num_candidates=len(plans),
     )
-    run_score_epsilon = Budget(delta=first_plan.target_delta).epsilon_of(ScoresEvent(score_noise))
+    score_noise_multiplier = _score_noise(
+        first_plan.score_epsilon,
+        target_delta=first_plan.target_delta,
+        run_count_distribution=run_count_distribution,
+    )
+    run_score_epsilon = Budget(delta=first_plan.target_delta).epsilon_of(
+        ScoresEvent(noise_multiplier=score_noise_multiplier)
+    )
     run_plans = [
         replace(
-            plan,
+            run_plan,
             target_epsilon=run_epsilon,
             score_epsilon=run_score_epsilon * _EPSILON_FACTOR,
-            tuned=tuned,
+            tuned=tuned_runs,
             max_total_epsilon=None,
             all_records=False,
             tensorboard=False,
         )
-        for plan in plans
+        for run_plan in plans
     ]
     priced_run = _priced_at(run_epsilon, plan=run_plans[0], dataset=dataset)
     score_price = ScorePrice.of_plan(run_plans[0], dataset=dataset)
     assert score_price is not None
-    epsilon = budget.epsilon_of(tuned.event)
-    if epsilon > total_epsilon * (1 + _ROUNDING):
-        rule = f"an epsilon above the {epsilon:.4g} that the best of these runs costs"
+    epsilon_of_best = budget.epsilon_of(tuned_runs.event)
+    if epsilon_of_best > total_epsilon * (1 + _ROUNDING):
+        rule = f"an epsilon above the {epsilon_of_best:.4g} that the best of these runs costs"
         raise InvalidValue("target_epsilon", total_epsilon, rule=rule)
     monitor.say(
         f"tune=true: one run costs epsilon {budget.epsilon_of(run_event):.4g}, the best of a secret number of runs "
-        f"epsilon {epsilon:.4g}; {distribution.mean:.3g} runs are expected, and how many there are shows in the "
-        "running time: keep it secret"
+        f"epsilon {epsilon_of_best:.4g}; {run_count_distribution.mean:.3g} runs are expected, and how many there are "
+        "shows in the running time: keep it secret"
     )
     if total_epsilon <= _LARGEST_TRIED:
         monitor.say(_DOES_NOT_PAY)
     return _Tuning(
         plans=run_plans,
-        terms_plan=first_plan,
+        first_plan=first_plan,
         datasets=datasets,
-        priced_release=replace(priced_run, event=tuned.event, epsilon=epsilon, won_by=None),
+        priced_release=replace(
+            priced_run, event=tuned_runs.event, epsilon=epsilon_of_best, won_by=None
+        ),
         score_price=score_price,
         score_event=tuning_event(
-            base=NoOpEvent(), score=ScoresEvent(score_noise), distribution=distribution
+            base=NoOpEvent(),
+            score=ScoresEvent(noise_multiplier=score_noise_multiplier),
+            distribution=run_count_distribution,
         ),
-        distribution=distribution,
+        run_count_distribution=run_count_distribution,
     )
 
 
@@ -259,19 +277,21 @@ def _priced_at(epsilon: float, *, plan: Plan, dataset: Dataset) -> PricedRelease
 
 
 def _score_noise(
-    score_epsilon: float, *, target_delta: float, distribution: TruncatedNegativeBinomial
+    score_epsilon: float, *, target_delta: float, run_count_distribution: TruncatedNegativeBinomial
 ) -> float:
     """Returns the noise multiplier of one run's scores at which comparing all runs costs `score_epsilon`.
 
     Args:
         score_epsilon: the epsilon that the people in the test records pay for the whole tuning.
         target_delta: the delta of that epsilon.
-        distribution: the distribution of the number of runs.
+        run_count_distribution: the distribution of the number of runs.
     """
 
     def event_of_scores(noise_multiplier: float) -> Event:
         return tuning_event(
-            base=NoOpEvent(), score=ScoresEvent(noise_multiplier), distribution=distribution
+            base=NoOpEvent(),
+            score=ScoresEvent(noise_multiplier=noise_multiplier),
+            distribution=run_count_distribution,
         )
 
     return calibrate(
@@ -327,77 +347,92 @@ def dominating_event(events: Sequence[Event]) -> Event:
         return events[0]
     noise_multipliers = []
     for event in events:
-        counts = count_leaves(event)
-        if GaussianEvent not in counts.kinds or not counts.kinds <= {GaussianEvent, NoOpEvent}:
+        leaf_counts = count_leaves(event)
+        if GaussianEvent not in leaf_counts.kinds or not leaf_counts.kinds <= {
+            GaussianEvent,
+            NoOpEvent,
+        }:
             rule = "settings that the price of a run does not depend on"
             raise InvalidValue("tune", "true", rule=rule)
         # A Gaussian that is composed k times costs as much as one with 1 / sqrt(k) of its noise.
         leaf_multipliers = [
             leaf.noise_multiplier / math.sqrt(count)
-            for leaf, count in counts
+            for leaf, count in leaf_counts
             if isinstance(leaf, GaussianEvent)
         ]
         noise_multipliers.append(GaussianEvent.composed(leaf_multipliers).noise_multiplier)
-    return GaussianEvent(min(noise_multipliers))
+    return GaussianEvent(noise_multiplier=min(noise_multipliers))
 
 
 def _open_charge(
-    tuning: _Tuning, *, tuning_folder: RunFolder, settings: dict[str, object], monitor: Monitor
+    priced_tuning: _Tuning,
+    *,
+    tuning_folder: RunFolder,
+    settings: dict[str, object],
+    monitor: Monitor,
 ) -> RunCharge:
     """Opens the account of the tuned release, and checks that the ledger has room. Nothing is charged yet.
 
     There must be room for two prices: that of the best run, for the people in the private records, and that of
     comparing the runs, for those in the test records.
     """
-    dataset = tuning.datasets[0]
+    dataset = priced_tuning.datasets[0]
     charge = RunCharge.open(
-        release_terms=tuning.terms_plan,
-        priced_release=tuning.priced_release,
+        release_terms=priced_tuning.first_plan,
+        priced_release=priced_tuning.priced_release,
         run_folder=tuning_folder,
         data_digest=dataset.private_digest(),
-        unit=tuning.terms_plan.unit(dataset),
+        unit=priced_tuning.first_plan.unit(dataset),
         owners=dataset.owners,
     )
-    distribution = tuning.distribution
+    distribution = priced_tuning.run_count_distribution
     tuning_folder.claim(
         settings,
         digests={
-            "data": digest([dataset_of_plan.digest() for dataset_of_plan in tuning.datasets]),
+            "data": digest(
+                [dataset_of_plan.digest() for dataset_of_plan in priced_tuning.datasets]
+            ),
             "release": digest(
-                [tuning.priced_release.identity, distribution.eta, distribution.gamma]
+                [priced_tuning.priced_release.identity, distribution.eta, distribution.gamma]
             ),
             "private": dataset.private_digest(),
         },
     )
     charge.begin(monitor, redraw=False)
-    score_charge = charge.score_charge(score_price=tuning.score_price)
+    score_charge = charge.score_charge(score_price=priced_tuning.score_price)
     if score_charge.account.read(score_charge.release_key) is None:
-        score_charge.account.require_room(tuning.score_event)
+        score_charge.account.require_room(priced_tuning.score_event)
     return charge
 
 
-def _secret_choices(tuning: _Tuning, *, charge: RunCharge, tuning_folder: RunFolder) -> list[int]:
+def _secret_choices(
+    priced_tuning: _Tuning, *, run_charge: RunCharge, tuning_folder: RunFolder
+) -> list[int]:
     """Charges both prices, and returns for each run the index of its plan. How many runs there are is secret.
 
     One price is that of the best run, for the people in the private records, and the other that of comparing the runs,
     for those in the test records. The indices are drawn once, at random, and committed in one transaction with the
     charge of the private records.
     """
-    streams = RandomStreams.of_run(tuning_folder.training_secret, seed=tuning.terms_plan.seed)
+    streams = RandomStreams.of_run(
+        tuning_folder.training_secret, seed=priced_tuning.first_plan.seed
+    )
     rng = streams.generator("tuning")
-    num_runs = tuning.distribution.draw(rng)
-    drawn = rng.integers(len(tuning.plans), size=num_runs)
-    content = charge.record().commit(_CHOICES, content=json.dumps(drawn.tolist()).encode())
-    score_charge = charge.score_charge(score_price=tuning.score_price)
+    num_runs = priced_tuning.run_count_distribution.draw(rng)
+    drawn_plan_indices = rng.integers(len(priced_tuning.plans), size=num_runs)
+    plan_indices_json = run_charge.record().commit(
+        _CHOICES, part_content=json.dumps(drawn_plan_indices.tolist()).encode()
+    )
+    score_charge = run_charge.score_charge(score_price=priced_tuning.score_price)
     score_charge.account.commit(
         score_charge.release_key,
-        event=tuning.score_event,
+        event=priced_tuning.score_event,
         content=b"",
         charge_note=score_charge.charge_note,
         adjacency=Adjacency.REPLACE_ONE,
     )
-    choices: list[int] = json.loads(content)
-    return choices
+    plan_indices: list[int] = json.loads(plan_indices_json)
+    return plan_indices
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, as its folder is
@@ -407,23 +442,27 @@ class _FinishedRun:
     Attributes:
         run_folder: the folder of the run.
         micro_f1: the run's micro-F1 on the test records, released with noise.
-        choice: the index of the run's plan among the plans that compete.
+        plan_index: the index of the run's plan among the plans that compete.
         release_digest: the digest of the run's release.
     """
 
     run_folder: RunFolder
     micro_f1: float
-    choice: int
+    plan_index: int
     release_digest: str
 
     @property
     def rank(self) -> tuple[float, int, str]:
         """The rank of the run, larger for a better run: its micro-F1, then an earlier plan, then its digest."""
-        return self.micro_f1, -self.choice, self.release_digest
+        return self.micro_f1, -self.plan_index, self.release_digest
 
 
 def _best_run(
-    tuning: _Tuning, *, choices: Sequence[int], tuning_folder: RunFolder, monitor: Monitor
+    priced_tuning: _Tuning,
+    *,
+    plan_indices: Sequence[int],
+    tuning_folder: RunFolder,
+    monitor: Monitor,
 ) -> _FinishedRun:
     """Runs the plan of each choice, in a folder and with a ledger of its own, and returns the best run.
 
@@ -431,65 +470,71 @@ def _best_run(
     is published.
 
     Args:
-        tuning: the plans that compete, with the price of one run.
-        choices: for each run the index of its plan.
+        priced_tuning: the plans that compete, with the price of one run.
+        plan_indices: for each run the index of its plan.
         tuning_folder: the folder of the tuned release.
         monitor: shows that runs are trained, and not how many.
     """
-    runs = make_folder(tuning_folder.runs.resolve())
-    streams = RandomStreams.of_run(tuning_folder.training_secret, seed=tuning.terms_plan.seed)
-    seeds = streams.seeds("tuning", num_seeds=len(choices))
-    best: _FinishedRun | None = None
+    runs_folder = make_folder(tuning_folder.runs.resolve())
+    streams = RandomStreams.of_run(
+        tuning_folder.training_secret, seed=priced_tuning.first_plan.seed
+    )
+    seeds_of_runs = streams.seeds("tuning", num_seeds=len(plan_indices))
+    best_run: _FinishedRun | None = None
     with monitor.stage("training runs with competing settings; how many is secret"):
-        for number, (choice, seed) in enumerate(zip(choices, seeds, strict=True)):
-            plan = tuning.plans[choice]
-            plan = replace(
-                plan,
-                ledger=runs / f"{number:05d}.db",
-                seed=None if plan.seed is None else seed,
+        for run_number, (plan_index, seed_of_run) in enumerate(
+            zip(plan_indices, seeds_of_runs, strict=True)
+        ):
+            run_plan = priced_tuning.plans[plan_index]
+            run_plan = replace(
+                run_plan,
+                ledger=runs_folder / f"{run_number:05d}.db",
+                seed=None if run_plan.seed is None else seed_of_run,
             )
-            run_folder = RunFolder(runs / f"{number:05d}")
-            report = train(plan, output_dir=run_folder.path)
-            run = _FinishedRun(
+            run_folder = RunFolder(runs_folder / f"{run_number:05d}")
+            report = train(run_plan, output_dir=run_folder.path)
+            finished_run = _FinishedRun(
                 run_folder=run_folder,
-                micro_f1=_priced_micro_f1(report, tuning=tuning),
-                choice=choice,
+                micro_f1=_priced_micro_f1(report, priced_tuning=priced_tuning),
+                plan_index=plan_index,
                 release_digest=file_digest(run_folder.release_file, remedy=FROM_BACKUP),
             )
-            if best is None or run.rank > best.rank:
-                best = run
-    assert best is not None
-    return best
+            if best_run is None or finished_run.rank > best_run.rank:
+                best_run = finished_run
+    assert best_run is not None
+    return best_run
 
 
-def _priced_micro_f1(report: Report, *, tuning: _Tuning) -> float:
+def _priced_micro_f1(report: Report, *, priced_tuning: _Tuning) -> float:
     """Returns the released micro-F1 of a run; raises `InvalidValue` if it has less noise than the charge presumes."""
-    scores = report.privacy.scores
-    assert scores is not None
-    charged_noise = tuning.score_price.event.noise_multiplier
-    if scores.noise_multiplier < charged_noise * (1 - _ROUNDING):
+    released_scores = report.privacy.scores
+    assert released_scores is not None
+    charged_noise = priced_tuning.score_price.event.noise_multiplier
+    if released_scores.noise_multiplier < charged_noise * (1 - _ROUNDING):
         rule = "scores with the noise that was charged"
-        raise InvalidValue("score_epsilon", scores.noise_multiplier, rule=rule)
-    return scores.micro_f1.value
+        raise InvalidValue("score_epsilon", released_scores.noise_multiplier, rule=rule)
+    return released_scores.micro_f1.value
 
 
-def _publish(best: _FinishedRun, *, charge: RunCharge, tuning_folder: RunFolder) -> Report:
+def _publish(best_run: _FinishedRun, *, run_charge: RunCharge, tuning_folder: RunFolder) -> Report:
     """Copies the files of the best run into the folder of the tuning, and removes all runs.
 
     Copies are new files, whose times do not tell when the best run took place.
     """
-    content = best.run_folder.release_file.read_bytes()
-    release_digest = hashlib.sha256(content).hexdigest()
-    charge.record().commit(_WRITTEN, content=release_digest.encode())
-    for path in sorted(best.run_folder.release.rglob("*")):
-        if path.is_file():
-            copy = tuning_folder.release / path.relative_to(best.run_folder.release)
-            make_folder(copy.parent)
-            with atomic_write(copy) as file:
-                file.write(path.read_bytes())
+    release_content = best_run.run_folder.release_file.read_bytes()
+    release_digest = hashlib.sha256(release_content).hexdigest()
+    run_charge.record().commit(_WRITTEN, part_content=release_digest.encode())
+    for release_file in sorted(best_run.run_folder.release.rglob("*")):
+        if release_file.is_file():
+            copied_file = tuning_folder.release / release_file.relative_to(
+                best_run.run_folder.release
+            )
+            make_folder(copied_file.parent)
+            with atomic_write(copied_file) as file:
+                file.write(release_file.read_bytes())
     with atomic_write(tuning_folder.page) as file:
-        file.write(best.run_folder.page.read_bytes())
-    report = Report.read(best.run_folder.report)
+        file.write(best_run.run_folder.page.read_bytes())
+    report = Report.read(best_run.run_folder.report)
     report = replace(report, privacy=replace(report.privacy, scores=None))
     tuning_folder.write_manifests(report.to_json() + "\n")
     report.write(tuning_folder.report)

@@ -122,7 +122,7 @@ class ReleasePlan(ReleaseTerms):
 @all_cores()
 @shown_as(RELEASE)
 def release_votes(
-    plan: ReleasePlan,
+    release_plan: ReleasePlan,
     *,
     vote_source: VoteSource,
     cohort_facts: Cohort,
@@ -135,7 +135,7 @@ def release_votes(
     student on the release later. A finished release is read back at no cost.
 
     Args:
-        plan: the settings and parts of the release.
+        release_plan: the settings and parts of the release.
         vote_source: yields the votes of the holders' teachers.
         cohort_facts: the public facts about the holders, the queries and the labels.
         output_dir: the folder of the release, with mode 0700. Only its subfolder `release/` may be published.
@@ -148,42 +148,42 @@ def release_votes(
     """
     run_folder = RunFolder(Path(output_dir))
     monitor = monitor or Monitor()
-    with run_folder.lock_for(settings=plan.settings):
+    with run_folder.lock_for(settings=release_plan.settings):
         # 1. The price. It depends on the shape of the votes alone; nothing is spent.
         priced_release = _price_release(
-            plan, vote_source=vote_source, cohort_facts=cohort_facts, monitor=monitor
+            release_plan, vote_source=vote_source, cohort_facts=cohort_facts, monitor=monitor
         )
         config_yaml = None
-        if plan.public_settings is not None:
+        if release_plan.public_settings is not None:
             # Holders sent the settings, so they are checked before anything is paid.
-            config_yaml = plan.public_settings(
+            config_yaml = release_plan.public_settings(
                 priced_release.aggregator, cohort_facts, vote_source.shape
             )
-        _require_ledger(plan, cohort_facts=cohort_facts)
-        charge = RunCharge.open(
-            release_terms=plan,
+        _require_ledger(release_plan, cohort_facts=cohort_facts)
+        run_charge = RunCharge.open(
+            release_terms=release_plan,
             priced_release=priced_release,
             run_folder=run_folder,
-            data_digest=cohort_facts.account,
+            data_digest=cohort_facts.account_name,
             unit=cohort_facts.unit,
         )
         run_folder.claim(
-            plan.settings,
+            release_plan.settings,
             digests={
-                "data": cohort_facts.digest,
+                "data": cohort_facts.votes_digest,
                 "release": priced_release.identity,
-                "private": cohort_facts.account,
+                "private": cohort_facts.account_name,
             },
         )
         if os.path.lexists(run_folder.path / MANIFEST):
-            return _finished_terms(run_folder, charge=charge, monitor=monitor)
+            return _finished_terms(run_folder, run_charge=run_charge, monitor=monitor)
         for doubt in priced_release.doubts:
             monitor.say(RELEASE.doubt_line(doubt))
         if cohort_facts.label_holders is not None:
-            for line in cohort_facts.label_holders.lines(max_shown=_MAX_LABELS_SHOWN):
-                monitor.say(line)
-        charge.begin(monitor, redraw=plan.redraw)
-        streams = RandomStreams.of_run(run_folder.training_secret, seed=plan.seed)
+            for holder_line in cohort_facts.label_holders.lines(max_shown=_MAX_LABELS_SHOWN):
+                monitor.say(holder_line)
+        run_charge.begin(monitor, redraw=release_plan.redraw)
+        streams = RandomStreams.of_run(run_folder.training_secret, seed=release_plan.seed)
 
         # 2. The teachers of the holders have learned from their records, and voted (`pate-vote`).
         #    Private: `vote_source`. No epsilon covers them.
@@ -195,17 +195,17 @@ def release_votes(
         aggregator = priced_release.aggregator
         if aggregator.expects_prior:
             aggregator = aggregator.with_prior(
-                _prior(
-                    plan,
+                prior=_prior(
+                    release_plan,
                     cohort_facts=cohort_facts,
                     priced_release=priced_release,
                     seed=streams.seed("student"),
                 )
             )
-        record = charge.record()
+        release_record = run_charge.record()
         with monitor.stage("releasing labels", priced_release.shape.num_queries) as advance:
             progress_record = with_progress(
-                record,
+                release_record,
                 priced_release=priced_release,
                 advance=advance,
                 run_writer=RunWriter(folder=None),
@@ -213,7 +213,7 @@ def release_votes(
             release = aggregator.release(
                 vote_source, rng=streams.generator("noise"), record=progress_record
             )
-        charge.publish(
+        run_charge.publish(
             release,
             public_names=PublicNames(
                 record_ids=cohort_facts.record_ids, label_names=cohort_facts.label_names
@@ -222,9 +222,9 @@ def release_votes(
         )
         return _write_release(
             release,
-            release_plan=plan,
+            release_plan=release_plan,
             cohort_facts=cohort_facts,
-            charge=charge,
+            run_charge=run_charge,
             config_yaml=config_yaml,
         )
 
@@ -288,7 +288,7 @@ def _prior(
     require_queries(
         queries,
         num_queries=num_queries,
-        digest=cohort_facts.queries,
+        expected_digest=cohort_facts.queries_digest,
         rule=f"at least {num_queries} samples",
     )
     return StudentPrior(
@@ -299,7 +299,7 @@ def _prior(
     )
 
 
-def _finished_terms(run_folder: RunFolder, *, charge: RunCharge, monitor: Monitor) -> Terms:
+def _finished_terms(run_folder: RunFolder, *, run_charge: RunCharge, monitor: Monitor) -> Terms:
     """Returns the terms of a finished release; raises `DamagedFile` if a file of the release was changed.
 
     If `ledger=` names another ledger than when the release was drawn, the release's charges are copied into it.
@@ -308,15 +308,15 @@ def _finished_terms(run_folder: RunFolder, *, charge: RunCharge, monitor: Monito
         run_folder.path, rule="the digests of a finished release", remedy=FROM_BACKUP
     )
     # The files of a student, which may be there too, are not compared.
-    for name, digest in _digests(run_folder.path, file_names=_FINISHED_FILES).items():
-        if manifest.sha256.get(name) != digest:
+    for name, digest_now in _digests(run_folder.path, file_names=_FINISHED_FILES).items():
+        if manifest.sha256.get(name) != digest_now:
             raise damaged(
                 run_folder.path / name,
                 rule="the file as this release left it",
                 finding="it is another",
                 remedy=FROM_BACKUP,
             )
-    charge.begin(monitor, redraw=False)
+    run_charge.begin(monitor, redraw=False)
     monitor.say(
         f"output_dir={run_folder.path}: this release is finished; nothing was drawn or spent again"
     )
@@ -331,11 +331,12 @@ def _require_ledger(release_plan: ReleasePlan, *, cohort_facts: Cohort) -> None:
     if release_plan.ledger is None or not os.path.exists(release_plan.ledger):
         return
     # This raises `InvalidValue` if the file is no ledger.
-    Ledger.stored(path=release_plan.ledger, data=cohort_facts.account)
+    Ledger.stored(path=release_plan.ledger, data=cohort_facts.account_name)
     if any(
-        data != cohort_facts.account for data in SharedLedger.stored(path=release_plan.ledger).data
+        data != cohort_facts.account_name
+        for data in SharedLedger.stored(path=release_plan.ledger).data
     ):
-        rule = f"a new file, or the ledger of releases of {cohort_facts.dataset}; this one counts for other data"
+        rule = f"a new file, or the ledger of releases of {cohort_facts.dataset_name}; this one counts for other data"
         raise InvalidValue("ledger", release_plan.ledger, rule=rule)
 
 
@@ -344,7 +345,7 @@ def _write_release(
     *,
     release_plan: ReleasePlan,
     cohort_facts: Cohort,
-    charge: RunCharge,
+    run_charge: RunCharge,
     config_yaml: str | None,
 ) -> Terms:
     """Writes the files of `release/`, except the student's, and the terms; returns the terms.
@@ -353,30 +354,33 @@ def _write_release(
         release: the drawn release.
         release_plan: the settings and parts of the release.
         cohort_facts: the public facts about the holders.
-        charge: the charge of the release in its ledger.
+        run_charge: the charge of the release in its ledger.
         config_yaml: the text of `release/config.yaml`; None writes no such file.
     """
-    run_folder = charge.run_folder
-    shape = charge.priced_release.shape
-    features = dict(cohort_facts.features)
-    privacy = privacy_of(drawn_release=release, release_charge=charge)
-    promises: Sequence[str] = ()
+    run_folder = run_charge.run_folder
+    vote_shape = run_charge.priced_release.shape
+    feature_settings = dict(cohort_facts.features)
+    privacy = privacy_of(drawn_release=release, release_charge=run_charge)
+    holder_promises: Sequence[str] = ()
     if cohort_facts.places is not None:
-        promises = cohort_facts.places.promises(
-            release, budget=charge.budget, num_draws=charge.num_draws
+        holder_promises = cohort_facts.places.promises(
+            release, budget=run_charge.budget, num_draws=run_charge.num_draws
         )
     if cohort_facts.label_holders is not None:
-        promises = (*promises, *map(markdown_cell, cohort_facts.label_holders.lines()))
+        holder_promises = (
+            *holder_promises,
+            *map(markdown_cell, cohort_facts.label_holders.lines()),
+        )
     write_price(
         drawn_release=release,
-        release_charge=charge,
+        release_charge=run_charge,
         privacy=privacy,
-        folder=run_folder.release,
-        places=promises,
-        data_name=cohort_facts.dataset,
-        is_real=cohort_facts.real,
+        release_folder=run_folder.release,
+        place_promises=holder_promises,
+        data_name=cohort_facts.dataset_name,
+        is_real=cohort_facts.has_real_records,
         aggregator_name=release_plan.aggregator_name,
-        features=features or None,
+        feature_settings=feature_settings or None,
         labels_have_gaps=cohort_facts.labels_have_gaps,
         label_names=cohort_facts.label_names,
         public_answers=cohort_facts.public_answers,
@@ -386,22 +390,22 @@ def _write_release(
     published_digests = _digests(
         run_folder.release, file_names=("release.npz", "privacy_card.md", PRIVACY_FILE)
     )
-    terms = Terms(
+    stated_terms = Terms(
         privacy=privacy,
         release=summary_of(drawn_release=release),
-        num_labels=shape.num_labels,
-        num_teachers=shape.num_teachers,
-        dataset=cohort_facts.dataset,
-        real=cohort_facts.real,
-        queries=cohort_facts.queries,
+        num_labels=vote_shape.num_labels,
+        num_teachers=vote_shape.num_teachers,
+        dataset=cohort_facts.dataset_name,
+        real=cohort_facts.has_real_records,
+        queries=cohort_facts.queries_digest,
         sha256=published_digests,
-        features=features,
+        features=feature_settings,
     )
     for terms_folder in (run_folder.release, run_folder.path):
-        write_text(terms_folder / TERMS, text=to_json(terms) + "\n")
-    digests = _digests(run_folder.path, file_names=_FINISHED_FILES)
-    Manifest(manifest=1, sha256=digests).write(run_folder.path)
-    return terms
+        write_text(terms_folder / TERMS, text=to_json(stated_terms) + "\n")
+    file_digests = _digests(run_folder.path, file_names=_FINISHED_FILES)
+    Manifest(manifest=1, sha256=file_digests).write(run_folder.path)
+    return stated_terms
 
 
 def _digests(folder: Path, *, file_names: Sequence[str]) -> Mapping[str, str]:

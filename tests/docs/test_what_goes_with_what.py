@@ -99,7 +99,7 @@ def test_the_page_lists_aggregators_with_budgets_by_teachers() -> None:
     by_teachers = {
         name
         for name, kind in AGGREGATORS.items()
-        if can_budget_groups(aggregator=kind, teacher=TEACHERS["linear"])  # type: ignore[arg-type]
+        if can_budget_groups(aggregator=kind, teacher_recipe=TEACHERS["linear"])  # type: ignore[arg-type]
     }
     sentence = re.search(r"Budgets by the number of\s+teachers: (.*?)\.\n", PAGE, re.DOTALL)
     assert sentence is not None

@@ -139,7 +139,7 @@ def test_a_release_killed_at_each_file_is_drawn_and_charged_once(
             target_epsilon=8.0,
             ledger=ledger,
         )
-        cohort_facts = Cohort.of_experts(answers, name="experts")
+        cohort_facts = Cohort.of_experts(answers, dataset_name="experts")
         num_replaced = 0
 
         def replace_or_die(source: Any, target: Any, number: int = number) -> None:

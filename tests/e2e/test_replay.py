@@ -515,14 +515,14 @@ def choose_threshold_by_private_scores(patch: pytest.MonkeyPatch) -> None:
 
     def fit_and_choose_threshold(
         student_training: StudentTraining,
-        name: str,
+        model_name: str,
         *,
         training_set: TrainingSet,
         seed: int,
         on_values: Callable[..., None] | None = None,
     ) -> TrainedStudent:
         trained = fit_student(
-            student_training, name, training_set=training_set, seed=seed, on_values=on_values
+            student_training, model_name, training_set=training_set, seed=seed, on_values=on_values
         )
         scores = trained.model.predict_proba(PRIVATE_INPUTS[-1])
         model = replace(trained.model, threshold=float(scores.mean()))  # type: ignore[type-var]

@@ -47,12 +47,12 @@ def cohort_of_heads(
         unit = first.unit.at_one_holder
     have_real_records = all(head.real for head in vote_heads)
     return Cohort(
-        dataset=first.dataset,
-        real=have_real_records,
+        dataset_name=first.dataset,
+        has_real_records=have_real_records,
         record_ids=record_ids,
         label_names=label_names,
-        digest=votes_digest,
-        queries=queries_digest,
+        votes_digest=votes_digest,
+        queries_digest=queries_digest,
         places=places,
         label_holders=LabelHolders.from_sets(
             label_names,
@@ -65,7 +65,7 @@ def cohort_of_heads(
         num_groups=num_groups,
         unit=unit,
         features=first.features,
-        settings=settings,
+        settings_of_holders=settings,
     )
 
 
@@ -73,7 +73,7 @@ def cohort_of_votes(votes: GatheredVotes) -> Cohort:
     """Returns the cohort of the holders whose vote files are in a source."""
     return cohort_of_heads(
         votes.heads,
-        places=Places(num_holders=len(votes.heads), teachers_each=votes.teachers_per_holder),
+        places=Places(num_holders=len(votes.heads), teachers_per_holder=votes.teachers_per_holder),
         votes_digest=votes.digest,
         num_groups=votes.num_groups,
         record_ids=votes.record_ids,

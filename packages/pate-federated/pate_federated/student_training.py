@@ -123,7 +123,7 @@ def train_on_release(
     require_queries(
         queries,
         num_queries=num_queries,
-        digest=terms.queries,
+        expected_digest=terms.queries,
         rule=f"at least {num_queries} samples, those that were asked",
     )
     are_same_queries = terms.queries or np.array_equal(

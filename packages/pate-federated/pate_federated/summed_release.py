@@ -526,12 +526,12 @@ class SummedRelease:
             digest = hashlib.sha256(b"summed votes" + summed_counts.tobytes()).hexdigest()
             vote_source = counted_votes
         cohort_facts = Cohort(
-            dataset=self.dataset,
-            real=self.real,
+            dataset_name=self.dataset,
+            has_real_records=self.real,
             record_ids=request.record_ids,
             label_names=request.label_names,
-            digest=digest,
-            queries=request.digest,
+            votes_digest=digest,
+            queries_digest=request.digest,
             places=places,
         )
         return release_votes(

@@ -53,7 +53,10 @@ def test_heading_names_parts_and_overrides() -> None:
     """
     overrides = ["target_epsilon=8", "+student.penalties=[1,2]", "output_dir=/a", "ledger=/b"]
     heading = run_heading(
-        SETTINGS, overrides=overrides, choices=CHOICES, changeable_names=CHANGEABLE_NAMES
+        SETTINGS,
+        overrides=overrides,
+        chosen_member_of_group=CHOICES,
+        changeable_names=CHANGEABLE_NAMES,
     )
     assert heading.aggregator == "stable_top_k_table"
     assert heading.is_public
@@ -68,14 +71,14 @@ def test_heading_names_parts_and_overrides() -> None:
     heading = run_heading(
         SETTINGS,
         overrides=["aggregator._target_=my.StableTopK"],
-        choices=CHOICES,
+        chosen_member_of_group=CHOICES,
         changeable_names=CHANGEABLE_NAMES,
     )
     assert (heading.aggregator, heading.is_public) == ("StableTopK", False)
     assert not run_heading(
         SETTINGS,
         overrides=[],
-        choices=CHOICES | {"aggregator": "patients_2024"},
+        chosen_member_of_group=CHOICES | {"aggregator": "patients_2024"},
         changeable_names=CHANGEABLE_NAMES,
     ).is_public
 
@@ -90,7 +93,7 @@ def test_default_folder_is_stable_and_within_outputs() -> None:
         heading = run_heading(
             SETTINGS,
             overrides=overrides,
-            choices=CHOICES | {"aggregator": aggregator},
+            chosen_member_of_group=CHOICES | {"aggregator": aggregator},
             changeable_names=CHANGEABLE_NAMES,
         )
         return default_folder(str(heading.compared["data"]), heading.aggregator, settings=SETTINGS)
@@ -487,8 +490,8 @@ def test_comparison_settings_are_parsed() -> None:
     entries = ("gaussian_votes", "gaussian_votes@2000", "centered_votes_400")
     assert _entries(hydra_list(entries=entries)) == entries
     assert _entries("peeling@7") == ("peeling@7",)
-    assert _numbers(hydra_list(entries=[1, 0.5]), name="epsilons") == (1.0, 0.5)
-    assert _numbers(3, name="epsilons") == (3.0,)
+    assert _numbers(hydra_list(entries=[1, 0.5]), setting_name="epsilons") == (1.0, 0.5)
+    assert _numbers(3, setting_name="epsilons") == (3.0,)
     assert _seeds(3) == (0, 1, 2)
     assert _seeds(hydra_list(entries=[7, 5])) == (7, 5)
 
@@ -542,16 +545,16 @@ def test_invalid_entries_of_a_comparison_are_refused(
 def test_a_number_of_teachers_that_no_entry_uses_is_refused() -> None:
     """`teacher.num_teachers=` is refused if every entry has a number of its own or is an experiment."""
     part_overrides = ["teacher=mlp", "teacher.num_teachers=800"]
-    _require_used(part_overrides, entries=("peeling@7", "gaussian_votes"))
-    _require_used(part_overrides[:1], entries=("peeling@7",))
+    _require_used(part_overrides, aggregator_entries=("peeling@7", "gaussian_votes"))
+    _require_used(part_overrides[:1], aggregator_entries=("peeling@7",))
     with refused_parameter("teacher.num_teachers", value=800):
-        _require_used(part_overrides, entries=("peeling@7", "centered_votes"))
+        _require_used(part_overrides, aggregator_entries=("peeling@7", "centered_votes"))
 
 
 def test_epsilons_in_words_are_refused() -> None:
     """A text in the list of epsilons is refused by the name of the setting."""
     with refused_parameter("epsilons", value="['little']"):
-        _numbers(hydra_list(entries=["little"]), name="epsilons")
+        _numbers(hydra_list(entries=["little"]), setting_name="epsilons")
 
 
 @pytest.mark.parametrize("setting_value", [[1.5], "five", True, None])
@@ -577,7 +580,7 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
     assert len({entrant.name for entrant in entrants}) >= 10
     assert len({entrant.key for entrant in entrants}) == len(entrants)
     assert {str(entrant.aggregator.adjacency) for entrant in entrants} == {"replace_one"}
-    assert _numbers(config.epsilons, name="epsilons") == (
+    assert _numbers(config.epsilons, setting_name="epsilons") == (
         0.1,
         0.25,
         0.5,

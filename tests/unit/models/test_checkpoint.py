@@ -352,7 +352,12 @@ def test_a_continued_run_reads_the_votes_of_a_killed_run(shards, queries, tmp_pa
     monkeypatch.setattr(LinearTeacher, "predict_many", counting_predict_many)
     continued = list(
         cast_votes(
-            teacher, store=store, num_teachers=6, inputs=queries, chunk_size=2, scratch_folder=scratch
+            teacher,
+            store=store,
+            num_teachers=6,
+            inputs=queries,
+            chunk_size=2,
+            scratch_folder=scratch,
         )
     )
     assert [first for first, _ in continued] == [0, 2, 4]

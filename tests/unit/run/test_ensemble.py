@@ -64,7 +64,7 @@ def train_ensemble(
     folder = EnsembleFolder(ensemble_folder)
     monitor = SilentMonitor()
     ensemble = Ensemble.train(
-        teacher=teacher or LinearTeacher(device="cpu"),
+        teacher_recipe=teacher or LinearTeacher(device="cpu"),
         dataset=dataset,
         partition=dealt_partition(dataset=dataset, folder=folder),
         num_queries=NUM_QUERIES,

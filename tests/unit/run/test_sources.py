@@ -176,10 +176,10 @@ def test_a_change_anywhere_in_a_folder_is_noticed_except_files_of_runs(
     (tmp_path / "sub" / "above").symlink_to(tmp_path)  # a link that leads back into the folder
     settings = {"data": {"root": str(tmp_path), "name": "no-such-file"}, "seed": 3}
     before = Sources.from_settings(settings, output_dir=tmp_path / "run")
-    assert before.paths == {"data.root": str(tmp_path)}
+    assert before.path_of_setting == {"data.root": str(tmp_path)}
     change_folder(tmp_path)
     after = Sources.from_settings(settings, output_dir=tmp_path / "run")
-    assert (after.stamps != before.stamps) == is_noticed
+    assert (after.stamp_of_setting != before.stamps) == is_noticed
 
 
 @pytest.mark.parametrize("private", ["many", "many/part-*.npz"])
@@ -191,18 +191,25 @@ def test_a_file_that_is_added_to_a_folder_or_pattern_is_noticed(
     _write(path=tmp_path / "many" / "part-0.npz")
     settings = {"data": {"private": str(tmp_path / private)}}
     before = Sources.from_settings(settings, output_dir=tmp_path / "run")
-    assert before.paths == {"data.private": str(tmp_path / private)}
+    assert before.path_of_setting == {"data.private": str(tmp_path / private)}
     (tmp_path / "other.npz").touch()
-    assert Sources.from_settings(settings, output_dir=tmp_path / "run").stamps == before.stamps
+    assert (
+        Sources.from_settings(settings, output_dir=tmp_path / "run").stamp_of_setting
+        == before.stamps
+    )
     _write(path=tmp_path / "many" / "part-1.npz")
-    stamps_with_part_1 = Sources.from_settings(settings, output_dir=tmp_path / "run").stamps
-    assert stamps_with_part_1 != before.stamps
+    stamps_with_part_1 = Sources.from_settings(
+        settings, output_dir=tmp_path / "run"
+    ).stamp_of_setting
+    assert stamps_with_part_1 != before.stamp_of_setting
     (tmp_path / "many" / "part-1.npz").rename(tmp_path / "many" / "part-2.npz")
-    stamps_with_part_2 = Sources.from_settings(settings, output_dir=tmp_path / "run").stamps
+    stamps_with_part_2 = Sources.from_settings(
+        settings, output_dir=tmp_path / "run"
+    ).stamp_of_setting
     assert stamps_with_part_2 != stamps_with_part_1
 
 
 def test_a_pattern_that_matches_no_file_is_no_source(tmp_path: Path) -> None:
     """A pattern that matches no file names no data, as does a path without a file."""
     settings = {"data": {"private": str(tmp_path / "part-*.npz"), "true": "?"}}
-    assert not Sources.from_settings(settings, output_dir=tmp_path / "run").paths
+    assert not Sources.from_settings(settings, output_dir=tmp_path / "run").path_of_setting

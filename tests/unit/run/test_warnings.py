@@ -54,8 +54,8 @@ def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> Non
 
     Under add_remove a changed record counts as two units. The epsilon of a group depends on the number of draws.
     """
-    single_teacher = promises_of(places=Places(num_holders=40, teachers_each=1))
-    several_teachers = promises_of(places=Places(num_holders=40, teachers_each=10))
+    single_teacher = promises_of(places=Places(num_holders=40, teachers_per_holder=1))
+    several_teachers = promises_of(places=Places(num_holders=40, teachers_per_holder=10))
     assert "40 holders of records, each of which is one teacher" in single_teacher
     assert (
         "A record of a holder, any number of its records, and the holder itself are covered by it."
@@ -71,7 +71,7 @@ def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> Non
         in several_teachers
     )
     under_add_remove = promises_of(
-        places=Places(num_holders=5, teachers_each=1), adjacency=Adjacency.ADD_REMOVE
+        places=Places(num_holders=5, teachers_per_holder=1), adjacency=Adjacency.ADD_REMOVE
     )
     assert (
         "A holder that comes or goes is covered by it; a record of a holder is at group size 2."
@@ -79,9 +79,9 @@ def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> Non
     )
     assert f"group size 4: {price_in_words(group_size=4)}" in under_add_remove
     assert "comes or goes is covered at group size 3" in promises_of(
-        places=Places(num_holders=5, teachers_each=3), adjacency=Adjacency.ADD_REMOVE
+        places=Places(num_holders=5, teachers_per_holder=3), adjacency=Adjacency.ADD_REMOVE
     )
-    places = Places(num_holders=4, teachers_each=2)
+    places = Places(num_holders=4, teachers_per_holder=2)
     assert price_in_words(group_size=2) in promises_of(places=places)
     assert price_in_words(group_size=2) not in promises_of(places=places, num_draws=2)
 
@@ -89,7 +89,7 @@ def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> Non
 def test_holders_must_divide_the_number_of_teachers() -> None:
     """400 teachers can be divided among 40 holders, but not among seven."""
     assert Places.with_equal_holders(num_teachers=400, num_holders=40) == Places(
-        num_holders=40, teachers_each=10
+        num_holders=40, teachers_per_holder=10
     )
     with refused_parameter("holders", value=7, rule_words="a number that divides the 400"):
         Places.with_equal_holders(num_teachers=400, num_holders=7)

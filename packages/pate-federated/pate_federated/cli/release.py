@@ -74,7 +74,7 @@ def read_votes(config: DictConfig) -> tuple[VoteSource, Cohort]:
         rule = "files of pate-vote alone, or of other projects alone; this one is another than the first"
         other_path = paths[is_own.index(not is_own[0])]
         raise InvalidValue("votes", other_path, rule=rule)
-    return read_foreign_votes(config, paths=paths)
+    return read_foreign_votes(config, vote_files=paths)
 
 
 def _write_sum(config: DictConfig) -> None:
