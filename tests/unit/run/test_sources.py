@@ -179,7 +179,7 @@ def test_a_change_anywhere_in_a_folder_is_noticed_except_files_of_runs(
     assert before.path_of_setting == {"data.root": str(tmp_path)}
     change_folder(tmp_path)
     after = Sources.from_settings(settings, output_dir=tmp_path / "run")
-    assert (after.stamp_of_setting != before.stamps) == is_noticed
+    assert (after.stamp_of_setting != before.stamp_of_setting) == is_noticed
 
 
 @pytest.mark.parametrize("private", ["many", "many/part-*.npz"])
@@ -195,7 +195,7 @@ def test_a_file_that_is_added_to_a_folder_or_pattern_is_noticed(
     (tmp_path / "other.npz").touch()
     assert (
         Sources.from_settings(settings, output_dir=tmp_path / "run").stamp_of_setting
-        == before.stamps
+        == before.stamp_of_setting
     )
     _write(path=tmp_path / "many" / "part-1.npz")
     stamps_with_part_1 = Sources.from_settings(
