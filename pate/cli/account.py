@@ -43,7 +43,7 @@ def account(config: DictConfig) -> None:
     """
     require_choice("format", config.format, ("text", "json", "jsonl"))
     if config.ledger is not None and _names_ledger_alone():
-        _print_ledger(ledger_pattern=config.ledger, output_format=config.format)
+        _print_ledger(ledger_path=config.ledger, output_format=config.format)
         return
     if config.format == "jsonl":
         rule = "text or json; jsonl is for ledger= and nothing else"
@@ -331,16 +331,16 @@ def _with_votes(
     return quote_extras
 
 
-def _print_ledger(ledger_pattern: str, *, output_format: str) -> None:
+def _print_ledger(ledger_path: str, *, output_format: str) -> None:
     """Prints the charges in a ledger.
 
     Args:
-        ledger_pattern: the path of the ledger.
+        ledger_path: the path of the ledger.
         output_format: text prints tables, json one object, jsonl one object for each charge.
     """
     from pate.pricing.ledger_accounts import account_values, ledgers_in
 
-    ledgers_of_accounts = ledgers_in(ledger_pattern)
+    ledgers_of_accounts = ledgers_in(ledger_path)
     values_of_accounts = [account_values(ledger) for ledger in ledgers_of_accounts]
     if output_format == "text":
         print_page(

@@ -93,7 +93,7 @@ def run_comparison(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
     release = method.release(
         priced_release=method.priced(plan.budget, bench),
         bench=bench,
-        votes=method.votes(bench),
+        vote_source=method.votes(bench),
         seed=SEED,
     )
     release.save(folder / "release.npz", names=names_in(plan.load_dataset(), plan.num_queries))

@@ -703,7 +703,7 @@ def test_releases_that_share_their_noise_have_no_total(
     assert math.isfinite(report.privacy.epsilon), "that of the release alone"
     assert train(plan, output_dir=tmp_path / "b") == report
     of_other_records = plan.load_dataset().private_cells is not None
-    for ledger in ledgers_in(path=tmp_path / "ledger.db"):
+    for ledger in ledgers_in(ledger_path=tmp_path / "ledger.db"):
         account = plain(account_values(ledger))
         assert (account["spent_epsilon"], account["accountant_epsilon"]) == ("inf", "inf")
         assert len(account["charges"]) == (1 if of_other_records else 2)
