@@ -14,14 +14,22 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-_ROWS = "epsilon|delta|queries priced|queries answered|labels per query|teachers"
-_NAMES = "epsilon|delta|num_queries|num_answered|num_labels|num_teachers|scores"
+# The names of numbers in `privacy.json`, by their rows in the table of the card.
+_NAMES_BY_ROW = {
+    "epsilon": "epsilon",
+    "delta": "delta",
+    "queries priced": "num_queries",
+    "queries answered": "num_answered",
+    "labels per query": "num_labels",
+    "teachers": "num_teachers",
+}
 _ORDERS = 1 + np.geomspace(1e-3, 1e6, 2000)
 _RATES = np.geomspace(1e-9, 0.5, 2000)  # of false alarms
 _normal_cdf = np.vectorize(lambda x: math.erfc(-x / math.sqrt(2)) / 2, otypes=[float])
@@ -52,8 +60,9 @@ class _Noise:
         penalty = np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
         return max(float((self.count * rdp + penalty).min()), 0.0)
 
+    @cached_property
     def attained(self) -> np.ndarray:
-        """Returns points of a curve that two neighbors attain: found members and false alarms, `[2, num_points]`."""
+        """The points of a curve that two neighbors attain: found members and false alarms, `[2, num_points]`."""
         if self.mu:
             mu = self.mu * math.sqrt(self.count)
             edges = np.linspace(12 + mu, -12, 100_001)
@@ -68,12 +77,12 @@ class _Noise:
 
     def least_epsilon(self, delta: float) -> float:
         """Returns the least epsilon that can be true, which is the exact one of a Gaussian sum."""
-        found, alarms = np.maximum(self.attained(), 1e-300)
+        found, alarms = np.maximum(self.attained, 1e-300)
         return max(float(np.log(np.maximum(found - delta, 1e-300) / alarms).max()), 0.0)
 
     def least_found(self, alarms: Any) -> Any:
         """Returns the least bounds on found members that can be true, which are exact for a Gaussian sum."""
-        return np.interp(alarms, *np.insert(self.attained()[::-1], 0, 0.0, axis=1))
+        return np.interp(alarms, *np.insert(self.attained[::-1], 0, 0.0, axis=1))
 
 
 def _threshold_bit(std: float, reach: int, threshold: float, most: int) -> np.ndarray:
@@ -95,7 +104,9 @@ def _pick(epsilon: float, *, is_ranged: bool) -> np.ndarray:
 def _noise_of(statement: dict[str, Any]) -> _Noise:
     """Returns the noise of a release by its mechanism and public parameters; without bounds if it is not known here."""
     given = statement["parameters"]
-    queries, _, labels, teachers = (statement[name] for name in _NAMES.split("|")[2:6])
+    queries = statement["num_queries"]
+    labels = statement["num_labels"]
+    teachers = statement["num_teachers"]
     moved = 2 if statement["adjacency"] == "replace_one" else 1
     is_known = statement["epsilon"] != "inf" and not statement.get("classes")
     match statement["mechanism"] if is_known else None:
@@ -156,7 +167,7 @@ def _tuned_epsilon(noise: _Noise, tuning: dict[str, Any], delta: float) -> float
     """Returns the epsilon of the best of a secret number of Gaussian releases (docs/proofs/tuning.md)."""
     eta, gamma = float(tuning["eta"]) or 1e-9, float(tuning["gamma"])
     odds = gamma / (1 - gamma)
-    ratio = (1 + eta) * math.log(np.divide(*noise.attained() + odds).max())  # of the selection
+    ratio = (1 + eta) * math.log(np.divide(*noise.attained + odds).max())  # of the selection
     log_factor = -math.log1p(delta * math.expm1(eta * math.log(gamma))) / eta
     return ratio + noise.least_epsilon(math.expm1(log_factor) * odds)
 
@@ -171,10 +182,13 @@ def _scores(folder: Path, scores: dict[str, Any]) -> Iterator[str]:
     exact = _Noise(mu=1 / scores["noise_multiplier"]).least_epsilon(scores["delta"])
     if not _is_between(scores["epsilon"], exact, exact * 1.001):
         yield f"privacy.json: scores.epsilon is {scores['epsilon']}, and the noise gives {exact:.4f}"
-    named = {k: score for k, score in scores.items() if isinstance(score, dict) and "low" in score}
-    for column, of_values in scores["subgroups"].items():
-        named |= {f"subgroups.{column}.{value}": score for value, score in of_values.items()}
-    for name, score in named.items():
+    score_by_name = {
+        name: score for name, score in scores.items() if isinstance(score, dict) and "low" in score
+    }
+    for column, score_by_value in scores["subgroups"].items():
+        for value, score in score_by_value.items():
+            score_by_name[f"subgroups.{column}.{value}"] = score
+    for name, score in score_by_name.items():
         low, value, high = score["low"], score["value"], score["high"]
         if not 0 <= low <= value <= high <= 1:
             yield f"privacy.json: scores.{name} is {value}, outside of its interval"
@@ -187,16 +201,19 @@ def _scores(folder: Path, scores: dict[str, Any]) -> Iterator[str]:
 def _stated_twice(folder: Path, statement: dict[str, Any]) -> Iterator[tuple[str, object, object]]:
     """Yields the name, the text and the expected value of what the files of a release state together."""
     digests = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["sha256"]
-    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
-    found = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
-    for name in sorted(digests.keys() | found.keys() - {"manifest.json"}):
-        yield f"{name}: SHA-256", found.get(name, "missing"), digests.get(name, "missing")
+    found_digests = {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    for name in sorted(digests.keys() | found_digests.keys() - {"manifest.json"}):
+        yield f"{name}: SHA-256", found_digests.get(name, "missing"), digests.get(name, "missing")
     text = (folder / "privacy_card.md").read_text(encoding="utf-8")
     card = dict(re.findall(r"^\| (.+?) \| (.*) \|$", text, flags=re.MULTILINE))
-    numbers = statement | {"scores": statement.get("scores", {}).get("epsilon")}
-    rows = [*_ROWS.split("|"), "epsilon of the scores"]
-    for row, name in zip(rows, _NAMES.split("|"), strict=True):
-        yield f"privacy_card.md: {name}", card.get(row), numbers[name]
+    for row, name in _NAMES_BY_ROW.items():
+        yield f"privacy_card.md: {name}", card.get(row), statement[name]
+    epsilon_of_scores = statement.get("scores", {}).get("epsilon")
+    yield "privacy_card.md: scores", card.get("epsilon of the scores"), epsilon_of_scores
     for rate, share in (statement.get("attacks") or {"found": {}})["found"].items():
         row = f"members that attacks find with {100 * float(rate):g}% false alarms, at most"
         if not _is_between(float(card.get(row, "nan").rstrip("%")), 100 * share, 100 * share + 0.1):
