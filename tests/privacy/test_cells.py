@@ -123,10 +123,10 @@ def column_of_inferred_type(cells: list[Any]) -> Any:
 
 def column_of_objects(cells: list[Any]) -> Any:
     """Returns a column of Python objects."""
-    column = pd.Series([None] * len(cells), dtype=object)
+    objects = np.empty(len(cells), dtype=object)
     for row, cell in enumerate(cells):
-        column.iat[row] = cell
-    return column
+        objects[row] = cell
+    return pd.Series(objects, dtype=object)
 
 
 def column_of_categories(cells: list[Any]) -> Any:
