@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,7 @@ def arrays_are_equal(first: Any, second: Any) -> bool:
     return bool(np.array_equal(first, second, equal_nan=first.dtype != object))
 
 
+@cache  # three tests read the same DataFrames
 def frames_with_odd_cells(
     cell_kind: str, make_column: Callable[[list[Any]], Any]
 ) -> list[tuple[Any, Any]]:

@@ -27,6 +27,7 @@ from tests.e2e.small_run import (
     SilentMonitor,
     small_dataset,
     small_plan,
+    without_pictures,
 )
 from tests.refusals import ANY, refused_parameter
 from tests.unit.comparison.conftest import VOTES, pate_method, small_comparison_plan
@@ -186,7 +187,8 @@ def test_a_comparison_scores_centered_votes_as_a_single_run_does(
         target_epsilon=3.0,
         seed=4,
     )
-    report = train(training_plan, output_dir=tmp_path / "train", monitor=SilentMonitor())
+    with without_pictures():
+        report = train(training_plan, output_dir=tmp_path / "train", monitor=SilentMonitor())
     assert run_of_seed_4.num_teachers == report.teachers.num_teachers
     assert run_of_seed_4.priced_epsilon == pytest.approx(report.privacy.epsilon, rel=1e-9)
     assert run_of_seed_4.micro_f1 == pytest.approx(report.student.micro_f1, abs=1e-9)
