@@ -11,8 +11,11 @@ teacher's vector may be. Three things keep the noise small beside the sum:
 - **The directions.** The votes of kernel teachers lie in the span of a few principal directions of the public pool
   (`KernelTeacher`, `PublicPCA`). A student learns within this span alone, so noise outside of it has no effect.
 
-Teachers that can be asked again vote in rounds, against the student of the rounds before (`CenteredRounds`), at the
-same price. docs/how-centered-votes-work.md goes through both forms; docs/proofs/centered_votes.md has the theorem.
+Teachers that can be asked again vote in rounds, against the student of the rounds before, at the same price.
+
+`CenteredVotes` chooses between both forms and divides the budget. `CenteredMatrix` (`centered_matrix.py`) clips, sums
+and adds the noise for one matrix of votes, and `CenteredRounds` (`centered_rounds.py`) for rounds.
+docs/how-centered-votes-work.md goes through both forms; docs/proofs/centered_votes.md has the theorem.
 """
 
 from __future__ import annotations

@@ -278,7 +278,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             ),
         )
 
-        # 1. The price. Nothing is trained or spent. `priced_fit` is private, for `inputs`, `plan` and `priced_scores`.
+        # 1. The price. Nothing is spent, and nothing learns from private records. Private: `inputs`, `plan` and
+        #    `priced_scores` of `priced_fit`.
         priced_fit = self._price_fit(fit_arguments)
 
         # 2. The teachers learn from disjoint records, and vote on public samples. Private: `vote_source`.
@@ -596,7 +597,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _price_fit(self, fit_arguments: FitArguments) -> PricedFit:
         """Reads the arguments of a fit, prices its release and scores, and opens its ledger. Nothing is spent.
 
-        Of the private records, the prices depend on the number of groups alone.
+        Of the private records, the prices depend on the number of groups alone. At the end the estimators are fitted to
+        public rows, as a test.
         """
         privacy_unit = unit_of(fit_arguments.groups)
         fit_inputs = self._make_reader().read(fit_arguments)
@@ -918,7 +920,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 def _stage(name: str, *, verbose: int) -> Iterator[None]:
     """Measures the time of a `with` block, and prints its name and time if `verbose` is not 0.
 
-    The line has scikit-learn's form. If the block raises an error, nothing is printed.
+    The line begins with the class in brackets, as scikit-learn's do. If the block raises an error, nothing is printed.
     """
     started = time.monotonic()
     yield

@@ -486,7 +486,7 @@ def _majority_labels(priced_run: PricedRun, *, released_run: ReleasedRun) -> Maj
         row_indices = baseline_rows(private_records)
         sample_words = sample_in_words(num_taken=len(row_indices), num_records=len(private_records))
         vote_source = ensemble.of_rows(row_indices).vote()
-    # A closed source computes its votes anew, so `_public_start` can read `released.votes` later.
+    # A closed source computes its votes anew, so `_public_start` can read `released_run.vote_source` later.
     with closing(vote_source), priced_run.monitor.stage("releasing without noise, to compare with"):
         majority_release = priced_run.priced_release.aggregator.noiseless_from(
             vote_source, record=released_run.release_record

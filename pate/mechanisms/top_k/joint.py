@@ -253,7 +253,8 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         Args:
             joint_classes: the classes.
             row: the row of the histogram.
-            class_places: the places of the classes in `order`, in the order of the weights; None for the order itself.
+            class_places: the places in `classes_by_loss` of the classes whose weights are returned, in their order;
+                None for all classes, by rising loss.
         """
         losses_of_classes = joint_classes.losses[row].tolist()
         class_sizes = list(joint_classes.sizes(row=row))
