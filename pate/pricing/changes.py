@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from pate.accounting import Budget
 from pate.aggregators import Aggregator
@@ -89,14 +90,14 @@ class ChangeKind(ABC):
         """Returns the change that gives the setting the value `candidate`."""
 
     @abstractmethod
-    def is_likely(self, candidate: float) -> bool:
+    def is_useful_by_renyi(self, candidate: float) -> bool:
         """Returns True if the Renyi accountant's prices suggest that a candidate makes the refused release useful.
 
         If the result is True for a candidate, it is True for all later ones.
         """
 
     @abstractmethod
-    def likely_index(self, working_index: int, planned_release: PricedRelease) -> int:
+    def refined_index(self, working_index: int, planned_release: PricedRelease) -> int:
         """Returns an estimate of the index of the smallest candidate that makes the refused release useful.
 
         The estimate is `working_index` or less. It is less if the budget's accountant has lower prices than the Renyi
@@ -124,7 +125,7 @@ class MoreTeachers(ChangeKind):
     @classmethod
     def from_release(
         cls, release_priced_by_renyi: PricedRelease, *, num_groups: int | None
-    ) -> "MoreTeachers":
+    ) -> Self:
         """Returns the kind of change whose candidates are numbers of teachers above that of a release, up to 5,000.
 
         With a known number of private groups, each teacher of a candidate has at least ten of them.
@@ -150,11 +151,11 @@ class MoreTeachers(ChangeKind):
         """Returns the change that sets the number of teachers to `candidate`."""
         return Change(num_teachers=int(candidate))
 
-    def is_likely(self, candidate: float) -> bool:
+    def is_useful_by_renyi(self, candidate: float) -> bool:
         """Returns True if a release with `candidate` teachers and the noise of the refused release is useful."""
         return self._is_useful(num_teachers=candidate, planned_release=self.release_priced_by_renyi)
 
-    def likely_index(self, working_index: int, planned_release: PricedRelease) -> int:
+    def refined_index(self, working_index: int, planned_release: PricedRelease) -> int:
         """Returns the index of the smallest number of teachers at which a release with the planned noise is useful.
 
         The result is at most `working_index`, the index of the number of teachers in `planned_release`.
@@ -191,21 +192,20 @@ class LargerEpsilon(ChangeKind):
     lowest_epsilon: float
 
     @classmethod
-    def from_release(
-        cls, less_noisy_release: PricedRelease, *, budget_by_renyi: Budget
-    ) -> "LargerEpsilon":
+    def from_aggregator(
+        cls, less_noisy_aggregator: Aggregator, *, vote_shape: VoteShape, budget_by_renyi: Budget
+    ) -> Self:
         """Returns the kind of change whose candidates are larger epsilons than that of the budget, up to 100.
 
         Args:
-            less_noisy_release: the refused release with noise small enough to be useful (`with_less_noise`).
+            less_noisy_aggregator: the aggregator of the refused release, with noise small enough for a useful release.
+            vote_shape: the shape of the votes of the refused release.
             budget_by_renyi: the budget of the refused release, with the Renyi accountant.
         """
         epsilon = budget_by_renyi.epsilon or 0.0
         larger_epsilons = [number for number in _NUMBERS if epsilon < number <= _MAX_EPSILON]
         price = price_or_infinity(
-            less_noisy_release.aggregator,
-            vote_shape=less_noisy_release.shape,
-            budget=budget_by_renyi,
+            less_noisy_aggregator, vote_shape=vote_shape, budget=budget_by_renyi
         )
         return cls(
             candidates=larger_epsilons,
@@ -217,11 +217,11 @@ class LargerEpsilon(ChangeKind):
         """Returns the change that sets the epsilon to `candidate`."""
         return Change(target_epsilon=candidate)
 
-    def is_likely(self, candidate: float) -> bool:
+    def is_useful_by_renyi(self, candidate: float) -> bool:
         """Returns True if `candidate` is at least the price of noise small enough for a useful release."""
         return candidate >= self.lowest_epsilon
 
-    def likely_index(self, working_index: int, planned_release: PricedRelease) -> int:
+    def refined_index(self, working_index: int, planned_release: PricedRelease) -> int:
         """Returns the index of the smallest candidate that is at least the planned epsilon divided by a ratio.
 
         The ratio is the price of `planned_release` by the Renyi accountant over that by the budget's accountant. The
@@ -237,41 +237,45 @@ class FewerQueries(ChangeKind):
     """The change to fewer queries, with the same number of teachers or with another one.
 
     Attributes:
-        less_noisy_release: the refused release with noise small enough to be useful.
+        less_noisy_aggregator: the aggregator of the refused release, with noise small enough for a useful release.
+        vote_shape: the shape of the votes of the refused release, with `new_num_teachers` teachers if that is not None.
         budget_by_renyi: the budget of the refused release, with the Renyi accountant.
         new_num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
     """
 
-    less_noisy_release: PricedRelease
+    less_noisy_aggregator: Aggregator
+    vote_shape: VoteShape
     budget_by_renyi: Budget
     new_num_teachers: int | None = None
 
     @classmethod
-    def from_release(
+    def from_aggregator(
         cls,
-        less_noisy_release: PricedRelease,
+        less_noisy_aggregator: Aggregator,
         *,
+        vote_shape: VoteShape,
         budget_by_renyi: Budget,
         new_num_teachers: int | None = None,
-    ) -> "FewerQueries":
+    ) -> Self:
         """Returns the kind of change whose candidates are numbers of queries below that of a release, down to 20.
 
         The candidates are all such numbers with two significant digits, from large to small. Some may cost more than
         the budget.
 
         Args:
-            less_noisy_release: the refused release with the noise of `with_less_noise`; its price is still that of the
-                old noise.
+            less_noisy_aggregator: the aggregator of the refused release, with noise small enough for a useful release.
+            vote_shape: the shape of the votes of the refused release, with `new_num_teachers` teachers if that is not
+                None.
             budget_by_renyi: the budget of the refused release, with the Renyi accountant.
             new_num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
         """
-        current_num_queries = less_noisy_release.shape.num_queries
         query_counts = [
-            count for count in reversed(_COUNTS) if MIN_QUERIES <= count < current_num_queries
+            count for count in reversed(_COUNTS) if MIN_QUERIES <= count < vote_shape.num_queries
         ]
         return cls(
             candidates=query_counts,
-            less_noisy_release=less_noisy_release,
+            less_noisy_aggregator=less_noisy_aggregator,
+            vote_shape=vote_shape,
             budget_by_renyi=budget_by_renyi,
             new_num_teachers=new_num_teachers,
         )
@@ -280,15 +284,15 @@ class FewerQueries(ChangeKind):
         """Returns the change to `candidate` queries, and to `new_num_teachers` if that is not None."""
         return Change(num_teachers=self.new_num_teachers, num_queries=int(candidate))
 
-    def is_likely(self, candidate: float) -> bool:
+    def is_useful_by_renyi(self, candidate: float) -> bool:
         """Returns True if the budget pays for `candidate` queries with noise small enough for a useful release."""
-        vote_shape = replace(self.less_noisy_release.shape, num_queries=int(candidate))
+        vote_shape = replace(self.vote_shape, num_queries=int(candidate))
         price = price_or_infinity(
-            self.less_noisy_release.aggregator, vote_shape=vote_shape, budget=self.budget_by_renyi
+            self.less_noisy_aggregator, vote_shape=vote_shape, budget=self.budget_by_renyi
         )
         return price <= (self.budget_by_renyi.epsilon or 0.0)
 
-    def likely_index(self, working_index: int, planned_release: PricedRelease) -> int:
+    def refined_index(self, working_index: int, planned_release: PricedRelease) -> int:
         """Returns the index of the largest candidate of at most the planned number of queries times a squared ratio.
 
         The ratio is the price of `planned_release` by the Renyi accountant over that by the budget's accountant. The
@@ -305,36 +309,35 @@ class FewerQueries(ChangeKind):
         return bisect_left(self.candidates, x=True, hi=working_index, key=is_affordable)
 
 
-def with_less_noise(priced_release: PricedRelease) -> PricedRelease | None:
-    """Returns a copy of a release with the largest noise, smaller than it has, at which it is useful; None if none is.
+def less_noisy_aggregator(priced_release: PricedRelease) -> Aggregator | None:
+    """Returns the aggregator of a release with the largest noise, below its own, that is useful; None if none is.
 
     The noise is found to 0.7% and rounded to four digits. None is also returned for an aggregator whose noise cannot be
-    scaled. The price and the event of the copy are unchanged, and do not belong to this noise.
+    scaled.
     """
 
     def is_useful(noise_factor: float) -> bool:
         """Returns True if the release `priced_release` is useful with its noise multiplied by a factor."""
-        return is_plan_useful(_with_noise_factor(priced_release, noise_factor))
+        aggregator = _with_noise_factor(priced_release.aggregator, noise_factor)
+        return is_plan_useful(replace(priced_release, aggregator=aggregator))
 
     try:
         index = bisect_left(_NOISE_FACTORS, x=True, key=is_useful)
         if index == len(_NOISE_FACTORS):
             return None
-        return _with_noise_factor(priced_release, _NOISE_FACTORS[index])
+        return _with_noise_factor(priced_release.aggregator, _NOISE_FACTORS[index])
     except InvalidValue:  # the noise of this aggregator cannot be scaled
         return None
 
 
-def _with_noise_factor(priced_release: PricedRelease, noise_factor: float) -> PricedRelease:
-    """Returns a copy of a release with its noise multiplied by a factor and rounded to four digits; the price stays."""
-    scaled_aggregator = priced_release.aggregator.scaled(noise_factor)
+def _with_noise_factor(aggregator: Aggregator, noise_factor: float) -> Aggregator:
+    """Returns a copy of an aggregator with its noise multiplied by a factor and rounded to four digits."""
+    scaled_aggregator = aggregator.scaled(noise_factor)
     changed_values = changed_fields(
-        aggregator_before=priced_release.aggregator, aggregator_after=scaled_aggregator
+        aggregator_before=aggregator, aggregator_after=scaled_aggregator
     )
     rounded_values = {name: float(f"{value:.4g}") for name, value in changed_values.items()}
-    return replace(
-        priced_release, aggregator=with_fields(scaled_aggregator, new_values=rounded_values)
-    )
+    return with_fields(scaled_aggregator, new_values=rounded_values)
 
 
 def price_or_infinity(aggregator: Aggregator, vote_shape: VoteShape, budget: Budget) -> float:

@@ -51,7 +51,7 @@ def require_useful(
 ) -> tuple[Doubt, ...]:
     """Returns warnings about a priced release, or raises `InvalidValue` if its noise would hide what teachers agree on.
 
-    A release is refused in three cases:
+    A release is refused in three cases, of which the first two are `Expectation.is_useless`:
 
     - over a quarter of the bits would be wrong although all teachers agree;
     - fewer than a third of the queries would be answered although 90% of the teachers agree;
@@ -79,7 +79,7 @@ def require_useful(
         rule = f"a delta below {_DELTA_LIMIT:g}, the probability that a guarantee may fail altogether; 1e-6 is usual"
         raise InvalidValue("target_delta", budget.delta, rule=rule, waiver=ALLOW_USELESS)
     doubts = _without_none(
-        _delta_doubt(budget.delta, num_private_groups=num_groups),
+        _delta_doubt(budget.delta, num_groups=num_groups),
         _epsilon_doubt(priced_release.epsilon),
     )
     # A release that costs nothing has no queries, or answers that no vote changes: there is nothing to warn of. An
@@ -96,10 +96,8 @@ def require_useful(
     if not expected_answers.is_useless:
         return doubts + _without_none(_noise_doubt(expected_answers, priced_release))
     reason = _refusal_reason(expected_answers, priced_release, voters=voters)
-    setting_name, setting_value = refused_setting or (
-        "num_teachers",
-        priced_release.shape.num_teachers,
-    )
+    default_setting = ("num_teachers", priced_release.shape.num_teachers)
+    setting_name, setting_value = refused_setting or default_setting
     if allow_useless:
         return (
             *doubts,
@@ -108,14 +106,14 @@ def require_useful(
     refusal = InvalidValue(
         setting_name, setting_value, rule=f"a release that tells something: {reason}"
     )
-    raise _with_remedies(
+    raise _refusal_with_searched_remedies(
         refusal,
         unsolved_aggregator=unsolved_aggregator,
         priced_release=priced_release,
         budget=budget,
-        num_private_groups=num_groups,
+        num_groups=num_groups,
         search=search or RemedySearch(),
-        other_method_remedy=other_method,
+        other_method=other_method,
     )
 
 
@@ -124,20 +122,20 @@ def _without_none(*doubts: Doubt | None) -> tuple[Doubt, ...]:
     return tuple(doubt for doubt in doubts if doubt is not None)
 
 
-def _delta_doubt(delta: float, *, num_private_groups: int | None) -> Doubt | None:
+def _delta_doubt(delta: float, *, num_groups: int | None) -> Doubt | None:
     """Returns a warning about a delta of 0.01 or more, or else above one over the number of groups; None for others.
 
     Args:
         delta: the delta of the guarantee.
-        num_private_groups: the number of private groups; None if unknown.
+        num_groups: the number of private groups; None if unknown.
     """
     if delta >= _DELTA_LIMIT:
         text = "a guarantee may fail altogether with this probability; 1e-6 is usual"
         return Doubt(name="target_delta", value=delta, text=text, waiver=ALLOW_USELESS)
-    if num_private_groups is not None and delta > 1 / num_private_groups:
+    if num_groups is not None and delta > 1 / num_groups:
         text = (
-            f"above 1 / {num_private_groups}, one over the private groups: publishing a group at random would be "
-            f"allowed; take less than {0.1 / num_private_groups:.1g}"
+            f"above 1 / {num_groups}, one over the private groups: publishing a group at random would be "
+            f"allowed; take less than {0.1 / num_groups:.1g}"
         )
         return Doubt(name="target_delta", value=delta, text=text)
     return None
@@ -169,15 +167,15 @@ def _noise_doubt(expected_answers: Expectation, priced_release: PricedRelease) -
     return Doubt(name="num_teachers", value=priced_release.shape.num_teachers, text=text)
 
 
-def _with_remedies(
+def _refusal_with_searched_remedies(
     refusal: InvalidValue,
     *,
     unsolved_aggregator: Aggregator,
     priced_release: PricedRelease,
     budget: Budget,
-    num_private_groups: int | None,
+    num_groups: int | None,
     search: RemedySearch,
-    other_method_remedy: Remedy | None,
+    other_method: Remedy | None,
 ) -> InvalidValue:
     """Searches for changes of settings that make a refused release useful, and returns the error with them as remedies.
 
@@ -186,9 +184,9 @@ def _with_remedies(
         unsolved_aggregator: the aggregator before its noise was solved for.
         priced_release: the priced release.
         budget: the budget that the release was planned for.
-        num_private_groups: the number of private groups; None if unknown.
+        num_groups: the number of private groups; None if unknown.
         search: the search for settings that work.
-        other_method_remedy: the first remedy, which is not searched for; None for none.
+        other_method: the first remedy, which is not searched for; None for none.
     """
     if search.report_refusal is not None:
         search.report_refusal(refusal, search.max_seconds)
@@ -196,12 +194,12 @@ def _with_remedies(
         unsolved_aggregator,
         refused_release=priced_release,
         budget=budget,
-        num_private_groups=num_private_groups,
+        num_groups=num_groups,
         search=search,
     )
     remedies = [change.remedy() for change in outcome.changes]
-    if other_method_remedy is not None:
-        remedies.insert(0, other_method_remedy)
+    if other_method is not None:
+        remedies.insert(0, other_method)
     rule = refusal.rule
     if not remedies and outcome.is_complete:
         rule += f"; {_NO_REMEDY}"

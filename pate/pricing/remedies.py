@@ -25,7 +25,7 @@ from pate.pricing.changes import (
     FewerQueries,
     LargerEpsilon,
     MoreTeachers,
-    with_less_noise,
+    less_noisy_aggregator,
 )
 from pate.pricing.expectations import is_plan_useful
 from pate.pricing.priced_release import PricedRelease, changed_fields, plan_or_none
@@ -100,7 +100,7 @@ def remedies(
         unsolved_aggregator,
         refused_release=priced_release,
         budget=budget,
-        num_private_groups=num_groups,
+        num_groups=num_groups,
         search=RemedySearch(max_seconds=math.inf),
     )
     return result.changes
@@ -111,7 +111,7 @@ def search_remedies(
     refused_release: PricedRelease,
     budget: Budget,
     *,
-    num_private_groups: int | None,
+    num_groups: int | None,
     search: RemedySearch,
 ) -> Remedies:
     """Searches for the smallest changes with which a release is useful, at most one of each kind, within a time limit.
@@ -122,7 +122,7 @@ def search_remedies(
         unsolved_aggregator: the aggregator before its noise was solved for.
         refused_release: the refused release, with its price.
         budget: the budget that the release was planned for.
-        num_private_groups: the number of private groups, of which every teacher keeps ten; None if unknown.
+        num_groups: the number of private groups, of which every teacher keeps ten; None if unknown.
         search: the time limit and the callbacks of the search.
     """
     plans = ChangedPlans(
@@ -139,7 +139,7 @@ def search_remedies(
         running = _RunningSearch(
             plans,
             refused_release=refused_release,
-            num_private_groups=num_private_groups,
+            num_groups=num_groups,
             report_progress=report_progress,
         )
         try:
@@ -173,7 +173,7 @@ class _RunningSearch:
         plans: ChangedPlans,
         *,
         refused_release: PricedRelease,
-        num_private_groups: int | None,
+        num_groups: int | None,
         report_progress: Callable[..., None],
     ) -> None:
         """Stores the arguments; `run` does the search.
@@ -181,13 +181,13 @@ class _RunningSearch:
         Args:
             plans: the plans of the release after changes, which have a time limit.
             refused_release: the refused release.
-            num_private_groups: the number of private groups; None if unknown.
+            num_groups: the number of private groups; None if unknown.
             report_progress: shows the number of plans that were tried, and a note.
         """
         self.changes: dict[str, Change] = {}
         self._plans = plans
         self._refused_release = refused_release
-        self._num_private_groups = num_private_groups
+        self._num_groups = num_groups
         self._report_progress = report_progress
         self._kind_of_name: dict[str, ChangeKind] = {}
         # For each kind, the index of the candidate in `changes`.
@@ -206,7 +206,7 @@ class _RunningSearch:
         if release_priced_by_renyi is None:
             return
         more_teachers = MoreTeachers.from_release(
-            release_priced_by_renyi=release_priced_by_renyi, num_groups=self._num_private_groups
+            release_priced_by_renyi=release_priced_by_renyi, num_groups=self._num_groups
         )
         self._search_by_renyi(kind_name="teachers", change_kind=more_teachers)
         if has_given_noise(plans.budget):
@@ -242,22 +242,32 @@ class _RunningSearch:
             release_priced_by_renyi: the refused release, priced by the Renyi accountant.
         """
         budget = self._plans.budget_by_renyi
-        less_noisy_release = with_less_noise(release_priced_by_renyi)
-        if less_noisy_release is not None and is_solved_for_noise(self._plans.budget):
-            larger_epsilon = LargerEpsilon.from_release(less_noisy_release, budget_by_renyi=budget)
+        vote_shape = release_priced_by_renyi.shape
+        useful_aggregator = less_noisy_aggregator(release_priced_by_renyi)
+        if useful_aggregator is not None and is_solved_for_noise(self._plans.budget):
+            larger_epsilon = LargerEpsilon.from_aggregator(
+                useful_aggregator, vote_shape=vote_shape, budget_by_renyi=budget
+            )
             self._search_by_renyi(kind_name="epsilon", change_kind=larger_epsilon)
-        if less_noisy_release is not None:
-            fewer_queries = FewerQueries.from_release(less_noisy_release, budget_by_renyi=budget)
+        if useful_aggregator is not None:
+            fewer_queries = FewerQueries.from_aggregator(
+                useful_aggregator, vote_shape=vote_shape, budget_by_renyi=budget
+            )
             self._search_by_renyi(kind_name="queries", change_kind=fewer_queries)
         numbers_of_teachers = self._kind_of_name["teachers"].candidates
         if not numbers_of_teachers or "teachers" in self.changes or "queries" in self.changes:
             return
         most_teachers = int(numbers_of_teachers[-1])
-        vote_shape = replace(release_priced_by_renyi.shape, num_teachers=most_teachers)
-        less_noisy_release = with_less_noise(replace(release_priced_by_renyi, shape=vote_shape))
-        if less_noisy_release is not None:
-            both_changes = FewerQueries.from_release(
-                less_noisy_release, budget_by_renyi=budget, new_num_teachers=most_teachers
+        shape_of_most_teachers = replace(vote_shape, num_teachers=most_teachers)
+        useful_aggregator = less_noisy_aggregator(
+            replace(release_priced_by_renyi, shape=shape_of_most_teachers)
+        )
+        if useful_aggregator is not None:
+            both_changes = FewerQueries.from_aggregator(
+                useful_aggregator,
+                vote_shape=shape_of_most_teachers,
+                budget_by_renyi=budget,
+                new_num_teachers=most_teachers,
             )
             self._search_by_renyi(kind_name="both", change_kind=both_changes)
 
@@ -266,12 +276,12 @@ class _RunningSearch:
 
         Enough are 20 queries, or all queries of a release with fewer.
         """
-        less_noisy_release = with_less_noise(self._refused_release)
-        if less_noisy_release is None:
+        useful_aggregator = less_noisy_aggregator(self._refused_release)
+        if useful_aggregator is None:
             return
         shape = self._plans.shape
         planned_release = plan_or_none(
-            less_noisy_release.aggregator, vote_shape=shape, budget=self._plans.budget_by_renyi
+            useful_aggregator, vote_shape=shape, budget=self._plans.budget_by_renyi
         )
         if planned_release is None or not is_plan_useful(planned_release):
             return
@@ -290,7 +300,9 @@ class _RunningSearch:
             change_kind: the kind of change with its candidates.
         """
         self._kind_of_name[kind_name] = change_kind
-        likely_index = bisect_left(change_kind.candidates, x=True, key=change_kind.is_likely)
+        likely_index = bisect_left(
+            change_kind.candidates, x=True, key=change_kind.is_useful_by_renyi
+        )
         self._find_smallest(
             kind_name,
             make_plan=self._plans.by_renyi,
@@ -325,13 +337,13 @@ class _RunningSearch:
         planned_release = self._plans.by_budget(self.changes[kind_name])
         if planned_release is not None:
             working_index = self._index_of_kind[kind_name]
-            likely_index = self._kind_of_name[kind_name].likely_index(
+            refined_index = self._kind_of_name[kind_name].refined_index(
                 working_index, planned_release
             )
             self._find_smallest(
                 kind_name,
                 make_plan=self._plans.by_budget,
-                start_index=likely_index,
+                start_index=refined_index,
                 first_index=0,
                 last_index=working_index,
             )

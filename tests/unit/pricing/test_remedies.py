@@ -439,7 +439,7 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
         plan.aggregator,
         refused_release=plan.priced(),
         budget=plan.budget,
-        num_private_groups=None,
+        num_groups=None,
         search=at_once,
     )
     assert not result.is_complete
