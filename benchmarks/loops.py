@@ -54,7 +54,7 @@ def _convolutional(teacher: CNNTeacher, part: Shard) -> nn.Module:
     network = network_of(teacher, part)
     channels = part.inputs.shape[1]
     layers = []
-    for layer, (width, _) in enumerate(network.kernels):
+    for layer, (width, _) in enumerate(network.weight_shapes):
         side = teacher.patch if layer == 0 else teacher.kernel_size
         stride, padding = (side, 0) if layer == 0 else (1, side // 2)
         convolution = nn.Conv2d(channels, width, side, stride=stride, padding=padding, bias=False)

@@ -234,14 +234,14 @@ def _cnn_flops(teacher: CNNTeacher, part: Shard) -> float:
     """
     network = network_of(teacher, part)
     side = part.inputs.shape[2] // teacher.patch
-    kernels = network.kernels
+    weight_shapes = network.weight_shapes
     inside = _inside(side, teacher.kernel_size)
     layers = [
         # the first layer sees patches, without edges
         2.0 * side**2 * channels * inputs * (inside if layer else 1.0)
-        for layer, (channels, inputs) in enumerate(kernels)
+        for layer, (channels, inputs) in enumerate(weight_shapes)
     ]
-    head = 2.0 * NUM_LABELS * network.cells**2 * kernels[-1][0]
+    head = 2.0 * NUM_LABELS * network.cells**2 * weight_shapes[-1][0]
     return teacher.epochs * len(part) * (2 * layers[0] + 3 * sum(layers[1:]) + 3 * head)
 
 

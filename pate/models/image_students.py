@@ -326,7 +326,7 @@ def _require_moderate(network: ConvNet) -> ConvNet:
     So a small file of a model cannot demand much memory. The limit holds for training too, so that every trained model
     can be read back.
     """
-    most_channels = max(num_channels for num_channels, _ in network.kernels)
+    most_channels = max(num_channels for num_channels, _ in network.weight_shapes)
     numbers_per_layer = most_channels * math.prod(
         length // network.patch for length in network.shape[1:]
     )

@@ -23,11 +23,11 @@ from pate.models.networks.network import Network, Tensors, flip_horizontally, sc
 from pate.models.networks.training import AdamWRecipe, KnownTargets
 from pate.validation import require
 
-GROUP = 8
+CHANNELS_PER_GROUP = 8
 """The number of channels that the norm "group" normalizes together."""
-MOMENTUM = 0.1
+NORM_MOMENTUM = 0.1
 """The share of a batch in the running means and variances, torch's default."""
-EPSILON = 1e-5
+NORM_EPS = 1e-5
 """The number that is added to variances, torch's default."""
 
 
@@ -54,7 +54,12 @@ class Architecture:
 
     def __post_init__(self) -> None:
         require_settings(self)
-        require(self.width % GROUP == 0, "width", self.width, f"a multiple of {GROUP}")
+        require(
+            self.width % CHANNELS_PER_GROUP == 0,
+            "width",
+            self.width,
+            f"a multiple of {CHANNELS_PER_GROUP}",
+        )
         require(self.kernel_size % 2 == 1, "kernel_size", self.kernel_size, "an odd number")
 
 
@@ -116,7 +121,7 @@ class ConvNet(Architecture, Network):
         return max(cells for cells in range(1, self.grid + 1) if patches % cells == 0)
 
     @property
-    def kernels(self) -> list[tuple[int, int]]:
+    def weight_shapes(self) -> list[tuple[int, int]]:
         """For each layer before the head, the number of output channels, and the number of inputs of a channel."""
         patch_layer = (self.width, self.shape[0] * self.patch**2)
         taps = self.kernel_size**2
@@ -130,7 +135,7 @@ class ConvNet(Architecture, Network):
     def initial(self, rng: np.random.Generator) -> Tensors:
         """Draws normally distributed weights, scaled by the rule of He et al. (2015); the head is zero."""
         state_dict: Tensors = {}
-        for layer_index, (num_channels, num_inputs) in enumerate(self.kernels):
+        for layer_index, (num_channels, num_inputs) in enumerate(self.weight_shapes):
             spread = np.float32(math.sqrt(2 / num_inputs))
             weights = rng.standard_normal((num_channels, num_inputs), np.float32) * spread
             state_dict[f"layer{layer_index}.weight"] = torch.from_numpy(weights)
@@ -140,7 +145,7 @@ class ConvNet(Architecture, Network):
                 state_dict[f"layer{layer_index}.mean"] = torch.zeros(num_channels)
                 state_dict[f"layer{layer_index}.var"] = torch.ones(num_channels)
         state_dict["head.weight"] = torch.zeros(
-            self.num_labels, self.cells**2 * self.kernels[-1][0]
+            self.num_labels, self.cells**2 * self.weight_shapes[-1][0]
         )
         state_dict["head.bias"] = torch.zeros(self.num_labels)
         return state_dict
@@ -189,15 +194,19 @@ class ConvNet(Architecture, Network):
         shift = state_dict[f"layer{layer_index}.shift"]
         if self.norm == "group":
             return functional.group_norm(
-                outputs, num_groups=len(scale) // GROUP, weight=scale, bias=shift, eps=EPSILON
+                outputs,
+                num_groups=len(scale) // CHANNELS_PER_GROUP,
+                weight=scale,
+                bias=shift,
+                eps=NORM_EPS,
             )
         mean = state_dict[f"layer{layer_index}.mean"]
         var = state_dict[f"layer{layer_index}.var"]
         # One value has no unbiased variance, and torch would divide by 0: the running statistics are updated here.
         has_no_variance = is_training and outputs[:, 0].numel() == 1
         if has_no_variance:
-            mean.lerp_(outputs.detach().flatten().to(mean.dtype), MOMENTUM)
-            var.mul_(1 - MOMENTUM)
+            mean.lerp_(outputs.detach().flatten().to(mean.dtype), NORM_MOMENTUM)
+            var.mul_(1 - NORM_MOMENTUM)
         return torch.batch_norm(
             outputs,
             weight=scale,
@@ -205,8 +214,8 @@ class ConvNet(Architecture, Network):
             running_mean=None if has_no_variance else mean,
             running_var=None if has_no_variance else var,
             training=is_training,
-            momentum=MOMENTUM,
-            eps=EPSILON,
+            momentum=NORM_MOMENTUM,
+            eps=NORM_EPS,
             cudnn_enabled=True,
         )
 
@@ -266,7 +275,7 @@ def stacked_logits(
 
 
 class Neighborhoods(torch.autograd.Function):
-    """A differentiable function that gathers the k x k neighbors of each pixel, with zeros outside of the image.
+    """A differentiable im2col: gathers the k x k neighbors of each pixel, with zeros outside of the image.
 
     Values `[T, n, rows, columns, c]` become `[T, n, rows, columns, k * k * c]`.
     """
@@ -335,9 +344,9 @@ def _normalize_stacked(
     scale = stacked_state_dict[f"layer{layer_index}.scale"][:, None, None, None]
     shift = stacked_state_dict[f"layer{layer_index}.shift"][:, None, None, None]
     if network.norm == "group":
-        grouped_outputs = outputs.view((*outputs.shape[:4], -1, GROUP))
+        grouped_outputs = outputs.view((*outputs.shape[:4], -1, CHANNELS_PER_GROUP))
         var, mean = torch.var_mean(grouped_outputs, dim=(2, 3, 5), correction=0, keepdim=True)
-        normalized = ((grouped_outputs - mean) * (var + EPSILON).rsqrt()).flatten(start_dim=4)
+        normalized = ((grouped_outputs - mean) * (var + NORM_EPS).rsqrt()).flatten(start_dim=4)
         return torch.addcmul(shift, normalized, scale)
     mean = stacked_state_dict[f"layer{layer_index}.mean"]  # [T, channels]
     var = stacked_state_dict[f"layer{layer_index}.var"]
@@ -353,12 +362,12 @@ def _normalize_stacked(
         var = squares.sum(dim=(1, 2, 3)) / num_valid_pixels
         # In torch, too, the variance of a batch is the biased one, and the running variance the unbiased one.
         unbiased_var = var.detach() * num_valid_pixels / (num_valid_pixels - 1).clamp(min=1)
-        update_share = MOMENTUM * is_valid_image.any(dim=1, keepdim=True)
+        update_share = NORM_MOMENTUM * is_valid_image.any(dim=1, keepdim=True)
         running_mean.add_(update_share * (mean.detach() - running_mean))
         running_var.add_(update_share * (unbiased_var - running_var))
     center = mean[:, None, None, None]
-    spread = (var[:, None, None, None] + EPSILON).rsqrt()
-    return torch.addcmul(shift, (outputs - center) * spread, scale)
+    inverse_std = (var[:, None, None, None] + NORM_EPS).rsqrt()
+    return torch.addcmul(shift, (outputs - center) * inverse_std, scale)
 
 
 def fit_stacked(
@@ -420,11 +429,10 @@ def fit_stacked(
             np.arange(most_records) < minibatch.num_records[:, None]
         ).to(device)
         image_rows = first_rows[:, None] + torch.from_numpy(minibatch.record_rows).to(device)
-        batch_images = scale_pixels(all_images[image_rows.flatten()])
+        is_flipped = None
         if recipe.flip:
             is_flipped = torch.from_numpy(_draw_flips(minibatch, rngs=rngs).ravel()).to(device)
-            batch_images = flip_horizontally(batch_images, is_flipped=is_flipped)
-        batch_images = batch_images.contiguous().view((*image_rows.shape, *all_images.shape[1:]))
+        batch_images = _batch_images(all_images, image_rows=image_rows, is_flipped=is_flipped)
         with recipe.autocast(device):
             logits = stacked_logits(
                 network,
@@ -460,6 +468,22 @@ def fit_stacked(
         loss_curves[:, step] = torch.where(is_valid_image[:, 0], network_losses.detach(), math.nan)
     trained_state_dict = {name: tensor.detach() for name, tensor in stacked_state_dict.items()}
     return trained_state_dict, loss_curves.cpu().numpy()
+
+
+def _batch_images(
+    all_images: torch.Tensor, *, image_rows: torch.Tensor, is_flipped: torch.Tensor | None
+) -> torch.Tensor:
+    """Returns the scaled images of a minibatch of T networks, `[T, n, channels, height, width]`.
+
+    Args:
+        all_images: the images of all networks, `[num_images, channels, height, width]`.
+        image_rows: the rows in `all_images` of the images of each network, `[T, n]`.
+        is_flipped: true for images that are mirrored, bool `[T * n]`; None if none is.
+    """
+    images = scale_pixels(all_images[image_rows.flatten()])
+    if is_flipped is not None:
+        images = flip_horizontally(images, is_flipped=is_flipped)
+    return images.contiguous().view((*image_rows.shape, *all_images.shape[1:]))
 
 
 def _draw_flips(minibatch: Minibatch, *, rngs: Sequence[np.random.Generator]) -> BoolArray:

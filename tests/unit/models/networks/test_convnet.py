@@ -18,7 +18,7 @@ def torch_layers(network, tensors):
     It maps images `[N, 3, 16, 16]` to cells `[N, channels, grid, grid]`.
     """
     layers = []
-    for layer, (channels, _) in enumerate(network.kernels):
+    for layer, (channels, _) in enumerate(network.weight_shapes):
         weight = tensors[f"layer{layer}.weight"]
         if layer == 0:
             side = stride = network.patch
@@ -27,7 +27,7 @@ def torch_layers(network, tensors):
         else:
             side = network.kernel_size
             stride = 1
-            inputs, _ = network.kernels[layer - 1]
+            inputs, _ = network.weight_shapes[layer - 1]
             padding = side // 2
         convolution = nn.Conv2d(
             in_channels=inputs,
