@@ -66,8 +66,8 @@ class Ledger:
     so a crash at any moment leaves both or neither. `charge` writes the charge alone. The file is an SQLite database
     whose lines are chained by digests, so a file that was edited, shortened or exchanged raises `DamagedLedger`.
 
-    Properties such as `entries`, `unit`, `epsilon` and `left` first read the lines that other processes have added to
-    the file. The computation of a total may take seconds.
+    Each call that needs lines first reads those that other processes have added to the file. Only `charges_of`,
+    `is_seed_used` and `repr` search the lines that were read last. The computation of a total may take seconds.
 
     Formal guarantees:
         * If all prices were fixed before the first release, `epsilon` bounds all releases together, in whatever order
@@ -244,7 +244,8 @@ class Ledger:
 
         Args:
             event: the price of the release.
-            adjacency: the adjacency of the price, which must be that of the ledger.
+            adjacency: the adjacency that the event was made for, which most events do not state. Any other than that of
+                the ledger is refused.
             key: the identifier of the release; empty for a new release with a random key.
             description: a note for people.
 
@@ -286,7 +287,8 @@ class Ledger:
             event: the price of the whole release.
             content: the bytes of the release, or of the part.
             charge_note: the information that is stored with the charge, such as the name of the seed.
-            adjacency: the adjacency of the price, which must be that of the ledger.
+            adjacency: the adjacency that the event was made for, which most events do not state. Any other than that of
+                the ledger is refused.
             release_key: the identifier of a release with parts, whose keys all begin with this text and a colon; empty
                 for a release without parts.
 
@@ -616,7 +618,7 @@ class Ledger:
         """
         self._index.refresh()
         charge_key = self._index.charge_of(release_key)
-        if charge_key == "" or self._index.price_of(charge_key) != event:
+        if not charge_key or self._index.price_of(charge_key) != event:
             rule = f"the charge of this release at its price; {remedy}"
             raise InvalidValue("ledger", self.path, rule=rule)
 

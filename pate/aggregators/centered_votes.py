@@ -214,7 +214,7 @@ class CenteredVotes(Aggregator):
         # Two generators, so that the noise of the votes does not depend on whether the prevalence is drawn now or read
         # from the record.
         prevalence_rng, votes_rng = rng.spawn(2)
-        round_votes = self.round_votes(centerable_votes)
+        round_votes = self.votes_in_rounds(centerable_votes)
         if round_votes is not None:
             return self._release_in_rounds(
                 centerable_votes,
@@ -271,7 +271,7 @@ class CenteredVotes(Aggregator):
         """
         centerable_votes = source.require_type(CenterableVotes)
         released_shares = _committed_shares(record)
-        round_votes = self.round_votes(centerable_votes)
+        round_votes = self.votes_in_rounds(centerable_votes)
         if round_votes is not None:
             # Without `rng` no noise is added, and without `record` nothing is charged or stored.
             return self._rounds_mechanism.release(
@@ -311,7 +311,7 @@ class CenteredVotes(Aggregator):
         teachers.
         """
         centerable_votes = votes.require_type(CenterableVotes)
-        round_votes = self.round_votes(centerable_votes)
+        round_votes = self.votes_in_rounds(centerable_votes)
         if self.prevalence_share > 0:
             centerable_votes.share_sums()  # made only to check that the votes have label shares
         if round_votes is None:
@@ -530,7 +530,7 @@ class CenteredVotes(Aggregator):
             return self.rounds == 1
         return num_teachers < self.recipe.fewest_teachers_in_rounds
 
-    def round_votes(self, centerable_votes: CenterableVotes) -> RoundVotes | None:
+    def votes_in_rounds(self, centerable_votes: CenterableVotes) -> RoundVotes | None:
         """Decides whether the teachers vote in rounds, and returns their votes for that; None if they vote once.
 
         Args:
@@ -569,7 +569,7 @@ class CenteredVotes(Aggregator):
         """
         if self.start is None:
             return None
-        round_votes = self.round_votes(votes.require_type(CenterableVotes))
+        round_votes = self.votes_in_rounds(votes.require_type(CenterableVotes))
         assert round_votes is not None  # a release with a start is drawn in rounds
         released_shares = _committed_shares(record)
         return self._rounds_mechanism.start_weights(

@@ -109,7 +109,7 @@ class Rounds:
         """
         if not (isinstance(aggregator, CenteredVotes) and isinstance(vote_source, CenterableVotes)):
             return None
-        round_votes = aggregator.round_votes(vote_source)
+        round_votes = aggregator.votes_in_rounds(vote_source)
         return (
             None
             if round_votes is None

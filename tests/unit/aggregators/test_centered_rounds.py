@@ -295,7 +295,7 @@ def test_labels_of_public_rows_have_their_directions_at_any_noise() -> None:
     start = LabeledRows(LABELS[PUBLIC][:100])
     widths = []
     for aggregator in (noisy, replace(noisy, start=start)):
-        rounds = aggregator.round_votes(kernel_votes())
+        rounds = aggregator.votes_in_rounds(kernel_votes())
         assert rounds is not None
         widths.append(rounds.width - 1)  # without the constant
     assert widths == [1, 6]
