@@ -283,14 +283,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         priced_fit = self._price_fit(fit_arguments)
 
         # 2. The teachers learn from disjoint records, and vote on public samples. Private: `vote_source`.
-        vote_source = self._vote(priced_fit)
+        vote_source = self._train_and_vote(priced_fit)
 
         # 3. The only way out. `release` has the stated epsilon, and may be published; `release_record` charges.
         release_record = priced_fit.record()
         release = self._release(priced_fit, vote_source=vote_source, release_record=release_record)
 
         # 4. Post-processing of the release, which costs nothing more. The student may be published, too.
-        self._learn(priced_fit, release=release, release_record=release_record)
+        self._train_student(priced_fit, release=release, release_record=release_record)
         if priced_fit.priced_scores is not None:
             with release_record.note_spent_price_on_error(
                 consequence="the student is fitted to its release"
@@ -601,11 +601,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         public rows, as a test.
         """
         privacy_unit = unit_of(fit_arguments.groups)
-        fit_inputs = self._make_reader().read(fit_arguments)
-        check_ledger_parameters(self.ledger, max_total_epsilon=self.max_total_epsilon)
-        planner = self._make_planner()
-        fit_plan = planner.plan(fit_inputs)
-        priced_release = planner.price(fit_plan)
+        fit_inputs, fit_plan, priced_release = self._plan_and_price(fit_arguments)
         priced_scores = fit_plan.price_scores(privacy_unit)
         self._warn_of_plan(
             fit_plan,
@@ -645,12 +641,20 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     @shown_as(CLASSIFIER)
     def _price_release(self, fit_arguments: FitArguments) -> PricedRelease:
         """Returns the price of the release of a fit."""
+        _, _, priced_release = self._plan_and_price(fit_arguments)
+        return priced_release
+
+    def _plan_and_price(
+        self, fit_arguments: FitArguments
+    ) -> tuple[FitInputs, FitPlan, PricedRelease]:
+        """Reads the arguments of a fit, and returns its data, its plan and its priced release."""
         fit_inputs = self._make_reader().read(fit_arguments)
         check_ledger_parameters(self.ledger, max_total_epsilon=self.max_total_epsilon)
         planner = self._make_planner()
-        return planner.price(planner.plan(fit_inputs))
+        fit_plan = planner.plan(fit_inputs)
+        return fit_inputs, fit_plan, planner.price(fit_plan)
 
-    def _vote(self, priced_fit: PricedFit) -> VoteSource:
+    def _train_and_vote(self, priced_fit: PricedFit) -> VoteSource:
         """Trains the teachers of a fit on disjoint parts of the private records, and returns their votes."""
         num_teachers = priced_fit.plan.num_teachers
         partition = Partition.draw(
@@ -691,7 +695,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self._set_release(release, priced_fit.price, spent_epsilon=release_record.spent_epsilon)
         return release
 
-    def _learn(self, priced_fit: PricedFit, *, release: Release, release_record: FitRecord) -> None:
+    def _train_student(
+        self, priced_fit: PricedFit, *, release: Release, release_record: FitRecord
+    ) -> None:
         """Trains the student of a release, and sets all its attributes; costs nothing more.
 
         Raises `InvalidValue` if the student cannot be trained. The release stays, and so does an earlier student.
@@ -705,7 +711,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 _stage(f"student of {answers}", verbose=self.verbose),
                 all_cores(),
             ):
-                trained_student = self._train_student(
+                trained_student = self._fitted_student(
                     priced_fit.plan, release, seed=priced_fit.student_seed
                 )
                 constant_lines = list(
@@ -797,8 +803,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.spent_epsilon_ = spent_epsilon
         self.unit_ = fit_price.unit.protected_under(release.adjacency)
 
-    def _train_student(self, fit_plan: FitPlan, release: Release, *, seed: int) -> Model:
-        """Trains and returns the student of a release.
+    def _fitted_student(self, fit_plan: FitPlan, release: Release, *, seed: int) -> Model:
+        """Returns a student that is fitted to a release.
 
         Args:
             fit_plan: the plan of the fit, with the recipe of the student and the public samples.
