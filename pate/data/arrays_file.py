@@ -94,8 +94,10 @@ class Arrays:
         """Raises `InvalidValue` if a split has no path."""
         for split in SPLITS:
             path = getattr(self, split)
-            labels = "and, if they are known, labels" if split == "public" else "and labels"
-            require(isinstance(path, str), f"data.{split}", path, f"{_FILE_RULE} {labels}")
+            labels_in_words = (
+                "and, if they are known, labels" if split == "public" else "and labels"
+            )
+            require(isinstance(path, str), f"data.{split}", path, f"{_FILE_RULE} {labels_in_words}")
 
     def load(self) -> Dataset:
         """Reads the three splits and returns them as a data set.
@@ -115,9 +117,9 @@ class Arrays:
         require_files_apart(files_of_split)
         grouped = [split for split in SPLITS if "groups" in arrays_of_split[split]]
         if 0 < len(grouped) < len(SPLITS):
-            ungrouped = next(split for split in SPLITS if split not in grouped)
+            ungrouped_split = next(split for split in SPLITS if split not in grouped)
             rule = f"also the array groups, as data.{grouped[0]} has it"
-            raise InvalidValue(f"data.{ungrouped}", rule=rule)
+            raise InvalidValue(f"data.{ungrouped_split}", rule=rule)
         private_arrays = arrays_of_split["private"]
         public_arrays = arrays_of_split["public"]
         num_public = len(public_arrays["inputs"])
@@ -196,8 +198,10 @@ class Arrays:
         if len(label_names) != num_labels:
             rule = f"{num_labels} names, one for each column of labels"
             raise InvalidValue("data.labels", len(label_names), rule=rule)
-        num_lists = len(set(names_in_files))
-        require(num_lists < 2, "label_names", num_lists, "the same in every file")
+        num_different_lists = len(set(names_in_files))
+        require(
+            num_different_lists < 2, "label_names", num_different_lists, "the same in every file"
+        )
         return label_names
 
 
@@ -304,8 +308,9 @@ def _split(setting_name: str, split_number: int, arrays: Mapping[str, NDArray[An
         )
     numbers = inputs.astype(np.float32, copy=False)
     if not all(np.isfinite(block).all() for block in row_blocks(array=numbers)):
-        is_infinite = (~np.isfinite(numbers)).reshape(len(numbers), -1).any(axis=1)
-        finite_rule = f"finite numbers, {int(is_infinite.sum())} of {len(numbers)} rows have others"
+        has_other_numbers = (~np.isfinite(numbers)).reshape(len(numbers), -1).any(axis=1)
+        num_wrong = int(has_other_numbers.sum())
+        finite_rule = f"finite numbers, {num_wrong} of {len(numbers)} rows have others"
         raise InvalidValue(f"{setting_name}.inputs", rule=finite_rule)
     return Split(
         inputs=numbers,
@@ -316,11 +321,11 @@ def _split(setting_name: str, split_number: int, arrays: Mapping[str, NDArray[An
     )
 
 
-def _known_mask(name: str, array: NDArray[Any], labels_shape: tuple[int, ...]) -> BoolArray:
+def _known_mask(setting_name: str, array: NDArray[Any], labels_shape: tuple[int, ...]) -> BoolArray:
     """Returns which labels of a split are known, bool `[n, num_labels]`.
 
     Args:
-        name: the name of the setting that holds the split's path, for messages.
+        setting_name: the name of the setting that holds the split's path, for messages.
         array: the array `known` of the split.
         labels_shape: the shape of the split's labels.
 
@@ -329,16 +334,19 @@ def _known_mask(name: str, array: NDArray[Any], labels_shape: tuple[int, ...]) -
     """
     if array.shape != labels_shape:
         rule = f"{list(labels_shape)}, as labels"
-        raise InvalidValue(f"{name}.known", array.shape, rule=rule)
-    _require_bits(f"{name}.known", bits=array)
+        raise InvalidValue(f"{setting_name}.known", array.shape, rule=rule)
+    _require_bits(f"{setting_name}.known", bits=array)
     return array.astype(np.bool_, copy=False)
 
 
-def _require_bits(name: str, bits: NDArray[Any]) -> None:
-    """Raises `InvalidValue` unless all entries of an array `[n, num_labels]` are 0 or 1; `name` is for the error."""
+def _require_bits(array_name: str, bits: NDArray[Any]) -> None:
+    """Raises `InvalidValue` unless all entries of an array `[n, num_labels]` are 0 or 1.
+
+    `array_name` is for the error.
+    """
     if bits.dtype == np.bool_:
         return
     num_wrong = int((~np.isin(bits, (0, 1))).any(axis=1).sum())
     if num_wrong > 0:
         rule = f"0 and 1, {num_wrong} of {len(bits)} rows hold something else"
-        raise InvalidValue(name, rule=rule)
+        raise InvalidValue(array_name, rule=rule)

@@ -58,7 +58,7 @@ class StampedFile:
         shape: the shape of the array.
         dtype: the dtype of the array.
         rows_per_block: the number of rows in a block. The last block may have fewer.
-        setting: the name of the setting that chooses the folder, for messages.
+        setting_name: the name of the setting that chooses the folder, for messages.
     """
 
     path: Path
@@ -66,7 +66,7 @@ class StampedFile:
     shape: tuple[int, ...]
     dtype: type
     rows_per_block: int
-    setting: str
+    setting_name: str
 
     def read_stamps(self) -> IntArray:
         """Returns the stamps of all blocks, int64 `[num_blocks]`, without taking the lock.
@@ -86,7 +86,7 @@ class StampedFile:
 
     def fill(
         self,
-        list_missing: Callable[[], IntArray],
+        find_missing_blocks: Callable[[], IntArray],
         compute_blocks: Callable[[IntArray], Iterable[Blocks]],
         stage_name: str,
         open_stage: StageOpener,
@@ -94,8 +94,8 @@ class StampedFile:
         """Computes and writes the missing blocks.
 
         Args:
-            list_missing: returns the numbers of the missing blocks. It is called a second time under the lock, when
-                no other process writes.
+            find_missing_blocks: returns the numbers of the missing blocks. It is called a second time under the lock,
+                when no other process writes.
             compute_blocks: computes the blocks with the given numbers, and yields some of them at a time.
             stage_name: the name of the stage that reports progress.
             open_stage: opens that stage.
@@ -104,10 +104,10 @@ class StampedFile:
             InvalidValue: the folder cannot be written.
             OSError: the disk is full. Blocks that were already written stay.
         """
-        if not len(list_missing()):
+        if not len(find_missing_blocks()):
             return
         with ExitStack() as stack:
-            with writable(self.setting, folder=self.path.parent):
+            with writable(self.setting_name, folder=self.path.parent):
                 make_folder(self.path.parent)
                 stack.enter_context(file_lock(self.path.parent / "lock"))
                 file_descriptors = []
@@ -122,7 +122,7 @@ class StampedFile:
                     os.ftruncate(stamps_descriptor, 0)
                 os.ftruncate(values_descriptor, self._num_bytes)
                 os.ftruncate(stamps_descriptor, _STAMP_BYTES * len(self.read_stamps()))
-            missing_block_numbers = list_missing()
+            missing_block_numbers = find_missing_blocks()
             if not len(missing_block_numbers):
                 return
             num_rows_of_missing_blocks = np.minimum(
@@ -175,11 +175,11 @@ class StampedFile:
 
 
 @contextmanager
-def writable(setting: str, folder: Path) -> Iterator[None]:
+def writable(setting_name: str, folder: Path) -> Iterator[None]:
     """Turns an `OSError` in a `with` block into an `InvalidValue` of a setting; that of a full disk stays an `OSError`.
 
     Args:
-        setting: the name of the setting that chooses the folder.
+        setting_name: the name of the setting that chooses the folder.
         folder: the folder that is written.
     """
     try:
@@ -188,7 +188,7 @@ def writable(setting: str, folder: Path) -> Iterator[None]:
         if error.errno in _DISK_IS_FULL:
             raise
         rule = f"a folder that can be written, here or elsewhere ({error.strerror})"
-        raise InvalidValue(setting, folder, rule=rule) from error
+        raise InvalidValue(setting_name, folder, rule=rule) from error
 
 
 def _write_blocks(
@@ -252,10 +252,10 @@ def cached_pixels(
         shape=shape,
         dtype=np.uint8,
         rows_per_block=1,
-        setting="data.cache",
+        setting_name="data.cache",
     )
 
-    def list_missing() -> IntArray:
+    def find_missing_blocks() -> IntArray:
         is_outdated = image_file.read_stamps()[image_numbers] != stamps[image_numbers]
         return np.asarray(image_numbers[is_outdated])
 
@@ -269,7 +269,7 @@ def cached_pixels(
             )
 
     image_file.fill(
-        list_missing=list_missing,
+        find_missing_blocks=find_missing_blocks,
         compute_blocks=decode_blocks,
         stage_name=stage_name,
         open_stage=open_stage,

@@ -43,18 +43,18 @@ class PhotographFiles:
     stamps: IntArray
 
     @classmethod
-    def find(cls, copy_folder: Path, listed_names: Sequence[str]) -> Self:
+    def find(cls, celeba_folder: Path, listed_names: Sequence[str]) -> Self:
         """Finds the file of each photograph. The ending of a file may differ from the listed one.
 
         Args:
-            copy_folder: the folder of the copy.
+            celeba_folder: the folder of the copy.
             listed_names: the names of the photographs in the attribute list.
 
         Raises:
             InvalidValue: two names in the list mean the same file, so that a photograph could be both private and
                 public.
         """
-        folder = _photograph_folder(copy_folder)
+        folder = _photograph_folder(celeba_folder)
         version_of_file = _file_versions(folder)
         file_names = tuple(listed_names)
         if not version_of_file.keys() >= set(listed_names):
@@ -95,7 +95,7 @@ class _FileVersion(NamedTuple):
     stamp: int
 
 
-def _photograph_folder(copy_folder: Path) -> Path:
+def _photograph_folder(celeba_folder: Path) -> Path:
     """Returns the folder `img_align_celeba` with the photographs in a copy; it may be missing.
 
     The folder may lie in the authors' folder `Img`. A CSV copy is often unpacked such that it lies within another
@@ -103,10 +103,10 @@ def _photograph_folder(copy_folder: Path) -> Path:
     """
     folders = [
         parent / subfolder
-        for parent in (copy_folder, copy_folder / "Img")
+        for parent in (celeba_folder, celeba_folder / "Img")
         for subfolder in (f"{IMAGES}/{IMAGES}", IMAGES)
     ]
-    return next((folder for folder in folders if folder.is_dir()), copy_folder / IMAGES)
+    return next((folder for folder in folders if folder.is_dir()), celeba_folder / IMAGES)
 
 
 def _file_versions(folder: Path) -> dict[str, _FileVersion]:
@@ -170,27 +170,27 @@ def decode_images(
         InvalidValue: an image is damaged. The error names all damaged images.
     """
     images = np.empty((len(image_paths), 3, image_size, image_size), dtype=np.uint8)
-    damaged: dict[Path, InvalidValue] = {}
+    error_of_path: dict[Path, InvalidValue] = {}
 
     def decode_from(first_index: int) -> None:
         """Decodes the images from number `first_index` on, `_IMAGES_PER_TASK` of them, into their rows of `images`.
 
-        Errors of damaged images are collected in `damaged`.
+        Errors of damaged images are collected in `error_of_path`.
         """
         paths = image_paths[first_index : first_index + _IMAGES_PER_TASK]
         for row, path in enumerate(paths, start=first_index):
             try:
                 images[row] = _decode_square(path, image_size=image_size, crop_pixels=crop_pixels)
             except InvalidValue as error:
-                damaged[path] = error
+                error_of_path[path] = error
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding releases Python's global lock
         # `list` waits for all images, and raises the error of a task that failed.
         list(pool.map(decode_from, range(0, len(image_paths), _IMAGES_PER_TASK)))
-    if damaged:
-        first_path, *other_paths = sorted(damaged)
+    if error_of_path:
+        first_path, *other_paths = sorted(error_of_path)
         damaged_names = ", ".join([str(first_path), *(path.name for path in other_paths)])
-        first_error = damaged[first_path]
+        first_error = error_of_path[first_path]
         depth = "" if first_error.rule == UNREADABLE else " of 8 bits a channel"
         rule = (
             f"a readable image{depth}; fetch it again, or remove it: a missing one is passed over"

@@ -90,9 +90,9 @@ class Inputs:
         estimate is positive in a small split.
         """
         num_added = 0 if self.are_pictures else 1
-        share = (self.num_repeated + num_added) / (len(self) + num_added)
+        share_of_repeated = (self.num_repeated + num_added) / (len(self) + num_added)
         size_ratio = max(1.0, num_records / len(self))
-        return min(1.0, max(share, _MIN_CHANCE) * size_ratio)
+        return min(1.0, max(share_of_repeated, _MIN_CHANCE) * size_ratio)
 
 
 def remarks_on_copies(
@@ -115,14 +115,15 @@ def remarks_on_copies(
     splits = {"private": private_split, "public": public_split}
     if test_split is not None:
         splits["test"] = test_split
-    hashed_inputs = {name: Inputs.from_split(split) for name, split in splits.items()}
+    hashed_inputs = {split_name: Inputs.from_split(split) for split_name, split in splits.items()}
     remarks = list(_remarks_on_equal_inputs(hashed_inputs))
     if remarks and compute_fingerprints is not None:
         hashed_cells = {
-            name: Inputs(
-                hashes=compute_fingerprints(name), group_of_record=split_inputs.group_of_record
+            split_name: Inputs(
+                hashes=compute_fingerprints(split_name),
+                group_of_record=split_inputs.group_of_record,
             )
-            for name, split_inputs in hashed_inputs.items()
+            for split_name, split_inputs in hashed_inputs.items()
         }
         remarks = list(_remarks_on_equal_inputs(inputs_of_splits=hashed_cells))
     yield from remarks
@@ -133,7 +134,7 @@ def _remarks_on_equal_inputs(inputs_of_splits: Mapping[str, Inputs]) -> Iterator
 
     `inputs_of_splits` has the hashed inputs of the private and the public split, and of the test split if there is one.
     """
-    private = inputs_of_splits["private"]
+    private_inputs = inputs_of_splits["private"]
     remedy = "if these are copies, leave them out of one of the two files"
     effects = {
         "public": "what is public is not protected",
@@ -143,28 +144,30 @@ def _remarks_on_equal_inputs(inputs_of_splits: Mapping[str, Inputs]) -> Iterator
         if name not in inputs_of_splits:
             continue
         split_inputs = inputs_of_splits[name]
-        num_copies = split_inputs.count_in(other_inputs=private)
-        chance_within_private = private.share_by_chance(num_records=len(private))
-        chance_within_split = split_inputs.share_by_chance(num_records=len(private))
+        num_copies = split_inputs.count_in(other_inputs=private_inputs)
+        chance_within_private = private_inputs.share_by_chance(num_records=len(private_inputs))
+        chance_within_split = split_inputs.share_by_chance(num_records=len(private_inputs))
         is_unlikely = _is_unlikely(
             num_agreeing=num_copies,
             num_records=len(split_inputs),
             agreement_prob=min(chance_within_private, chance_within_split),
         )
-        is_private_split = np.array_equal(np.sort(split_inputs.hashes), np.sort(private.hashes))
+        is_private_split = np.array_equal(
+            np.sort(split_inputs.hashes), np.sort(private_inputs.hashes)
+        )
         if is_private_split or is_unlikely:
             yield (
                 f"data.{name}: {num_copies} of {len(split_inputs)} records have the inputs of private ones: "
                 f"{effect}; {remedy}"
             )
     if _is_unlikely(
-        num_agreeing=private.num_repeated,
-        num_records=len(private),
-        agreement_prob=inputs_of_splits["public"].share_by_chance(num_records=len(private)),
+        num_agreeing=private_inputs.num_repeated,
+        num_records=len(private_inputs),
+        agreement_prob=inputs_of_splits["public"].share_by_chance(num_records=len(private_inputs)),
     ):
         yield (
-            f"data.private: {private.num_repeated} of {len(private)} records have the inputs of another one, "
-            "which is protected apart; leave copies out, and name the column that says whose records these are"
+            f"data.private: {private_inputs.num_repeated} of {len(private_inputs)} records have the inputs of another "
+            "one, which is protected apart; leave copies out, and name the column that says whose records these are"
         )
 
 

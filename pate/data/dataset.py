@@ -252,9 +252,9 @@ class Dataset:
             rule = f"each record once, rows {first} and {second} are one"
             raise InvalidValue(f"{split_name}.record_ids", rule=rule)
         if self.kind == "images" and isinstance(split.inputs, np.ndarray):
-            are_in_range = (split.inputs >= 0) & (split.inputs <= 1)
+            is_in_range = (split.inputs >= 0) & (split.inputs <= 1)
             require_entries(
-                f"{split_name}.inputs", holds=are_in_range, rule="images with values in [0, 1]"
+                f"{split_name}.inputs", holds=is_in_range, rule="images with values in [0, 1]"
             )
 
     def _require_disjoint_splits(self) -> None:
@@ -318,7 +318,7 @@ def require_dataset(loaded_object: Any, *, allow_weights: bool = False) -> Datas
         raise InvalidValue("data.budget", "several", rule=TRAIN_ONLY_RULE)
     shared = loaded_object.shared
     if shared is not None and shared.weights is not None:
-        raise InvalidValue("data.group", list(shared.names), rule=TRAIN_ONLY_RULE)
+        raise InvalidValue("data.group", list(shared.owner_kinds), rule=TRAIN_ONLY_RULE)
     return loaded_object
 
 

@@ -209,7 +209,7 @@ class WordNet40(TextReader):
         """
         with np.load(ARCHIVE, allow_pickle=False) as arrays:
             label_names = tuple(str(name) for name in arrays["label_names"])
-            rows = Split(
+            all_synsets = Split(
                 inputs=arrays["features"].astype(np.float32) / _STEPS,
                 labels=np.unpackbits(arrays["labels"], axis=1, count=len(label_names)).view(
                     np.bool_
@@ -218,7 +218,9 @@ class WordNet40(TextReader):
                 group_ids=arrays["group_ids"].astype(np.int64),
             )
             split_ends = np.cumsum(arrays["split_sizes"])[:-1]
-        public, test, private = map(rows.take, np.split(np.arange(len(rows)), split_ends))
+        public, test, private = map(
+            all_synsets.take, np.split(np.arange(len(all_synsets)), split_ends)
+        )
         dataset = Dataset(
             name="wordnet",
             real=True,
@@ -236,7 +238,7 @@ class WordNet40(TextReader):
         if self.text_fit is None:
             return dataset
         glosses = bz2.decompress(GLOSSES.read_bytes()).decode().split("\n")
-        sorted_ids = np.sort(rows.record_ids)
+        sorted_ids = np.sort(all_synsets.record_ids)
         splits = {"private": private, "public": public, "test": test}
         texts: dict[str, list[str]] = {}
         for name, split in splits.items():

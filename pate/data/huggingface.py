@@ -147,17 +147,17 @@ class HuggingFace(TextReader):
         self.require_settings()
         input_column = self._input_column()
         if input_column is None:
-            schema = self._table_schema(stage)
+            schema = self._table_schema(open_stage=stage)
         else:
             schema = TableSchema(columns=(input_column,), spelling=self._spelling)
         roles = Roles(group=() if self.group is None else (self.group,), id=self.id)
         label_form = Labels(
             self._label_names, reading_of_uncertain_cells=self._reading_of_uncertain_cells
         )
-        rows_of_splits = {}
+        encoded_rows_of_splits = {}
         for split in SPLITS:
-            self._require_columns(split)
-            rows_of_splits[split] = Rows(
+            self._require_columns(split_name=split)
+            encoded_rows_of_splits[split] = Rows(
                 batches=self._batches(split),
                 schema=schema,
                 label_form=label_form,
@@ -173,7 +173,7 @@ class HuggingFace(TextReader):
         if isinstance(input_column, PictureColumn):
             input_kind = "images"
             preprocessing = input_column.form
-            for rows in rows_of_splits.values():
+            for rows in encoded_rows_of_splits.values():
                 rows.inputs = input_column.pixels(rows.inputs)
         elif input_column is None:
             preprocessing = schema
@@ -181,7 +181,7 @@ class HuggingFace(TextReader):
             private_cell_digest = private_digest(self._batches("private"))
             compute_fingerprints = partial(self._fingerprints, schema)
         return make_dataset(
-            rows_of_splits=rows_of_splits,
+            encoded_rows_of_splits=encoded_rows_of_splits,
             schema=schema,
             roles=roles,
             name=self.name,
@@ -354,7 +354,7 @@ class HuggingFace(TextReader):
         The table has the columns of inputs, labels, owners and ids. Lists of labels are replaced by a column for each
         label.
         """
-        rows_of_split = self._splits[split_name]
+        split_dataset = self._splits[split_name]
         wanted_columns = [
             *self.inputs,
             *self.labels,
@@ -363,11 +363,11 @@ class HuggingFace(TextReader):
         column_names = [
             column
             for column in dict.fromkeys(wanted_columns)
-            if column in rows_of_split.column_names
+            if column in split_dataset.column_names
         ]
         label_lists = self._label_list_column
         num_rows = 0
-        tables = rows_of_split.select_columns(column_names).with_format("arrow")
+        tables = split_dataset.select_columns(column_names).with_format("arrow")
         for table in tables.iter(batch_size=_BATCH_ROWS):
             row_numbers = num_rows + np.arange(len(table))
             yield row_numbers, table if label_lists is None else label_lists.with_bits(table)

@@ -119,10 +119,11 @@ class ImageFolder:
             InvalidValue: a setting is missing, a picture cannot be read, or the table has a picture twice.
         """
         self.require_settings()
-        picture_column, rows_of_split = self._read_rows(stage)
+        picture_column, encoded_rows_of_splits = self._read_rows(open_stage=stage)
         root = Path(str(self.root)).resolve()
         picture_names = np.array(
-            [name for rows in rows_of_split.values() for name in rows.record_names], np.str_
+            [name for rows in encoded_rows_of_splits.values() for name in rows.record_names],
+            np.str_,
         )
         picture_paths = [(root / name).resolve() for name in picture_names.tolist()]
         self._require_different_pictures(picture_names=picture_names, picture_paths=picture_paths)
@@ -130,18 +131,20 @@ class ImageFolder:
         person_words = None
         _, group_of_picture = np.unique(picture_names, return_inverse=True)
         if self.group is not None:
-            people = self._people(rows_of_split)
+            people = self._people(encoded_rows_of_splits)
             remarks += people.remarks(setting=f"data.group={self.group}")
-            person_words = _canonical_owners(rows_of_split)
+            person_words = _canonical_owners(encoded_rows_of_splits)
             group_of_picture = _groups_of_people(people, person_words=person_words)
-        split_ends = np.cumsum([len(rows.row_numbers) for rows in rows_of_split.values()])[:-1]
+        split_ends = np.cumsum([len(rows.row_numbers) for rows in encoded_rows_of_splits.values()])[
+            :-1
+        ]
         num_private, num_private_and_public = split_ends
         public_order = np.random.default_rng(self.seed).permutation(
             num_private_and_public - num_private
         )
         splits = self._make_splits(
             picture_column=picture_column,
-            rows_of_split=rows_of_split,
+            encoded_rows_of_splits=encoded_rows_of_splits,
             groups_of_split=np.split(group_of_picture.astype(np.int64), split_ends),
             public_order=public_order,
         )
@@ -177,7 +180,7 @@ class ImageFolder:
             test=splits["test"],
             preprocessing=picture_column.form,
             public_ids=picture_names[num_private:num_private_and_public][public_order],
-            public_labeled=rows_of_split["public"].labeled,
+            public_labeled=encoded_rows_of_splits["public"].labeled,
             owners=owner_names(
                 names_of_records=np.array(private_names), names_of_owners=owner_words
             ),
@@ -223,9 +226,9 @@ class ImageFolder:
         with open_stage("decoding pictures", num_pictures) as advance:
             picture_column = self._picture_column(advance)
             schema = TableSchema(columns=(picture_column,), spelling=self._spelling)
-            rows_of_split = {}
+            encoded_rows_of_splits = {}
             for split in SPLITS:
-                rows_of_split[split] = Rows(
+                encoded_rows_of_splits[split] = Rows(
                     batches=replace(table_file, split_column=self.split, split_name=split).rows(
                         column_names
                     ),
@@ -238,7 +241,7 @@ class ImageFolder:
                     setting_name=table_file.setting,
                     split_name=split,
                 )
-        return picture_column, rows_of_split
+        return picture_column, encoded_rows_of_splits
 
     def _picture_column(self, advance: Callable[[int], object]) -> PictureColumn:
         """Returns the column of pictures, which opens the file of a cell and decodes it in the form of the settings.
@@ -288,18 +291,20 @@ class ImageFolder:
             rule = "each picture once, under one name: ./a.png, a link to a.png and a.png are one picture"
             raise InvalidValue(setting, "a picture twice", rule=rule)
 
-    def _people(self, rows_of_split: Mapping[str, Rows]) -> People:
+    def _people(self, encoded_rows_of_splits: Mapping[str, Rows]) -> People:
         """Returns the owners of the pictures; raises `InvalidValue` if an owner is in two splits."""
         people = People.from_names(
-            cells_of_splits=[rows.groups[0] for rows in rows_of_split.values()]
+            cells_of_splits=[
+                rows.owner_cells_of_kinds[0] for rows in encoded_rows_of_splits.values()
+            ]
         )
-        require_apart("group", column_name=self.group, ids_of_splits=people.person_of_row)
+        require_apart("group", column_name=self.group, ids_of_splits=people.person_of_row_by_split)
         return people
 
     def _make_splits(
         self,
         picture_column: PictureColumn,
-        rows_of_split: Mapping[str, Rows],
+        encoded_rows_of_splits: Mapping[str, Rows],
         groups_of_split: Sequence[IntArray],
         public_order: IntArray,
     ) -> dict[str, Split]:
@@ -307,14 +312,16 @@ class ImageFolder:
 
         Args:
             picture_column: the column of pictures.
-            rows_of_split: the rows of each split.
+            encoded_rows_of_splits: the rows of each split.
             groups_of_split: the group of each row, by split.
             public_order: the public rows in the order that the public records get.
         """
-        ids_of_splits = split_numbers([rows.row_numbers for rows in rows_of_split.values()])
+        ids_of_splits = split_numbers(
+            [rows.row_numbers for rows in encoded_rows_of_splits.values()]
+        )
         splits = {}
         for (split, rows), ids, groups in zip(
-            rows_of_split.items(), ids_of_splits, groups_of_split, strict=True
+            encoded_rows_of_splits.items(), ids_of_splits, groups_of_split, strict=True
         ):
             file_order = np.arange(len(rows.row_numbers), dtype=np.int64)
             splits[split] = Split.from_pictures(
@@ -328,10 +335,12 @@ class ImageFolder:
         return splits
 
 
-def _canonical_owners(rows_of_split: Mapping[str, Rows]) -> NDArray[np.str_]:
+def _canonical_owners(encoded_rows_of_splits: Mapping[str, Rows]) -> NDArray[np.str_]:
     """Returns the name of each picture's owner as a `canonical_word`, `[num_pictures]`, one split after the other."""
     words = [
-        word for rows in rows_of_split.values() for word in as_texts(rows.groups[0]).to_pylist()
+        word
+        for rows in encoded_rows_of_splits.values()
+        for word in as_texts(rows.owner_cells_of_kinds[0]).to_pylist()
     ]
     return np.array([canonical_word(word) for word in words])
 

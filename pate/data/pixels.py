@@ -47,8 +47,8 @@ class Pixels:
         require(rank == 4, "levels.ndim", rank, "4: [m, channels, height, width]")
         are_row_numbers = self.rows.ndim == 1 and self.rows.dtype == np.int64
         require(are_row_numbers, "rows", self.rows.dtype, "int64 [n]")
-        are_in_range = (self.rows >= 0) & (self.rows < len(self.levels))
-        require_entries("rows", holds=are_in_range, rule=f"rows in 0..{len(self.levels) - 1}")
+        is_in_range = (self.rows >= 0) & (self.rows < len(self.levels))
+        require_entries("rows", holds=is_in_range, rule=f"rows in 0..{len(self.levels) - 1}")
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -36,14 +36,14 @@ class SharedRecords:
     rule each record has a weight, and the weights of one owner's records sum to at most 1.
 
     Attributes:
-        names: the names of the kinds of owners, at least two.
+        owner_kinds: the names of the kinds of owners, at least two.
         weights: the weight of each record, `[num_private]`, in (0, 1]. The weights of one owner's records sum to at
             most 1. None if linked records form groups instead.
         num_groups: the number of groups of linked records.
         largest: the number of records in the largest of these groups.
     """
 
-    names: tuple[str, ...]
+    owner_kinds: tuple[str, ...]
     weights: FloatArray | None
     num_groups: int
     largest: int
@@ -67,7 +67,7 @@ class SharedRecords:
         worth_of_groups = np.sqrt(group_sizes).sum()
         worth_of_weights = weights.sum()
         return cls(
-            names=owner_kinds,
+            owner_kinds=owner_kinds,
             weights=None if worth_of_groups >= worth_of_weights else weights,
             num_groups=len(group_sizes),
             largest=int(group_sizes.max()),
@@ -76,12 +76,12 @@ class SharedRecords:
     @property
     def unit(self) -> PrivacyUnit:
         """Returns the unit of privacy, which is all records of one owner of any kind."""
-        return PrivacyUnit.of_owners(columns=self.names)
+        return PrivacyUnit.of_owners(columns=self.owner_kinds)
 
     def description(self) -> str:
         """Returns a sentence for the owner of the records: whom the release protects, and by which rule."""
-        setting = f"data.group=[{','.join(self.names)}]"
-        either_name = " or ".join(f"one {name}" for name in self.names)
+        setting = f"data.group=[{','.join(self.owner_kinds)}]"
+        either_name = " or ".join(f"one {name}" for name in self.owner_kinds)
         if self.weights is None:
             rule = (
                 f"records linked by any of them are a group: {self.num_groups:,} groups, "

@@ -79,7 +79,7 @@ class FeaturedData:
                 dataset, features_of_splits=_blank_features(dataset), preprocessing=None
             )
             self.check(blank_dataset)
-        with writable(setting="features.cache", folder=recipe_folder):
+        with writable(setting_name="features.cache", folder=recipe_folder):
             make_folder(recipe_folder)
         extractor, first_features = self._extractor(
             public_pictures, recipe_folder=recipe_folder, stage=stage
@@ -202,10 +202,10 @@ def _features_of_split(
         shape=(len(split_images), extractor.num_features),
         dtype=np.float32,
         rows_per_block=_IMAGES_PER_BLOCK,
-        setting="features.cache",
+        setting_name="features.cache",
     )
 
-    def list_missing() -> IntArray:
+    def find_missing_blocks() -> IntArray:
         stamps = stamped_file.read_stamps()
         features = stamped_file.mapped() if stamps.any() else np.empty((0, 1), np.float32)
         is_complete = [
@@ -229,7 +229,7 @@ def _features_of_split(
             )
 
     stamped_file.fill(
-        list_missing=list_missing,
+        find_missing_blocks=find_missing_blocks,
         compute_blocks=extract_blocks,
         stage_name=f"features of the {split_name} pictures",
         open_stage=stage,

@@ -121,7 +121,7 @@ def require_weighted_groups(
     reason = ""
     if dataset.budgets is None and shared is not None:
         setting_name = "data.group"
-        setting_value = f"[{','.join(shared.names)}]"
+        setting_value = f"[{','.join(shared.owner_kinds)}]"
         reason = f"; linked records are {shared.num_groups} groups, the largest of {shared.largest}"
     rule = (
         "teacher=kernel aggregator=centered_votes, with one teacher for each "

@@ -66,13 +66,16 @@ class CategoryColumn(Column):
         missing = is_missing(cells=words)
         if ((codes < 0) & ~missing).any():
             # Words may be written differently, so they are compared in their canonical form.
-            canonical = canonical_words(words, spelling=spelling)
+            words_in_canonical_form = canonical_words(words, spelling=spelling)
             canonical_categories = canonical_words(words=categories, spelling=spelling)
-            for candidates in (canonical, _with_truths_as_numbers(canonical)):
-                candidate_codes = codes_among(candidates, categories=canonical_categories)
+            for candidate_words in (
+                words_in_canonical_form,
+                _with_truths_as_numbers(words_in_canonical_form),
+            ):
+                candidate_codes = codes_among(candidate_words, categories=canonical_categories)
                 codes = np.where(codes < 0, candidate_codes, codes)
             number_codes = codes_among(
-                canonical, categories=_with_truths_as_numbers(canonical_categories)
+                words_in_canonical_form, categories=_with_truths_as_numbers(canonical_categories)
             )
             codes = np.where(codes < 0, number_codes, codes)
         unknown = (codes < 0) & ~missing

@@ -110,8 +110,8 @@ def as_numbers(cells: Any, spelling: CellSpelling = USUAL) -> FloatArray:
         words = spelling.number_words(as_texts(cells))
         return _parse(words, parse_all=_cast_numbers, parse_word=_number_of)
     if pa.types.is_duration(cells.type):
-        counts = cells.cast(pa.int64()).cast(pa.float64(), safe=False)
-        cells = pa.compute.divide(counts, _UNITS_OF_A_SECOND[cells.type.unit])
+        num_units = cells.cast(pa.int64()).cast(pa.float64(), safe=False)
+        cells = pa.compute.divide(num_units, _UNITS_OF_A_SECOND[cells.type.unit])
     has_numbers = (
         pa.types.is_integer(cells.type)
         or pa.types.is_floating(cells.type)

@@ -166,8 +166,8 @@ def read_column(
     except DamagedFile:
         raise
     except InvalidValue as error:
-        name_within = f"{setting}.columns.{error.name}"
-        raise InvalidValue(name_within, error.value, rule=error.rule) from error
+        name_in_schema_file = f"{setting}.columns.{error.name}"
+        raise InvalidValue(name_in_schema_file, error.value, rule=error.rule) from error
     except (LookupError, TypeError, ValueError, OverflowError) as error:
         rule = f"{', '.join(column.keys) or 'values'} as pate-schema writes them for kind: {kind}"
         raise InvalidValue(f"{setting}.columns.{name}", rule=rule) from error

@@ -45,11 +45,13 @@ def column_name(text: str) -> str:
     return normalize("NFC", " ".join(text.split()) if has_other_blanks else text)
 
 
-def require_columns(name: str, column_names: Sequence[str], required: Iterable[str] = ()) -> None:
+def require_columns(
+    setting_name: str, column_names: Sequence[str], required: Iterable[str] = ()
+) -> None:
     """Raises `InvalidValue` if two columns have the same name, or a required column is missing.
 
     Args:
-        name: the name of the setting that names the table, for messages.
+        setting_name: the name of the setting that names the table, for messages.
         column_names: the names of the table's columns.
         required: the names of the columns that must exist.
     """
@@ -60,13 +62,13 @@ def require_columns(name: str, column_names: Sequence[str], required: Iterable[s
     occurrences = Counter(column_names)
     for column_name in column_names:
         is_unique = bool(column_name.strip()) and occurrences[column_name] == 1
-        require(is_unique, f"{name}.columns", column_name or "''", rule)
+        require(is_unique, f"{setting_name}.columns", column_name or "''", rule)
     for column_name in required:
         if column_name not in occurrences:
             similar = nearest(
                 column_name, choices=tuple(column_names), least_similarity=_MIN_SIMILARITY
             )
-            raise InvalidValue(name, rule=f"also the column {column_name}{similar}")
+            raise InvalidValue(setting_name, rule=f"also the column {column_name}{similar}")
 
 
 def require_column(

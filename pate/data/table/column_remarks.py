@@ -103,9 +103,9 @@ def remarks_on_dates(column: DateColumn, cells: Any, spelling: CellSpelling) -> 
         cells: a pyarrow array of the public cells.
         spelling: the notation of the public file.
     """
-    words = as_texts(cells)
+    date_texts = as_texts(cells)
     if column.order is not None:
-        yield _remark_on_order(words, date_order=column.order, first_year=spelling.first_year)
+        yield _remark_on_order(date_texts, date_order=column.order, first_year=spelling.first_year)
     days = as_dates(cells, date_orders=(column.order,), first_year=spelling.first_year)
     for placeholder in column.absent:
         num_cells = int((np.floor(days) == days_of(placeholder)).sum())
@@ -116,22 +116,22 @@ def remarks_on_dates(column: DateColumn, cells: Any, spelling: CellSpelling) -> 
     count_of_day = Counter(days[np.isfinite(days)].tolist())
     for day in (column.min, column.max):
         if _may_be_placeholder(day, count_of_day=count_of_day, num_cells=len(days)):
-            word = words.filter(import_pyarrow().array(days == day))[0].as_py()
+            word = date_texts.filter(import_pyarrow().array(days == day))[0].as_py()
             setting = as_setting(name="data.missing", value=[word])
             yield (
                 f"{count_of_day[day]} of {len(days)} cells are {word}; {setting} if that means a missing cell"
             )
 
 
-def _remark_on_order(words: Any, date_order: str, first_year: int | None) -> str:
+def _remark_on_order(date_texts: Any, date_order: str, first_year: int | None) -> str:
     """Returns the remark that names the order of a column's dates, with an example of a date and how it is read.
 
     Args:
-        words: a pyarrow array of the public cells as texts.
+        date_texts: a pyarrow array of the public cells as texts.
         date_order: the order of day, month and year in which the column is read.
         first_year: the earliest year that two digits can mean; None if no setting names one.
     """
-    sample = words.drop_null().unique().slice(0, _SAMPLE_WORDS).to_pylist()
+    sample = date_texts.drop_null().unique().slice(0, _SAMPLE_WORDS).to_pylist()
     example = telling_date(date_texts=sample)
     days = days_of(date_text=example, date_orders=(date_order,), first_year=first_year)
     return f"dates in the order {date_order}, {example} is {days_as_text(days)}"
@@ -185,7 +185,7 @@ class _ColumnCells:
         count_per_word = count_values(self._words) if has_words else {}
         if count_per_word:
             yield from _remarks_on_words(count_per_word=count_per_word, spelling=self.spelling)
-        if has_plain_numbers and self._are_whole and _are_days(self._values):
+        if has_plain_numbers and self._are_whole and _are_days(self._distinct_numbers):
             word = self._words.drop_null()[0]
             yield (
                 f"whole numbers that may be dates, such as {word}; written as 2025-01-31 they are dates"
@@ -195,8 +195,8 @@ class _ColumnCells:
 
     def _may_be_record_numbers(self) -> bool:
         """Returns True if there are 20 or more rows, and each has another whole number, as numbers of cases are."""
-        is_unique = len(self._values) == len(self._numbers)
-        return self._are_whole and is_unique and len(self._values) >= _MIN_ROWS
+        is_unique = len(self._distinct_numbers) == len(self._numbers)
+        return self._are_whole and is_unique and len(self._distinct_numbers) >= _MIN_ROWS
 
     def _has_leading_zeros(self) -> bool:
         """Returns True if some cell begins with a zero and another digit."""
@@ -213,9 +213,9 @@ class _ColumnCells:
 
     def _remark_on_people(self) -> str:
         """Returns the remark that the column may hold the names of people, with the settings for such a column."""
-        counts = self._counts_of_values
+        rows_per_value = self._counts_of_values
         return (
-            f"{len(counts)} values in {counts.sum()} rows, which become features and are published; "
+            f"{len(rows_per_value)} values in {rows_per_value.sum()} rows, which become features and are published; "
             f"{self._group_setting} if it says whose row it is, {self._drop_setting} if it is only a name"
         )
 
@@ -230,11 +230,13 @@ class _ColumnCells:
             return False
         if self._is_number and not self._may_be_person_numbers():
             return False
-        counts = self._counts_of_values
-        if len(counts) < _MIN_ROWS or counts.sum() > _MAX_ROWS_PER_KEY * len(counts):
+        rows_per_value = self._counts_of_values
+        if len(rows_per_value) < _MIN_ROWS or rows_per_value.sum() > _MAX_ROWS_PER_KEY * len(
+            rows_per_value
+        ):
             return False
-        max_rows_of_key = max(_FREQUENT_ROWS, counts.sum() / 10)
-        return bool(counts.max() <= max_rows_of_key)
+        max_rows_of_key = max(_FREQUENT_ROWS, rows_per_value.sum() / 10)
+        return bool(rows_per_value.max() <= max_rows_of_key)
 
     def _may_be_person_numbers(self) -> bool:
         """Returns True if the column's numbers are whole, some repeat, and they may be numbers that persons have.
@@ -242,12 +244,12 @@ class _ColumnCells:
         Numbers with gaps within a small range, as ages have, are none.
         """
         num_numbers = int(np.isfinite(self._numbers).sum())
-        if not self._are_whole or len(self._values) == num_numbers:
+        if not self._are_whole or len(self._distinct_numbers) == num_numbers:
             return False
-        steps = np.diff(self._values).clip(max=_MAX_STEP).astype(np.int64)
+        steps = np.diff(self._distinct_numbers).clip(max=_MAX_STEP).astype(np.int64)
         common_step = max(np.gcd.reduce(steps), 1)
-        range_in_steps = (self._values[-1] - self._values[0]) / common_step + 1
-        has_gaps = len(self._values) < range_in_steps
+        range_in_steps = (self._distinct_numbers[-1] - self._distinct_numbers[0]) / common_step + 1
+        has_gaps = len(self._distinct_numbers) < range_in_steps
         return not (has_gaps and range_in_steps <= _SMALL_RANGE)
 
     @property
@@ -271,7 +273,7 @@ class _ColumnCells:
         return as_numbers(self.cells, spelling=self.spelling)
 
     @cached_property
-    def _values(self) -> FloatArray:
+    def _distinct_numbers(self) -> FloatArray:
         """The distinct numbers in the column, in ascending order."""
         return np.unique(self._numbers[np.isfinite(self._numbers)])
 
@@ -283,7 +285,7 @@ class _ColumnCells:
     @property
     def _are_whole(self) -> bool:
         """Whether all numbers in the column are whole; also true without any number."""
-        return not np.any(self._values % 1)
+        return not np.any(self._distinct_numbers % 1)
 
     @cached_property
     def _counts_of_values(self) -> IntArray:
@@ -350,25 +352,29 @@ def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling)
         count_per_word: the number of cells with each word.
         spelling: the notation of the public file.
     """
-    counts = np.array([*count_per_word.values()], np.int64)
-    num_cells = int(counts.sum())
+    counts_per_word = np.array([*count_per_word.values()], np.int64)
+    num_cells = int(counts_per_word.sum())
     words = [" ".join(visible(word).split()) for word in count_per_word]
-    distinct = import_pyarrow().array(list(count_per_word), import_pyarrow().string())
-    likeliest = _likeliest_reading(words=distinct, counts_per_word=counts, spelling=spelling)
-    fails = likeliest.fails_on(words=distinct)
-    num_failing = int(counts[fails].sum())
+    distinct_words = import_pyarrow().array(list(count_per_word), import_pyarrow().string())
+    likeliest = _likeliest_reading(
+        words=distinct_words, counts_per_word=counts_per_word, spelling=spelling
+    )
+    is_failing = likeliest.fails_on(words=distinct_words)
+    num_failing = int(counts_per_word[is_failing].sum())
     if 2 * num_failing <= num_cells:
         yield _remark_on_failing_cells(
             reading=likeliest,
-            failing_words=_by_frequency(words, counts_per_word=counts, is_shown=fails),
+            failing_words=_by_frequency(
+                words, counts_per_word=counts_per_word, is_shown=is_failing
+            ),
             num_failing=num_failing,
             num_cells=num_cells,
         )
         return
     has_unit = np.array([_NUMBER_WITH_UNIT.fullmatch(word) is not None for word in words])
-    num_with_unit = int(counts[has_unit].sum())
+    num_with_unit = int(counts_per_word[has_unit].sum())
     if 2 * num_with_unit >= num_cells:
-        example = _by_frequency(words, counts_per_word=counts, is_shown=has_unit)[0]
+        example = _by_frequency(words, counts_per_word=counts_per_word, is_shown=has_unit)[0]
         yield (
             f"{num_with_unit} of {num_cells} cells are numbers with something beside them ({example}), "
             "so all are words; take it away in the file to make numbers of them"
@@ -377,9 +383,9 @@ def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling)
     has_year = np.array(
         [len(word) <= _MAX_DATE and _YEAR.search(word) is not None for word in words]
     )
-    num_with_year = int(counts[has_year].sum())
+    num_with_year = int(counts_per_word[has_year].sum())
     if has_year.sum() >= _MIN_DATES and 2 * num_with_year >= num_cells:
-        example = _by_frequency(words, counts_per_word=counts, is_shown=has_year)[0]
+        example = _by_frequency(words, counts_per_word=counts_per_word, is_shown=has_year)[0]
         yield (
             f"{num_with_year} of {num_cells} cells are words with a year in them ({example}); if they "
             "are dates, write them as 2025-01-31 in all files, or else they stay categories"

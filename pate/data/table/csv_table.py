@@ -113,7 +113,7 @@ def csv_batches(source_file: SourceFile, column_names: list[str] | None) -> Iter
     head = read_head(source_file)
     column_names = column_names or head.column_names
     # Columns are read under their numbers, because columns at the end may have no name.
-    numbers = [str(number) for number in range(len(head.column_names) + head.num_unnamed)]
+    numbers_as_names = [str(number) for number in range(len(head.column_names) + head.num_unnamed)]
     ragged_rows: list[int] = []
 
     def skip_row(row: Any) -> str:
@@ -124,7 +124,7 @@ def csv_batches(source_file: SourceFile, column_names: list[str] | None) -> Iter
         use_threads=False,
         block_size=_BLOCK_BYTES,
         encoding=source_file.read_in,
-        column_names=numbers,
+        column_names=numbers_as_names,
         skip_rows=head.num_lines_above,
         skip_rows_after_names=1,  # the line of names, which may have line breaks
     )
@@ -132,7 +132,7 @@ def csv_batches(source_file: SourceFile, column_names: list[str] | None) -> Iter
         delimiter=head.separator, newlines_in_values=True, invalid_row_handler=skip_row
     )
     convert_options = arrow_csv.ConvertOptions(
-        column_types=dict.fromkeys(numbers, pa.string()),
+        column_types=dict.fromkeys(numbers_as_names, pa.string()),
         null_values=[*MISSING_WORDS],
         strings_can_be_null=True,
     )
@@ -158,7 +158,7 @@ def csv_batches(source_file: SourceFile, column_names: list[str] | None) -> Iter
                 pa.default_memory_pool().release_unused()
     if ragged_rows:
         raise source_file.refusal(
-            f"{len(numbers)} cells in every row, as in the line of names, {len(ragged_rows)} of "
+            f"{len(numbers_as_names)} cells in every row, as in the line of names, {len(ragged_rows)} of "
             f"{num_rows + len(ragged_rows)} rows have more or fewer, row {ragged_rows[0]} is the first"
         )
 

@@ -24,12 +24,12 @@ class _MarkedDates:
     The numbers of digits allow two or three orders of day, month and year: 04.03.2024 may be dmy or mdy.
 
     Attributes:
-        orders: the orders of day, month and year in which all of these dates are valid.
+        possible_date_orders: the orders of day, month and year in which all of these dates are valid.
         example: the first of these dates.
         counterexamples: for each order that was excluded, the first date that is invalid in that order.
     """
 
-    orders: set[str]
+    possible_date_orders: set[str]
     example: str
     counterexamples: dict[str, str] = field(default_factory=dict)
 
@@ -40,9 +40,9 @@ class _MarkedDates:
             date_text: the date as text.
             written_date: the same date, split into its parts.
         """
-        for order in tuple(self.orders):
+        for order in tuple(self.possible_date_orders):
             if not written_date.is_date_in(date_order=order):
-                self.orders.discard(order)
+                self.possible_date_orders.discard(order)
                 self.counterexamples[order] = date_text
 
     def only_order(self, named_order: str | None, first_year: int | None) -> str:
@@ -56,21 +56,21 @@ class _MarkedDates:
             UnclearDates: several orders are possible and none is named, the named order is excluded, or no order fits
                 all of these dates.
         """
-        if named_order in self.orders:
+        if named_order in self.possible_date_orders:
             return str(named_order)
         if named_order in self.counterexamples:
             word = self.counterexamples[str(named_order)]
             raise UnclearDates(
                 f"dates in the order {named_order} as data.date_order says, {word} is in another"
             )
-        if not self.orders:
+        if not self.possible_date_orders:
             word = next(reversed(self.counterexamples.values()))
             raise UnclearDates(
                 f"dates in one order, {self.example} and {word} are in two: mend them in the file"
             )
-        if len(self.orders) > 1:
+        if len(self.possible_date_orders) > 1:
             readings = []
-            for order in sorted(self.orders):
+            for order in sorted(self.possible_date_orders):
                 day = days_as_text(
                     days_of(date_text=self.example, date_orders=(order,), first_year=first_year)
                 )
@@ -78,7 +78,7 @@ class _MarkedDates:
             raise UnclearDates(
                 f"dates whose order is plain, and {self.example} may be {' or '.join(readings)}"
             )
-        return next(iter(self.orders))
+        return next(iter(self.possible_date_orders))
 
 
 def infer_order(
@@ -116,20 +116,21 @@ def infer_order(
             raise NoDate(date_text)
         group_key = f"{written_date.mark}{len(written_date.orders)}"
         groups.setdefault(
-            group_key, _MarkedDates(orders=set(written_date.orders), example=date_text)
+            group_key,
+            _MarkedDates(possible_date_orders=set(written_date.orders), example=date_text),
         ).add(date_text, written_date)
     if short_year is not None and (first_year is None or (named_order is None and groups)):
         setting = "data.date_order=dmy (or mdy, ymd) and " if groups else ""
         read = "read" if groups else "reads"
         rule = f"years of four digits, and there is {short_year}: {setting}data.first_year=1930"
         raise UnclearDates(f"{rule} {read} two digits, 30 as 1930 and 29 as 2029")
-    example_of = {
+    example_of_date_order = {
         group.only_order(named_order, first_year): group.example for group in groups.values()
     }
-    if len(example_of) > 1:
-        examples = " and ".join(example_of.values())
+    if len(example_of_date_order) > 1:
+        examples = " and ".join(example_of_date_order.values())
         raise UnclearDates(f"dates in one order, {examples} are in two: mend them in the file")
-    return next(iter(example_of), None)
+    return next(iter(example_of_date_order), None)
 
 
 def _is_iso(word: str) -> bool:

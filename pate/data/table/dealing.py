@@ -98,7 +98,7 @@ class Dealing:
         return paths
 
     @cached_property
-    def groups(self) -> IntArray:
+    def group_of_row(self) -> IntArray:
         """The number of each row's group, from 0, int64 `[num_rows]`.
 
         Raises `InvalidValue` if the column `group` is missing or has a missing cell.
@@ -129,22 +129,22 @@ class Dealing:
 
         Raises `InvalidValue` if there are too few groups for three splits.
         """
-        num_groups = int(self.groups.max()) + 1
+        num_groups = int(self.group_of_row.max()) + 1
         num_public = max(round(self.public_share * num_groups), 1)
         num_test = max(round(self.test_share * num_groups), 1)
         num_private = num_groups - num_public - num_test
         if num_private <= 0:
             rule = f"more than {num_groups} groups of rows"
             raise InvalidValue("split", self._shares, rule=rule)
-        parts = [SPLITS.index("public"), SPLITS.index("test"), SPLITS.index("private")]
-        part_of_position = np.repeat(parts, [num_public, num_test, num_private])
+        indices_of_parts = [SPLITS.index("public"), SPLITS.index("test"), SPLITS.index("private")]
+        part_of_position = np.repeat(indices_of_parts, [num_public, num_test, num_private])
         shuffled_groups = np.random.default_rng(self.seed).permutation(num_groups)
         position_of_group = np.argsort(shuffled_groups)
-        return part_of_position[position_of_group][self.groups]
+        return part_of_position[position_of_group][self.group_of_row]
 
     def largest_remark(self) -> str | None:
         """Returns a remark if one of 15 or more groups has at least a fifth of all rows; None otherwise."""
-        counts = np.bincount(self.groups)
+        counts = np.bincount(self.group_of_row)
         has_few_groups = len(counts) < len(SPLITS) / _LARGE_SHARE
         if has_few_groups or counts.max() < _LARGE_SHARE * counts.sum():
             return None

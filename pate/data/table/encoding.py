@@ -46,12 +46,12 @@ class MixedLines:
     Attributes:
         num_utf_8: the number of these lines that are valid UTF-8.
         num_other: the number of these lines that are not valid UTF-8.
-        first_other: the number of the first line that is not valid UTF-8, from 1; 0 if there is none.
+        first_other_line: the number of the first line that is not valid UTF-8, from 1; 0 if there is none.
     """
 
     num_utf_8: int
     num_other: int
-    first_other: int
+    first_other_line: int
 
     @property
     def mostly_utf_8(self) -> bool:
@@ -110,10 +110,10 @@ def mixed_lines(path: Path, encoding: str) -> MixedLines:
     except UnicodeDecodeError:
         ends_as_ascii = False
     if not ends_as_ascii:
-        return MixedLines(num_utf_8=0, num_other=0, first_other=0)
+        return MixedLines(num_utf_8=0, num_other=0, first_other_line=0)
     num_utf_8 = 0
     num_other = 0
-    first_other = 0
+    first_other_line = 0
     with opened(path) as file:
         for number, line in enumerate(file, start=1):
             if line.isascii():
@@ -123,8 +123,8 @@ def mixed_lines(path: Path, encoding: str) -> MixedLines:
                 num_utf_8 += 1
             except UnicodeDecodeError:
                 num_other += 1
-                first_other = first_other or number
-    return MixedLines(num_utf_8=num_utf_8, num_other=num_other, first_other=first_other)
+                first_other_line = first_other_line or number
+    return MixedLines(num_utf_8=num_utf_8, num_other=num_other, first_other_line=first_other_line)
 
 
 def lines_of_another_page(path: Path, encoding: str) -> int:

@@ -79,13 +79,13 @@ class CellDigest:
 
     def __init__(self, *, cells_are_text: bool = False) -> None:
         self._cells_are_text = cells_are_text
-        self._names: list[str] = []
+        self._column_names: list[str] = []
         self._hashes: list[NDArray[np.uint64]] = []
 
     def hashes(self, batch: Any) -> NDArray[np.uint64]:
         """Returns the hash of all cells in each row of a pyarrow table, `[num_rows]`, and does not add the rows."""
-        self._names = sorted(batch.column_names)
-        columns = [digest_cells(batch.column(name)) for name in self._names]
+        self._column_names = sorted(batch.column_names)
+        columns = [digest_cells(batch.column(name)) for name in self._column_names]
         # Some rows are hashed at a time, because texts take many times the memory of numbers.
         return np.concatenate(
             [
@@ -121,7 +121,7 @@ class CellDigest:
 
     def hexdigest(self) -> str:
         """Returns the digest of all rows that were added, in hexadecimal."""
-        digest = hashlib.sha256(_CELL_SEPARATOR.join(self._names).encode())
+        digest = hashlib.sha256(_CELL_SEPARATOR.join(self._column_names).encode())
         digest.update(np.sort(np.concatenate(self._hashes)).astype("<u8").tobytes())
         return digest.hexdigest()
 

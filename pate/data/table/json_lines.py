@@ -93,19 +93,19 @@ class JsonLines:
             )
         return row
 
-    def _cell(self, value: Any, column: str) -> str | None:
+    def _cell(self, json_value: Any, column: str) -> str | None:
         """Returns the value of a JSON field as the text of a cell; None for null and other words for missing values.
 
         Truth values become 0 and 1, and an object its JSON. A list becomes its JSON if `columns_with_whole_lists` has
         the column `column`, and otherwise its items joined by a separator.
         """
-        if isinstance(value, list):
+        if isinstance(json_value, list):
             if column in self._columns_with_whole_lists:
-                return json.dumps(value, ensure_ascii=False)
-            return _LIST_SEPARATOR.join(map(str, value))
-        if isinstance(value, dict):
-            return json.dumps(value)
-        word = str(int(value) if isinstance(value, bool) else value)
+                return json.dumps(json_value, ensure_ascii=False)
+            return _LIST_SEPARATOR.join(map(str, json_value))
+        if isinstance(json_value, dict):
+            return json.dumps(json_value)
+        word = str(int(json_value) if isinstance(json_value, bool) else json_value)
         if word in MISSING_WORDS:
             return None
         return word.encode("utf-8", "replace").decode()  # half of a character such as \ud800

@@ -137,21 +137,21 @@ def _column_naming(
     names = {canonical_word(label) for label in label_names}
     # A label that contains the separator is one label in a cell that is a list, and several labels in another cell.
     names |= {name for label in label_names for name in names_in(cell=label, separator=separator)}
-    columns = []
+    naming_columns = []
     if public_file is not None:
-        for column, cells in _words_with_whole_lists(
+        for column_name, distinct_cells in _words_with_whole_lists(
             public_file, column_names=public_file.names
         ).items():
             try:
-                column_labels = _names_in_cells(cells, separator=separator)
+                column_labels = _names_in_cells(distinct_cells, separator=separator)
             except NoNames:
                 continue
             if column_labels and column_labels <= names:
-                columns.append(column)
-    if len(columns) != 1:
+                naming_columns.append(column_name)
+    if len(naming_columns) != 1:
         rule = "first the column that names them, behind it the labels: [COLUMN,NAME,NAME]"
         raise InvalidValue("data.labels", f"[{','.join(label_names)}]", rule=rule)
-    return columns[0]
+    return naming_columns[0]
 
 
 def _public_names(column_name: str, public_file: TableFile | None, separator: str) -> set[str]:
@@ -167,12 +167,14 @@ def _public_names(column_name: str, public_file: TableFile | None, separator: st
     """
     if public_file is None:
         return set()
-    cells = _words_with_whole_lists(public_file, column_names=[column_name]).get(column_name, set())
+    distinct_cells = _words_with_whole_lists(public_file, column_names=[column_name]).get(
+        column_name, set()
+    )
     try:
-        names = _names_in_cells(cells, separator=separator)
+        names = _names_in_cells(distinct_cells, separator=separator)
     except NoNames:
         raise InvalidValue(f"data.public.{column_name}", rule=naming_rule(separator)) from None
-    if are_bits(cells):
+    if are_bits(distinct_cells):
         rule = "names of labels, found lists of 0 and 1: a column for each label says the same"
         raise InvalidValue(f"data.public.{column_name}", rule=rule)
     return names
@@ -203,12 +205,14 @@ def _words_in(table_file: TableFile, column_names: Iterable[str]) -> Mapping[str
 
     Columns that the file lacks are left out.
     """
-    words: dict[str, set[str]] = {name: set() for name in column_names if name in table_file.names}
-    if not words:
-        return words
+    words_of_column: dict[str, set[str]] = {
+        name: set() for name in column_names if name in table_file.names
+    }
+    if not words_of_column:
+        return words_of_column
     spelling = table_file.spelling()
-    for _, batch in table_file.rows(list(words)):
+    for _, batch in table_file.rows(list(words_of_column)):
         cells = with_missing(table=batch, spelling=spelling)
-        for name, column_words in words.items():
+        for name, column_words in words_of_column.items():
             column_words.update(as_texts(cells.column(name)).drop_null().unique().to_pylist())
-    return words
+    return words_of_column

@@ -129,8 +129,8 @@ class Rows:
             labels mean.
         labeled: False if all labels of public rows are missing; all of `labels` are False then.
         row_numbers: int64 `[n]`, the numbers of the rows in the table, from 0.
-        groups: for each kind of owner, a chunked pyarrow array `[n]` that names the owner of each row: whole numbers
-            where the column has such a type, and otherwise words.
+        owner_cells_of_kinds: for each kind of owner, a chunked pyarrow array `[n]` that names the owner of each
+            row: whole numbers where the column has such a type, and otherwise words.
         ids: the names of the records in the same form; None if no column names them.
         budgets: pyarrow words `[n]`; None if no column has budgets.
         texts: the first 2,000 texts of each column of free text, by the column's name.
@@ -209,7 +209,7 @@ class Rows:
         }
         for column_name, names_in_cells in cells_of_column.items():
             self._require_values(column_name, names_in_cells=names_in_cells)
-        self.groups = [cells_of_column[column_name] for column_name in roles.group]
+        self.owner_cells_of_kinds = [cells_of_column[column_name] for column_name in roles.group]
         self.ids = None if roles.id is None else cells_of_column[roles.id]
         self.budgets = None if roles.budget is None else as_texts(cells_of_column[roles.budget])
         self.inputs: Any = inputs.whole()

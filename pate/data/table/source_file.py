@@ -141,7 +141,7 @@ class SourceFile:
             num_lines = lines.num_utf_8 + lines.num_other
             return self.refusal(
                 f"text in one encoding, {lines.num_utf_8} of {num_lines} lines beyond ASCII are UTF-8 and "
-                f"line {lines.first_other} is the first that is not: mend these lines in the file"
+                f"line {lines.first_other_line} is the first that is not: mend these lines in the file"
             )
         encoding = self._likely_utf_16
         setting = self.setting_name("encoding")

@@ -151,8 +151,8 @@ class Table(TextReader):
         self._normalize_group()
         for name in _SINGLE_NAMES:
             normalize_field(self, name, as_name(getattr(self, name)))
-        for name in (*_PATHS, *_SINGLE_NAMES):
-            self._normalize_text(name)
+        for setting_name in (*_PATHS, *_SINGLE_NAMES):
+            self._normalize_text(setting_name)
         self._require_encodings()
         if self.true is not None and self.label_separator is not None:
             rule = "nothing beside data.label_separator, whose cells name labels"
@@ -224,7 +224,7 @@ class Table(TextReader):
         Raises:
             InvalidValue: a setting, a column or a cell is wrong.
         """
-        return self.completed()._load(stage)
+        return self.completed()._load(open_stage=stage)
 
     def private_records(self) -> PrivateRecords:
         """Reads only the private file, for a holder who receives the queries from somebody else.
@@ -256,17 +256,19 @@ class Table(TextReader):
         """
         reading = self._source.public_reading
         numbers = [column for column in reading.schema.columns if isinstance(column, NumberColumn)]
-        two_valued = [column.name for column in numbers if column.power == 1 and column.unit != 1]
-        long_tailed = [column.name for column in numbers if column.power != 1]
+        names_of_two_valued = [
+            column.name for column in numbers if column.power == 1 and column.unit != 1
+        ]
+        names_of_long_tailed = [column.name for column in numbers if column.power != 1]
         remarks = [line for _, line in reading.column_remarks]
-        if two_valued:
+        if names_of_two_valued:
             remarks.append(
-                f"data: {_columns_in_words(two_valued)}: two numbers alone, such as 0 and 1, which are "
+                f"data: {_columns_in_words(names_of_two_valued)}: two numbers alone, such as 0 and 1, which are "
                 "taken as they are"
             )
-        if long_tailed:
+        if names_of_long_tailed:
             remarks.append(
-                f"data: {_columns_in_words(long_tailed)}: a few numbers far larger than all others, "
+                f"data: {_columns_in_words(names_of_long_tailed)}: a few numbers far larger than all others, "
                 "which a power brings closer to them; the schema has it as power"
             )
         if self.group is None:
@@ -300,7 +302,7 @@ class Table(TextReader):
         # The cells are read in the notation of these files; the published preprocessing keeps that of the schema.
         spelled_schema = replace(schema, spelling=spelling)
         digest = CellDigest(cells_are_text=source.files["private"].is_text)
-        rows_of_splits = {
+        encoded_rows_of_splits = {
             split: source.read_rows(
                 split,
                 spelled_schema,
@@ -315,7 +317,7 @@ class Table(TextReader):
             return row_fingerprints(batches, schema=spelled_schema)
 
         return make_dataset(
-            rows_of_splits=rows_of_splits,
+            encoded_rows_of_splits=encoded_rows_of_splits,
             schema=spelled_schema,
             roles=Roles(group=self.columns_of("group"), id=self.id),
             name=self.name,
@@ -332,8 +334,8 @@ class Table(TextReader):
         """Reads the private file and returns its records, for a reader that `completed` returned."""
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS_RULE)
         require(self.budget is None, "data.budget", self.budget, TRAIN_ONLY_RULE)
-        owners = self.columns_of("group")
-        require(len(owners) < 2, "data.group", list(owners), TRAIN_ONLY_RULE)
+        owner_columns = self.columns_of("group")
+        require(len(owner_columns) < 2, "data.group", list(owner_columns), TRAIN_ONLY_RULE)
         source = self._source
         schema = TableSchema.load(str(self.schema)).without(source.columns_without_features)
         file = source.files["private"]
@@ -346,13 +348,13 @@ class Table(TextReader):
         if self.id is not None:
             # Records are numbered by their names as people are.
             records = People.from_names(cells_of_splits=[rows.ids], spelling=spelling)
-            record_ids = records.person_of_row[0]
+            record_ids = records.person_of_row_by_split[0]
         group_ids = record_ids
         remarks: list[str] = []
-        if owners:
-            people = People.from_names(cells_of_splits=rows.groups, spelling=spelling)
+        if owner_columns:
+            people = People.from_names(cells_of_splits=rows.owner_cells_of_kinds, spelling=spelling)
             group_ids = people.groups()[0]
-            remarks += people.remarks(setting=f"data.group={owners[0]}")
+            remarks += people.remarks(setting=f"data.group={owner_columns[0]}")
         private = Split(
             inputs=rows.inputs,
             labels=rows.labels,
@@ -375,7 +377,7 @@ class Table(TextReader):
             preprocessing=schema,
             private_cells=digest.hexdigest(),
             notes=(*self._notes(), *remarks),
-            group_unit=Roles(group=owners, id=self.id).group_unit,
+            group_unit=Roles(group=owner_columns, id=self.id).group_unit,
         )
 
     def _normalize_group(self) -> None:
@@ -386,11 +388,11 @@ class Table(TextReader):
         """
         group = as_name(self.group)
         if group is not None and not isinstance(group, str):
-            owners = as_column_names(setting="data.group", values=group)
-            if not owners:
+            owner_columns = as_column_names(setting="data.group", values=group)
+            if not owner_columns:
                 rule = "null, or the columns that say whose a row is"
                 raise InvalidValue("data.group", "[]", rule=rule)
-            group = owners if len(owners) > 1 else owners[0]
+            group = owner_columns if len(owner_columns) > 1 else owner_columns[0]
         normalize_field(self, "group", value=group)
         if not isinstance(group, tuple):
             self._normalize_text("group")
@@ -398,18 +400,18 @@ class Table(TextReader):
             rule = "one column in data.group beside it"
             raise InvalidValue("data.budget", self.budget, rule=rule)
 
-    def _normalize_text(self, name: str) -> None:
-        """Checks the setting called `name`, and replaces the name of a column by the normalized name.
+    def _normalize_text(self, setting_name: str) -> None:
+        """Checks the setting called `setting_name`, and replaces the name of a column by the normalized name.
 
         Raises `InvalidValue` unless the setting is None or a text that is not empty.
         """
-        value = getattr(self, name)
+        value = getattr(self, setting_name)
         if value is None:
             return
         if not isinstance(value, str) or value == "":
-            raise InvalidValue(f"data.{name}", value, rule="a name")
-        if name in _ROLES:
-            normalize_field(self, name, value=column_name(value))
+            raise InvalidValue(f"data.{setting_name}", value, rule="a name")
+        if setting_name in _ROLES:
+            normalize_field(self, setting_name, value=column_name(value))
 
     def _require_encodings(self) -> None:
         """Raises `InvalidValue` unless `encoding` is the name of an encoding, or a mapping from splits to names.

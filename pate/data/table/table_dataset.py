@@ -42,7 +42,7 @@ _NAMES_AT_ONCE = 2**14
 
 
 def make_dataset(
-    rows_of_splits: Mapping[str, Rows],
+    encoded_rows_of_splits: Mapping[str, Rows],
     schema: TableSchema,
     roles: Roles,
     *,
@@ -58,7 +58,7 @@ def make_dataset(
     """Returns the data set that consists of the rows of each split.
 
     Args:
-        rows_of_splits: the rows of each split, by the split's name.
+        encoded_rows_of_splits: the rows of each split, by the split's name.
         schema: the schema that encoded the inputs.
         roles: the columns that name records, owners and budgets.
         name: the name of the data set.
@@ -75,16 +75,16 @@ def make_dataset(
         InvalidValue: a record or an owner is in two splits, even if the names are written differently; or rows of
             different groups, or public rows, have the same id.
     """
-    private = rows_of_splits["private"]
-    public = rows_of_splits["public"]
+    private_rows = encoded_rows_of_splits["private"]
+    public_rows = encoded_rows_of_splits["public"]
     identities = _identify(
-        rows_per_split=[rows_of_splits[split] for split in SPLITS],
+        rows_per_split=[encoded_rows_of_splits[split] for split in SPLITS],
         roles=roles,
         spelling=schema.spelling,
     )
     splits = {}
     for split_number, split in enumerate(SPLITS):
-        rows = rows_of_splits[split]
+        rows = encoded_rows_of_splits[split]
         splits[split] = Split(
             inputs=rows.inputs,
             labels=rows.labels,
@@ -92,7 +92,7 @@ def make_dataset(
             group_ids=identities.groups_of_splits[split_number],
             known=rows.known,
         )
-    remarks = _remarks_on_content(rows_of_splits, schema=schema, identities=identities)
+    remarks = _remarks_on_content(encoded_rows_of_splits, schema=schema, identities=identities)
     remarks += remarks_on_gaps(splits, label_names=label_names)
     remarks += remarks_on_copies(
         private_split=splits["private"],
@@ -101,17 +101,17 @@ def make_dataset(
         compute_fingerprints=compute_fingerprints,
     )
     for split in ("private", "test"):
-        rows = rows_of_splits[split]
+        rows = encoded_rows_of_splits[split]
         remarks += remarks_on_lost_columns(
             name=f"data.{split}",
             columns=schema.columns,
             num_unknown_and_missing=rows.num_unknown_and_missing,
             num_records=len(rows.row_numbers),
         )
-    public_names: NDArray[Any] = public.row_numbers
-    if public.ids is not None:
-        public_names = np.array(public.record_names, np.str_)
-    order = np.random.default_rng(seed).permutation(len(public.labels))
+    public_names: NDArray[Any] = public_rows.row_numbers
+    if public_rows.ids is not None:
+        public_names = np.array(public_rows.record_names, np.str_)
+    order = np.random.default_rng(seed).permutation(len(public_rows.labels))
     return Dataset(
         name=name,
         real=True,
@@ -123,24 +123,24 @@ def make_dataset(
         preprocessing=preprocessing,
         public_ids=public_names[order],
         private_cells=private_cell_digest,
-        public_labeled=public.labeled,
+        public_labeled=public_rows.labeled,
         notes=(*notes, *remarks),
-        owners=_owner_names(private, spelling=schema.spelling),
-        budgets=_budget_classes(private, spelling=schema.spelling),
+        owners=_owner_names(private_rows, spelling=schema.spelling),
+        budgets=_budget_classes(private_rows, spelling=schema.spelling),
         shared=identities.records_of_several_owners,
         group_unit=roles.group_unit,
     )
 
 
 def _remarks_on_content(
-    rows_of_splits: Mapping[str, Rows], schema: TableSchema, identities: _Identities
+    encoded_rows_of_splits: Mapping[str, Rows], schema: TableSchema, identities: _Identities
 ) -> list[str]:
     """Returns remarks for the owner of the data: on private texts, shared records and similar names.
 
     They are about words that public texts lack, about records of several owners, and about similar names of records or
     of owners.
     """
-    private_texts = rows_of_splits["private"].texts
+    private_texts = encoded_rows_of_splits["private"].texts
     remarks: list[str] = []
     for column_name, text_transform in schema.texts.items():
         remarks += remarks_on_texts(
@@ -158,7 +158,7 @@ def _owner_names(private_rows: Rows, spelling: CellSpelling) -> dict[str, OwnerN
     """
     columns_of_kind = {
         "id": [] if private_rows.ids is None else [private_rows.ids],
-        "group": private_rows.groups,
+        "group": private_rows.owner_cells_of_kinds,
     }
     return {
         kind: _names_for_ledgers(name_columns, spelling=spelling)
@@ -312,7 +312,7 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
         records = People.from_names(
             cells_of_splits=[rows.ids for rows in rows_per_split], spelling=spelling
         )
-        ids_of_splits = list(records.person_of_row)
+        ids_of_splits = list(records.person_of_row_by_split)
         require_apart("id", column_name=roles.id, ids_of_splits=ids_of_splits)
         if roles.id not in roles.group:
             remarks += records.remarks(setting=f"data.id={roles.id}")
@@ -320,9 +320,10 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
     owner_numbers_per_kind_and_split: list[list[IntArray]] = []
     for kind, column in enumerate(roles.group):
         people = People.from_names(
-            cells_of_splits=[rows.groups[kind] for rows in rows_per_split], spelling=spelling
+            cells_of_splits=[rows.owner_cells_of_kinds[kind] for rows in rows_per_split],
+            spelling=spelling,
         )
-        require_apart("group", column_name=column, ids_of_splits=people.person_of_row)
+        require_apart("group", column_name=column, ids_of_splits=people.person_of_row_by_split)
         owner_numbers_per_kind_and_split.append(people.groups())
         remarks += people.remarks(setting=f"data.group={column}")
     groups_of_splits = None

@@ -140,7 +140,9 @@ class TableSource:
                 table_description="a file",
             )
         for split, file in self.files.items():
-            self._columns_with_role(split)  # refuses a column that settings name and the file lacks
+            self._columns_with_role(
+                split_name=split
+            )  # refuses a column that settings name and the file lacks
             for name in file.names:
                 if name in self.columns_without_features:
                     continue
@@ -197,11 +199,11 @@ class TableSource:
                 the public file has a column that the schema lacks.
         """
         settings = self._settings
-        public = self.public_file
+        public_file = self.public_file
         if settings.schema is None:
             schema, column_remarks = self.public_reading
             schema.require_usable(
-                setting_name=public.setting,
+                setting_name=public_file.setting,
                 # Of several remarks on a column the first one is shown.
                 remark_of_column=dict(reversed(column_remarks)),
                 text_columns=settings.text,
@@ -211,21 +213,23 @@ class TableSource:
         for role in ("category", "text"):
             columns = list(settings.columns_of(role))
             if columns:
-                command = f"{rewriting(public.path)} {as_setting(name=role, value=columns)}"
+                command = f"{rewriting(public_file.path)} {as_setting(name=role, value=columns)}"
                 rule = f"none beside data.schema, whose kinds hold; {command} writes them into a new schema"
                 raise InvalidValue(f"data.{role}", f"[{','.join(columns)}]", rule=rule)
         schema = TableSchema.load(settings.schema).without(self.columns_without_features)
-        for name in public.names:
+        for name in public_file.names:
             if name not in schema.names and name not in self.columns_without_features:
-                rule = f"no other column in {public.setting} than it lists, and there is {name}"
+                rule = (
+                    f"no other column in {public_file.setting} than it lists, and there is {name}"
+                )
                 remedy = ways_out(
                     column_names=[name], owner_columns_in_words=self.owner_columns_in_words
                 )
                 raise InvalidValue("data.schema", settings.schema, rule=f"{rule}; {remedy}")
         schema.require_usable(
-            setting_name=public.setting,
+            setting_name=public_file.setting,
             owner_columns_in_words=self.owner_columns_in_words,
-            source_of_new_schema=public.path,
+            source_of_new_schema=public_file.path,
         )
         return schema
 

@@ -54,7 +54,7 @@ class EncoderVectors(TextVectors):
     """
 
     kind: ClassVar[str] = "encoder"
-    workers = "threads"
+    worker_kind = "threads"
 
     @classmethod
     def fit(
@@ -91,7 +91,7 @@ class EncoderVectors(TextVectors):
                         texts=sample,
                         block_size=_BLOCK_ROWS,
                         report_progress=advance,
-                        workers=cls.workers,
+                        worker_kind=cls.worker_kind,
                     )
                 )
         except InvalidValue:

@@ -116,17 +116,17 @@ class TfidfVectors(TextVectors):
         arrays: dict[str, NDArray[Any]] = {"buckets": vocabulary.buckets, "idf": idf}
         unprojected = cls(arrays=arrays, settings=settings, origin=origin)
         with stage("directions of the public texts", len(sample)) as advance, one_blas_thread():
-            matrix = stack_blocks(
+            weights_of_texts = stack_blocks(
                 count_block=lambda block: unprojected.weigh(texts=block).weights,
                 texts=sample,
                 report_progress=advance,
             )
-            num_directions = min(dimension, min(matrix.shape) - 1)
+            num_directions = min(dimension, min(weights_of_texts.shape) - 1)
             if num_directions < 1:
                 raise InvalidValue("data.text", rule=SEVERAL_TEXTS)
             with np.errstate(invalid="ignore"):  # texts that are all equal have no variance
                 decomposition = TruncatedSVD(num_directions, n_iter=4, random_state=seed)
-                decomposition.fit(matrix)
+                decomposition.fit(weights_of_texts)
         lengths = decomposition.singular_values_
         varies = lengths > ROUNDING * lengths[0]
         arrays["components"] = np.ascontiguousarray(decomposition.components_[varies].T, np.float32)

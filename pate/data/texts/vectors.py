@@ -53,7 +53,7 @@ class TextVectors(FittedTransform):
     metadata_key: ClassVar[str] = "texts"
     description: ClassVar[str] = FILE_RULE
     # The workers that compute the vectors of many texts.
-    workers: ClassVar[Workers] = "processes"
+    worker_kind: ClassVar[Workers] = "processes"
 
     @classmethod
     def class_for_kind(cls, kind: str) -> type[FittedTransform]:
@@ -102,16 +102,16 @@ class TextVectors(FittedTransform):
             report_progress: is called with the number of texts that are done so far.
         """
         is_long = sum(map(len, texts)) > _MANY_CHARACTERS
-        workers = self.workers if is_long or self.workers == "threads" else None
-        texts_at_once = _TASK_ROWS if workers == "processes" else BLOCK_ROWS
+        worker_kind = self.worker_kind if is_long or self.worker_kind == "threads" else None
+        texts_at_once = _TASK_ROWS if worker_kind == "processes" else BLOCK_ROWS
         # A copy has no cached properties, which would also be sent to other processes.
-        transform = replace(self) if workers == "processes" else self
+        transform = replace(self) if worker_kind == "processes" else self
         blocks = map_blocks(
             transform._blocks,
             texts,
             block_size=texts_at_once,
             report_progress=report_progress,
-            workers=workers,
+            worker_kind=worker_kind,
         )
         return np.concatenate([np.empty((0, self.dimension), np.float32), *blocks])
 

@@ -39,13 +39,13 @@ class WordVectors(NamedTuple):
     Attributes:
         words: the distinct words, or pieces of words (subword tokens).
         vectors: `[num_words, d]`.
-        piece_prefixes: two prefixes: of the first piece of a word, and of its later pieces. The second is None if words
-            are not split into pieces.
+        first_and_later_prefix: two prefixes: of the first piece of a word, and of its later pieces. The second is None
+            if words are not split into pieces.
     """
 
     words: list[str]
     vectors: NDArray[Any]
-    piece_prefixes: list[str | None]
+    first_and_later_prefix: list[str | None]
 
 
 class StaticVectors(TextVectors):
@@ -54,7 +54,7 @@ class StaticVectors(TextVectors):
     A word that occurs in a share p of the public texts has the weight .3 / (.3 + p), times 1 + the logarithm of its
     count in the text. So rare words have larger weights. Vectors are projected on the principal directions of the
     public texts, and stored as numbers of 16 bits. The array `components` has a row for each entry of `words` in
-    `settings`. The two `marks` in `settings` are the `piece_prefixes` of `WordVectors`.
+    `settings`. The two `marks` in `settings` are the `first_and_later_prefix` of `WordVectors`.
 
     Source: S. Arora, Y. Liang and T. Ma, "A simple but tough-to-beat baseline for sentence embeddings", ICLR 2017, with
     another constant.
@@ -83,11 +83,17 @@ class StaticVectors(TextVectors):
             InvalidValue: the file holds no word vectors, or fewer than two of the used texts have a vector other than
                 0, or all of these vectors are equal.
         """
-        words, table, piece_prefixes = read_vectors(vectors_path=pretrained_files.path)
+        words, vectors_of_words, first_and_later_prefix = read_vectors(
+            vectors_path=pretrained_files.path
+        )
         sample = evenly_spaced(texts)
-        settings = {"words": words, "marks": piece_prefixes}
+        settings = {"words": words, "marks": first_and_later_prefix}
         unweighted = cls(
-            arrays={"components": table, "weights": np.ones(len(words)), "center": np.zeros(1)},
+            arrays={
+                "components": vectors_of_words,
+                "weights": np.ones(len(words)),
+                "center": np.zeros(1),
+            },
             settings=settings,
             origin={},
         )
@@ -106,7 +112,7 @@ class StaticVectors(TextVectors):
         center, components = principal_directions(
             weighted.mean_vectors(piece_counts), max_directions=dimension
         )
-        projected = table @ components.astype(np.float32)
+        projected = vectors_of_words @ components.astype(np.float32)
         scale = np.abs(projected).max()  # divided by it, numbers are in the range of 16 bits
         arrays = {
             "components": (projected / scale).astype(np.float16),
@@ -120,13 +126,17 @@ class StaticVectors(TextVectors):
         """Returns True if the arrays and words that were read from a file fit together."""
         words = self.settings["words"]
         first_prefix, later_prefix = self.settings["marks"]
-        table = self.arrays["components"]
+        vectors_of_words = self.arrays["components"]
         word_weights = self.arrays["weights"]
         center = self.arrays["center"]
         are_words = all(isinstance(word, str) for word in words)
         are_prefixes = isinstance(first_prefix, str) and isinstance(later_prefix, str | None)
-        have_lengths = len(words) == len(table) == len(word_weights) and len(center) > 0
-        have_shapes = table.ndim == 2 and word_weights.ndim == 1 and table.shape[1:] == center.shape
+        have_lengths = len(words) == len(vectors_of_words) == len(word_weights) and len(center) > 0
+        have_shapes = (
+            vectors_of_words.ndim == 2
+            and word_weights.ndim == 1
+            and vectors_of_words.shape[1:] == center.shape
+        )
         are_positive = bool(np.all(word_weights > 0))
         return are_words and are_prefixes and have_lengths and have_shapes and are_positive
 
@@ -283,16 +293,20 @@ def _vectors_of_model(folder: Path) -> WordVectors:
         row_of = dict(vocabulary)
     else:  # Unigram lists words with their probabilities
         row_of = {word: row for row, (word, _) in enumerate(vocabulary)}
-    table = next(array for array in arrays.values() if array.ndim == 2).astype(np.float32)
+    vectors_of_words = next(array for array in arrays.values() if array.ndim == 2).astype(
+        np.float32
+    )
     if "mapping" in arrays:  # rows that words share
-        table = table[arrays["mapping"]]
+        vectors_of_words = vectors_of_words[arrays["mapping"]]
     if "weights" in arrays:  # the weight of each row in a mean
-        table = table * arrays["weights"].astype(np.float32)[:, None]
-    words = [word for word, row in row_of.items() if row < len(table)]
+        vectors_of_words = vectors_of_words * arrays["weights"].astype(np.float32)[:, None]
+    words = [word for word, row in row_of.items() if row < len(vectors_of_words)]
     words = sorted(words, key=row_of.__getitem__)[:_MAX_VECTORS]
-    vectors = table[[row_of[word] for word in words]]
+    vectors = vectors_of_words[[row_of[word] for word in words]]
     return WordVectors(
-        words=words, vectors=vectors, piece_prefixes=_prefixes_of(tokenizer_json, words=words)
+        words=words,
+        vectors=vectors,
+        first_and_later_prefix=_prefixes_of(tokenizer_json, words=words),
     )
 
 
@@ -341,4 +355,4 @@ def _vectors_of_lines(path: Path) -> WordVectors:
     has_heading = read_lines(max_lines=1).shape[1] == 2
     frame = read_lines(max_lines=_MAX_VECTORS, num_skipped=int(has_heading), dtype={0: str})
     vectors = frame.iloc[:, 1:].to_numpy(np.float32)
-    return WordVectors(words=frame[0].tolist(), vectors=vectors, piece_prefixes=["", None])
+    return WordVectors(words=frame[0].tolist(), vectors=vectors, first_and_later_prefix=["", None])

@@ -106,7 +106,7 @@ def test_weighted_records_are_refused_with_other_samples(tmp_path: Path) -> None
     queries_path = tmp_path / "queries.npz"
     np.savez(queries_path, inputs=np.ones((3, 2), np.float32))
     shared = SharedRecords(
-        names=("patient", "doctor"), weights=np.full(4, 0.25), num_groups=1, largest=4
+        owner_kinds=("patient", "doctor"), weights=np.full(4, 0.25), num_groups=1, largest=4
     )
     weighted_dataset = replace(small_dataset(), shared=shared)
     with refused_parameter("data.group", value="['patient', 'doctor']"):
