@@ -32,13 +32,13 @@ def round_jobs() -> list[Job]:
     inputs = rng.normal(size=(_RECORDS, _INPUTS)).astype(np.float32)
     groups = np.arange(_RECORDS)
     labels = rng.random((_RECORDS, NUM_LABELS)) < 0.1
-    directions = PublicPCA.fit(inputs[:10_000], max_directions=_INPUTS)
+    public_pca = PublicPCA.fit(inputs[:10_000], max_directions=_INPUTS)
     moments = MomentVotes(
         inputs=inputs,
         labels=labels,
         teacher_of=groups,
         num_teachers=_RECORDS,
-        directions=directions,
+        public_pca=public_pca,
         public_inputs=inputs[:1000],
         records_per_teacher=1.0,
     )
@@ -47,7 +47,7 @@ def round_jobs() -> list[Job]:
         labels=labels,
         teacher_of=groups,
         num_teachers=_RECORDS,
-        directions=directions,
+        public_pca=public_pca,
         public_inputs=inputs[:1000],
         records_per_teacher=1.0,
         learner_of_group=groups % _TEACHERS,
@@ -74,7 +74,7 @@ def _large_round() -> Job:
     rng = np.random.default_rng(2)
     inputs = rng.normal(size=(_LARGE_RECORDS, _LARGE_INPUTS)).astype(np.float32)
     recipe = DEFAULT_RECIPE
-    directions = PublicPCA.fit(
+    public_pca = PublicPCA.fit(
         rng.normal(size=(_LARGE_PUBLIC, _LARGE_INPUTS)),
         max_directions=_LARGE_DIRECTIONS,
         ridge=recipe.ridge_in_rounds,
@@ -85,24 +85,24 @@ def _large_round() -> Job:
         labels=rng.random((_LARGE_RECORDS, _LARGE_LABELS)) < 0.1,
         teacher_of=np.arange(_LARGE_RECORDS),
         num_teachers=_LARGE_RECORDS,
-        directions=directions,
+        public_pca=public_pca,
         records_per_teacher=1.0,
     )
-    weights = rng.normal(size=(records.width, _LARGE_LABELS)) * 0.05
+    weights = rng.normal(size=(records.num_features, _LARGE_LABELS)) * 0.05
     question = RoundQuestion(
         student_weights=weights,
         label_scale=np.ones(_LARGE_LABELS),
         clipped_moments=ClippedMoments(clip=1.0, num_teachers=_LARGE_RECORDS),
     )
     sums = ThreadSums(records)
-    block = rng.normal(size=(_BLOCK_ROWS, records.width))
+    block = rng.normal(size=(_BLOCK_ROWS, records.num_features))
 
     def two_products() -> None:
         for _ in range(0, _LARGE_RECORDS, _BLOCK_ROWS):
             (block @ weights).T @ block
 
     return Job(
-        name=f"a round, {_LARGE_RECORDS:,} x {_LARGE_INPUTS} x {_LARGE_LABELS}, {records.width} features",
+        name=f"a round, {_LARGE_RECORDS:,} x {_LARGE_INPUTS} x {_LARGE_LABELS}, {records.num_features} features",
         run=lambda: sums.total(question),
         floor=two_products,
         floor_name="two products in doubles, of a block in the cache",
@@ -114,11 +114,11 @@ def _large_round() -> Job:
 def _round(name: str, votes: MomentVotes, left_out: str) -> Job:
     """Returns the job of one round over the given votes."""
     rng = np.random.default_rng(1)
-    weights = rng.normal(size=(votes.width, NUM_LABELS)) * 0.05
+    weights = rng.normal(size=(votes.num_features, NUM_LABELS)) * 0.05
     scale = np.ones(NUM_LABELS)
     clipped = ClippedMoments(clip=1.0, num_teachers=votes.num_teachers)
     question = RoundQuestion(weights, label_scale=scale, clipped_moments=clipped)
-    features = rng.normal(size=(_RECORDS, votes.width))
+    features = rng.normal(size=(_RECORDS, votes.num_features))
     votes.total(question)  # features are computed once for all rounds
 
     return Job(

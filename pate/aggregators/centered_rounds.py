@@ -145,8 +145,8 @@ class RoundsOutcome:
 
     Attributes:
         weights: float64 `[num_features, num_labels]`, the student's weights after the last round.
-        noise_rate: `[num_labels]`, the variance of the noise in each label's mean gradient of the last round, divided
-            by the number of rounds; 0 without noise.
+        label_noise_rates: `[num_labels]`, the variance of the noise in each label's mean gradient of the last round,
+            divided by the number of rounds; 0 without noise.
         suggested_prevalence: `[num_labels]`, the mean over rounds of the prevalence that each suggests.
         mean_noisy_products: `[num_features, num_labels]`, the mean over rounds of the noisy mean products of features
             and labels.
@@ -155,7 +155,7 @@ class RoundsOutcome:
     """
 
     weights: FloatArray
-    noise_rate: FloatArray
+    label_noise_rates: FloatArray
     suggested_prevalence: FloatArray
     mean_noisy_products: FloatArray
     descent_rules: Descent
@@ -326,7 +326,7 @@ class CenteredRounds:
             gradient_of_step = (
                 clipped_moments.step / round_votes.total_weight / label_scale / known_shares
             )
-            noise_rate = (noise_std * gradient_of_step) ** 2 / self.num_rounds
+            label_noise_rates = (noise_std * gradient_of_step) ** 2 / self.num_rounds
             mean_gradient = noisy_total * gradient_of_step
             suggestion = descent_rules.suggested_prevalence(probabilities, gradient=mean_gradient)
             suggested_prevalence += suggestion / self.num_rounds
@@ -341,11 +341,11 @@ class CenteredRounds:
                 student_weights,
                 probabilities=probabilities,
                 gradient=mean_gradient,
-                noise_rate=noise_rate,
+                label_noise_rates=label_noise_rates,
             )
         return RoundsOutcome(
             weights=student_weights,
-            noise_rate=noise_rate,
+            label_noise_rates=label_noise_rates,
             suggested_prevalence=suggested_prevalence,
             mean_noisy_products=mean_noisy_products,
             descent_rules=descent_rules,
@@ -416,7 +416,7 @@ class CenteredRounds:
         prevalence = descent_rules.average_prevalence(
             released_variance=released_variance,
             suggested_prevalence=rounds_outcome.suggested_prevalence,
-            noise_rate=rounds_outcome.noise_rate,
+            label_noise_rates=rounds_outcome.label_noise_rates,
         )
         moment_student = MomentStudent(
             public_features=round_votes.public_features,
@@ -426,7 +426,7 @@ class CenteredRounds:
         noisy_moments = moment_student.moments_from_products(
             rounds_outcome.mean_noisy_products,
             prevalence=prevalence,
-            noise_variance=rounds_outcome.noise_rate / descent_rules.unclipped_share**2,
+            noise_variance=rounds_outcome.label_noise_rates / descent_rules.unclipped_share**2,
             num_records=round_votes.total_weight * max(round_votes.records_per_teacher, 1.0),
         )
         if earlier_moments is not None:
@@ -436,7 +436,9 @@ class CenteredRounds:
             weights = moment_student.fit(noisy_moments, prevalence=prevalence)
             return RoundsStudent(weights=weights, feature_label_moments=noisy_moments)
         descent_weights = rounds_outcome.descent.final_weights(
-            rounds_outcome.weights, noise_rate=rounds_outcome.noise_rate, prevalence=prevalence
+            rounds_outcome.weights,
+            label_noise_rates=rounds_outcome.label_noise_rates,
+            prevalence=prevalence,
         )
         moment_weights = moment_student.fit(
             noisy_moments, prevalence=prevalence, public_start=rounds_outcome.descent.trusted_start
@@ -479,7 +481,7 @@ class CenteredRounds:
         # Noise is drawn also if the round is read from the record, so that a seeded run that is continued draws the
         # same numbers in later rounds.
         noise_in_steps = RoundedGaussian(std=noise_std).sample(
-            (round_votes.width, round_votes.num_labels), rng
+            (round_votes.num_features, round_votes.num_labels), rng
         )
 
         def draw_part() -> Arrays:

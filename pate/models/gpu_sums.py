@@ -190,12 +190,12 @@ class GpuSums(RoundSums):
     @cached_property
     def _features(self) -> Tensor:
         """The features of all records, int16 `[num_rows, num_features]`, in the order of `_shard`."""
-        features_shape = (len(self._shard.rows), self._records.width)
+        features_shape = (len(self._shard.rows), self._records.num_features)
         features = torch.empty(features_shape, dtype=torch.int16, device=self._device)
         first = 0
         for block in self._shard.blocks():
             last = first + len(block.labels)
-            block_features = whole_features(self._records.directions, inputs=block.inputs)
+            block_features = whole_features(self._records.public_pca, inputs=block.inputs)
             features[first:last] = self._tensor(block_features)
             first = last
         return features

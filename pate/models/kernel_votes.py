@@ -228,7 +228,7 @@ class KernelVotes(FunctionVotes):
             )
         make_votes = partial(
             self.make_moment_votes,
-            directions=public_pca,
+            public_pca=public_pca,
             public_inputs=self.public_split.inputs[:num_public_rows],
             public_weights=public_weights,
             inputs=private_split.inputs,

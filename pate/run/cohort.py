@@ -177,7 +177,7 @@ class Cohort:
             label_names=expert_answers.label_names,
             votes_digest=expert_answers.digest,
             unit=ONE_EXPERT,
-            public_answers=expert_answers.public.digest,
+            public_answers=expert_answers.public_answers.digest,
         )
 
     @property

@@ -339,7 +339,7 @@ class Ensemble:
 
     def moment_votes(
         self,
-        directions: PublicPCA,
+        public_pca: PublicPCA,
         public_inputs: Float32Array,
         records_per_teacher: float,
         ask_teachers: Callable[[], PoolAnswers] | None = None,
@@ -350,7 +350,7 @@ class Ensemble:
         the record's coordinate along a direction of the input space.
 
         Args:
-            directions: the principal directions of the public inputs, whose coordinates are the features.
+            public_pca: the principal directions of the public inputs, whose coordinates are the features.
             public_inputs: the inputs of the public samples that students learn from, `[num_rows, num_features]`.
             records_per_teacher: the mean number of private groups of a teacher. It is public, and takes the place of
                 the mean number of records, which is private.
@@ -362,7 +362,7 @@ class Ensemble:
             inputs=private.inputs,
             labels=labels_with_gaps(private.labels, known=private.known),
             teacher_of=self.partition.teacher_of,
-            directions=directions,
+            public_pca=public_pca,
             public_inputs=public_inputs,
             ask=ask_teachers,
             num_teachers=self.num_teachers,

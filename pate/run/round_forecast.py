@@ -63,11 +63,11 @@ class RoundSpeed:
             labels=np.zeros((num_rows, moment_votes.num_labels), dtype=np.bool_),
             teacher_of=row_numbers,
             num_teachers=num_rows,
-            directions=moment_votes.directions,
+            public_pca=moment_votes.public_pca,
             records_per_teacher=1.0,
         )
         round_question = RoundQuestion(
-            student_weights=np.full((moment_votes.width, moment_votes.num_labels), 0.01),
+            student_weights=np.full((moment_votes.num_features, moment_votes.num_labels), 0.01),
             label_scale=np.ones(moment_votes.num_labels),
             clipped_moments=ClippedMoments(clip=1.0, num_teachers=num_rows),
         )
@@ -127,7 +127,7 @@ class RoundForecast:
         return cls(
             num_rounds=rounds.num_rounds,
             num_rows=num_rows,
-            num_features=moment_votes.width,
+            num_features=moment_votes.num_features,
             num_labels=moment_votes.num_labels,
             speed=RoundSpeed.measure(moment_votes, num_cores=cpu_count()),
             storage=moment_votes.storage,

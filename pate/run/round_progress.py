@@ -117,19 +117,19 @@ class Rounds:
         )
 
     @contextmanager
-    def reporting_rows(self, on_rows: Callable[[int], object]) -> Iterator[None]:
+    def reporting_rows(self, report_num_rows: Callable[[int], object]) -> Iterator[None]:
         """Reports the numbers of records whose features are computed in the body of a `with` statement.
 
         Nothing is reported for votes that other holders compute, or that make the features anew in each round.
 
         Args:
-            on_rows: is called with a number of records, each time that the features of so many were computed.
+            report_num_rows: is called with a number of records, each time that the features of so many were computed.
         """
         if not isinstance(self.round_votes, MomentVotes):
             yield
             return
-        self.round_votes.on_rows = on_rows
+        self.round_votes.report_num_rows = report_num_rows
         try:
             yield
         finally:
-            self.round_votes.on_rows = no_report
+            self.round_votes.report_num_rows = no_report

@@ -101,17 +101,17 @@ class TrainedVotes(TeacherVotes):
             recipe: the tuned constants of releases in rounds.
         """
         public_inputs = self.ensemble.dataset.public.inputs
-        directions = PublicPCA.fit(
+        public_pca = PublicPCA.fit(
             np.asarray(public_inputs),
             max_directions=num_directions,
             ridge=recipe.ridge_in_rounds,
             recipe=recipe,
         )
         return self.ensemble.moment_votes(
-            directions=directions,
+            public_pca=public_pca,
             public_inputs=public_inputs[: max(recipe.public_rows, self.num_queries)],
             records_per_teacher=self.records_per_teacher,
             ask_teachers=partial(
-                self.ensemble.pool_answers, directions, public_inputs=public_inputs[:NUM_ASKED]
+                self.ensemble.pool_answers, public_pca, public_inputs=public_inputs[:NUM_ASKED]
             ),
         )

@@ -78,8 +78,8 @@ class ConvexVotes(MomentVotes):
         super().__post_init__()
         penalty = self.penalty
         num_learners = self.num_learners
-        self._ridge = penalty / self.width * self.num_teachers / num_learners
-        num_weights = self.width * self.num_labels
+        self._ridge = penalty / self.num_features * self.num_teachers / num_learners
+        num_weights = self.num_features * self.num_labels
         if num_weights > _MAX_WEIGHTS:
             rule = "fewer directions of the public pool or fewer labels"
             raise InvalidValue("weights", num_weights, rule=rule)
@@ -92,11 +92,11 @@ class ConvexVotes(MomentVotes):
         )
         # The weight of a group is the root of its number of records over the expected number. The limit on the records
         # of a group bounds this weight, and with it the time of a training and the numbers that are multiplied.
-        records_limit = self.directions.recipe.most_group_records * self.records_per_teacher
+        records_limit = self.public_pca.recipe.most_group_records * self.records_per_teacher
         self.most_records = min(math.ceil(records_limit), _MAX_RECORDS // most_groups_of_learner)
         largest_weight = math.sqrt(self.most_records / self.records_per_teacher)
         max_total_weight = most_groups_of_learner * largest_weight
-        largest_pull = max_total_weight * most_groups_of_learner * (self.width + 2)
+        largest_pull = max_total_weight * most_groups_of_learner * (self.num_features + 2)
         self._require_digits(is_precise=largest_pull <= _MAX_PULL * self._ridge)
         num_steps = steps_to_minimum(
             max_gradient_length=most_groups_of_learner,
@@ -129,7 +129,7 @@ class ConvexVotes(MomentVotes):
         gain = 1 + 1 / self.penalty
         clip = clipped_moments.clip / gain * (1 - 4 * _TOLERANCE)
         shard = self._shard
-        group_size_of_row = self._group_sizes
+        group_size_of_row = self._group_size_of_row
         # The weight of each record's group.
         group_weight_of_row = np.sqrt(group_size_of_row / self.records_per_teacher)
 
@@ -166,7 +166,9 @@ class ConvexVotes(MomentVotes):
         """
         group_of_record = self.teacher_of
         learner_of_record = self.learner_of_group[group_of_record]
-        order = np.lexsort((group_of_record, self._num_records[group_of_record], learner_of_record))
+        order = np.lexsort(
+            (group_of_record, self._record_count_of_group[group_of_record], learner_of_record)
+        )
         group_of_row = group_of_record[order]  # the records of a group stand side by side
         first_row_of_group = np.flatnonzero(np.diff(group_of_row, prepend=-1))
         group_start_of_row = np.repeat(
@@ -174,18 +176,21 @@ class ConvexVotes(MomentVotes):
         )
         position_in_group = np.arange(len(group_of_row)) - group_start_of_row
         rows = order[position_in_group < self.most_records]
-        learners, teacher_sizes = np.unique(learner_of_record[rows], return_counts=True)
+        learner_indices, teacher_sizes = np.unique(learner_of_record[rows], return_counts=True)
         return ShardRecords(
-            records=self._records, teacher_indices=learners, teacher_sizes=teacher_sizes, rows=rows
+            records=self._records,
+            teacher_indices=learner_indices,
+            teacher_sizes=teacher_sizes,
+            rows=rows,
         )
 
     @cached_property
-    def _group_sizes(self) -> IntArray:
+    def _group_size_of_row(self) -> IntArray:
         """The number of records that are read of each row's group, `[num_rows]`, for the rows of `_shard_records`."""
-        group_sizes = np.minimum(self._num_records, self.most_records)
+        group_sizes = np.minimum(self._record_count_of_group, self.most_records)
         return np.asarray(group_sizes[self.teacher_of[self._shard_records.rows]])
 
     @cached_property
-    def _num_records(self) -> IntArray:
+    def _record_count_of_group(self) -> IntArray:
         """The number of records of each group, `[num_groups]`, those that are not read included."""
         return np.bincount(self.teacher_of, minlength=self.num_teachers)

@@ -78,13 +78,13 @@ class Descent:
         return np.asarray(expit(self.public_features @ weights.astype(np.float32)))
 
     def learning_times(
-        self, noise_rate: FloatArray, *, weight_variances: FloatArray | None = None
+        self, label_noise_rates: FloatArray, *, weight_variances: FloatArray | None = None
     ) -> LearningTimes:
         """Returns the learning time of each label, times `recipe.longer`, at most what `num_steps` steps can take.
 
         Args:
-            noise_rate: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the number of
-                steps.
+            label_noise_rates: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the
+                number of steps.
             weight_variances: `[num_features - 1, num_labels]`, the variance that is expected of what each weight still
                 has to learn; None for a descent that begins at the prevalence, with all other weights 0.
         """
@@ -96,7 +96,7 @@ class Descent:
             feature_mean_squares=self.feature_mean_squares,
             signal_variances=signal_variances,
             prevalence=self.prevalence,
-            noise_rate=noise_rate,
+            noise_rate=label_noise_rates,
             clip_factor=self.unclipped_share,
         )
         return replace(
@@ -105,7 +105,7 @@ class Descent:
         )
 
     def take_step(
-        self, weights: FloatArray, *, gradient: FloatArray, learning_times: LearningTimes
+        self, weights: FloatArray, *, gradient: FloatArray, times_and_speeds: LearningTimes
     ) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` after one step.
 
@@ -115,9 +115,9 @@ class Descent:
         Args:
             weights: `[num_features, num_labels]`, before the step.
             gradient: `[num_features, num_labels]`, the noisy mean gradient.
-            learning_times: the learning time of each label.
+            times_and_speeds: the learning time of each label.
         """
-        times = np.broadcast_to(learning_times.times, weights.shape).copy()
+        times = np.broadcast_to(times_and_speeds.times, weights.shape).copy()
         speed_of_constant = (
             self.unclipped_share
             * self.prevalence
@@ -147,7 +147,7 @@ class Descent:
         *,
         released_variance: FloatArray | float,
         suggested_prevalence: FloatArray,
-        noise_rate: FloatArray,
+        label_noise_rates: FloatArray,
     ) -> FloatArray:
         """Returns the average of `prevalence` and of the prevalence that the steps suggest, `[num_labels]`.
 
@@ -158,9 +158,9 @@ class Descent:
             released_variance: the variance of the noise in the released prevalence, one number or `[num_labels]`; 0
                 where it is public.
             suggested_prevalence: `[num_labels]`, the mean of `suggested_prevalence` over all steps.
-            noise_rate: `[num_labels]`, as in `learning_times`.
+            label_noise_rates: `[num_labels]`, as in `learning_times`.
         """
-        noise_variance = noise_rate / (self._constant_feature * self.unclipped_share) ** 2
+        noise_variance = label_noise_rates / (self._constant_feature * self.unclipped_share) ** 2
         suggested_variance = noise_variance + self.recipe.clip_bias**2
         weighted = self.prevalence * suggested_variance + suggested_prevalence * released_variance
         average_prevalence = weighted / (suggested_variance + released_variance)
@@ -171,8 +171,8 @@ class Descent:
         self,
         weights: FloatArray,
         *,
-        learning_times: LearningTimes,
-        noise_rate: FloatArray,
+        times_and_speeds: LearningTimes,
+        label_noise_rates: FloatArray,
         prevalence: FloatArray,
     ) -> FloatArray:
         """Returns the weights at the end of the descent, `[num_features, num_labels]`, from those after the last step.
@@ -183,15 +183,17 @@ class Descent:
 
         Args:
             weights: `[num_features, num_labels]`, after the last step.
-            learning_times: how long the descent learned each label, as returned by the method `learning_times`.
-            noise_rate: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the number of
-                steps; 0 without noise.
+            times_and_speeds: how long the descent learned each label, as returned by the method `learning_times`.
+            label_noise_rates: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the
+                number of steps; 0 without noise.
             prevalence: `[num_labels]`, in (0, 1), to which the mean probabilities are matched.
         """
         feature_weights = weights[:-1]
-        if noise_rate.all():
+        if label_noise_rates.all():
             feature_weights = self._posterior_mean(
-                feature_weights, learning_times=learning_times, noise_rate=noise_rate
+                feature_weights,
+                times_and_speeds=times_and_speeds,
+                label_noise_rates=label_noise_rates,
             )
         return self.with_constants(feature_weights, prevalence=prevalence)
 
@@ -206,7 +208,11 @@ class Descent:
         return np.append(feature_weights, constants[None], axis=0)
 
     def _posterior_mean(
-        self, feature_weights: FloatArray, *, learning_times: LearningTimes, noise_rate: FloatArray
+        self,
+        feature_weights: FloatArray,
+        *,
+        times_and_speeds: LearningTimes,
+        label_noise_rates: FloatArray,
     ) -> FloatArray:
         """Returns the posterior mean of the weights of all features but the constant, `[num_features - 1, num_labels]`.
 
@@ -216,14 +222,14 @@ class Descent:
 
         Args:
             feature_weights: `[num_features - 1, num_labels]`, after the last step.
-            learning_times: the learning time of each label.
-            noise_rate: `[num_labels]`, the noise that `learning_times` was computed for, > 0.
+            times_and_speeds: the learning time of each label.
+            label_noise_rates: `[num_labels]`, the noise that `learning_times` was computed for, > 0.
         """
-        speeds = learning_times.speeds.T  # [num_features - 1, num_labels]
-        times = learning_times.times  # [num_labels]
+        speeds = times_and_speeds.speeds.T  # [num_features - 1, num_labels]
+        times = times_and_speeds.times  # [num_labels]
         learned_shares = -np.expm1(-speeds * times)
         # The variance of the noise in each weight; `LearningTimes` has the formula.
-        noise_variance = noise_rate * times * -np.expm1(-2 * speeds * times) / (2 * speeds)
+        noise_variance = label_noise_rates * times * -np.expm1(-2 * speeds * times) / (2 * speeds)
         relative_signals = self.feature_variances**self.recipe.signal_power
         weight_variances = (relative_signals / self.feature_mean_squares)[
             :, None

@@ -145,8 +145,8 @@ class ExpertAnswers(TeacherVotes):
     Where an expert has not answered, its vote is the center, so it adds nothing to the sum.
 
     Attributes:
-        paths: the files of answers, sorted; each holds the answers of one or more experts.
-        public: the answers of a model that saw no private example.
+        answer_paths: the files of answers, sorted; each holds the answers of one or more experts.
+        public_answers: the answers of a model that saw no private example.
         record_ids: the public name of each query.
         label_names: the name of each label.
     """
@@ -165,10 +165,12 @@ class ExpertAnswers(TeacherVotes):
                 answers; or one private group is in the prompts of two experts.
         """
         require(bool(paths), "votes", [], "at least one file of answers")
-        self.paths = tuple(sorted(paths))
-        self.public = public
-        self._digests = distinct_digests(self.paths)
-        self._answer_files = [AnswerFile.open(answer_path, public) for answer_path in self.paths]
+        self.answer_paths = tuple(sorted(paths))
+        self.public_answers = public
+        self._digests = distinct_digests(self.answer_paths)
+        self._answer_files = [
+            AnswerFile.open(answer_path, public_answers=public) for answer_path in self.answer_paths
+        ]
         _require_separate_groups(self._answer_files)
         self.num_queries, self.num_labels = public.probabilities.shape
         self.num_teachers = sum(answer_file.num_experts for answer_file in self._answer_files)
@@ -192,7 +194,7 @@ class ExpertAnswers(TeacherVotes):
 
         Where an expert has not answered, the probabilities are those of the public model.
         """
-        return self._probabilities(self.public.probabilities)
+        return self._probabilities(self.public_answers.probabilities)
 
     def votes_around(
         self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
@@ -201,7 +203,7 @@ class ExpertAnswers(TeacherVotes):
 
         `noise_multiplier` and `recipe` are not read; only sources whose votes lie along directions need them.
         """
-        return self._probabilities(np.broadcast_to(center, self.public.probabilities.shape))
+        return self._probabilities(np.broadcast_to(center, self.public_answers.probabilities.shape))
 
     def label_shares(self) -> FloatArray:
         """Returns the mean of each expert's probabilities of a label over the queries, `[num_experts, num_labels]`."""

@@ -103,43 +103,43 @@ class FeaturesMadeAnew:
     """The features of records, computed from the inputs at each reading, and not kept in memory.
 
     Attributes:
-        directions: the principal directions of the public inputs, along which features are computed.
+        public_pca: the principal directions of the public inputs, along which features are computed.
         read_inputs: returns the inputs of the rows of a slice, float32 `[n, ...]`; threads call it at the same time.
     """
 
-    directions: PublicPCA
+    public_pca: PublicPCA
     read_inputs: Callable[[slice], Float32Array]
 
     def __getitem__(self, row_range: slice) -> Features:
         """Returns the features of a range of rows, int16 `[n, num_features]`."""
-        feature_arrays = feature_blocks(self.directions, inputs=self.read_inputs(row_range))
+        feature_arrays = feature_blocks(self.public_pca, inputs=self.read_inputs(row_range))
         return np.concatenate(list(feature_arrays))
 
 
-def feature_blocks(directions: PublicPCA, *, inputs: Float32Array) -> Iterator[Features]:
+def feature_blocks(public_pca: PublicPCA, *, inputs: Float32Array) -> Iterator[Features]:
     """Yields the features of inputs in order, in blocks of at most 512 rows; threads compute several blocks at a time.
 
     Args:
-        directions: the directions of the public pool, along which features are computed.
+        public_pca: the directions of the public pool, along which features are computed.
         inputs: float32 `[num_rows, ...]`.
     """
     starts = range(0, len(inputs), _BLOCK_ROWS)
     input_blocks = (inputs[start : start + _BLOCK_ROWS] for start in starts)
-    return in_order(partial(whole_features, directions), items=input_blocks)
+    return in_order(partial(whole_features, public_pca), items=input_blocks)
 
 
-def whole_features(directions: PublicPCA, inputs: Float32Array) -> Features:
+def whole_features(public_pca: PublicPCA, inputs: Float32Array) -> Features:
     """Returns the features of inputs in steps of 2**-14, int16 `[num_rows, num_features]`.
 
     Entries are rounded towards 0, so that no row becomes longer than 1. Rows of zeros are appended while features are
     computed. So a record is never among the last numbers of an array, which some processors compute in another way.
 
     Args:
-        directions: the directions of the public pool, along which features are computed.
+        public_pca: the directions of the public pool, along which features are computed.
         inputs: float32 `[num_rows, ...]`.
     """
     num_missing_rows = -len(inputs) % _VECTOR_ROWS
     padding = np.zeros((num_missing_rows, *inputs.shape[1:]), dtype=inputs.dtype)
-    features = directions.with_constant(np.concatenate([inputs, padding]))[: len(inputs)]
+    features = public_pca.with_constant(np.concatenate([inputs, padding]))[: len(inputs)]
     features *= FEATURE_STEPS
     return features.astype(np.int16)  # rounds towards 0

@@ -28,7 +28,7 @@ class FixedTimesDescent:
 
     def __init__(self, descent: Descent) -> None:
         self._descent = descent
-        self._learning_times: LearningTimes | None = None
+        self._times_and_speeds: LearningTimes | None = None
 
     def take_step(
         self,
@@ -36,7 +36,7 @@ class FixedTimesDescent:
         *,
         probabilities: Float32Array,
         gradient: FloatArray,
-        noise_rate: FloatArray,
+        label_noise_rates: FloatArray,
     ) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` after one step.
 
@@ -44,15 +44,17 @@ class FixedTimesDescent:
             weights: `[num_features, num_labels]`, before the step.
             probabilities: not read.
             gradient: `[num_features, num_labels]`, the noisy mean gradient.
-            noise_rate: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the number of
-                steps; 0 without noise.
+            label_noise_rates: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the
+                number of steps; 0 without noise.
         """
         return self._descent.take_step(
-            weights, gradient=gradient, learning_times=self._times_at(noise_rate)
+            weights,
+            gradient=gradient,
+            times_and_speeds=self._times_and_speeds_at(label_noise_rates),
         )
 
     def final_weights(
-        self, weights: FloatArray, *, noise_rate: FloatArray, prevalence: FloatArray
+        self, weights: FloatArray, *, label_noise_rates: FloatArray, prevalence: FloatArray
     ) -> FloatArray:
         """Returns the weights at the end of the descent, `[num_features, num_labels]`, from those after the last step.
 
@@ -60,22 +62,22 @@ class FixedTimesDescent:
 
         Args:
             weights: `[num_features, num_labels]`, after the last step.
-            noise_rate: `[num_labels]`, as in `take_step`.
+            label_noise_rates: `[num_labels]`, as in `take_step`.
             prevalence: `[num_labels]`, to which the mean probabilities are matched.
         """
         return self._descent.final_weights(
             weights,
-            learning_times=self._times_at(noise_rate),
-            noise_rate=noise_rate,
+            times_and_speeds=self._times_and_speeds_at(label_noise_rates),
+            label_noise_rates=label_noise_rates,
             prevalence=prevalence,
         )
 
-    def _times_at(self, noise_rate: FloatArray) -> LearningTimes:
-        """Returns the learning times of the labels for the `noise_rate` of the first call, in later calls too.
+    def _times_and_speeds_at(self, label_noise_rates: FloatArray) -> LearningTimes:
+        """Returns the learning times of the labels for the `label_noise_rates` of the first call, in later calls too.
 
         Args:
-            noise_rate: `[num_labels]`, as in `take_step`.
+            label_noise_rates: `[num_labels]`, as in `take_step`.
         """
-        if self._learning_times is None:
-            self._learning_times = self._descent.learning_times(noise_rate)
-        return self._learning_times
+        if self._times_and_speeds is None:
+            self._times_and_speeds = self._descent.learning_times(label_noise_rates)
+        return self._times_and_speeds

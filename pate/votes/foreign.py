@@ -23,7 +23,7 @@ class ForeignVotes(TeacherVotes):
     The files must hold different teachers. Queries and labels are named by their index.
 
     Attributes:
-        paths: the files, sorted.
+        vote_paths: the files, sorted.
         record_ids: int64 `[num_queries]`, 0, 1, ...
         label_names: the names label_0, label_1, ... of the labels.
     """
@@ -44,18 +44,18 @@ class ForeignVotes(TeacherVotes):
                 numbers of queries or labels.
         """
         require(bool(paths), "votes", [], "at least one vote file")
-        self.paths = tuple(sorted(paths))
-        self._digests = distinct_digests(self.paths)
+        self.vote_paths = tuple(sorted(paths))
+        self._digests = distinct_digests(self.vote_paths)
         self._imported_votes = [
-            ImportedVotes.read(path, layout=layout, num_teachers=num_teachers)
-            for path in self.paths
+            ImportedVotes.read(vote_path, layout=layout, num_teachers=num_teachers)
+            for vote_path in self.vote_paths
         ]
         counts_shape = self._imported_votes[0].counts.shape
-        for path, imported_votes in zip(self.paths, self._imported_votes, strict=True):
+        for vote_path, imported_votes in zip(self.vote_paths, self._imported_votes, strict=True):
             file_counts_shape = imported_votes.counts.shape
             if file_counts_shape != counts_shape:
-                rule = f"[{counts_shape[0]}, {counts_shape[1]}], queries and labels as in {self.paths[0]}"
-                raise InvalidValue(f"votes={path}, shape", list(file_counts_shape), rule=rule)
+                rule = f"[{counts_shape[0]}, {counts_shape[1]}], queries and labels as in {self.vote_paths[0]}"
+                raise InvalidValue(f"votes={vote_path}, shape", list(file_counts_shape), rule=rule)
         self.num_queries, self.num_labels = counts_shape
         self.num_teachers = sum(
             imported_votes.num_teachers for imported_votes in self._imported_votes
@@ -75,7 +75,7 @@ class ForeignVotes(TeacherVotes):
         Raises `InvalidValue` for files of counts.
         """
         self.require_teachers()
-        return (np.asarray(read_teacher_votes(path) >= 0.5) for path in self.paths)
+        return (np.asarray(read_teacher_votes(vote_path) >= 0.5) for vote_path in self.vote_paths)
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Yields blocks of confidences, `[num_teachers_in_block, num_queries, num_labels]`.
@@ -83,7 +83,7 @@ class ForeignVotes(TeacherVotes):
         Raises `InvalidValue` for files of counts.
         """
         self.require_teachers()
-        file_arrays = (read_teacher_votes(path) for path in self.paths)
+        file_arrays = (read_teacher_votes(vote_path) for vote_path in self.vote_paths)
         return (
             file_array.astype(np.bool_) if file_array.dtype.kind in "iu" else file_array
             for file_array in file_arrays
@@ -117,7 +117,7 @@ class ForeignVotes(TeacherVotes):
         """Raises `InvalidValue` unless all files hold the votes of each teacher."""
         if any(imported_votes.layout != "teacher_votes" for imported_votes in self._imported_votes):
             rule = "layout teacher_votes [N, Q, L] for this aggregator; counts do not show the votes of one teacher"
-            raise InvalidValue("votes", self.paths[0], rule=rule)
+            raise InvalidValue("votes", self.vote_paths[0], rule=rule)
 
 
 def distinct_digests(paths: Sequence[Path]) -> list[bytes]:
@@ -130,12 +130,12 @@ def distinct_digests(paths: Sequence[Path]) -> list[bytes]:
         InvalidValue: a file is missing, or two files have equal bytes.
     """
     path_of_digest: dict[bytes, Path] = {}
-    for path in paths:
-        require(path.is_file(), "votes", path, "an existing file")
-        with path.open("rb") as vote_file:
+    for vote_path in paths:
+        require(vote_path.is_file(), "votes", vote_path, "an existing file")
+        with vote_path.open("rb") as vote_file:
             digest = hashlib.file_digest(vote_file, "sha256").digest()
         if digest in path_of_digest:
             rule = f"each file once; {path_of_digest[digest]} is the same, and its teachers would count twice"
-            raise InvalidValue("votes", path, rule=rule)
-        path_of_digest[digest] = path
+            raise InvalidValue("votes", vote_path, rule=rule)
+        path_of_digest[digest] = vote_path
     return sorted(path_of_digest)

@@ -138,49 +138,51 @@ def read_sets(path: Path | str) -> BoolArray:
 
     The file is an .npy, .npz or .csv file of bits, or of the numbers 0 and 1.
     """
-    file_array = _load(Path(path), name="prior")
+    file_array = _load(Path(path), setting_name="prior")
     require(file_array.ndim == 2, "prior.shape", file_array.shape, "[num_queries, num_labels]")
     require_entries("prior", (file_array == 0) | (file_array == 1), rule="bits")
     return file_array.astype(np.bool_)
 
 
-def _load(array_path: Path, *, name: str = "votes") -> NDArray[Any]:
+def _load(array_path: Path, *, setting_name: str = "votes") -> NDArray[Any]:
     """Returns the array of numbers in an .npy, .npz or .csv file, of votes or of sets of labels.
 
     Raises `InvalidValue` if the file cannot be read, or has numbers that are not finite. The shape is not checked.
 
     Args:
         array_path: the file.
-        name: the name of the argument in the message of an error.
+        setting_name: the name of the argument in the message of an error.
     """
-    require(is_regular(array_path), name, array_path, "an existing .npy, .npz or .csv file")
+    require(is_regular(array_path), setting_name, array_path, "an existing .npy, .npz or .csv file")
     is_table = array_path.suffix.lower() == ".csv"
     try:
         file_array = (
-            _read_table(array_path, name=name) if is_table else _read_arrays(array_path, name=name)
+            _read_table(array_path, setting_name=setting_name)
+            if is_table
+            else _read_arrays(array_path, setting_name=setting_name)
         )
     except (InvalidValue, PermissionError):
         raise
     except OSError as error:
         rule = f"a file that can be read ({error.strerror})"
-        raise InvalidValue(name, array_path, rule=rule) from error
+        raise InvalidValue(setting_name, array_path, rule=rule) from error
     except UNREADABLE as error:
         rule = f"an .npy or .npz file of numbers ({one_line(error)})"
-        raise InvalidValue(name, array_path, rule=rule) from error
+        raise InvalidValue(setting_name, array_path, rule=rule) from error
     if file_array.dtype.kind == "f":
-        require_entries(name, np.isfinite(file_array), rule="finite numbers")
+        require_entries(setting_name, np.isfinite(file_array), rule="finite numbers")
     return file_array
 
 
-def _read_arrays(array_path: Path, *, name: str) -> NDArray[Any]:
+def _read_arrays(array_path: Path, *, setting_name: str) -> NDArray[Any]:
     """Returns the array of numbers in an .npy or .npz file; shape and numbers are not checked.
 
-    In an .npz file it is the array called `name`, votes, teacher_votes or counts, or the only array. A vote file of
-    this package is unpacked. Raises `InvalidValue` if no array fits, or the file is too large.
+    In an .npz file it is the array called `setting_name`, votes, teacher_votes or counts, or the only array. A vote
+    file of this package is unpacked. Raises `InvalidValue` if no array fits, or the file is too large.
 
     Args:
         array_path: the file.
-        name: the name of the argument in the message of an error.
+        setting_name: the name of the argument in the message of an error.
     """
     with array_path.open("rb") as array_file:
         first_bytes = array_file.read(6)
@@ -192,21 +194,21 @@ def _read_arrays(array_path: Path, *, name: str) -> NDArray[Any]:
         check_members(archive, max_unpacked_bytes=_MAX_BYTES)
         member_names = [member.removesuffix(".npy") for member in archive.namelist()]
         if {"packed", "num_labels"} <= set(member_names):
-            return _unpack(VoteStore.open(array_path), name=name)
-        array_names = tuple(dict.fromkeys((name, *_ARRAY_NAMES)))
+            return _unpack(VoteStore.open(array_path), setting_name=setting_name)
+        array_names = tuple(dict.fromkeys((setting_name, *_ARRAY_NAMES)))
         candidates = [array_name for array_name in array_names if array_name in member_names]
         if not candidates and len(member_names) == 1:
             candidates = member_names
         if not candidates:
             shown_names = ", ".join(member[:_MAX_SHOWN] for member in member_names[:_MAX_SHOWN])
             rule = f"a file with one array, or with one called {' or '.join(array_names)}"
-            raise InvalidValue(name, f"{array_path} [{shown_names}]", rule=rule)
+            raise InvalidValue(setting_name, f"{array_path} [{shown_names}]", rule=rule)
         member_info = archive.getinfo(f"{candidates[0]}.npy")
         with archive.open(member_info) as member_file:
             return read_array(member_file, num_bytes=member_info.file_size)
 
 
-def _unpack(vote_store: VoteStore, *, name: str) -> BoolArray:
+def _unpack(vote_store: VoteStore, *, setting_name: str) -> BoolArray:
     """Returns the votes in a vote file of this package, `[num_teachers, num_queries, num_labels]`.
 
     Raises `InvalidValue` if they would take too much memory.
@@ -214,38 +216,38 @@ def _unpack(vote_store: VoteStore, *, name: str) -> BoolArray:
     num_votes = vote_store.num_teachers * vote_store.num_queries * vote_store.num_labels
     if num_votes > _MAX_BYTES:
         rule = f"at most {_MAX_BYTES:,} votes in a file"
-        raise InvalidValue(name, f"{num_votes:,} votes", rule=rule)
+        raise InvalidValue(setting_name, f"{num_votes:,} votes", rule=rule)
     return vote_store.teacher_votes()
 
 
-def _read_table(array_path: Path, *, name: str) -> NDArray[Any]:
+def _read_table(array_path: Path, *, setting_name: str) -> NDArray[Any]:
     """Returns the numbers in a CSV file, `[num_rows, num_columns]`; a first line that is no row of numbers is skipped.
 
     Raises `InvalidValue` for a file that is too large, or has anything but numbers, as many in each row.
 
     Args:
         array_path: the file.
-        name: the name of the argument in the message of an error.
+        setting_name: the name of the argument in the message of an error.
     """
     num_bytes = array_path.stat().st_size
     if num_bytes > _MAX_BYTES:
         rule = f"at most {_MAX_BYTES:,} in a file"
-        raise InvalidValue(name, f"{num_bytes:,} bytes", rule=rule)
+        raise InvalidValue(setting_name, f"{num_bytes:,} bytes", rule=rule)
     try:
         csv_text = array_path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidValue(
-            name, array_path, rule="votes in UTF-8, a row of numbers per query"
+            setting_name, array_path, rule="votes in UTF-8, a row of numbers per query"
         ) from error
     csv_lines = [line for line in csv_text.splitlines() if line.strip()]
-    require(bool(csv_lines), name, array_path, "rows of numbers")
+    require(bool(csv_lines), setting_name, array_path, "rows of numbers")
     separator = max(",;\t", key=csv_lines[0].count)
     # A first line that is no row of numbers is a heading.
     try:
         np.loadtxt(csv_lines[:1], delimiter=separator)
     except ValueError:
         csv_lines = csv_lines[1:]
-    require(bool(csv_lines), name, array_path, "rows of numbers below the heading")
+    require(bool(csv_lines), setting_name, array_path, "rows of numbers below the heading")
     try:
         return np.loadtxt(csv_lines, delimiter=separator, ndmin=2)
     except ValueError as error:
@@ -256,7 +258,7 @@ def _read_table(array_path: Path, *, name: str) -> NDArray[Any]:
             else ""
         )
         rule = f"a number in each cell, as many in each row{wrong_row}"
-        raise InvalidValue(name, array_path, rule=rule) from None
+        raise InvalidValue(setting_name, array_path, rule=rule) from None
 
 
 def _votes_in(file_array: NDArray[Any], *, layout: str, num_teachers: int | None) -> ImportedVotes:
@@ -310,9 +312,9 @@ def _recognize_layout(file_array: NDArray[Any], *, num_teachers: int | None) -> 
     is_table = file_array.ndim == 2
     if not is_table and (file_array.dtype == np.bool_ or file_array.max() <= 1):
         return "teacher_votes"
-    axis_sums = file_array.sum(axis=-1)
-    expected_sum = axis_sums.flat[0] if num_teachers is None else num_teachers
-    has_one_sum = bool((axis_sums == expected_sum).all())
+    sums_over_last_axis = file_array.sum(axis=-1)
+    expected_sum = sums_over_last_axis.flat[0] if num_teachers is None else num_teachers
+    has_one_sum = bool((sums_over_last_axis == expected_sum).all())
     if is_table:
         return "classes" if file_array.shape[1] > 1 and has_one_sum else "histogram"
     return "pairs" if file_array.shape[2] == 2 and has_one_sum else "teacher_votes"
@@ -359,20 +361,22 @@ def _read_counts(
     is_count = (file_array >= 0) & (file_array < _LARGEST_COUNT)
     require_entries("votes", is_count, rule=f"counts in 0..{_LARGEST_COUNT - 1}")
     counts = file_array.astype(np.int64)
-    teachers_in_rows = num_teachers or 0
+    num_teachers_of_sums = num_teachers or 0
     if layout in _FORMS:
-        axis_sums = np.unique(counts.sum(axis=-1))
-        if len(axis_sums) != 1:
+        distinct_sums = np.unique(counts.sum(axis=-1))
+        if len(distinct_sums) != 1:
             unit = "rows" if layout == "classes" else "pairs of counts"
             rule = f"{unit} with one sum, the number of teachers"
-            raise InvalidValue("votes", f"{len(axis_sums)} different sums", rule=rule)
-        teachers_in_rows = require_count("num_teachers", int(axis_sums[0]))
+            raise InvalidValue("votes", f"{len(distinct_sums)} different sums", rule=rule)
+        num_teachers_of_sums = require_count("num_teachers", int(distinct_sums[0]))
     if layout == "pairs":
         counts = counts[:, :, 1]
-    checked_counts = require_histogram("votes", counts, num_teachers=teachers_in_rows, num_axes=2)
+    checked_counts = require_histogram(
+        "votes", counts, num_teachers=num_teachers_of_sums, num_axes=2
+    )
     return ImportedVotes(
         layout=layout,
         counts=checked_counts.astype(np.int64),
-        num_teachers=teachers_in_rows,
+        num_teachers=num_teachers_of_sums,
         max_votes=1 if layout == "classes" else None,
     )

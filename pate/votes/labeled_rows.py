@@ -175,14 +175,14 @@ class LabeledFeatures:
 
         # The search compares each scale with its neighbors, and a loss takes a cross-validation.
         @cache
-        def loss_of_scale(scale_index: int) -> float:
+        def loss_of_scale_index(scale_index: int) -> float:
             return labeled_features._cross_validated_loss(_SCALES[scale_index] * expected_variances)
 
         best_index = _FIRST_SCALE_INDEX
         for step in (-1, 1):
-            while 0 <= best_index + step < len(_SCALES) and loss_of_scale(
+            while 0 <= best_index + step < len(_SCALES) and loss_of_scale_index(
                 best_index + step
-            ) < loss_of_scale(best_index):
+            ) < loss_of_scale_index(best_index):
                 best_index += step
         return _SCALES[best_index]
 

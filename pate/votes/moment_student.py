@@ -68,14 +68,14 @@ class MomentStudent:
         """
         descent = self._descent(prevalence)
         # The mean is the harmonic one, as features without any information may have variances beyond all bounds.
-        noise_rate = 1 / (1 / noisy_moments.variances).mean(axis=0)
+        label_noise_rates = 1 / (1 / noisy_moments.variances).mean(axis=0)
         if public_start is None:
-            learning_times = descent.learning_times(noise_rate)
+            times_and_speeds = descent.learning_times(label_noise_rates)
             start_weights = np.zeros_like(noisy_moments.values)
             weights = descent.initial_weights()
         else:
-            learning_times = descent.learning_times(
-                noise_rate, weight_variances=public_start.variances
+            times_and_speeds = descent.learning_times(
+                label_noise_rates, weight_variances=public_start.variances
             )
             start_weights = public_start.weights
             weights = descent.with_constants(start_weights, prevalence=prevalence)
@@ -86,11 +86,13 @@ class MomentStudent:
             gradient = target_products - mean_products(
                 self.public_features, probabilities=probabilities
             )
-            weights = descent.take_step(weights, gradient=gradient, learning_times=learning_times)
+            weights = descent.take_step(
+                weights, gradient=gradient, times_and_speeds=times_and_speeds
+            )
         remainder = self._posterior_remainder(
             weights[:-1] - start_weights,
             noisy_moments=noisy_moments,
-            learning_times=learning_times,
+            times_and_speeds=times_and_speeds,
             public_start=public_start,
         )
         return descent.with_constants(start_weights + remainder, prevalence=prevalence)
@@ -100,7 +102,7 @@ class MomentStudent:
         remainder: FloatArray,
         *,
         noisy_moments: NoisyMoments,
-        learning_times: LearningTimes,
+        times_and_speeds: LearningTimes,
         public_start: PublicStart | None,
     ) -> FloatArray:
         """Returns the change of the weights by the descent, with its noise reduced, `[num_features - 1, num_labels]`.
@@ -112,11 +114,11 @@ class MomentStudent:
         Args:
             remainder: `[num_features - 1, num_labels]`, the noisy weights after the last step minus those of the start.
             noisy_moments: the moments that the student learned from.
-            learning_times: the learning times of the descent: the learning rate times the number of steps.
+            times_and_speeds: the learning times of the descent: the learning rate times the number of steps.
             public_start: the start of the descent; None for a descent from the prevalence.
         """
-        speeds = learning_times.speeds.T  # [num_features - 1, num_labels]
-        step_shares = np.minimum(speeds * learning_times.times / _NUM_STEPS, _MAX_STEP)
+        speeds = times_and_speeds.speeds.T  # [num_features - 1, num_labels]
+        step_shares = np.minimum(speeds * times_and_speeds.times / _NUM_STEPS, _MAX_STEP)
         learned_shares = -np.expm1(_NUM_STEPS * np.log1p(-step_shares))
         noise_variances = noisy_moments.variances / speeds**2
         noise_std = np.sqrt(noise_variances)

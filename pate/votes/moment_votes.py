@@ -56,7 +56,7 @@ class MomentVotes(RoundVotes):
             of an unknown label is 0.
         teacher_of: int `[num_records]`, the index of each record's teacher.
         num_teachers: the number of teachers.
-        directions: the directions of the public pool; its `recipe` holds the trust in trained teachers.
+        public_pca: the directions of the public pool; its `recipe` holds the trust in trained teachers.
         public_inputs: float32 `[num_public, ...]`, the rows that stand for the pool.
         records_per_teacher: the approximate number of independent records of a teacher, public.
         ask: a function that returns the confidences of all trained teachers on the pool; called once. None for teachers
@@ -64,7 +64,7 @@ class MomentVotes(RoundVotes):
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
         make_round_sums: makes the sums over all records, in threads, processes or on several machines.
         storage: where the features of records lie between rounds.
-        on_rows: is called with the number of records of each block whose features are to be kept.
+        report_num_rows: is called with the number of records of each block whose features are to be kept.
         public_weights: `[num_public]`, > 0, or None; see `RoundVotes`.
     """
 
@@ -72,22 +72,22 @@ class MomentVotes(RoundVotes):
     labels: GapLabels
     teacher_of: IntArray
     num_teachers: int
-    directions: PublicPCA
+    public_pca: PublicPCA
     public_inputs: Float32Array
     records_per_teacher: float
     ask: Callable[[], PoolAnswers] | None = None
     weights: FloatArray | None = None
     make_round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums
     storage: FeatureStorage = DEFAULT_STORAGE
-    on_rows: Callable[[int], object] = no_report
+    report_num_rows: Callable[[int], object] = no_report
     public_weights: FloatArray | None = None
 
     def __post_init__(self) -> None:
         # the attributes of `RoundVotes`
         self.num_labels = self.labels.shape[1]
-        self.public_features = self.directions.with_constant(self.public_inputs).astype(np.float32)
-        self.feature_variances = self.directions.feature_variances
-        self.storage.require_room(num_rows=len(self.labels), num_features=self.width)
+        self.public_features = self.public_pca.with_constant(self.public_inputs).astype(np.float32)
+        self.feature_variances = self.public_pca.feature_variances
+        self.storage.require_room(num_rows=len(self.labels), num_features=self.num_features)
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes, `[num_features, num_labels]`, in grid steps; see `RoundVotes.total`."""
@@ -96,7 +96,7 @@ class MomentVotes(RoundVotes):
             return self._sums.total(question)
         teacher_indices = self._shard_records.teacher_indices
         mean_student_products = pool_answers.mean_student_products(question.student_weights)
-        trust = self.directions.recipe.trust
+        trust = self.public_pca.recipe.trust
 
         def pool_votes_of(teacher_range: slice) -> FloatArray:
             return pool_answers.votes(
@@ -138,7 +138,7 @@ class MomentVotes(RoundVotes):
             question: the student's weights, the factor of each label, and the clip of a round.
         """
         clipped_moments = question.clipped_moments
-        features = self.directions.with_constant(inputs)
+        features = self.public_pca.with_constant(inputs)
         probabilities = 0.5 * (1 + np.tanh(features @ question.student_weights / 2))
         residuals = without_unknown(labels - probabilities, labels=labels)
         residuals *= question.label_scale * vote_factor(
@@ -161,19 +161,19 @@ class MomentVotes(RoundVotes):
             labels=self.labels,
             teacher_of=self.teacher_of,
             num_teachers=self.num_teachers,
-            directions=self.directions,
+            public_pca=self.public_pca,
             records_per_teacher=self.records_per_teacher if self.ask is None else None,
             weights=self.weights,
             storage=self.storage,
-            on_rows=self._report_rows,
+            report_num_rows=self._report_rows,
         )
 
     def _report_rows(self, num_rows: int) -> None:
-        """Calls the attribute `on_rows` with a number of records that were read.
+        """Calls the attribute `report_num_rows` with a number of records that were read.
 
         The attribute is read at each call, so it may be replaced in the meantime.
         """
-        self.on_rows(num_rows)
+        self.report_num_rows(num_rows)
 
     @cached_property
     def _sums(self) -> RoundSums:

@@ -71,7 +71,9 @@ class PublicKernel:
         )
         kernel_values = np.concatenate(
             list(
-                in_order(kernel_without_linear_part._kernel_values, items=kernel_rows(fitted_rows))
+                in_order(
+                    kernel_without_linear_part._kernel_values, items=kernel_row_blocks(fitted_rows)
+                )
             )
         )
         linear_weights = np.linalg.lstsq(fitted_rows, kernel_values, rcond=_RELATIVE_CUT_OFF)[0]
@@ -122,7 +124,7 @@ class PublicKernel:
             component_values -= self._exact_linear_weights.product(row_block)
             return component_values
 
-        return np.concatenate(list(in_order(components, items=kernel_rows(linear_features))))
+        return np.concatenate(list(in_order(components, items=kernel_row_blocks(linear_features))))
 
     def _kernel_values(self, feature_rows: FloatArray) -> FloatArray:
         """Returns the kernel between each row `[num_linear]` and each landmark, `[num_rows, num_landmarks]`."""
@@ -144,7 +146,7 @@ class PublicKernel:
         return ExactMatrix.from_matrix(self.linear_weights)
 
 
-def kernel_rows(feature_rows: FloatArray) -> list[FloatArray]:
+def kernel_row_blocks(feature_rows: FloatArray) -> list[FloatArray]:
     """Returns rows in blocks of at most 512; an array without rows is one block."""
     first_rows = range(0, max(len(feature_rows), 1), _BLOCK_ROWS)
     return [feature_rows[start : start + _BLOCK_ROWS] for start in first_rows]

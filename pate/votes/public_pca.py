@@ -32,7 +32,7 @@ from pate.votes.exact_product import ExactMatrix
 from pate.votes.public_kernel import (
     SMALLEST_VARIANCE,
     PublicKernel,
-    kernel_rows,
+    kernel_row_blocks,
     of_length_1,
     with_fixed_signs,
 )
@@ -115,7 +115,7 @@ class PublicPCA:
         direction_scales = np.sqrt(
             direction_mean_squares / direction_variances / direction_mean_squares.mean()
         )
-        linear_directions = cls(
+        linear_pca = cls(
             center=center,
             projection=eigenvectors * direction_scales,
             variances=direction_variances,
@@ -131,16 +131,14 @@ class PublicPCA:
         )
         has_room = kernel_from is not None and max_directions > kernel_from * num_linear
         if num_components < 1 or not has_room:
-            return linear_directions
+            return linear_pca
         public_kernel = PublicKernel.fit(
-            linear_features=linear_directions._with_height(input_rows),
+            linear_features=linear_pca._with_height(input_rows),
             max_components=num_components,
             recipe=recipe,
         )
         return (
-            replace(linear_directions, kernel=public_kernel)
-            if public_kernel.weights.size
-            else linear_directions
+            replace(linear_pca, kernel=public_kernel) if public_kernel.weights.size else linear_pca
         )
 
     def features(self, inputs: NDArray[np.floating]) -> FloatArray:
@@ -227,7 +225,7 @@ class PublicPCA:
                 raise InvalidValue("inputs", "NaN or infinity", rule="finite numbers")
             return self._exact_projection.product(centered_rows)
 
-        return np.concatenate(list(in_order(project, items=kernel_rows(input_rows))))
+        return np.concatenate(list(in_order(project, items=kernel_row_blocks(input_rows))))
 
     @cached_property
     def _exact_projection(self) -> ExactMatrix:

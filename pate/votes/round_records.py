@@ -47,23 +47,24 @@ class RoundRecords:
         labels: `[num_records, num_labels]`, bool, or int8 if they have gaps (`pate.votes.label_gaps`).
         teacher_of: `[num_records]`, the index of each record's teacher.
         num_teachers: the number of teachers.
-        directions: the directions of the public pool, along which the features of inputs are computed.
+        public_pca: the directions of the public pool, along which the features of inputs are computed.
         records_per_teacher: a mean over n records is multiplied by sqrt(n / records_per_teacher); None for a factor of
             1.
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
         storage: where the features lie between rounds.
-        on_rows: is called with the number of records of each block that is read; several threads may call it at once.
+        report_num_rows: is called with the number of records of each block that is read; several threads may call it at
+            once.
     """
 
     inputs: Any
     labels: GapLabels
     teacher_of: IntArray
     num_teachers: int
-    directions: PublicPCA
+    public_pca: PublicPCA
     records_per_teacher: float | None
     weights: FloatArray | None = None
     storage: FeatureStorage = DEFAULT_STORAGE
-    on_rows: Callable[[int], object] = no_report
+    report_num_rows: Callable[[int], object] = no_report
 
     def shards(self, num_shards: int) -> list[ShardRecords]:
         """Returns a distribution of all teachers over shards with about equal numbers of records.
@@ -74,23 +75,23 @@ class RoundRecords:
         Args:
             num_shards: the number of shards, >= 1.
         """
-        all_teachers = self._all_teachers
-        last_rows = np.cumsum(all_teachers.teacher_sizes)
+        all_records = self._records_of_all_teachers
+        end_row_of_teacher = np.cumsum(all_records.teacher_sizes)
         ideal_cuts = np.arange(1, num_shards) * len(self.labels) / num_shards  # in rows
-        cuts = np.searchsorted(last_rows, ideal_cuts, side="left")
-        bounds = [0, *cuts.tolist(), len(last_rows)]
+        cuts = np.searchsorted(end_row_of_teacher, ideal_cuts, side="left")
+        bounds = [0, *cuts.tolist(), len(end_row_of_teacher)]
         return [
-            all_teachers.select(slice(first_teacher, last_teacher))
+            all_records.select(slice(first_teacher, last_teacher))
             for first_teacher, last_teacher in pairwise(bounds)
         ]
 
     @property
-    def width(self) -> int:
+    def num_features(self) -> int:
         """The number of features of a record, the constant included."""
-        return self.directions.width + 1
+        return self.public_pca.width + 1
 
     @cached_property
-    def _all_teachers(self) -> ShardRecords:
+    def _records_of_all_teachers(self) -> ShardRecords:
         """The records of all teachers that have at least one.
 
         Teachers with fewer records come first, and teachers of equal size in the order of their first records. So the
@@ -133,7 +134,7 @@ class ShardRecords:
         records = self.records
         teacher_weights = None if records.weights is None else records.weights[self.teacher_indices]
         return RoundShard(
-            directions=records.directions,
+            public_pca=records.public_pca,
             teacher_sizes=self.teacher_sizes,
             num_labels=records.labels.shape[1],
             records_per_teacher=records.records_per_teacher,
@@ -142,13 +143,15 @@ class ShardRecords:
         )
 
     def blocks(self) -> Iterator[RecordBlock]:
-        """Yields blocks of the records in the order of the shard's rows, and reports each block to `on_rows`."""
+        """Yields blocks of the records in the order of the rows, and reports each block to `report_num_rows`."""
         row_bytes = np.dtype(np.float32).itemsize * math.prod(self.records.inputs.shape[1:])
         rows_at_once = max(1, _BLOCK_BYTES // row_bytes)
         for first_row in range(0, len(self.rows), rows_at_once):
             row_range = slice(first_row, min(first_row + rows_at_once, len(self.rows)))
-            yield RecordBlock(inputs=self._inputs(row_range), labels=self._labels(row_range))
-            self.records.on_rows(row_range.stop - row_range.start)
+            yield RecordBlock(
+                inputs=self._read_inputs(row_range), labels=self._read_labels(row_range)
+            )
+            self.records.report_num_rows(row_range.stop - row_range.start)
 
     def filled_shard(self) -> RoundShard:
         """Returns the shard with its records, in this process.
@@ -160,7 +163,7 @@ class ShardRecords:
             for record_block in self.blocks():
                 shard.append(inputs=record_block.inputs, labels=record_block.labels)
         else:
-            shard.read_from(self._inputs, labels=self._labels(slice(0, len(self.rows))))
+            shard.read_from(self._read_inputs, labels=self._read_labels(slice(0, len(self.rows))))
         return shard
 
     def select(self, teacher_range: slice) -> ShardRecords:
@@ -174,11 +177,11 @@ class ShardRecords:
             rows=self.rows[first_row : first_row + num_rows],
         )
 
-    def _inputs(self, row_range: slice) -> Float32Array:
+    def _read_inputs(self, row_range: slice) -> Float32Array:
         """Returns the inputs of a range of the shard's rows, float32 `[n, ...]`."""
         return np.asarray(self.records.inputs[self._dataset_rows(row_range)], dtype=np.float32)
 
-    def _labels(self, row_range: slice) -> GapLabels:
+    def _read_labels(self, row_range: slice) -> GapLabels:
         """Returns the labels of a range of the shard's rows, `[n, num_labels]`."""
         return self.records.labels[self._dataset_rows(row_range)]
 

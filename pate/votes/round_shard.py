@@ -120,7 +120,7 @@ class RoundShard:
     each round with `total`.
 
     Attributes:
-        directions: the directions of the public pool, along which the features of inputs are computed.
+        public_pca: the directions of the public pool, along which the features of inputs are computed.
         teacher_sizes: `[num_teachers]`, the number of records of each teacher, >= 1; teachers of equal size stand
             together.
         num_labels: the number of labels.
@@ -130,7 +130,7 @@ class RoundShard:
         storage: where the features lie between rounds.
     """
 
-    directions: PublicPCA
+    public_pca: PublicPCA
     teacher_sizes: IntArray
     num_labels: int
     records_per_teacher: float | None
@@ -158,7 +158,7 @@ class RoundShard:
         self._labels[self._num_appended : end] = labels
         self._num_appended = end
         if self.storage.keeps_features:
-            for features in feature_blocks(self.directions, inputs=inputs):
+            for features in feature_blocks(self.public_pca, inputs=inputs):
                 self._appended.append(features)
         else:
             self._appended.append(np.array(inputs))
@@ -166,7 +166,7 @@ class RoundShard:
             appended_rows = self._appended.whole()
             if not self.storage.keeps_features:
                 appended_rows = FeaturesMadeAnew(
-                    self.directions, read_inputs=appended_rows.__getitem__
+                    self.public_pca, read_inputs=appended_rows.__getitem__
                 )
             self._features: Any = appended_rows
 
@@ -177,7 +177,7 @@ class RoundShard:
             read_inputs: returns the inputs of a range of rows, float32 `[n, ...]`; threads call it at the same time.
             labels: `[num_rows, num_labels]`.
         """
-        self._features = FeaturesMadeAnew(self.directions, read_inputs=read_inputs)
+        self._features = FeaturesMadeAnew(self.public_pca, read_inputs=read_inputs)
         self._labels = labels
         self._num_appended = len(labels)
 

@@ -43,7 +43,7 @@ class RoundVotes(Weighted):
     public_weights: FloatArray | None = None
 
     @property
-    def width(self) -> int:
+    def num_features(self) -> int:
         """The number of public features, the constant included."""
         return int(self.public_features.shape[1])
 

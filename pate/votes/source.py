@@ -280,28 +280,32 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
 
     def num_abstaining(self) -> IntArray:
         """Returns the number of teachers that do not vote on each label; see `CountableVotes.num_abstaining`."""
-        voting = self.voting()
-        if voting is None:
+        voting_mask = self.voting()
+        if voting_mask is None:
             return super().num_abstaining()
-        return np.asarray(np.count_nonzero(~voting, axis=0), dtype=np.int64)
+        return np.asarray(np.count_nonzero(~voting_mask, axis=0), dtype=np.int64)
 
     def votes_around(
         self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterable[Any]:
         """Returns the confidences, and the center where a teacher does not vote; see `CenterableVotes.votes_around`."""
-        voting = self.voting()
-        return self.confidences() if voting is None else self._fill_with(center, voting=voting)
+        voting_mask = self.voting()
+        return (
+            self.confidences()
+            if voting_mask is None
+            else self._fill_with(center, voting_mask=voting_mask)
+        )
 
-    def _fill_with(self, center: FloatArray, *, voting: BoolArray) -> Iterator[NDArray[Any]]:
+    def _fill_with(self, center: FloatArray, *, voting_mask: BoolArray) -> Iterator[NDArray[Any]]:
         """Yields the confidences of the teachers that vote on a label, and the center for all others.
 
         Args:
             center: `[num_queries, num_labels]`, `[num_labels]` or a number.
-            voting: bool `[num_teachers, num_labels]`.
+            voting_mask: bool `[num_teachers, num_labels]`.
         """
         first = 0
         for vote_block in self.confidences():
-            is_voting_in_block = voting[first : first + len(vote_block), None]
+            is_voting_in_block = voting_mask[first : first + len(vote_block), None]
             yield np.where(is_voting_in_block, vote_block, center)
             first += len(vote_block)
 
@@ -312,18 +316,18 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
                 (vote_block == true_labels).mean(axis=(1, 2)) for vote_block in self.bits()
             ]
             return np.concatenate(right_shares)
-        voting = self.voting()
-        if voting is None:
-            voting = np.ones((self.num_teachers, self.num_labels), dtype=np.bool_)
+        voting_mask = self.voting()
+        if voting_mask is None:
+            voting_mask = np.ones((self.num_teachers, self.num_labels), dtype=np.bool_)
         is_known = np.ones_like(true_labels) if known is None else known
         right_counts_of_blocks = [
             ((vote_block == true_labels) & is_known).sum(axis=1) for vote_block in self.bits()
         ]
-        right_counts_of_labels = np.concatenate(
+        right_counts_by_teacher_and_label = np.concatenate(
             right_counts_of_blocks
         )  # [num_teachers, num_labels]
-        num_right = (right_counts_of_labels * voting).sum(axis=1)
-        num_counted = voting @ is_known.sum(axis=0)
+        num_right = (right_counts_by_teacher_and_label * voting_mask).sum(axis=1)
+        num_counted = voting_mask @ is_known.sum(axis=0)
         is_counted = num_counted > 0
         return np.asarray(num_right[is_counted] / num_counted[is_counted])
 

@@ -52,7 +52,7 @@ def votes_of(
         labels=np.asarray(labels, dtype=np.bool_),
         teacher_of=np.asarray(group_of, dtype=np.int64),
         num_teachers=len(learners),
-        directions=PublicPCA.fit(POOL, max_directions=num_directions),
+        public_pca=PublicPCA.fit(POOL, max_directions=num_directions),
         public_inputs=POOL,
         records_per_teacher=1.0,
     )
@@ -144,7 +144,7 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
             penalty=penalty,
         )
 
-    width = votes_with(penalty=1.0).width
+    width = votes_with(penalty=1.0).num_features
     # four groups that count four times each
     smallest_penalty = 4 * 4**2 * (width + 2) * width * 2 / 6
     monkeypatch.setattr(convex_votes, "_MAX_PULL", 1.0)

@@ -291,8 +291,8 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
 
     Negative control: sums that are divided by the share of known labels after the clip would move further.
     """
-    directions = PublicPCA.fit(POOL, max_directions=3)
-    weights = np.random.default_rng(1).normal(size=(directions.width + 1, 2))
+    public_pca = PublicPCA.fit(POOL, max_directions=3)
+    weights = np.random.default_rng(1).normal(size=(public_pca.width + 1, 2))
     clipped_moments = ClippedMoments(clip=0.2, num_teachers=1, adjacency=adjacency)
     question = RoundQuestion(weights, label_scale=np.ones(2), clipped_moments=clipped_moments)
     inputs = np.tile(POOL[:1], (num_records, 1))
@@ -303,7 +303,7 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
             labels=labels,
             teacher_of=np.zeros(num_records, dtype=np.int64),
             num_teachers=1,
-            directions=directions,
+            public_pca=public_pca,
             public_inputs=POOL,
             records_per_teacher=1.0,
         )

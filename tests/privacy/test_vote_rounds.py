@@ -57,12 +57,12 @@ def votes_of(
         pool_inputs: the public inputs.
         make_vote_sums: makes the object that adds up the votes of a round.
     """
-    directions = PublicPCA.fit(pool_inputs, max_directions=num_directions)
+    public_pca = PublicPCA.fit(pool_inputs, max_directions=num_directions)
 
     def ask_teachers() -> PoolAnswers:
         return PoolAnswers(
             pool_excess=np.asarray(pool_answers, dtype=np.float32),
-            asked_features=directions.with_constant(pool_inputs).astype(np.float32),
+            asked_features=public_pca.with_constant(pool_inputs).astype(np.float32),
         )
 
     return MomentVotes(
@@ -70,7 +70,7 @@ def votes_of(
         labels=np.asarray(labels, dtype=np.bool_),
         teacher_of=np.asarray(teacher_of, dtype=np.int64),
         num_teachers=num_teachers,
-        directions=directions,
+        public_pca=public_pca,
         public_inputs=pool_inputs,
         records_per_teacher=expected_records,
         ask=None if pool_answers is None else ask_teachers,

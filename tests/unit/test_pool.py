@@ -142,13 +142,13 @@ def bytes_of_round(kind: type[MomentVotes], num_teachers: int, **learner_options
         labels=rng.random((len(inputs), 2)) < 0.3,
         teacher_of=teacher_of,
         num_teachers=num_teachers,
-        directions=replace(PublicPCA.fit(pool, max_directions=8), kernel=kernel),
+        public_pca=replace(PublicPCA.fit(pool, max_directions=8), kernel=kernel),
         public_inputs=pool,
         records_per_teacher=8.0,
         **learner_options,
     )
     question = RoundQuestion(
-        student_weights=rng.normal(size=(votes.width, 2)),
+        student_weights=rng.normal(size=(votes.num_features, 2)),
         label_scale=np.ones(2),
         clipped_moments=ClippedMoments(clip=0.5, num_teachers=num_teachers),
     )

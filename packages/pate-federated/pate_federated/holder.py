@@ -224,12 +224,12 @@ def _sum_over_teachers(ensemble: Ensemble, *, question: Question, folder: Path) 
             ask_teachers = partial(
                 _pool_answers,
                 ensemble,
-                public_pca=question.directions,
+                public_pca=question.public_pca,
                 public_inputs=public_inputs,
                 folder=folder,
             )
         moments = ensemble.moment_votes(
-            directions=question.directions,
+            public_pca=question.public_pca,
             public_inputs=public_inputs,
             records_per_teacher=float(state["records_per_teacher"]),
             ask_teachers=ask_teachers,

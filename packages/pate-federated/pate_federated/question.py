@@ -479,7 +479,7 @@ class Question:
         )
 
     @property
-    def directions(self) -> PublicPCA:
+    def public_pca(self) -> PublicPCA:
         """The public directions of the features that the question's weights belong to."""
         projection = self.state["projection"]
         has_height = len(self.state["weights"]) > projection.shape[1] + 1

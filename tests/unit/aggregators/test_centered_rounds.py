@@ -285,7 +285,7 @@ def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
     )
     noise = float(160 * np.sqrt(num_teachers / 4000))  # the same 4 k**2 L z**2 / (n N)
     rounds: Any = votes.in_rounds(noise_multiplier=noise)
-    assert rounds.width - 1 == 4
+    assert rounds.num_features - 1 == 4
     assert votes.span(noise_multiplier=noise).shape[1] == 3
 
 
@@ -297,7 +297,7 @@ def test_labels_of_public_rows_have_their_directions_at_any_noise() -> None:
     for aggregator in (noisy, replace(noisy, start=start)):
         rounds = aggregator.votes_in_rounds(kernel_votes())
         assert rounds is not None
-        widths.append(rounds.width - 1)  # without the constant
+        widths.append(rounds.num_features - 1)  # without the constant
     assert widths == [1, 6]
 
 

@@ -44,7 +44,7 @@ def records_of(
         labels=labels_with_gaps(labels, known=known),
         teacher_of=teacher_of,
         num_teachers=len(teacher_sizes),
-        directions=PublicPCA.fit(pool, max_directions=4),
+        public_pca=PublicPCA.fit(pool, max_directions=4),
         records_per_teacher=2.0,
         weights=rng.random(len(teacher_sizes)) if is_weighted else None,
     )
@@ -56,7 +56,7 @@ def question_of(
     """Returns the question of a round, whose student has random weights of the given standard deviation."""
     rng = np.random.default_rng(1)
     return RoundQuestion(
-        student_weights=weight_std * rng.normal(size=(round_records.width, NUM_LABELS)),
+        student_weights=weight_std * rng.normal(size=(round_records.num_features, NUM_LABELS)),
         label_scale=np.array([1.0, 0.5, 2.0]),
         clipped_moments=ClippedMoments(clip=clip, num_teachers=round_records.num_teachers),
     )

@@ -272,10 +272,10 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(
         dataset, partition=Partition(teacher_of=np.arange(50), num_teachers=50), num_queries=300
     )
     votes_in_rounds = source.in_rounds(noise_multiplier=noise_multiplier)
-    weights = np.random.default_rng(3).normal(size=(votes_in_rounds.width, 3))
+    weights = np.random.default_rng(3).normal(size=(votes_in_rounds.num_features, 3))
     model = ReleasedModel.from_weights(weights, public_inputs=PUBLIC_INPUTS, num_rows=300)
     assert model.kind == kind
-    logits = votes_in_rounds.directions.with_constant(INPUTS) @ weights
+    logits = votes_in_rounds.public_pca.with_constant(INPUTS) @ weights
     np.testing.assert_allclose(model.predict_proba(INPUTS), 1 / (1 + np.exp(-logits)), atol=1e-4)
 
 
@@ -303,8 +303,8 @@ def test_rounds_keep_the_required_directions_with_much_noise(
         dataset, partition=Partition(teacher_of=np.arange(50), num_teachers=50), num_queries=300
     )
     votes_in_rounds = source.in_rounds(noise_multiplier=1e3, least_directions=least_directions)
-    assert votes_in_rounds.directions.width == width
-    assert votes_in_rounds.directions.kernel is None
+    assert votes_in_rounds.public_pca.width == width
+    assert votes_in_rounds.public_pca.kernel is None
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def moment_votes(num_rows: int) -> MomentVotes:
         labels=inputs[:, :2] > 1,
         teacher_of=np.arange(num_rows),
         num_teachers=num_rows,
-        directions=PublicPCA.fit(inputs, max_directions=4),
+        public_pca=PublicPCA.fit(inputs, max_directions=4),
         public_inputs=inputs[:50],
         records_per_teacher=1.0,
     )

@@ -56,7 +56,7 @@ def test_rows_that_are_read_after_the_stage_are_not_reported() -> None:
         labels=records.labels,
         teacher_of=records.teacher_of,
         num_teachers=records.num_teachers,
-        directions=records.directions,
+        public_pca=records.public_pca,
         public_inputs=records.inputs[:9],
         records_per_teacher=1.0,
     )

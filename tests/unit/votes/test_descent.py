@@ -39,18 +39,18 @@ def descended_weights(
     rows = features(num_records=40_000, seed=5)
     rng = np.random.default_rng(seed)
     labels = rng.random(size=(len(rows), 2)) < expit(rows @ true_weights)
-    noise_rate = np.full(2, gradient_noise_std**2)
+    label_noise_rates = np.full(2, gradient_noise_std**2)
     step_noise_std = gradient_noise_std * np.sqrt(descent.num_steps)
-    learning_times = descent.learning_times(noise_rate=noise_rate)
+    times_and_speeds = descent.learning_times(label_noise_rates=label_noise_rates)
     weights = descent.initial_weights()
     for _ in range(descent.num_steps):
         gradient = descent.clip_factor * rows.T @ (labels - expit(rows @ weights)) / len(rows)
         gradient += step_noise_std * rng.standard_normal(gradient.shape)
-        weights = descent.take_step(weights, gradient=gradient, learning_times=learning_times)
+        weights = descent.take_step(weights, gradient=gradient, times_and_speeds=times_and_speeds)
     return descent.final_weights(
         weights,
-        learning_times=learning_times,
-        noise_rate=noise_rate,
+        times_and_speeds=times_and_speeds,
+        label_noise_rates=label_noise_rates,
         prevalence=descent.prevalence,
     )
 
@@ -128,7 +128,7 @@ def test_learning_times_fall_with_the_noise(descent: Descent) -> None:
     Weights that are learned from noise alone stay small.
     """
     times = [
-        descent.learning_times(noise_rate=np.full(2, noise_std**2)).times
+        descent.learning_times(label_noise_rates=np.full(2, noise_std**2)).times
         for noise_std in (1e-4, 1e-2, 1.0)
     ]
     assert (times[0] > times[1]).all() and (times[1] > times[2]).all()
@@ -159,28 +159,28 @@ def test_steps_correct_a_noisy_prevalence(descent: Descent) -> None:
     corrected = noisy_descent.average_prevalence(
         released_variance=0.02,
         suggested_prevalence=suggested_prevalence,
-        noise_rate=np.full(2, 1e-6),
+        label_noise_rates=np.full(2, 1e-6),
     )
     assert np.abs(corrected - true_prevalence).max() < 0.02
     with_exact_release = noisy_descent.average_prevalence(
         released_variance=0.0,
         suggested_prevalence=suggested_prevalence,
-        noise_rate=np.full(2, 1e-6),
+        label_noise_rates=np.full(2, 1e-6),
     )
     np.testing.assert_array_equal(with_exact_release, noisy_descent.prevalence)
     with_noisy_gradients = noisy_descent.average_prevalence(
         released_variance=0.02,
         suggested_prevalence=suggested_prevalence,
-        noise_rate=np.full(2, 1.0),
+        label_noise_rates=np.full(2, 1.0),
     )
     assert np.abs(with_noisy_gradients - noisy_descent.prevalence).max() < 1e-3
 
 
 def test_each_label_learns_by_its_own_noise(descent: Descent) -> None:
     """The learning times of two labels with different noise are those of each noise alone."""
-    times_of_both = descent.learning_times(noise_rate=np.array([1e-6, 1e-3])).times
-    times_of_small_noise = descent.learning_times(noise_rate=np.full(2, 1e-6)).times
-    times_of_large_noise = descent.learning_times(noise_rate=np.full(2, 1e-3)).times
+    times_of_both = descent.learning_times(label_noise_rates=np.array([1e-6, 1e-3])).times
+    times_of_small_noise = descent.learning_times(label_noise_rates=np.full(2, 1e-6)).times
+    times_of_large_noise = descent.learning_times(label_noise_rates=np.full(2, 1e-3)).times
     np.testing.assert_array_equal(times_of_both, [times_of_small_noise[0], times_of_large_noise[1]])
 
 

@@ -28,28 +28,28 @@ def test_learning_times_of_the_first_step_stay() -> None:
     """
     plain_descent = descent()
     fixed_times_descent = FixedTimesDescent(plain_descent)
-    learning_times = plain_descent.learning_times(noise_rate=NOISE_RATE)
+    times_and_speeds = plain_descent.learning_times(label_noise_rates=NOISE_RATE)
     weights = expected_weights = plain_descent.initial_weights()
     gradient = np.full(weights.shape, 0.01)
-    for noise_rate in (NOISE_RATE, 100 * NOISE_RATE):
+    for label_noise_rates in (NOISE_RATE, 100 * NOISE_RATE):
         weights = fixed_times_descent.take_step(
             weights,
             probabilities=plain_descent.probabilities(weights),
             gradient=gradient,
-            noise_rate=noise_rate,
+            label_noise_rates=label_noise_rates,
         )
         expected_weights = plain_descent.take_step(
-            expected_weights, gradient=gradient, learning_times=learning_times
+            expected_weights, gradient=gradient, times_and_speeds=times_and_speeds
         )
     np.testing.assert_array_equal(weights, expected_weights)
     np.testing.assert_array_equal(
         fixed_times_descent.final_weights(
-            weights, noise_rate=NOISE_RATE, prevalence=plain_descent.prevalence
+            weights, label_noise_rates=NOISE_RATE, prevalence=plain_descent.prevalence
         ),
         plain_descent.final_weights(
             weights,
-            learning_times=learning_times,
-            noise_rate=NOISE_RATE,
+            times_and_speeds=times_and_speeds,
+            label_noise_rates=NOISE_RATE,
             prevalence=plain_descent.prevalence,
         ),
     )
@@ -61,12 +61,12 @@ def test_a_step_at_another_first_noise_differs() -> None:
     weights = plain_descent.initial_weights()
     gradient = np.full(weights.shape, 0.01)
     changes = []
-    for noise_rate in (NOISE_RATE, 100 * NOISE_RATE):
+    for label_noise_rates in (NOISE_RATE, 100 * NOISE_RATE):
         next_weights = FixedTimesDescent(plain_descent).take_step(
             weights,
             probabilities=plain_descent.probabilities(weights),
             gradient=gradient,
-            noise_rate=noise_rate,
+            label_noise_rates=label_noise_rates,
         )
         changes.append(np.abs(next_weights - weights)[:-1].max(axis=0))
     assert (changes[1] < changes[0]).all()

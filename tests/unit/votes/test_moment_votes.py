@@ -47,7 +47,7 @@ def vote_of_one(
         labels=labels,
         teacher_of=np.zeros(len(inputs), dtype=np.int64),
         num_teachers=1,
-        directions=PublicPCA.fit(pool, max_directions=4, recipe=recipe),
+        public_pca=PublicPCA.fit(pool, max_directions=4, recipe=recipe),
         public_inputs=pool,
         records_per_teacher=records_per_teacher,
         ask=ask,

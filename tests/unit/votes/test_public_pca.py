@@ -21,30 +21,30 @@ def test_features_have_length_one_and_small_weight_at_low_variance() -> None:
 
     The mean of all records has features of 0.
     """
-    directions = PublicPCA.fit(POOL, max_directions=4)
-    features = directions.features(POOL)
+    public_pca = PublicPCA.fit(POOL, max_directions=4)
+    features = public_pca.features(POOL)
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), desired=1)
-    np.testing.assert_allclose(directions.variances, np.sort(POOL.var(axis=0))[::-1][:4], rtol=0.05)
-    projected = (POOL - directions.center) @ directions.projection
+    np.testing.assert_allclose(public_pca.variances, np.sort(POOL.var(axis=0))[::-1][:4], rtol=0.05)
+    projected = (POOL - public_pca.center) @ public_pca.projection
     ridge = 0.1 * POOL.var(axis=0).mean()
-    mean_squares = directions.variances / (directions.variances + ridge)
+    mean_squares = public_pca.variances / (public_pca.variances + ridge)
     np.testing.assert_allclose(
         projected.T @ projected / len(POOL),
         np.diag(mean_squares / mean_squares.mean()),
         atol=1e-12,
     )
-    assert not directions.features(POOL.mean(axis=0, keepdims=True)).any()
+    assert not public_pca.features(POOL.mean(axis=0, keepdims=True)).any()
 
 
 def test_without_all_directions_there_is_no_height() -> None:
     """With 4 of 6 directions, the features are the directions and one constant, without a height."""
-    directions = PublicPCA.fit(POOL, max_directions=4)
-    features = directions.with_constant(POOL)
+    public_pca = PublicPCA.fit(POOL, max_directions=4)
+    features = public_pca.with_constant(POOL)
     np.testing.assert_allclose(
-        features[:, :4], np.sqrt(1 - CONSTANT**2) * directions.features(POOL)
+        features[:, :4], np.sqrt(1 - CONSTANT**2) * public_pca.features(POOL)
     )
     assert features.shape == (400, 5)
-    np.testing.assert_array_equal(directions.feature_variances, directions.variances)
+    np.testing.assert_array_equal(public_pca.feature_variances, public_pca.variances)
 
 
 @pytest.mark.slow
@@ -57,9 +57,9 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
     signs = np.sign(rows[:, 0] * rows[:, 1])
     explained = {}
     for kernel_from in (None, 1.0):
-        directions = PublicPCA.fit(rows[:1000], max_directions=105, kernel_from=kernel_from)
-        features = directions.with_constant(rows)
-        assert features.shape[1] == directions.width + 1 == (6 if kernel_from is None else 26)
+        public_pca = PublicPCA.fit(rows[:1000], max_directions=105, kernel_from=kernel_from)
+        features = public_pca.with_constant(rows)
+        assert features.shape[1] == public_pca.width + 1 == (6 if kernel_from is None else 26)
         np.testing.assert_allclose(np.linalg.norm(features, axis=1), desired=1)
         fit = np.linalg.lstsq(features[:1000], signs[:1000], rcond=None)[0]
         explained[kernel_from] = np.corrcoef(features[1000:] @ fit, signs[1000:])[0, 1]
@@ -70,8 +70,8 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
         (features[:, :5] ** 2).sum(axis=1) * (1 - CONSTANT**2),
     )
     order = np.random.default_rng(2).permutation(1500)
-    np.testing.assert_array_equal(directions.with_constant(rows[order]), features[order])
-    np.testing.assert_array_equal(directions.with_constant(rows[7:8])[0], features[7])
+    np.testing.assert_array_equal(public_pca.with_constant(rows[order]), features[order])
+    np.testing.assert_array_equal(public_pca.with_constant(rows[7:8])[0], features[7])
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_components_need_room_and_a_pool(
 
 def test_a_pool_of_few_different_inputs_has_no_components() -> None:
     """A pool of three different inputs has no kernel components and width 3, as linear features explain it."""
-    directions = PublicPCA.fit(POOL[[0, 1, 2] * 100], max_directions=400, kernel_from=1.0)
-    assert directions.kernel is None
-    assert directions.width == 3
+    public_pca = PublicPCA.fit(POOL[[0, 1, 2] * 100], max_directions=400, kernel_from=1.0)
+    assert public_pca.kernel is None
+    assert public_pca.width == 3
 
 
 def test_the_span_keeps_lengths() -> None:
@@ -114,13 +114,13 @@ def test_the_span_keeps_lengths() -> None:
 
     Fewer queries than directions are refused.
     """
-    directions = PublicPCA.fit(POOL, max_directions=5)
-    span = directions.span(POOL[:30])
+    public_pca = PublicPCA.fit(POOL, max_directions=5)
+    span = public_pca.span(POOL[:30])
     np.testing.assert_allclose(span.T @ span, np.eye(5), atol=1e-12)
-    features = directions.features(POOL[:30])
+    features = public_pca.features(POOL[:30])
     np.testing.assert_allclose(span @ (span.T @ features), features)
     with refused_parameter("num_queries", value=3, rule_words="at least 5"):
-        directions.span(POOL[:3])
+        public_pca.span(POOL[:3])
 
 
 def num_affordable_directions(noise_multiplier: float) -> int:

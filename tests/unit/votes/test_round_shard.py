@@ -71,7 +71,7 @@ def records_of(
         labels=rng.random((num_records, NUM_LABELS)) < 0.3,
         teacher_of=teacher_of,
         num_teachers=len(teacher_sizes),
-        directions=DIRECTIONS,
+        public_pca=DIRECTIONS,
         records_per_teacher=RECORDS_PER_TEACHER,
         weights=WEIGHTS if are_weighted else None,
         storage=storage or FeatureStorage(),
@@ -292,17 +292,17 @@ def peak_memory(max_bytes_in_memory: int, monkeypatch: pytest.MonkeyPatch) -> fl
     monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", max_bytes_in_memory)
     num_records = 200_000
     inputs = GeneratedInputs(num_records=num_records)
-    directions = PublicPCA.fit(inputs[slice(0, 300)], max_directions=64)
+    public_pca = PublicPCA.fit(inputs[slice(0, 300)], max_directions=64)
     records = RoundRecords(
         inputs=inputs,
         labels=np.zeros((num_records, 20), dtype=np.bool_),
         teacher_of=np.arange(num_records),
         num_teachers=num_records,
-        directions=directions,
+        public_pca=public_pca,
         records_per_teacher=1.0,
     )
     question = RoundQuestion(
-        student_weights=np.ones((directions.width + 1, 20)),
+        student_weights=np.ones((public_pca.width + 1, 20)),
         label_scale=np.ones(20),
         clipped_moments=ClippedMoments(clip=1.0, num_teachers=num_records),
     )

@@ -57,35 +57,35 @@ def error_after(start: PublicStart | None, noise_std: float) -> float:
     rows = features(num_rows=8000, seed=4)
     rng = np.random.default_rng(5)
     labels = rng.random((len(rows), NUM_LABELS)) < expit(rows[:, :-1] @ true_weights() - 1)
-    noise_rate = np.full(NUM_LABELS, noise_std**2)
+    label_noise_rates = np.full(NUM_LABELS, noise_std**2)
     step_noise_std = noise_std * np.sqrt(plain_descent.num_steps)
     started = None if start is None else StartedDescent(plain_descent, public_start=start)
     weights = plain_descent.initial_weights() if started is None else started.initial_weights()
-    learning_times = plain_descent.learning_times(noise_rate)
+    times_and_speeds = plain_descent.learning_times(label_noise_rates)
     for _ in range(plain_descent.num_steps):
         gradient = rows.T @ (labels - expit(rows @ weights)) / len(rows)
         gradient += step_noise_std * rng.normal(size=gradient.shape)
         if started is None:
             weights = plain_descent.take_step(
-                weights, gradient=gradient, learning_times=learning_times
+                weights, gradient=gradient, times_and_speeds=times_and_speeds
             )
         else:
             weights = started.take_step(
                 weights,
                 probabilities=plain_descent.probabilities(weights),
                 gradient=gradient,
-                noise_rate=noise_rate,
+                label_noise_rates=label_noise_rates,
             )
     if started is None:
         weights = plain_descent.final_weights(
             weights,
-            learning_times=learning_times,
-            noise_rate=noise_rate,
+            times_and_speeds=times_and_speeds,
+            label_noise_rates=label_noise_rates,
             prevalence=plain_descent.prevalence,
         )
     else:
         weights = started.final_weights(
-            weights, noise_rate=noise_rate, prevalence=plain_descent.prevalence
+            weights, label_noise_rates=label_noise_rates, prevalence=plain_descent.prevalence
         )
     return error_of_weights(weights=weights[:-1])
 
@@ -148,7 +148,7 @@ def test_trust_is_low_for_the_wrong_labels_of_a_start() -> None:
         student_weights,
         probabilities=descent().probabilities(student_weights),
         gradient=gradient,
-        noise_rate=np.full(NUM_LABELS, 1e-6),
+        label_noise_rates=np.full(NUM_LABELS, 1e-6),
     )
     assert started.trust[:4].max() < 0.5 < 0.8 < started.trust[4:].min()
 
@@ -166,7 +166,7 @@ def test_gradients_of_noise_alone_leave_the_trust_in_a_start(seed: int) -> None:
         student_weights,
         probabilities=descent().probabilities(student_weights),
         gradient=gradient,
-        noise_rate=noise_std**2,
+        label_noise_rates=noise_std**2,
     )
     assert started.trust.min() > 0.7
 
@@ -181,12 +181,12 @@ def test_a_start_of_zeros_begins_at_the_prevalence() -> None:
     np.testing.assert_allclose(weights[-1], descent().initial_weights()[-1], rtol=1e-4)
     gradient = np.random.default_rng(0).normal(size=weights.shape) * 0.01
     probabilities = descent().probabilities(weights)
-    noise_rate = np.full(NUM_LABELS, 1e-5)
+    label_noise_rates = np.full(NUM_LABELS, 1e-5)
     weights_after_step = started.take_step(
-        weights, probabilities=probabilities, gradient=gradient, noise_rate=noise_rate
+        weights, probabilities=probabilities, gradient=gradient, label_noise_rates=label_noise_rates
     )
     final_weights = started.final_weights(
-        weights_after_step, noise_rate=noise_rate, prevalence=descent().prevalence
+        weights_after_step, label_noise_rates=label_noise_rates, prevalence=descent().prevalence
     )
     assert np.isfinite(final_weights).all()
 
@@ -202,9 +202,9 @@ def test_without_noise_the_student_is_the_one_after_the_last_step() -> None:
         weights,
         probabilities=descent().probabilities(weights),
         gradient=gradient,
-        noise_rate=no_noise,
+        label_noise_rates=no_noise,
     )
     final_weights = started.final_weights(
-        weights_after_step, noise_rate=no_noise, prevalence=descent().prevalence
+        weights_after_step, label_noise_rates=no_noise, prevalence=descent().prevalence
     )
     np.testing.assert_array_equal(final_weights[:-1], weights_after_step[:-1])
