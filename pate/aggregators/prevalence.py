@@ -343,7 +343,9 @@ class _Steps:
         # Noise is drawn also if the part is read from the record, so that a seeded run that is continued draws the same
         # numbers in later parts.
         std_of_counts = (
-            math.sqrt(self.adjacency.num_moved) * self.multipliers[0] * self.share_sums.parts
+            math.sqrt(self.adjacency.num_moved)
+            * self.multipliers[0]
+            * self.share_sums.parts_of_a_teacher
         )
         noise_in_counts = RoundedGaussian(std=std_of_counts).sample((NUM_LENGTHS,), self.rng)
 

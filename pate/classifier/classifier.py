@@ -567,8 +567,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return InputReader(
             # scikit-learn's checks set `n_features_in_` on the copy
             validation_estimator=copy(self),
-            teacher=self._teacher_estimator,
-            student=self._student_estimator,
+            teacher_estimator=self._teacher_estimator,
+            student_estimator=self._student_estimator,
             votes_by_group=not self._has_estimators,
             classes=self.classes,
             public_fraction=self.public_fraction,
@@ -578,8 +578,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Returns the planner of a fit, with the parameters that decide how it is planned."""
         return FitPlanner(
             has_estimators=self._has_estimators,
-            teacher=self._teacher_estimator,
-            student=self._student_estimator,
+            teacher_estimator=self._teacher_estimator,
+            student_estimator=self._student_estimator,
             aggregator=self.aggregator,
             adjacency=self.adjacency,
             epsilon=self.epsilon,
@@ -614,9 +614,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         score_price = None if priced_scores is None else priced_scores.score_price
         ledger = ledger_settings.open(priced_release, score_price=score_price)
         priced_fit = PricedFit(
-            inputs=fit_inputs,
-            plan=fit_plan,
-            price=FitPrice(
+            fit_inputs=fit_inputs,
+            fit_plan=fit_plan,
+            fit_price=FitPrice(
                 priced_release=priced_release,
                 budget=fit_plan.budget,
                 unit=privacy_unit,
@@ -656,13 +656,17 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _train_and_vote(self, priced_fit: PricedFit) -> VoteSource:
         """Trains the teachers of a fit on disjoint parts of the private records, and returns their votes."""
-        num_teachers = priced_fit.plan.num_teachers
+        num_teachers = priced_fit.fit_plan.num_teachers
         partition = Partition.draw(
-            priced_fit.plan.pools.group_ids, num_teachers, priced_fit.streams.generator("partition")
+            priced_fit.fit_plan.data_pools.private_group_ids,
+            num_teachers,
+            priced_fit.streams.generator("partition"),
         )
         teacher_seeds = priced_fit.streams.seeds("teachers", num_seeds=num_teachers)
         with _stage(f"{num_teachers} teachers", verbose=self.verbose):
-            return priced_fit.plan.vote(priced_fit.priced_release, partition, seeds=teacher_seeds)
+            return priced_fit.fit_plan.vote(
+                priced_fit.priced_release, partition, seeds=teacher_seeds
+            )
 
     def _release(
         self, priced_fit: PricedFit, *, vote_source: VoteSource, release_record: FitRecord
@@ -673,8 +677,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         seen.
         """
         student_prior = StudentPrior(
-            student_recipe=priced_fit.plan.student_recipe,
-            inputs=priced_fit.plan.queries,
+            student_recipe=priced_fit.fit_plan.student_recipe,
+            inputs=priced_fit.fit_plan.query_inputs,
             seed=priced_fit.student_seed,
             never_empty=priced_fit.priced_release.aggregator.never_empty,
         )
@@ -692,7 +696,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             release = aggregator.release(
                 vote_source, rng=priced_fit.streams.generator("noise"), record=release_record
             )
-        self._set_release(release, priced_fit.price, spent_epsilon=release_record.spent_epsilon)
+        self._set_release(release, priced_fit.fit_price, spent_epsilon=release_record.spent_epsilon)
         return release
 
     def _train_student(
@@ -712,22 +716,24 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 all_cores(),
             ):
                 trained_student = self._fitted_student(
-                    priced_fit.plan, release, seed=priced_fit.student_seed
+                    priced_fit.fit_plan, release, seed=priced_fit.student_seed
                 )
                 constant_lines = list(
                     constant_student_warnings(
                         trained_student,
-                        public_inputs=priced_fit.plan.queries,
+                        public_inputs=priced_fit.fit_plan.query_inputs,
                         remedy=priced_fit.priced_release.aggregator.remedies["noise"],
                     )
                 )
         except Exception as error:
-            raise self._student_error(error, fit_plan=priced_fit.plan) from error
+            raise self._student_error(error, fit_plan=priced_fit.fit_plan) from error
         self._set_student(
             trained_student,
-            priced_fit.inputs,
-            priced_fit.plan,
-            publication=priced_fit.plan.publication(trained_student, release, priced_fit.price),
+            priced_fit.fit_inputs,
+            priced_fit.fit_plan,
+            publication=priced_fit.fit_plan.publication(
+                trained_student, release, priced_fit.fit_price
+            ),
         )
         for line in constant_lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=users_stack_level())
@@ -749,19 +755,19 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             labels_are_masked: whether the user passed labels as a masked array, which says by itself that some may be
                 missing.
         """
-        task = fit_plan.task
-        if fit_plan.pools.is_known is not None and not labels_are_masked:
+        label_task = fit_plan.label_task
+        if fit_plan.data_pools.is_known is not None and not labels_are_masked:
             warnings.warn(GapsFromLabels.TEXT, GapsFromLabels, stacklevel=users_stack_level())
         if not has_groups and self._is_clone:
             warnings.warn(UngroupedFit.TEXT, UngroupedFit, stacklevel=users_stack_level())
-        if self.classes is None and task.reads_classes:
-            kind_of_names = "words" if isinstance(task, LabelSets) else "classes"
+        if self.classes is None and label_task.reads_classes:
+            kind_of_names = "words" if isinstance(label_task, LabelSets) else "classes"
             warnings.warn(
                 ClassesFromLabels.TEXT.format(what=kind_of_names),
                 ClassesFromLabels,
                 stacklevel=users_stack_level(),
             )
-        if priced_release.aggregator.single_label and not isinstance(task, OneClass):
+        if priced_release.aggregator.single_label and not isinstance(label_task, OneClass):
             warnings.warn(
                 one_label_warning(priced_release.aggregator), stacklevel=users_stack_level()
             )
@@ -811,8 +817,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             release: the drawn release.
             seed: the seed of the training.
         """
-        training_set = release.training_set(fit_plan.queries)
-        student = fit_plan.student_recipe.learn(training_set, pool=fit_plan.pool, seed=seed)
+        training_set = release.training_set(fit_plan.query_inputs)
+        student = fit_plan.student_recipe.learn(training_set, pool=fit_plan.pool_inputs, seed=seed)
         return fit_plan.fitted_model(student)
 
     def _student_error(self, error: Exception, *, fit_plan: FitPlan) -> InvalidValue:
@@ -852,9 +858,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_  # of an earlier fit, which scikit-learn would compare with
         self.student_ = trained_student
-        self._task = fit_plan.task
+        self._task = fit_plan.label_task
         self._table_schema = fit_plan.schema
-        self.classes_ = fit_plan.task.classes
+        self.classes_ = fit_plan.label_task.classes
         self._publication = publication
         self._student_is_of_release = True
 

@@ -46,11 +46,11 @@ class EstimatorLearner:
     """A recipe that fits clones of an estimator, both for the teachers of a fit and for its student.
 
     Attributes:
-        task: the kind of labels; its method `fit` fits an estimator to labels of that kind.
+        label_task: the kind of labels; its method `fit` fits an estimator to labels of that kind.
         estimator: the unfitted estimator.
     """
 
-    task: Task
+    label_task: Task
     estimator: Any
 
     def learn(
@@ -65,9 +65,9 @@ class EstimatorLearner:
 
         The public pool without labels is not used, and neither are released scores.
         """
-        row_indices = self.task.is_usable(training.labels)
+        row_indices = self.label_task.is_usable(training.labels)
         inputs = rows_of(training.inputs, row_indices)
-        return self.task.fit(self.estimator, inputs, training.labels[row_indices], seed=seed)
+        return self.label_task.fit(self.estimator, inputs, training.labels[row_indices], seed=seed)
 
     def confidences(
         self,
@@ -92,7 +92,7 @@ class EstimatorLearner:
         """
         with one_blas_thread(), fit_errors_hidden(self.estimator):
             if is_known is None:
-                model = self.task.fit(self.estimator, inputs, targets, seed=seed)
+                model = self.label_task.fit(self.estimator, inputs, targets, seed=seed)
                 return model.confidences(query_inputs)
             model_of_known = LabelModel.fit_known(
                 self.estimator, inputs=inputs, labels=targets, known_label_mask=is_known, seed=seed
@@ -100,13 +100,13 @@ class EstimatorLearner:
             is_taught = is_known.any(axis=0)  # [num_labels]
             return np.asarray(model_of_known.confidences(query_inputs) * is_taught, np.float32)
 
-    def rehearse(self, name: str, query_inputs: Any) -> None:
+    def rehearse(self, argument_name: str, query_inputs: Any) -> None:
         """Fits a clone to public samples with invented labels, as a test before anything is spent.
 
         At most 200 samples are used. With fewer than 20, nothing is done.
 
         Args:
-            name: the name of the parameter that holds the estimator, for the error.
+            argument_name: the name of the parameter that holds the estimator, for the error.
             query_inputs: the inputs of the public samples.
 
         Raises:
@@ -115,17 +115,17 @@ class EstimatorLearner:
         few_query_inputs = query_inputs[:_MAX_REHEARSED]
         if len(few_query_inputs) < _MIN_REHEARSED:
             return
-        num_labels = self.task.num_labels
+        num_labels = self.label_task.num_labels
         label_indices = np.arange(len(few_query_inputs)) % min(2, num_labels)
         made_up_labels = label_indices[:, None] == np.arange(num_labels)
         try:
-            self.task.fit(self.estimator, few_query_inputs, made_up_labels, seed=0).predict(
+            self.label_task.fit(self.estimator, few_query_inputs, made_up_labels, seed=0).predict(
                 few_query_inputs
             )
         except (ValueError, TypeError) as error:
             reason = shown_error(error)
             rule = f"one that takes the columns of X, such as a pipeline with a ColumnTransformer ({reason})"
-            raise InvalidValue(name, type(self.estimator).__name__, rule=rule) from error
+            raise InvalidValue(argument_name, type(self.estimator).__name__, rule=rule) from error
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)  # compared by identity, as its parts are
@@ -133,7 +133,7 @@ class EnsemblePlan(FitPlan):
     """The plan of a fit whose teachers and student are scikit-learn estimators.
 
     Attributes:
-        estimator: the unfitted estimator of the teachers.
+        teacher_estimator: the unfitted estimator of the teachers.
         student_estimator: the unfitted estimator of the student.
         aggregator: the aggregator as it was configured; `price` chooses its noise for the budget.
         num_queries: the number of queries: teachers vote on so many public samples, the first ones.
@@ -141,7 +141,7 @@ class EnsemblePlan(FitPlan):
         verbose: the level of messages, as in joblib.
     """
 
-    estimator: Any
+    teacher_estimator: Any
     student_estimator: Any
     aggregator: Aggregator
     num_queries: int
@@ -151,28 +151,28 @@ class EnsemblePlan(FitPlan):
     @property
     def teacher_recipe(self) -> EstimatorLearner:
         """The recipe of the teachers."""
-        return EstimatorLearner(task=self.task, estimator=self.estimator)
+        return EstimatorLearner(label_task=self.label_task, estimator=self.teacher_estimator)
 
     @property
     def student_recipe(self) -> EstimatorLearner:
         """The recipe of the student."""
-        return EstimatorLearner(task=self.task, estimator=self.student_estimator)
+        return EstimatorLearner(label_task=self.label_task, estimator=self.student_estimator)
 
     @cached_property
-    def queries(self) -> Any:
+    def query_inputs(self) -> Any:
         """The inputs of the queries: a DataFrame if the inputs are one, otherwise a dense array."""
-        return dense(self.pools.public_inputs[: self.num_queries])
+        return dense(self.data_pools.public_inputs[: self.num_queries])
 
     @property
-    def pool(self) -> Any:
-        """The inputs of no sample, as estimators learn from labeled samples alone; in the form of `queries`."""
-        return self.queries[:0]
+    def pool_inputs(self) -> Any:
+        """The inputs of no sample, as estimators learn from labeled samples alone; in the form of `query_inputs`."""
+        return self.query_inputs[:0]
 
     def price(self) -> PricedRelease:
         """Solves for the noise of the aggregator, and returns the priced release; nothing has been fitted yet."""
         vote_shape = VoteShape(
-            num_queries=len(self.queries),
-            num_labels=self.task.num_labels,
+            num_queries=len(self.query_inputs),
+            num_labels=self.label_task.num_labels,
             num_teachers=self.num_teachers,
         )
         require_achievable_delta(
@@ -185,22 +185,25 @@ class EnsemblePlan(FitPlan):
                 self.aggregator,
                 priced_release,
                 self.budget,
-                num_groups=self.pools.num_groups,
+                num_groups=self.data_pools.num_groups,
                 allow_useless=self.allow_useless,
             )
         )
         doubts += few_records_doubts(
-            num_records=self.pools.inputs.shape[0],
+            num_records=self.data_pools.private_inputs.shape[0],
             num_teachers=self.num_teachers,
             remedy="fewer teachers",
         )
-        estimators = {"teacher": self.estimator, "student": self.student_estimator}
-        scale_sensitive = [
-            name for name, estimator in estimators.items() if is_scale_sensitive(estimator)
+        estimators = {"teacher": self.teacher_estimator, "student": self.student_estimator}
+        scale_sensitive_parts = [
+            part_name
+            for part_name, estimator in estimators.items()
+            if is_scale_sensitive(estimator)
         ]
-        if scale_sensitive:
+        if scale_sensitive_parts:
             doubts += uneven_inputs_doubts(
-                linear_parts=" and ".join(scale_sensitive), public_inputs=numbers_of(self.queries)
+                linear_parts_in_words=" and ".join(scale_sensitive_parts),
+                public_inputs=numbers_of(self.query_inputs),
             )
         return replace(priced_release, doubts=tuple(doubts))
 
@@ -209,9 +212,9 @@ class EnsemblePlan(FitPlan):
 
         Nothing is done if the inputs are no DataFrame.
         """
-        if is_frame(self.queries):
-            self.teacher_recipe.rehearse(name="estimator", query_inputs=self.queries)
-            self.student_recipe.rehearse(name="student", query_inputs=self.queries)
+        if is_frame(self.query_inputs):
+            self.teacher_recipe.rehearse(argument_name="estimator", query_inputs=self.query_inputs)
+            self.student_recipe.rehearse(argument_name="student", query_inputs=self.query_inputs)
 
     def vote(
         self, priced_release: PricedRelease, partition: Partition, *, seeds: list[int]
@@ -225,9 +228,9 @@ class EnsemblePlan(FitPlan):
         """
         return train_and_vote(
             self.teacher_recipe,
-            self.pools,
+            self.data_pools,
             partition,
-            query_inputs=self.queries,
+            query_inputs=self.query_inputs,
             seeds=seeds,
             keep_confidences=not priced_release.aggregator.reads_counts,
             num_jobs=self.num_jobs,
@@ -237,7 +240,7 @@ class EnsemblePlan(FitPlan):
 
 def train_and_vote(
     learner: EstimatorLearner,
-    pools: Pools,
+    data_pools: Pools,
     partition: Partition,
     *,
     query_inputs: Any,
@@ -250,7 +253,7 @@ def train_and_vote(
 
     Args:
         learner: the recipe of each teacher.
-        pools: the private records.
+        data_pools: the private records.
         partition: the assignment of private records to teachers.
         query_inputs: the inputs of the queries, one entry for each query.
         seeds: the seed of each teacher.
@@ -259,18 +262,20 @@ def train_and_vote(
             deleted.
         verbose: the level of messages, as in joblib.
     """
-    shards = [partition.indices(teacher_index) for teacher_index in range(partition.num_teachers)]
+    rows_of_teachers = [
+        partition.indices(teacher_index) for teacher_index in range(partition.num_teachers)
+    ]
     parallel = Parallel(n_jobs=num_jobs, return_as="generator", verbose=verbose)
     fit_and_vote = delayed(learner.confidences)
     confidences_by_teacher: Iterator[Float32Array] = parallel(
         fit_and_vote(
-            inputs=rows_of(pools.inputs, row_indices),
-            targets=pools.targets[row_indices],
-            is_known=None if pools.is_known is None else pools.is_known[row_indices],
+            inputs=rows_of(data_pools.private_inputs, row_indices),
+            targets=data_pools.private_targets[row_indices],
+            is_known=None if data_pools.is_known is None else data_pools.is_known[row_indices],
             seed=seed,
             query_inputs=query_inputs,
         )
-        for row_indices, seed in zip(shards, seeds, strict=True)
+        for row_indices, seed in zip(rows_of_teachers, seeds, strict=True)
     )
     packed_bits: list[NDArray[np.uint8]] = []
     kept_confidences: list[Float32Array] = []
@@ -284,11 +289,11 @@ def train_and_vote(
     return FittedVotes(
         packed_bits=packed_bits,
         confidences=kept_confidences,
-        label_shares=share_by_teacher(pools.targets),
-        known_shares=None if pools.is_known is None else share_by_teacher(pools.is_known),
+        label_shares=share_by_teacher(data_pools.private_targets),
+        known_shares=None if data_pools.is_known is None else share_by_teacher(data_pools.is_known),
         num_queries=len(query_inputs),
-        num_labels=learner.task.num_labels,
-        records_per_teacher=pools.num_groups / partition.num_teachers,
+        num_labels=learner.label_task.num_labels,
+        records_per_teacher=data_pools.num_groups / partition.num_teachers,
     )
 
 

@@ -95,10 +95,10 @@ class FitInputs:
     """The data of a fit after all checks.
 
     Attributes:
-        task: the kind of labels.
-        pools: the private records and the public samples.
+        label_task: the kind of labels.
+        data_pools: the private records and the public samples.
         label_names: the name of each label, public.
-        schema: encodes the rows of DataFrames as numbers; None if the inputs are not encoded.
+        table_schema: encodes the rows of DataFrames as numbers; None if the inputs are not encoded.
         public_labels: labels of the first public samples, `[num_labeled, num_labels]`, bool, or int8 if some are
             unknown; None for none.
         held_out_records: the private test records; None without scores.
@@ -106,10 +106,10 @@ class FitInputs:
         feature_names: the names of the columns of a DataFrame, `feature_names_in_`; None for other inputs.
     """
 
-    task: Task
-    pools: Pools
+    label_task: Task
+    data_pools: Pools
     label_names: tuple[str, ...]
-    schema: TableSchema | None
+    table_schema: TableSchema | None
     public_labels: GapLabels | None
     held_out_records: HeldOutRecords | None
     num_features: int
@@ -124,16 +124,16 @@ class InputReader:
         validation_estimator: a copy of the classifier. scikit-learn's `validate_data` compares inputs with the number
             and the names of the features that an estimator has stored, or stores those of new inputs. A copy stores
             them here, so that the classifier itself does not change before its release is paid.
-        teacher: the unfitted estimator of the teachers.
-        student: the unfitted estimator of the student.
+        teacher_estimator: the unfitted estimator of the teachers.
+        student_estimator: the unfitted estimator of the student.
         votes_by_group: whether each private group votes by itself; False if estimators do.
         classes: all classes, or all words of sets, public; None takes those that occur in the labels.
         public_fraction: the share of the private inputs that is declared public; None if `X_public` is passed.
     """
 
     validation_estimator: BaseEstimator
-    teacher: Any
-    student: Any
+    teacher_estimator: Any
+    student_estimator: Any
     votes_by_group: bool
     classes: Any
     public_fraction: float | None
@@ -158,25 +158,25 @@ class InputReader:
         )
 
         self._require_estimators()
-        task, pools = self._read_pools(fit_arguments)
-        schema = None
-        if self.votes_by_group and is_frame(pools.public_inputs):
-            schema = fit_schema(pools.public_inputs)
+        label_task, data_pools = self._read_pools(fit_arguments)
+        table_schema = None
+        if self.votes_by_group and is_frame(data_pools.public_inputs):
+            table_schema = fit_schema(data_pools.public_inputs)
         public_labels = None
         if fit_arguments.public_labels is not None:
             public_labels = read_public_labels(
                 fit_arguments.public_labels,
-                task,
-                num_public=pools.public_inputs.shape[0],
+                label_task,
+                num_public=data_pools.public_inputs.shape[0],
                 classes_are_stated=self.classes is not None,
             )
         return FitInputs(
-            task=task,
-            pools=pools,
-            label_names=column_labels(only_column(fit_arguments.labels)) or task.label_names,
-            schema=schema,
+            label_task=label_task,
+            data_pools=data_pools,
+            label_names=column_labels(only_column(fit_arguments.labels)) or label_task.label_names,
+            table_schema=table_schema,
             public_labels=public_labels,
-            held_out_records=self._read_test_records(fit_arguments, task, pools),
+            held_out_records=self._read_test_records(fit_arguments, label_task, data_pools),
             num_features=self.validation_estimator.n_features_in_,
             feature_names=getattr(self.validation_estimator, "feature_names_in_", None),
         )
@@ -196,21 +196,27 @@ class InputReader:
             raise InvalidValue("y_public", "given", rule=rule)
 
     def _require_estimators(self) -> None:
-        """Raises `InvalidValue` unless `teacher` and `student` have the methods of a scikit-learn estimator."""
-        for name, estimator in (("estimator", self.teacher), ("student", self.student)):
+        """Raises `InvalidValue` unless teacher and student have the methods of a scikit-learn estimator."""
+        for argument_name, estimator in (
+            ("estimator", self.teacher_estimator),
+            ("student", self.student_estimator),
+        ):
             is_estimator = not isinstance(estimator, type) and all(
-                hasattr(estimator, method) for method in _ESTIMATOR_METHODS
+                hasattr(estimator, method_name) for method_name in _ESTIMATOR_METHODS
             )
             if not is_estimator:
                 rule = "a scikit-learn estimator, such as LogisticRegression()"
-                raise InvalidValue(name, estimator, rule=rule)
+                raise InvalidValue(argument_name, estimator, rule=rule)
 
     def _require_classifiers(self) -> None:
-        """Raises `InvalidValue` if `teacher` or `student` is a regressor, which predicts no class."""
-        for name, estimator in (("estimator", self.teacher), ("student", self.student)):
+        """Raises `InvalidValue` if teacher or student is a regressor, which predicts no class."""
+        for argument_name, estimator in (
+            ("estimator", self.teacher_estimator),
+            ("student", self.student_estimator),
+        ):
             if is_regressor(estimator):
                 rule = "a classifier, as y holds classes"
-                raise InvalidValue(name, type(estimator).__name__, rule=rule)
+                raise InvalidValue(argument_name, type(estimator).__name__, rule=rule)
 
     def _read_pools(self, fit_arguments: FitArguments) -> tuple[Task, Pools]:
         """Checks inputs and labels; returns the kind of the labels, and the private records with the public samples."""
@@ -226,14 +232,14 @@ class InputReader:
         label_sets = LabelSets.from_labels(labels, self.classes)
         if label_sets is None:
             inputs, label_array = self._validate_records(fit_arguments, labels)
-            task, targets = task_of(label_array, self.classes)
+            label_task, targets = task_of(label_array, self.classes)
         else:
             inputs, bits = self._validate_records(fit_arguments, label_sets.encode(labels))
-            task = label_sets
+            label_task = label_sets
             targets = bits.astype(np.bool_)
-        if isinstance(task, OneClass):
+        if isinstance(label_task, OneClass):
             self._require_classifiers()
-        pools = Pools.cut(
+        data_pools = Pools.cut(
             inputs=inputs,
             targets=targets,
             groups=fit_arguments.groups,
@@ -242,11 +248,11 @@ class InputReader:
             public_groups=fit_arguments.public_groups,
             is_known=is_known,
         )
-        if not self.votes_by_group and is_frame(pools.public_inputs):
-            pools = _with_column_types(
-                pools, is_cut_from_records=fit_arguments.public_inputs is None
+        if not self.votes_by_group and is_frame(data_pools.public_inputs):
+            data_pools = _with_column_types(
+                data_pools, is_cut_from_records=fit_arguments.public_inputs is None
             )
-        return task, pools
+        return label_task, data_pools
 
     def _validate_records(
         self, fit_arguments: FitArguments, labels: Any
@@ -308,42 +314,42 @@ class InputReader:
         return public_inputs
 
     def _read_test_records(
-        self, fit_arguments: FitArguments, task: Task, pools: Pools
+        self, fit_arguments: FitArguments, label_task: Task, data_pools: Pools
     ) -> HeldOutRecords | None:
         """Returns the private test records; None without a price of scores.
 
         Args:
             fit_arguments: the arguments of the fit.
-            task: the kind of labels of the fit.
-            pools: the private records and the public samples.
+            label_task: the kind of labels of the fit.
+            data_pools: the private records and the public samples.
         """
         held_out_arguments = fit_arguments.held_out_arguments
         if held_out_arguments.epsilon is None:
             return None
         require_readable("X_test", held_out_arguments.inputs)
-        require_same_kind(pools.inputs, held_out_arguments.inputs, name="X_test")
+        require_same_kind(data_pools.private_inputs, held_out_arguments.inputs, name="X_test")
         inputs = validate_inputs(self.validation_estimator, held_out_arguments.inputs, reset=False)
         require_moderate("X_test", numbers_of(inputs), allows_missing=True)
         warn_of_shared_rows(
-            pools.inputs,
+            data_pools.private_inputs,
             inputs,
             name="X_test",
             consequence="whoever is in both pays for the release and for the scores",
         )
         num_records = inputs.shape[0]
         targets, is_known = held_out_arguments.targets(
-            task, num_records=num_records, has_gaps=pools.is_known is not None
+            label_task, num_records=num_records, has_gaps=data_pools.is_known is not None
         )
         group_ids = np.arange(num_records)
         if held_out_arguments.groups is not None:
-            other_groups = {"groups": fit_arguments.groups}
+            groups_by_argument = {"groups": fit_arguments.groups}
             if fit_arguments.public_groups is not None:
-                other_groups["groups_public"] = fit_arguments.public_groups
+                groups_by_argument["groups_public"] = fit_arguments.public_groups
             group_ids = numbered_apart(
                 "groups_test",
                 held_out_arguments.groups,
                 num_rows=num_records,
-                groups_by_name=other_groups,
+                groups_by_argument=groups_by_argument,
             )
         return HeldOutRecords(
             epsilon=held_out_arguments.epsilon,
@@ -397,13 +403,15 @@ def _filled_labels(labels: Any) -> tuple[Any, BoolArray | None]:
     return filled_labels, is_known
 
 
-def _with_column_types(pools: Pools, *, is_cut_from_records: bool) -> Pools:
+def _with_column_types(data_pools: Pools, *, is_cut_from_records: bool) -> Pools:
     """Returns the pools with column types that follow from the public samples alone.
 
     Args:
-        pools: the private records and the public samples, both as DataFrames.
+        data_pools: the private records and the public samples, both as DataFrames.
         is_cut_from_records: whether the public samples were cut from a DataFrame with private records.
     """
-    public_rows = with_own_types(pools.public_inputs, is_cut_from_records=is_cut_from_records)
-    private_rows = with_public_types(private_rows=pools.inputs, public_rows=public_rows)
-    return replace(pools, public_inputs=public_rows, inputs=private_rows)
+    public_frame = with_own_types(data_pools.public_inputs, is_cut_from_records=is_cut_from_records)
+    private_frame = with_public_types(
+        private_frame=data_pools.private_inputs, public_frame=public_frame
+    )
+    return replace(data_pools, public_inputs=public_frame, private_inputs=private_frame)

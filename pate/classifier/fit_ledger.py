@@ -98,7 +98,7 @@ class LedgerSettings:
         if is_new_file and self.max_epsilon is not None:
             # The cap is tried in memory first, so that a refused fit leaves no file with its cap.
             _require_room(
-                self._ledger_in(path=None, adjacency=adjacency),
+                self._ledger_in(ledger_path=None, adjacency=adjacency),
                 priced_release,
                 score_price=score_price,
             )
@@ -144,10 +144,12 @@ class LedgerSettings:
             )
             raise InvalidValue(error.name, error.value, rule=rule, owner=error.owner) from error
 
-    def _ledger_in(self, path: str | os.PathLike[str] | None, adjacency: Adjacency) -> Ledger:
-        """Returns the ledger with these settings in the file `path`, or in memory if `path` is None."""
+    def _ledger_in(
+        self, ledger_path: str | os.PathLike[str] | None, adjacency: Adjacency
+    ) -> Ledger:
+        """Returns the ledger with these settings in the file `ledger_path`, or in memory if it is None."""
         return Ledger(
-            path=path,
+            path=ledger_path,
             adjacency=adjacency,
             target_delta=self.target_delta,
             accountant=self.accountant,

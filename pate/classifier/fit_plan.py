@@ -30,15 +30,15 @@ class FitPlan(ABC):
     """The plan of a fit to its private records and public samples.
 
     Attributes:
-        task: the kind of labels.
-        pools: the private records and the public samples of the fit.
+        label_task: the kind of labels.
+        data_pools: the private records and the public samples of the fit.
         budget: the epsilon and delta that the release may cost, and the accountant that computes the price.
         num_teachers: the number of teachers, public.
         allow_useless: true prices a release whose noise hides even unanimous votes; false refuses it.
     """
 
-    task: Task
-    pools: Pools
+    label_task: Task
+    data_pools: Pools
     budget: Budget
     num_teachers: int
     allow_useless: bool
@@ -55,12 +55,12 @@ class FitPlan(ABC):
 
     @property
     @abstractmethod
-    def queries(self) -> Any:
+    def query_inputs(self) -> Any:
         """The inputs of the queries as the student reads them, one entry for each query."""
 
     @property
     @abstractmethod
-    def pool(self) -> Any:
+    def pool_inputs(self) -> Any:
         """The inputs of public samples that are no queries, from which the student learns as well; may be empty."""
 
     @abstractmethod

@@ -29,8 +29,8 @@ class FitPlanner:
 
     Attributes:
         has_estimators: whether the teachers are estimators; False if each private group votes by itself.
-        teacher: the unfitted estimator of the teachers; read with estimators alone.
-        student: the unfitted estimator of the student; read with estimators alone.
+        teacher_estimator: the unfitted estimator of the teachers; read with estimators alone.
+        student_estimator: the unfitted estimator of the student; read with estimators alone.
         aggregator: the parameter `aggregator`; None for the default of the kind of labels.
         adjacency: the parameter `adjacency`.
         epsilon: the parameter `epsilon`; None takes the noise of the aggregator as it is.
@@ -45,8 +45,8 @@ class FitPlanner:
     """
 
     has_estimators: bool
-    teacher: Any
-    student: Any
+    teacher_estimator: Any
+    student_estimator: Any
     aggregator: Any
     adjacency: str
     epsilon: float | None
@@ -65,28 +65,28 @@ class FitPlanner:
         Raises:
             InvalidValue: a parameter is out of range, or does not fit the data.
         """
-        pools = fit_inputs.pools
-        num_public = pools.public_inputs.shape[0]
+        data_pools = fit_inputs.data_pools
+        num_public = data_pools.public_inputs.shape[0]
         num_queries = self._num_queries(num_public)
-        num_teachers = self._num_teachers(pools.num_groups)
+        num_teachers = self._num_teachers(data_pools.num_groups)
         self._check_epsilon()
         if self.has_estimators:
             return EnsemblePlan(
-                task=fit_inputs.task,
-                pools=pools,
+                label_task=fit_inputs.label_task,
+                data_pools=data_pools,
                 budget=self._budget,
                 num_teachers=num_teachers,
                 allow_useless=self.allow_useless,
-                estimator=self.teacher,
-                student_estimator=self.student,
-                aggregator=self._aggregator_for(fit_inputs.task),
+                teacher_estimator=self.teacher_estimator,
+                student_estimator=self.student_estimator,
+                aggregator=self._aggregator_for(fit_inputs.label_task),
                 num_queries=num_queries or num_public,
                 num_jobs=self.num_jobs,
                 verbose=max(int(self.verbose) - 1, 0),  # joblib prints from verbose=2 on
             )
         return GroupVotesPlan(
-            task=fit_inputs.task,
-            pools=pools,
+            label_task=fit_inputs.label_task,
+            data_pools=data_pools,
             budget=self._budget,
             num_teachers=num_teachers,
             allow_useless=self.allow_useless,
@@ -94,10 +94,10 @@ class FitPlanner:
             num_queries=num_queries,
             label_names=fit_inputs.label_names,
             classes_from_labels=(
-                not self.classes_are_stated and fit_inputs.task.names_reveal_labels
+                not self.classes_are_stated and fit_inputs.label_task.names_reveal_labels
             ),
             classes_are_stated=self.classes_are_stated,
-            table_schema=fit_inputs.schema,
+            table_schema=fit_inputs.table_schema,
             public_labels=fit_inputs.public_labels,
             held_out_records=fit_inputs.held_out_records,
         )
@@ -161,7 +161,7 @@ class FitPlanner:
             rule = "a number > 0, or an aggregator with its noise"
             raise InvalidValue("epsilon", None, rule=rule)
 
-    def _aggregator_for(self, task: Task) -> Aggregator:
+    def _aggregator_for(self, label_task: Task) -> Aggregator:
         """Returns the parameter `aggregator` or, if it is None, the default aggregator of a task.
 
         Raises:
@@ -170,7 +170,7 @@ class FitPlanner:
         adjacency = Adjacency.parse(self.adjacency)
         aggregator = self.aggregator
         if aggregator is None:
-            return task.default_aggregator(adjacency)
+            return label_task.default_aggregator(adjacency)
         if not isinstance(aggregator, Aggregator):
             is_word = isinstance(aggregator, (str, type))
             shown_aggregator = aggregator if is_word else type(aggregator).__name__

@@ -94,10 +94,10 @@ class GroupVotesPlan(FitPlan):
             label_names=self.label_names,
             private=Split(
                 inputs=self._encoded_records.features,
-                labels=self.pools.targets,
-                record_ids=np.arange(len(self.pools.targets)),
-                group_ids=self.pools.group_ids,
-                known=self.pools.is_known,
+                labels=self.data_pools.private_targets,
+                record_ids=np.arange(len(self.data_pools.private_targets)),
+                group_ids=self.data_pools.private_group_ids,
+                known=self.data_pools.is_known,
             ),
             public=public_split,
             test=self._test_set(num_features=public_split.inputs.shape[1]),
@@ -137,12 +137,12 @@ class GroupVotesPlan(FitPlan):
         return self.run_plan.student
 
     @property
-    def queries(self) -> Float32Array:
+    def query_inputs(self) -> Float32Array:
         """The inputs of the queries, `[num_queries, num_features]`."""
         return self.dataset.public.inputs[: self.run_plan.num_queries]
 
     @property
-    def pool(self) -> Float32Array:
+    def pool_inputs(self) -> Float32Array:
         """The inputs of all other public samples, `[num_others, num_features]`."""
         return self.dataset.public.inputs[self.run_plan.num_queries :]
 
@@ -159,7 +159,7 @@ class GroupVotesPlan(FitPlan):
         public_inputs = self.dataset.public.inputs
         if (public_inputs == public_inputs[0]).all():
             raise InvalidValue("X_public", "all alike", rule="at least two different samples")
-        is_one_each = self.num_teachers == self.pools.num_groups
+        is_one_each = self.num_teachers == self.data_pools.num_groups
         priced_release = price_release(
             self.run_plan,
             dataset=self.dataset,
@@ -168,7 +168,7 @@ class GroupVotesPlan(FitPlan):
         )
         if self.schema is not None:
             return priced_release
-        doubts = uneven_inputs_doubts(linear_parts="votes", public_inputs=public_inputs)
+        doubts = uneven_inputs_doubts(linear_parts_in_words="votes", public_inputs=public_inputs)
         return replace(priced_release, doubts=(*priced_release.doubts, *doubts))
 
     def vote(
@@ -211,20 +211,20 @@ class GroupVotesPlan(FitPlan):
         """
         student = model.model if isinstance(model, OneClassModel) else model
         assert isinstance(student, StudentModel)  # as LowRankStudent trains it
-        has_teacher_per_group = self.num_teachers == self.pools.num_groups
+        has_teacher_per_group = self.num_teachers == self.data_pools.num_groups
         fit_description = FitDescription(
             aggregator_name="centered_votes",
-            teacher=self.run_plan.teacher,
+            teacher_recipe=self.run_plan.teacher,
             num_teachers=None if has_teacher_per_group else self.num_teachers,
             student_recipe=self.run_plan.student,
             label_names=self.label_names,
-            one_class=isinstance(self.task, OneClass),
+            one_class=isinstance(self.label_task, OneClass),
             classes_from_labels=self.classes_from_labels,
             classes_are_stated=self.classes_are_stated,
-            labels_have_gaps=self.pools.is_known is not None,
+            labels_have_gaps=self.data_pools.is_known is not None,
             num_public_labels=self.run_plan.public_labels,
             data_name=self.dataset.name,
-            data_target="pate.data.Arrays" if self.schema is None else "pate.data.Table",
+            dataset_class_path="pate.data.Arrays" if self.schema is None else "pate.data.Table",
             preprocessing=self.schema,
         )
         return Publication(
@@ -233,7 +233,7 @@ class GroupVotesPlan(FitPlan):
 
     def fitted_model(self, student: Predictor) -> Model:
         """Returns the trained student; if each sample has one class, wrapped so that it predicts one class."""
-        return OneClassModel(student) if isinstance(self.task, OneClass) else student
+        return OneClassModel(student) if isinstance(self.label_task, OneClass) else student
 
     def remarks(self) -> Iterator[str]:
         """Yields a remark for each column of a DataFrame whose private cells are all missing or unknown to `schema`."""
@@ -251,8 +251,8 @@ class GroupVotesPlan(FitPlan):
 
         Samples without such a label have the bit 0; if any have one, the result also says which are known.
         """
-        inputs = self._encode(self.pools.public_inputs, name="X_public").features
-        labels = np.zeros((len(inputs), self.task.num_labels), np.bool_)
+        inputs = self._encode(self.data_pools.public_inputs, name="X_public").features
+        labels = np.zeros((len(inputs), self.label_task.num_labels), np.bool_)
         is_known = None
         if self.public_labels is not None:
             num_labeled = len(self.public_labels)
@@ -263,7 +263,7 @@ class GroupVotesPlan(FitPlan):
             inputs=inputs,
             labels=labels,
             record_ids=np.arange(len(inputs)) + _SPLIT_ID_STEP,
-            group_ids=self.pools.public_group_ids + _SPLIT_ID_STEP,
+            group_ids=self.data_pools.public_group_ids + _SPLIT_ID_STEP,
             known=is_known,
         )
 
@@ -278,7 +278,7 @@ class GroupVotesPlan(FitPlan):
             only_id = np.array([first_id])
             return Split(
                 inputs=np.zeros((1, num_features), np.float32),
-                labels=np.zeros((1, self.task.num_labels), np.bool_),
+                labels=np.zeros((1, self.label_task.num_labels), np.bool_),
                 record_ids=only_id,
                 group_ids=only_id,
             )
@@ -293,7 +293,7 @@ class GroupVotesPlan(FitPlan):
     @cached_property
     def _encoded_records(self) -> Encoded:
         """The features of the private records, and how many of their cells have a value that no public row has."""
-        return self._encode(self.pools.inputs, name="X")
+        return self._encode(self.data_pools.private_inputs, name="X")
 
     def _encode(self, inputs: Any, name: str) -> Encoded:
         """Returns inputs as features, float32 `[num_rows, num_features]`; a sparse matrix becomes dense as a whole.

@@ -113,11 +113,15 @@ class HeldOutArguments:
         if self.groups is None:
             rule = "the group of each test record, as groups has those of private records"
             raise InvalidValue("groups_test", None, rule=rule)
-        column = getattr(groups, "name", None)
-        test_column = getattr(self.groups, "name", None)
-        if column is not None and test_column is not None and test_column != column:
-            rule = f"{column}, the column of groups"
-            raise InvalidValue("groups_test.name", str(test_column), rule=rule)
+        column_name = getattr(groups, "name", None)
+        test_column_name = getattr(self.groups, "name", None)
+        if (
+            column_name is not None
+            and test_column_name is not None
+            and test_column_name != column_name
+        ):
+            rule = f"{column_name}, the column of groups"
+            raise InvalidValue("groups_test.name", str(test_column_name), rule=rule)
 
     def require_order_of_rows(self) -> None:
         """Raises `InvalidValue` if labels or groups of pandas have the index of the inputs in another order."""
@@ -129,21 +133,21 @@ class HeldOutArguments:
         return replace(self, inputs=as_pandas(self.inputs), labels=as_pandas(self.labels))
 
     def targets(
-        self, task: Task, *, num_records: int, has_gaps: bool
+        self, label_task: Task, *, num_records: int, has_gaps: bool
     ) -> tuple[BoolArray, BoolArray | None]:
         """Returns the label bits of the test records, and which of them are known, both `[num_records, num_labels]`.
 
         The second result is None if `has_gaps` is false.
 
         Args:
-            task: the kind of labels of the fit.
+            label_task: the kind of labels of the fit.
             num_records: the number of test records.
             has_gaps: whether labels of private records may be missing.
 
         Raises:
             InvalidValue: the labels have another form than the private ones, or gaps where these have none.
         """
-        labels = read_labels("y_test", self.labels, task)
+        labels = read_labels("y_test", self.labels, label_task)
         if len(labels) != num_records:
             rule = f"{num_records}, the number of rows of X_test"
             raise InvalidValue("len(y_test)", len(labels), rule=rule)

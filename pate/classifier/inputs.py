@@ -226,10 +226,10 @@ def warn_of_shared_rows(
     if sparse.issparse(private_inputs) != sparse.issparse(other_inputs):
         private_inputs = sparse.csr_array(private_inputs)
         other_inputs = sparse.csr_array(other_inputs)
-    private_rows = {row.tobytes() for row in rows_as_bytes(private_inputs)}
-    if 2 * len(private_rows) < private_inputs.shape[0]:
+    distinct_private_rows = {row.tobytes() for row in rows_as_bytes(private_inputs)}
+    if 2 * len(distinct_private_rows) < private_inputs.shape[0]:
         return
-    num_shared = sum(row.tobytes() in private_rows for row in rows_as_bytes(other_inputs))
+    num_shared = sum(row.tobytes() in distinct_private_rows for row in rows_as_bytes(other_inputs))
     num_others = other_inputs.shape[0]
     if 2 * num_shared > num_others:
         line = f"{num_shared} of {num_others} rows of {name} are rows of X: {consequence}"
@@ -241,30 +241,34 @@ def is_category(column_type: Any) -> bool:
     return hasattr(column_type, "categories")
 
 
-def with_own_types(public_rows: Any, *, is_cut_from_records: bool) -> Any:
+def with_own_types(public_frame: Any, *, is_cut_from_records: bool) -> Any:
     """Returns a DataFrame of pandas whose column types follow from its own cells.
 
     Categories that no cell has are dropped, and missing objects become NaN.
 
     Args:
-        public_rows: the public samples.
+        public_frame: the public samples.
         is_cut_from_records: whether the samples were cut from a DataFrame with private records, and still have its
             column types. Then objects get the type of the cells that are left. Whole numbers become floats: they would
             be floats, too, if a cell of the other rows were missing.
     """
-    own = public_rows.infer_objects() if is_cut_from_records else public_rows.copy(deep=False)
-    for name in public_rows.columns:
-        column_type = own[name].dtype
+    typed_frame = (
+        public_frame.infer_objects() if is_cut_from_records else public_frame.copy(deep=False)
+    )
+    for column_name in public_frame.columns:
+        column_type = typed_frame[column_name].dtype
         if is_category(column_type):
-            own[name] = own[name].cat.remove_unused_categories()
+            typed_frame[column_name] = typed_frame[column_name].cat.remove_unused_categories()
         elif is_cut_from_records and column_type.kind in "iu":
-            own[name] = own[name].astype(np.float64)
+            typed_frame[column_name] = typed_frame[column_name].astype(np.float64)
         elif column_type.kind == "O":
-            own[name] = own[name].where(own[name].notna(), np.nan)
-    return own
+            typed_frame[column_name] = typed_frame[column_name].where(
+                typed_frame[column_name].notna(), np.nan
+            )
+    return typed_frame
 
 
-def with_public_types(private_rows: Any, public_rows: Any) -> Any:
+def with_public_types(private_frame: Any, public_frame: Any) -> Any:
     """Returns private records with the column types of the public samples; both are DataFrames of pandas.
 
     The type of a column depends on all its cells: one text among numbers makes all of them objects, and one missing
@@ -275,15 +279,17 @@ def with_public_types(private_rows: Any, public_rows: Any) -> Any:
     each missing value of texts becomes NaN.
 
     Args:
-        private_rows: the private records, with the columns of `public_rows`.
-        public_rows: the public samples, whose types `with_own_types` has made to follow from these samples alone.
+        private_frame: the private records, with the columns of `public_frame`.
+        public_frame: the public samples, whose types `with_own_types` has made to follow from these samples alone.
 
     Raises:
         InvalidValue: a private column has cells that do not fit the type of the public column.
     """
-    converted = private_rows.copy(deep=False)
-    for name in private_rows.columns:
-        converted[name] = _with_type(private_rows[name], public_rows[name].dtype)
+    converted = private_frame.copy(deep=False)
+    for column_name in private_frame.columns:
+        converted[column_name] = _with_type(
+            private_frame[column_name], public_frame[column_name].dtype
+        )
     return converted
 
 

@@ -56,7 +56,7 @@ class PastFits:
         events: the event of each fit.
         deltas: the delta of each fit.
         seeds: the seeds of their noise, without fits that took it from the operating system.
-        changes: the different pairs of a unit of privacy and an adjacency among the fits.
+        units_and_adjacencies: the different pairs of a unit of privacy and an adjacency among the fits.
     """
 
     count: int = 0
@@ -65,7 +65,7 @@ class PastFits:
     events: tuple[Event, ...] = ()
     deltas: tuple[float, ...] = ()
     seeds: frozenset[int] = frozenset()
-    changes: frozenset[tuple[PrivacyUnit, Adjacency]] = frozenset()
+    units_and_adjacencies: frozenset[tuple[PrivacyUnit, Adjacency]] = frozenset()
 
     def with_fit(self, remembered_price: RememberedPrice) -> Self:
         """Returns these fits together with one more fit.
@@ -76,10 +76,16 @@ class PastFits:
         Args:
             remembered_price: the price of the new fit.
         """
-        changes = self.changes | {(remembered_price.unit, remembered_price.adjacency)}
+        units_and_adjacencies = self.units_and_adjacencies | {
+            (remembered_price.unit, remembered_price.adjacency)
+        }
         total_epsilon = self.epsilon + remembered_price.epsilon
         total_delta = min(self.delta + remembered_price.delta, 1.0)
-        if remembered_price.seed in self.seeds or len(changes) > 1 or total_delta == 1:
+        if (
+            remembered_price.seed in self.seeds
+            or len(units_and_adjacencies) > 1
+            or total_delta == 1
+        ):
             total_epsilon = math.inf
         return replace(
             self,
@@ -91,7 +97,7 @@ class PastFits:
             seeds=self.seeds
             if remembered_price.seed is None
             else self.seeds | {remembered_price.seed},
-            changes=changes,
+            units_and_adjacencies=units_and_adjacencies,
         )
 
 
@@ -173,8 +179,10 @@ def warn_of_past_fits(past_fits: PastFits) -> None:
 
 def _sum_in_words(past_fits: PastFits) -> str:
     """Returns the total price of fits in words, or the reason why they have no total price."""
-    if len(past_fits.changes) > 1:
-        units = sorted({unit.protected_under(adjacency) for unit, adjacency in past_fits.changes})
+    if len(past_fits.units_and_adjacencies) > 1:
+        units = sorted(
+            {unit.protected_under(adjacency) for unit, adjacency in past_fits.units_and_adjacencies}
+        )
         return f"no sum of epsilons covers fits whose epsilons are for {' and for '.join(units)}"
     if past_fits.delta == 1:
         return "no sum of epsilons covers fits whose deltas add up to 1"

@@ -22,18 +22,18 @@ class PricedFit:
     """A fit whose release has a price and an open ledger. All later steps share these objects.
 
     Attributes:
-        inputs: the data of the fit. Private: its `pools` are the private records and the public samples.
-        plan: the plan of the fit. Private, for the same `pools`.
-        price: the price of the release.
+        fit_inputs: the data of the fit. Private: its `data_pools` are the private records and the public samples.
+        fit_plan: the plan of the fit. Private, for the same `data_pools`.
+        fit_price: the price of the release.
         priced_scores: the priced scores on test records; None for no scores. Private: it has the test records.
         streams: the random numbers of the fit.
         ledger_settings: the settings of the ledger.
         ledger: the ledger, which has room for the fit. Nothing is charged yet.
     """
 
-    inputs: FitInputs
-    plan: FitPlan
-    price: FitPrice
+    fit_inputs: FitInputs
+    fit_plan: FitPlan
+    fit_price: FitPrice
     priced_scores: FitScores | None
     streams: RandomStreams
     ledger_settings: LedgerSettings
@@ -42,7 +42,7 @@ class PricedFit:
     @property
     def priced_release(self) -> PricedRelease:
         """The aggregator with its noise, and the price."""
-        return self.price.priced_release
+        return self.fit_price.priced_release
 
     @property
     def student_seed(self) -> int:
@@ -58,13 +58,15 @@ class PricedFit:
         """
         remembered_price = RememberedPrice(
             epsilon=self.priced_release.epsilon,
-            delta=self.price.budget.delta,
+            delta=self.fit_price.budget.delta,
             event=self.priced_release.event,
-            seed=self.price.seed,
-            unit=self.price.unit,
+            seed=self.fit_price.seed,
+            unit=self.fit_price.unit,
             adjacency=self.priced_release.aggregator.adjacency,
         )
-        return RememberedFit.from_inputs(self.plan.pools.inputs, remembered_price=remembered_price)
+        return RememberedFit.from_inputs(
+            self.fit_plan.data_pools.private_inputs, remembered_price=remembered_price
+        )
 
     def record(self) -> FitRecord:
         """Returns a record of the release, which charges the ledger before the first part is drawn."""

@@ -17,13 +17,13 @@ from pate.votes.label_gaps import GapLabels, labels_with_gaps
 
 
 def read_public_labels(
-    y_public: Any, task: Task, *, num_public: int, classes_are_stated: bool
+    y_public: Any, label_task: Task, *, num_public: int, classes_are_stated: bool
 ) -> GapLabels:
     """Returns labels of the first public samples, bool `[num_labeled, num_labels]`, or int8 if some are unknown.
 
     Args:
         y_public: the labels, in the form of the private labels.
-        task: the kind of labels of the fit.
+        label_task: the kind of labels of the fit.
         num_public: the number of public samples.
         classes_are_stated: whether the user passed `classes`.
 
@@ -31,23 +31,23 @@ def read_public_labels(
         InvalidValue: the labels have another form than the private ones, or there are no labels, or more labels than
             public samples; or they are words or classes, and the user passed no `classes`.
     """
-    if task.reads_classes and not classes_are_stated:
+    if label_task.reads_classes and not classes_are_stated:
         rule = "None without classes=[…]: an error about a class that no private record has would reveal that"
         raise InvalidValue("y_public", "given", rule=rule)
-    labels = read_labels("y_public", y_public, task)
+    labels = read_labels("y_public", y_public, label_task)
     if not 1 <= len(labels) <= num_public:
         rule = f"labels of 1 to {num_public} samples, the first of X_public"
         raise InvalidValue("len(y_public)", len(labels), rule=rule)
     return labels
 
 
-def read_labels(name: str, y: Any, task: Task) -> GapLabels:
+def read_labels(name: str, y: Any, label_task: Task) -> GapLabels:
     """Returns labels of samples, bool `[num_samples, num_labels]`, or int8 if some may be unknown (`UNKNOWN`).
 
     Args:
         name: the name of the parameter that holds the labels.
         y: the labels, in the form of the private labels.
-        task: the kind of labels of the fit.
+        label_task: the kind of labels of the fit.
 
     Raises:
         InvalidValue: the labels have another form than the private ones.
@@ -57,12 +57,12 @@ def read_labels(name: str, y: Any, task: Task) -> GapLabels:
         hasattr(filled_labels, "__len__"), name, type(filled_labels).__name__, "labels of samples"
     )
     num_samples = filled_labels.shape[0] if hasattr(filled_labels, "shape") else len(filled_labels)
-    if isinstance(task, LabelSets):
+    if isinstance(label_task, LabelSets):
         try:
-            return task.encode(filled_labels).astype(np.bool_)
+            return label_task.encode(filled_labels).astype(np.bool_)
         except InvalidValue as error:
             raise InvalidValue(name, error.value, rule=error.rule) from None
-    if isinstance(task, OneClass):
+    if isinstance(label_task, OneClass):
         class_of_sample = require_array(name, dense(filled_labels), dtype_kinds=None)
         require(
             class_of_sample.ndim == 1,
@@ -70,11 +70,11 @@ def read_labels(name: str, y: Any, task: Task) -> GapLabels:
             class_of_sample.shape,
             "one class for each sample",
         )
-        one_hot = class_of_sample[:, None] == task.classes
+        one_hot = class_of_sample[:, None] == label_task.classes
         require_entries(name, one_hot.any(axis=1), rule="classes among those of classes=")
         return np.asarray(one_hot)
     bits = require_array(name, dense(filled_labels))
-    bits_shape = (num_samples, task.num_labels)
+    bits_shape = (num_samples, label_task.num_labels)
     require(bits.shape == bits_shape, f"{name}.shape", bits.shape, f"{bits_shape}, the labels of y")
     require_entries(name, (bits == 0) | (bits == 1), rule="0, 1 or NaN")
     return labels_with_gaps(bits.astype(np.bool_), known=is_known)

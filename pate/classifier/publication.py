@@ -84,7 +84,7 @@ class FitDescription:
 
     Attributes:
         aggregator_name: the name of the aggregator in the configuration of `pate-train`.
-        teacher: the recipe of the teachers.
+        teacher_recipe: the recipe of the teachers.
         num_teachers: the number of teachers that was set; None for one teacher for each private group.
         student_recipe: the recipe of the student.
         label_names: the name of each label.
@@ -95,12 +95,13 @@ class FitDescription:
         labels_have_gaps: whether labels of private records may be unknown, which is public.
         num_public_labels: the number of public samples from whose labels the student started; None for none.
         data_name: the name of the data, unless `publish` gets one.
-        data_target: the class that reads such data in a configuration of `pate-train`, such as `pate.data.Arrays`.
+        dataset_class_path: the class that reads such data in a configuration of `pate-train`, such as
+            `pate.data.Arrays`.
         preprocessing: computes inputs from rows of a table; None if the inputs are arrays.
     """
 
     aggregator_name: str
-    teacher: Voter
+    teacher_recipe: Voter
     num_teachers: int | None
     student_recipe: Student
     label_names: tuple[str, ...]
@@ -110,7 +111,7 @@ class FitDescription:
     labels_have_gaps: bool
     num_public_labels: bool | int | None
     data_name: str
-    data_target: str
+    dataset_class_path: str
     preprocessing: Preprocessing | None
 
 
@@ -166,13 +167,13 @@ class Publication:
         public_names = PublicNames(
             record_ids=np.arange(num_queries), label_names=fit_description.label_names
         )
-        with atomic_write(folder / "release.npz") as file:
-            file.write(npz_bytes(self.release.arrays() | public_names.arrays()))
+        with atomic_write(folder / "release.npz") as release_file:
+            release_file.write(npz_bytes(self.release.arrays() | public_names.arrays()))
         self.student.save(folder / "student")
         write_text(folder / "config.yaml", text=self._settings_yaml(data_name))
-        features_origin = None
+        feature_settings = None
         if fit_description.preprocessing is not None:
-            features_origin = dict(fit_description.preprocessing.origin) or None
+            feature_settings = dict(fit_description.preprocessing.origin) or None
         write_price(
             drawn_release=self.release,
             release_charge=self.fit_price,
@@ -181,7 +182,7 @@ class Publication:
             data_name=data_name,
             is_real=True,
             aggregator_name=fit_description.aggregator_name,
-            feature_settings=features_origin,
+            feature_settings=feature_settings,
             stated_public=stated_public,
             labels_have_gaps=fit_description.labels_have_gaps,
             label_names=fit_description.label_names,
@@ -235,7 +236,10 @@ class Publication:
             for name in _ACCOUNTANT_SETTINGS
             if hasattr(accountant, name)
         }
-        data: dict[str, Any] = {"_target_": self.fit_description.data_target, "name": data_name}
+        data: dict[str, Any] = {
+            "_target_": self.fit_description.dataset_class_path,
+            "name": data_name,
+        }
         if self.fit_description.num_public_labels is not None:
             data["public_labels"] = self.fit_description.num_public_labels
         settings = {
@@ -244,19 +248,21 @@ class Publication:
             "target_epsilon": budget.epsilon,
             "max_epsilon": None,
             "num_queries": self.fit_price.priced_release.shape.num_queries,
-            "aggregator": _published_settings(package_name="pate.aggregators", part=aggregator),
+            "aggregator": _published_settings(
+                package_name="pate.aggregators", published_part=aggregator
+            ),
             "accountant": {
-                "_target_": _target(package_name="pate.accounting", part=accountant),
+                "_target_": _target(package_name="pate.accounting", published_part=accountant),
                 **accountant_settings,
             },
             "teacher": {
                 **_published_settings(
-                    package_name="pate.teachers", part=self.fit_description.teacher
+                    package_name="pate.teachers", published_part=self.fit_description.teacher_recipe
                 ),
                 "num_teachers": self.fit_description.num_teachers,
             },
             "student": _published_settings(
-                package_name="pate.student", part=self.fit_description.student_recipe
+                package_name="pate.student", published_part=self.fit_description.student_recipe
             ),
             "data": data,
         }
@@ -264,28 +270,28 @@ class Publication:
         return text
 
 
-def _published_settings(package_name: str, part: Any) -> Mapping[str, Any]:
+def _published_settings(package_name: str, published_part: Any) -> Mapping[str, Any]:
     """Returns the class of a part, as `_target_`, and those of its fields that may be published, by name.
 
     Args:
         package_name: the public package of the class, by which a configuration names it.
-        part: an aggregator, the recipe of teachers, or the recipe of a student.
+        published_part: an aggregator, the recipe of teachers, or the recipe of a student.
     """
     return {
-        "_target_": _target(package_name=package_name, part=part),
-        **published_fields(type(part), values=vars(part)),
+        "_target_": _target(package_name=package_name, published_part=published_part),
+        **published_fields(type(published_part), values=vars(published_part)),
     }
 
 
-def _target(package_name: str, part: Any) -> str:
+def _target(package_name: str, published_part: Any) -> str:
     """Returns the public name of the class of a part, such as `pate.aggregators.CenteredVotes`.
 
     Of a class outside this package, the last name alone is returned.
 
     Args:
         package_name: the public package of the class, by which a configuration names it.
-        part: the object.
+        published_part: the object.
     """
-    name = type(part).__name__
-    is_ours = type(part).__module__.split(".")[0] == "pate"
+    name = type(published_part).__name__
+    is_ours = type(published_part).__module__.split(".")[0] == "pate"
     return f"{package_name}.{name}" if is_ours else name

@@ -37,9 +37,10 @@ class Pools:
     """The private records and the public samples of a fit.
 
     Attributes:
-        inputs: the private inputs: float32 `[num_private, num_features]`, or a sparse matrix, or a DataFrame.
-        targets: the label bits of the private records, `[num_private, num_labels]`.
-        group_ids: the id of each private record's group, `[num_private]`. Records of one group stay with one teacher.
+        private_inputs: the private inputs: float32 `[num_private, num_features]`, or a sparse matrix, or a DataFrame.
+        private_targets: the label bits of the private records, `[num_private, num_labels]`.
+        private_group_ids: the id of each private record's group, `[num_private]`. Records of one group stay with one
+            teacher.
         public_inputs: the public inputs: float32 `[num_public, num_features]`, or a sparse matrix, or a DataFrame.
         public_group_ids: the id of each public sample's group, `[num_public]`, public. Votes are clipped to a length
             that is usual for groups as large as these.
@@ -47,9 +48,9 @@ class Pools:
             labels have no gaps.
     """
 
-    inputs: Any
-    targets: BoolArray
-    group_ids: IntArray
+    private_inputs: Any
+    private_targets: BoolArray
+    private_group_ids: IntArray
     public_inputs: Any
     public_group_ids: IntArray
     is_known: BoolArray | None = None
@@ -57,7 +58,7 @@ class Pools:
     @property
     def num_groups(self) -> int:
         """The number of groups of private records; if each record is a group, the number of private records."""
-        return len(np.unique(self.group_ids))
+        return len(np.unique(self.private_group_ids))
 
     @classmethod
     def cut(
@@ -102,9 +103,9 @@ class Pools:
             raise InvalidValue("X_public", None if public_inputs is None else "given", rule=rule)
         if public_inputs is not None:
             return cls(
-                inputs=inputs,
-                targets=targets,
-                group_ids=group_ids,
+                private_inputs=inputs,
+                private_targets=targets,
+                private_group_ids=group_ids,
                 public_inputs=public_inputs,
                 public_group_ids=_public_group_ids(
                     public_inputs, public_groups=public_groups, private_groups=groups
@@ -127,9 +128,9 @@ class Pools:
             public_rows = np.flatnonzero(is_public)
         input_rows = getattr(inputs, "iloc", inputs)
         return cls(
-            inputs=input_rows[private_rows],
-            targets=targets[private_rows],
-            group_ids=group_ids[private_rows],
+            private_inputs=input_rows[private_rows],
+            private_targets=targets[private_rows],
+            private_group_ids=group_ids[private_rows],
             public_inputs=input_rows[public_rows],
             public_group_ids=group_ids[public_rows],
             is_known=None if is_known is None else is_known[private_rows],
@@ -158,7 +159,7 @@ def _public_group_ids(public_inputs: Any, *, public_groups: Any, private_groups:
         "groups_public",
         public_groups,
         num_rows=num_public,
-        groups_by_name={"groups": private_groups},
+        groups_by_argument={"groups": private_groups},
     )
 
 
@@ -186,7 +187,7 @@ def _group_names(name: str, groups: Any, *, num_rows: int) -> NDArray[Any]:
 
 
 def numbered_apart(
-    name: str, groups: Any, *, num_rows: int, groups_by_name: Mapping[str, Any]
+    name: str, groups: Any, *, num_rows: int, groups_by_argument: Mapping[str, Any]
 ) -> IntArray:
     """Returns the id of each row's group, whole numbers from 0, `[num_rows]`; refuses groups that other data have.
 
@@ -194,14 +195,15 @@ def numbered_apart(
         name: the name of the parameter that holds the groups.
         groups: the group of each row.
         num_rows: the number of rows.
-        groups_by_name: the groups of other parts of the data, such as the private records, by their parameters' names.
+        groups_by_argument: the groups of other parts of the data, such as the private records, by their parameters'
+            names.
 
     Raises:
         InvalidValue: a group is also in another part of the data.
     """
     group_names = _group_names(name, groups, num_rows=num_rows)
     group_ids = _numbered_groups(group_names, name=name)
-    for other_name, other_groups in groups_by_name.items():
+    for other_name, other_groups in groups_by_argument.items():
         other_names = _group_names(other_name, other_groups, num_rows=len(other_groups))
         try:
             all_group_names = np.concatenate([other_names, group_names])
@@ -293,14 +295,14 @@ def _rows_of_last_groups(group_ids: IntArray, public_share: float) -> BoolArray:
     num_groups = len(first_row_of_group)
     require(num_groups > 1, "groups", num_groups, _AT_LEAST_TWO)
     num_public = max(int(public_share * num_groups), 1)
-    last_groups = np.argsort(first_row_of_group)[-num_public:]
-    is_public = np.isin(group_ids, last_groups)
+    last_group_ids = np.argsort(first_row_of_group)[-num_public:]
+    is_public = np.isin(group_ids, last_group_ids)
     num_last_rows = max(int(public_share * len(group_ids)), 1)
-    unexpected_groups = np.setdiff1d(last_groups, group_ids[-num_last_rows:])
-    if len(unexpected_groups):
+    unexpected_group_ids = np.setdiff1d(last_group_ids, group_ids[-num_last_rows:])
+    if len(unexpected_group_ids):
         line = (
             f"public_fraction={public_share}: it counts groups, and {num_public} of {num_groups} groups are public; "
-            f"{len(unexpected_groups)} of them have no row in the last {public_share:.0%} of the rows"
+            f"{len(unexpected_group_ids)} of them have no row in the last {public_share:.0%} of the rows"
         )
         warnings.warn(line, PublicGroups, stacklevel=users_stack_level())
     return is_public

@@ -208,8 +208,13 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             InvalidValue: the parameters have different prices, or the ledger has no room. Nothing is spent then.
         """
         require_probability("test_fraction", self.test_fraction)
-        candidates = list(ParameterGrid(self.param_grid))
-        require(len(candidates) > 1, "param_grid", len(candidates), "two or more settings")
+        candidate_parameters = list(ParameterGrid(self.param_grid))
+        require(
+            len(candidate_parameters) > 1,
+            "param_grid",
+            len(candidate_parameters),
+            "two or more settings",
+        )
         adjacency = Adjacency.parse(self.estimator.adjacency)
         if adjacency is not Adjacency.REPLACE_ONE:
             rule = "replace_one, under which one group is replaced"
@@ -229,7 +234,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         )
 
         # 1. The price of one fit and its score, at which the best of all fits costs epsilon.
-        fit_epsilon, tuned_runs = self._price_runs(candidates, search_records)
+        fit_epsilon, tuned_runs = self._price_runs(candidate_parameters, search_records)
 
         # 2. The charge, before anything is fitted.
         ledger = Ledger(
@@ -248,11 +253,11 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         score_rng = streams.generator("scores")
         tuning_rng = streams.generator("tuning")
         num_fits = tuned_runs.run_count_distribution.draw(tuning_rng)
-        choices = tuning_rng.integers(len(candidates), size=num_fits).tolist()
+        choices = tuning_rng.integers(len(candidate_parameters), size=num_fits).tolist()
         seeds = streams.seeds("student", num_seeds=num_fits)
         best_rank: tuple[int, int] | None = None
         for choice, seed in zip(choices, seeds, strict=True):
-            model = self._unfitted_model(candidates[choice], epsilon=fit_epsilon)
+            model = self._unfitted_model(candidate_parameters[choice], epsilon=fit_epsilon)
             model.random_state = None if self.random_state is None else seed
             model._tuned_runs = tuned_runs
             caught_warnings = search_records.fit_silently(model)
@@ -275,7 +280,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             if best_rank is None or rank > best_rank:
                 best_rank = rank
                 self.best_estimator_ = model
-                self.best_params_ = dict(candidates[choice])
+                self.best_params_ = dict(candidate_parameters[choice])
         self.best_estimator_.spent_epsilon_ = ledger.spent_epsilon
         self.epsilon_ = self.best_estimator_.epsilon_
         self.fit_epsilon_ = fit_epsilon
@@ -339,11 +344,11 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
                 num_candidates=len(candidate_parameters),
             )
 
-        def event_at_fit_epsilon(fit_epsilon: float) -> Event:
+        def event_for_fit_epsilon(fit_epsilon: float) -> Event:
             """Returns the price of the search by the price of the first candidate alone, which is quick to compute."""
             return price_of_runs(fit_epsilon, candidates_priced=candidate_parameters[:1]).event
 
-        fit_epsilon = epsilon_of_one_run(event_at_fit_epsilon, budget)
+        fit_epsilon = epsilon_of_one_run(event_for_fit_epsilon, budget)
         tuned_runs = price_of_runs(fit_epsilon, candidates_priced=candidate_parameters)
         total_epsilon = budget.epsilon_of(tuned_runs.event)
         if total_epsilon > self.epsilon * (1 + _PRICE_ROUNDING):
@@ -405,16 +410,16 @@ def _record_scores(model: PATEClassifier, inputs: Any, labels: Any) -> FloatArra
 
     The arguments are those of `total_score`.
     """
-    task = model._task
+    label_task = model._task
     predicted_labels = model.predict(inputs)
-    if isinstance(task, OneClass):
+    if isinstance(label_task, OneClass):
         is_right = np.asarray(predicted_labels) == np.asarray(labels)
         return np.asarray(is_right, np.float64)
-    if isinstance(task, LabelSets):
-        predicted_labels = task.encode(predicted_labels)
+    if isinstance(label_task, LabelSets):
+        predicted_labels = label_task.encode(predicted_labels)
         # The fit knows the words of its own records, which may lack words of the scored records.
-        known_words = set(task.classes.tolist())
-        labels = task.encode([known_words.intersection(true_words) for true_words in labels])
+        known_words = set(label_task.classes.tolist())
+        labels = label_task.encode([known_words.intersection(true_words) for true_words in labels])
     is_predicted = np.asarray(predicted_labels) > 0
     is_true = np.asarray(np.ma.filled(labels, 0)) > 0
     num_common = (is_predicted & is_true).sum(axis=1)

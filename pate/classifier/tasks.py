@@ -207,10 +207,10 @@ class OneClass(Task):
             bits: the class of each sample, bool `[num_samples, num_classes]`, true once in each row.
             seed: the value of every `random_state`.
         """
-        class_indices = bits.argmax(axis=1)
-        present_classes = np.unique(class_indices)
+        indices_among_all_classes = bits.argmax(axis=1)
+        present_classes = np.unique(indices_among_all_classes)
         model = (
-            clone_with_seed(estimator, seed=seed).fit(inputs, class_indices)
+            clone_with_seed(estimator, seed=seed).fit(inputs, indices_among_all_classes)
             if len(present_classes) > 1
             else None
         )

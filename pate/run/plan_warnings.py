@@ -69,7 +69,8 @@ def plan_warnings(
         yield from map(
             str,
             uneven_inputs_doubts(
-                linear_parts=linear_parts_in_words, public_inputs=dataset.public.inputs[:_MAX_ROWS]
+                linear_parts_in_words=linear_parts_in_words,
+                public_inputs=dataset.public.inputs[:_MAX_ROWS],
             ),
         )
     if linear_parts and dataset.kind == "images":
@@ -142,14 +143,14 @@ def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
         yield f"data.group: {largest}; all are with one teacher, which has one vote like the others"
 
 
-def uneven_inputs_doubts(linear_parts: str, public_inputs: ArrayLike) -> Iterator[Doubt]:
+def uneven_inputs_doubts(linear_parts_in_words: str, public_inputs: ArrayLike) -> Iterator[Doubt]:
     """Yields a doubt if linear models learn from columns of which one is far wider than the others.
 
     The widest column is far wider if its standard deviation is over 20 times the median one of all columns that vary.
     Only public inputs are examined.
 
     Args:
-        linear_parts: the parts of the run that are linear, such as `teacher and student`.
+        linear_parts_in_words: the parts of the run that are linear, such as `teacher and student`.
         public_inputs: the inputs of public samples, `[num_samples, num_features]`.
     """
     input_rows = np.asarray(public_inputs, dtype=np.float64)
@@ -162,7 +163,10 @@ def uneven_inputs_doubts(linear_parts: str, public_inputs: ArrayLike) -> Iterato
         feature_widths
     ):
         times = f"{feature_widths.max() / np.median(feature_widths):.0f} times as wide as the middle one"
-        text = f"the widest column of the public inputs is {times}, and linear: {linear_parts}; scale the columns"
+        text = (
+            f"the widest column of the public inputs is {times}, and linear: {linear_parts_in_words}; "
+            "scale the columns"
+        )
         yield Doubt(name="data", value=NOT_SHOWN, text=text)
 
 

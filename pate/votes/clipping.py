@@ -125,7 +125,8 @@ class ClippedSum:
         center_of_all = np.broadcast_to(np.asarray(center, dtype=np.float64), self.sum_shape)
         is_finite = bool(np.isfinite(center_of_all).all())
         require(is_finite, "center", "NaN or infinity", "finite numbers")
-        largest_sum = num_teachers * (self.clip / self.step + 1) * max(self.sum_shape[0], 8)
+        num_queries = self.sum_shape[0]
+        largest_sum = num_teachers * (self.clip / self.step + 1) * max(num_queries, 8)
         is_exact = largest_sum < LARGEST_SUM
         require(is_exact, "num_teachers", num_teachers, "fewer teachers for sums of 53 bits")
         teacher_scales = None if teacher_weights is None else self.scales_within(teacher_weights)

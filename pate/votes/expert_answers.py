@@ -292,12 +292,14 @@ def _require_names(
         "record_ids": public_answers.record_ids,
         "label_names": np.array(public_answers.label_names),
     }
-    for name, names in expected_names.items():
-        if name in small_arrays:
-            is_equal = np.array_equal(small_arrays[name].astype(np.str_), names.astype(np.str_))
+    for array_name, public_names in expected_names.items():
+        if array_name in small_arrays:
+            is_equal = np.array_equal(
+                small_arrays[array_name].astype(np.str_), public_names.astype(np.str_)
+            )
             if not is_equal:
                 rule = "those of public_answers, in their order"
-                raise InvalidValue(f"votes={answer_path}, {name}", "others", rule=rule)
+                raise InvalidValue(f"votes={answer_path}, {array_name}", "others", rule=rule)
 
 
 def _require_separate_groups(answer_files: Sequence[AnswerFile]) -> None:

@@ -40,11 +40,11 @@ class ShareSums(Weighted):
     A vector has one entry for each label. If labels have gaps, the known shares times `KNOWN_WEIGHT` follow behind.
 
     Attributes:
-        parts: the number that a teacher of weight 1 adds to an entry of `lengths`, >= 1.
+        parts_of_a_teacher: the number that a teacher of weight 1 adds to an entry of `lengths`, >= 1.
         have_gaps: whether labels of records may be unknown; public.
     """
 
-    parts: int = 1
+    parts_of_a_teacher: int = 1
     have_gaps: bool = False
 
     @property
@@ -64,11 +64,11 @@ class ShareSums(Weighted):
 
     @abstractmethod
     def lengths(self) -> IntArray:
-        """Returns the number of teachers with each length of the vector of shares, times `parts`, `[NUM_LENGTHS]`.
+        """Returns the number of teachers with each length of the vector, in parts of a teacher, `[NUM_LENGTHS]`.
 
         Entry k counts the teachers whose length, rounded up, is `longest` / 2**(k / 2). The last entry also
-        counts all shorter lengths. A teacher of weight w adds at most w times `parts` to one entry. A teacher without
-        any label is not counted.
+        counts all shorter lengths. A teacher of weight w adds at most w times `parts_of_a_teacher` to one
+        entry. A teacher without any label is not counted.
         """
 
     @abstractmethod
@@ -100,7 +100,9 @@ class BlockShares(ShareSums):
             length_classes = powers.clip(min=0, max=NUM_LENGTHS - 1).astype(np.int64)
             parts_of_teachers = None
             if self.weights is not None:
-                parts_of_teachers = np.floor(self.parts * self.weights[first:last][is_counted])
+                parts_of_teachers = np.floor(
+                    self.parts_of_a_teacher * self.weights[first:last][is_counted]
+                )
             block_counts = np.bincount(
                 length_classes, weights=parts_of_teachers, minlength=NUM_LENGTHS
             )
@@ -156,7 +158,7 @@ class TeacherShares(BlockShares):
         self.num_labels = num_labels
         self.have_gaps = known_shares is not None
         self.weights = weights
-        self.parts = 1 if weights is None else _PARTS_OF_A_TEACHER
+        self.parts_of_a_teacher = 1 if weights is None else _PARTS_OF_A_TEACHER
 
     def blocks(self) -> Iterator[FloatArray]:
         """Yields the shares of the teachers in order, `[num_teachers_in_block, num_entries]` in [0, 1]; private."""
@@ -187,7 +189,7 @@ class RecordShares(BlockShares):
         self.num_teachers = num_teachers
         self.num_labels = labels.shape[1]
         self.weights = weights
-        self.parts = 1 if weights is None else _PARTS_OF_A_TEACHER
+        self.parts_of_a_teacher = 1 if weights is None else _PARTS_OF_A_TEACHER
         self.have_gaps = is_known is not None
         self._labels = labels
         self._is_known = is_known

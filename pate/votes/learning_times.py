@@ -66,6 +66,7 @@ class LearningTimes:
         noise_rates = np.broadcast_to(noise_rate, len(speeds))
         signal_variances_of_labels = np.broadcast_to(signal_variances, speeds.shape)
         labels_at_once = max(1, _BLOCK_ENTRIES // (len(_TIMES) * len(feature_mean_squares)))
+        feature_axis = 2
         block_results = []
         for first_label in range(0, len(speeds), labels_at_once):
             label_range = slice(first_label, first_label + labels_at_once)
@@ -80,19 +81,19 @@ class LearningTimes:
             remaining_noise = (
                 arrived_noise * (1 - remaining_shares * remaining_shares) / (2 * block_speeds)
             )
-            errors = (
+            errors_by_label_and_time = (
                 signal_variances_of_labels[label_range, None] * remaining_shares * remaining_shares
                 + remaining_noise
-            ).sum(axis=2)
-            best_time_indices = errors.argmin(axis=1)
+            ).sum(axis=feature_axis)
+            best_time_indices = errors_by_label_and_time.argmin(axis=1)
             label_indices = np.arange(len(best_time_indices))
-            best_noise = remaining_noise.sum(axis=2)[label_indices, best_time_indices]
+            best_noise = remaining_noise.sum(axis=feature_axis)[label_indices, best_time_indices]
             block_results.append(
                 np.stack(
                     [
                         _TIMES[best_time_indices],
                         best_noise,
-                        errors[label_indices, best_time_indices],
+                        errors_by_label_and_time[label_indices, best_time_indices],
                     ]
                 )
             )

@@ -163,7 +163,7 @@ class MomentVotes(RoundVotes):
             num_teachers=self.num_teachers,
             public_pca=self.public_pca,
             records_per_teacher=self.records_per_teacher if self.ask is None else None,
-            weights=self.weights,
+            teacher_weights=self.weights,
             storage=self.storage,
             report_num_rows=self._report_rows,
         )

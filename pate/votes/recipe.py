@@ -35,19 +35,31 @@ _SHARED_LABELS_DATA = "Yeast and made-up data, with a look at WordNet-40"
 
 
 def _constant(
-    default: Any, *, low: float, high: float, unit: str, meaning: str, chosen_on: str
+    default: Any,
+    *,
+    smallest_allowed: float,
+    largest_allowed: float,
+    unit: str,
+    meaning: str,
+    chosen_on: str,
 ) -> Any:
     """Returns a dataclass field for a tuned constant, with its documentation as metadata.
 
     Args:
         default: the value that all releases use unless a recipe names another.
-        low: the smallest value that the code can compute with.
-        high: the largest value that the code can compute with.
+        smallest_allowed: the smallest value that the code can compute with.
+        largest_allowed: the largest value that the code can compute with.
         unit: the unit of the value.
         meaning: the use of the value.
         chosen_on: the data on which the default was chosen.
     """
-    text = {"low": low, "high": high, "unit": unit, "meaning": meaning, "chosen_on": chosen_on}
+    text = {
+        "low": smallest_allowed,
+        "high": largest_allowed,
+        "unit": unit,
+        "meaning": meaning,
+        "chosen_on": chosen_on,
+    }
     return field(default=default, metadata=text)
 
 
@@ -69,80 +81,80 @@ class Recipe:
 
     num_rounds: int = _constant(
         default=20,
-        low=1,
-        high=2**20,
+        smallest_allowed=1,
+        largest_allowed=2**20,
         unit="rounds",
         meaning="rounds in which teachers that can be asked again vote, where `rounds` is null",
         chosen_on=_DESCENT_DATA,
     )
     fewest_teachers_in_rounds: int = _constant(
         default=200,
-        low=1,
-        high=2**40,
+        smallest_allowed=1,
+        largest_allowed=2**40,
         unit="teachers",
         meaning="fewer teachers cast one matrix of votes, where `rounds` is null",
         chosen_on=f"{_DIGITS_DATA}, where one matrix was better with 99",
     )
     round_clip: float = _constant(
         default=0.5,
-        low=1e-3,
-        high=1e3,
+        smallest_allowed=1e-3,
+        largest_allowed=1e3,
         unit="usual lengths of a vote",
         meaning="the clip of a round, before `clip_factor`",
         chosen_on=_DESCENT_DATA,
     )
     answer_clip: float = _constant(
         default=0.25,
-        low=1e-3,
-        high=1e3,
+        smallest_allowed=1e-3,
+        largest_allowed=1e3,
         unit="usual lengths of a vote",
         meaning="the clip of answers that are compared with public ones, before `clip_factor`",
         chosen_on="simulated experts on WordNet-40, test labels",
     )
     least_round_variance: float = _constant(
         default=1e-4,
-        low=1e-12,
-        high=1,
+        smallest_allowed=1e-12,
+        largest_allowed=1,
         unit="of a label's variance",
         meaning="the least variance that a round's clip assumes of a label, however sure the student is of the label",
         chosen_on=_LITERATURE_DATA,
     )
     label_scale_power: float = _constant(
         default=-0.25,
-        low=-1,
-        high=1,
+        smallest_allowed=-1,
+        largest_allowed=1,
         unit="power",
         meaning="power of a label's variance by which its residuals are scaled, so that rare labels are not lost",
         chosen_on=_DESCENT_DATA,
     )
     public_rows: int = _constant(
         default=20_000,
-        low=1,
-        high=2**40,
+        smallest_allowed=1,
+        largest_allowed=2**40,
         unit="rows",
         meaning="public inputs that stand for the pool in rounds; all queries, where those are more",
         chosen_on="the time that a round takes",
     )
     trust: float = _constant(
         default=0.5,
-        low=0,
-        high=1,
+        smallest_allowed=0,
+        largest_allowed=1,
         unit="share",
         meaning="share of a trained teacher's own confidences, in place of the student's probabilities, in its vote",
         chosen_on=_LITERATURE_DATA,
     )
     most_group_records: int = _constant(
         default=16,
-        low=1,
-        high=2**20,
+        smallest_allowed=1,
+        largest_allowed=2**20,
         unit="times the expected records",
         meaning="records of a private group that count for a convex teacher; the others are ignored",
         chosen_on="the time that training takes: a group of that size counts four times",
     )
     fewest_public_groups: int = _constant(
         default=30,
-        low=1,
-        high=2**40,
+        smallest_allowed=1,
+        largest_allowed=2**40,
         unit="groups",
         meaning="public groups from which on their mean size is the expected size of a private group; else 1 record",
         chosen_on="icons, by their test labels (.391 to .403 at epsilon 1)",
@@ -152,32 +164,32 @@ class Recipe:
 
     prevalence_split: tuple[float, float, float] = _constant(
         default=(0.1, 0.3, 0.6),
-        low=1e-3,
-        high=1,
+        smallest_allowed=1e-3,
+        largest_allowed=1,
         unit="of 1 / z²",
         meaning="parts of the center's budget: length of the votes, first mean, second mean; their sum is 1",
         chosen_on=_LITERATURE_DATA,
     )
     prevalence_floor: float = _constant(
         default=0.005,
-        low=1e-9,
-        high=0.5,
+        smallest_allowed=1e-9,
+        largest_allowed=0.5,
         unit="of the records",
         meaning="the least released prevalence, and the least share of the pool above a student's threshold",
         chosen_on=_LITERATURE_DATA,
     )
     unbiased_error: float = _constant(
         default=1.15,
-        low=0,
-        high=1e6,
+        smallest_allowed=0,
+        largest_allowed=1e6,
         unit="times the error",
         meaning="the largest squared error of an unbiased second mean that is preferred to a biased one",
         chosen_on="simulated teachers: their errors are estimates, that of noise alone is known",
     )
     center_floor: float = _constant(
         default=1e-3,
-        low=1e-9,
-        high=0.5,
+        smallest_allowed=1e-9,
+        largest_allowed=0.5,
         unit="of the records",
         meaning="the least prevalence that the rule of the clip, and the first student of rounds, assume",
         chosen_on=_LITERATURE_DATA,
@@ -187,40 +199,40 @@ class Recipe:
 
     noise_share_at_once: float = _constant(
         default=0.25,
-        low=1e-6,
-        high=1e6,
+        smallest_allowed=1e-6,
+        largest_allowed=1e6,
         unit="of the labels' variance",
         meaning="noise at which directions of the public pool are no longer affordable, with `rounds=1`",
         chosen_on=_LITERATURE_DATA,
     )
     noise_share_in_rounds: float = _constant(
         default=0.5,
-        low=1e-6,
-        high=1e6,
+        smallest_allowed=1e-6,
+        largest_allowed=1e6,
         unit="of the labels' variance",
         meaning="as `noise_share_at_once`, for rounds, where descent learns little along most directions",
         chosen_on=_DESCENT_DATA,
     )
     ridge_at_once: float = _constant(
         default=0.1,
-        low=0,
-        high=1e6,
+        smallest_allowed=0,
+        largest_allowed=1e6,
         unit="mean variances",
         meaning="added to a direction's variance before the direction is divided by its root, with `rounds=1`",
         chosen_on="WordNet-40's test labels, where 0.3 lost .005",
     )
     ridge_in_rounds: float = _constant(
         default=1.0,
-        low=0,
-        high=1e6,
+        smallest_allowed=0,
+        largest_allowed=1e6,
         unit="mean variances",
         meaning="as `ridge_at_once`, for votes in rounds",
         chosen_on=_DESCENT_DATA,
     )
     constant_feature: float = _constant(
         default=0.2,
-        low=1e-3,
-        high=0.999,
+        smallest_allowed=1e-3,
+        largest_allowed=0.999,
         unit="of a length of 1",
         meaning="the last feature of every input in rounds, which carries each label's constant",
         chosen_on=_DESCENT_DATA,
@@ -230,72 +242,72 @@ class Recipe:
 
     kernel_from: float = _constant(
         default=8.0,
-        low=0,
-        high=1e9,
+        smallest_allowed=0,
+        largest_allowed=1e9,
         unit="times the pool's directions",
         meaning="affordable directions from which on a kernel's components stand beside, where `nonlinear` is null",
         chosen_on=_KERNEL_DATA,
     )
     kernel_landmarks: int = _constant(
         default=1024,
-        low=2,
-        high=2**14,
+        smallest_allowed=2,
+        largest_allowed=2**14,
         unit="rows",
         meaning="public rows that the kernel compares an input with",
         chosen_on=_KERNEL_DATA,
     )
     kernel_fitted_rows: int = _constant(
         default=10_000,
-        low=2,
-        high=2**20,
+        smallest_allowed=2,
+        largest_allowed=2**20,
         unit="rows",
         meaning="public rows that the kernel's components are fitted on",
         chosen_on="the time that the fit takes",
     )
     kernel_most_components: int = _constant(
         default=512,
-        low=1,
-        high=2**14,
+        smallest_allowed=1,
+        largest_allowed=2**14,
         unit="components",
         meaning="the largest number of components of the kernel",
         chosen_on=_KERNEL_DATA,
     )
     kernel_components_per_feature: int = _constant(
         default=4,
-        low=1,
-        high=2**14,
+        smallest_allowed=1,
+        largest_allowed=2**14,
         unit="components",
         meaning="the largest number of components for each linear feature",
         chosen_on=_KERNEL_DATA,
     )
     kernel_rows_per_component: int = _constant(
         default=20,
-        low=1,
-        high=2**20,
+        smallest_allowed=1,
+        largest_allowed=2**20,
         unit="rows",
         meaning="the least number of public rows for each component",
         chosen_on="test labels of WordNet-40 and of the tutorial's table, where 4 rows lost .064",
     )
     kernel_energy: float = _constant(
         default=0.5,
-        low=1e-6,
-        high=1e6,
+        smallest_allowed=1e-6,
+        largest_allowed=1e6,
         unit="of the linear features' mean square",
         meaning="mean square of all components together on the pool",
         chosen_on=_KERNEL_DATA,
     )
     kernel_evening: float = _constant(
         default=0.25,
-        low=0,
-        high=1,
+        smallest_allowed=0,
+        largest_allowed=1,
         unit="power",
         meaning="power of a component's variance that is left of it: 1 leaves all, 0 makes all components equal",
         chosen_on=_KERNEL_DATA,
     )
     kernel_expected: float = _constant(
         default=0.1,
-        low=1e-6,
-        high=1e6,
+        smallest_allowed=1e-6,
+        largest_allowed=1e6,
         unit="of a linear feature's variance",
         meaning="variance that a component is expected to add to log-odds",
         chosen_on=_KERNEL_DATA,
@@ -305,56 +317,56 @@ class Recipe:
 
     signal_variance: float = _constant(
         default=2.0,
-        low=1e-6,
-        high=1e6,
+        smallest_allowed=1e-6,
+        largest_allowed=1e6,
         unit="of log-odds",
         meaning="variance that a label's log-odds are expected to have before anything is released",
         chosen_on=_DESCENT_DATA,
     )
     longer: float = _constant(
         default=2.0,
-        low=1e-3,
-        high=1e3,
+        smallest_allowed=1e-3,
+        largest_allowed=1e3,
         unit="times the best time",
         meaning="learning time; longer than is best for single weights, as the posterior mean takes their noise off",
         chosen_on=_DESCENT_DATA,
     )
     signal_power: float = _constant(
         default=0.25,
-        low=-2,
-        high=2,
+        smallest_allowed=-2,
+        largest_allowed=2,
         unit="power",
         meaning="power of a direction's variance that its weights are expected to add to log-odds",
         chosen_on=_DESCENT_DATA,
     )
     missed_power: float = _constant(
         default=0.5,
-        low=0,
-        high=2,
+        smallest_allowed=0,
+        largest_allowed=2,
         unit="power",
         meaning="power of the share of its signal that a label had time to learn, which its weights are divided by",
         chosen_on=_SHARED_LABELS_DATA,
     )
     moment_share: float = _constant(
         default=0.5,
-        low=0,
-        high=1,
+        smallest_allowed=0,
+        largest_allowed=1,
         unit="share",
         meaning="share in the weights of those learned from the moments of all rounds, beside those of the last round",
         chosen_on=_MOMENT_DATA,
     )
     clip_bias: float = _constant(
         default=0.02,
-        low=0,
-        high=1,
+        smallest_allowed=0,
+        largest_allowed=1,
         unit="of the records",
         meaning="about the standard deviation of the bias that clips cause in a prevalence estimated in rounds",
         chosen_on=_DESCENT_DATA,
     )
     matched_floor: float = _constant(
         default=1e-3,
-        low=1e-9,
-        high=0.5,
+        smallest_allowed=1e-9,
+        largest_allowed=0.5,
         unit="of the records",
         meaning="the least prevalence that the last student's constants are matched to",
         chosen_on=_DESCENT_DATA,

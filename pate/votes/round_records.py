@@ -50,7 +50,7 @@ class RoundRecords:
         public_pca: the directions of the public pool, along which the features of inputs are computed.
         records_per_teacher: a mean over n records is multiplied by sqrt(n / records_per_teacher); None for a factor of
             1.
-        weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
+        teacher_weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
         storage: where the features lie between rounds.
         report_num_rows: is called with the number of records of each block that is read; several threads may call it at
             once.
@@ -62,7 +62,7 @@ class RoundRecords:
     num_teachers: int
     public_pca: PublicPCA
     records_per_teacher: float | None
-    weights: FloatArray | None = None
+    teacher_weights: FloatArray | None = None
     storage: FeatureStorage = DEFAULT_STORAGE
     report_num_rows: Callable[[int], object] = no_report
 
@@ -132,7 +132,11 @@ class ShardRecords:
     def empty_shard(self) -> RoundShard:
         """Returns a shard for these teachers that does not hold their records yet; it can be pickled."""
         records = self.records
-        teacher_weights = None if records.weights is None else records.weights[self.teacher_indices]
+        teacher_weights = (
+            None
+            if records.teacher_weights is None
+            else records.teacher_weights[self.teacher_indices]
+        )
         return RoundShard(
             public_pca=records.public_pca,
             teacher_sizes=self.teacher_sizes,

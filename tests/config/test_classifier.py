@@ -18,13 +18,13 @@ def plan_of_a_fit(num_public: int) -> Plan:
     """Returns the plan of a fit to 30 records with two labels and to `num_public` public samples."""
     inputs = np.random.default_rng(0).standard_normal((30, 3)).astype(np.float32)
     public_inputs = np.random.default_rng(1).standard_normal((num_public, 3)).astype(np.float32)
-    task = Task(num_labels=2)
+    label_task = Task(num_labels=2)
     fit_plan = GroupVotesPlan(
-        task=task,
-        pools=Pools(
-            inputs=inputs,
-            targets=inputs[:, :2] > 0,
-            group_ids=np.arange(30),
+        label_task=label_task,
+        data_pools=Pools(
+            private_inputs=inputs,
+            private_targets=inputs[:, :2] > 0,
+            private_group_ids=np.arange(30),
             public_inputs=public_inputs,
             public_group_ids=np.arange(num_public),
         ),
@@ -33,7 +33,7 @@ def plan_of_a_fit(num_public: int) -> Plan:
         allow_useless=False,
         adjacency=Adjacency.REPLACE_ONE,
         num_queries=None,
-        label_names=task.label_names,
+        label_names=label_task.label_names,
         classes_from_labels=False,
         classes_are_stated=False,
         table_schema=None,

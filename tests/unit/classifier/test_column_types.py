@@ -43,12 +43,12 @@ def test_one_private_cell_changes_no_other_row(
     The changed cell would give the private column another type in pandas. The column gets the type of the public
     column.
     """
-    public_rows = with_own_types(
-        public_rows=frame_of_columns(x=public_cells), is_cut_from_records=False
+    public_frame = with_own_types(
+        public_frame=frame_of_columns(x=public_cells), is_cut_from_records=False
     )
     try:
         before = with_public_types(
-            private_rows=frame_of_columns(x=private_cells), public_rows=public_rows
+            private_frame=frame_of_columns(x=private_cells), public_frame=public_frame
         )
     except InvalidValue as error:
         assert error.name == "X['x']"
@@ -57,43 +57,45 @@ def test_one_private_cell_changes_no_other_row(
     changed_cells[3] = odd_cell
     try:
         after = with_public_types(
-            private_rows=frame_of_columns(x=changed_cells), public_rows=public_rows
+            private_frame=frame_of_columns(x=changed_cells), public_frame=public_frame
         )
     except InvalidValue as error:
         assert error.name == "X['x']"
         return
-    assert after["x"].dtype == before["x"].dtype == public_rows["x"].dtype
+    assert after["x"].dtype == before["x"].dtype == public_frame["x"].dtype
     other_rows = [row for row in range(NUM_ROWS) if row != 3]
     pd.testing.assert_frame_equal(after.iloc[other_rows], before.iloc[other_rows])
 
 
 def test_whole_numbers_refuse_a_fraction() -> None:
     """A private cell 0.5 in a column that is whole numbers in public is refused, and not cut to 0."""
-    public_rows = with_own_types(public_rows=frame_of_columns(x=[1, 2]), is_cut_from_records=False)
-    assert with_public_types(private_rows=frame_of_columns(x=[1.0, 3.0]), public_rows=public_rows)[
-        "x"
-    ].tolist() == [1, 3]
+    public_frame = with_own_types(
+        public_frame=frame_of_columns(x=[1, 2]), is_cut_from_records=False
+    )
+    assert with_public_types(
+        private_frame=frame_of_columns(x=[1.0, 3.0]), public_frame=public_frame
+    )["x"].tolist() == [1, 3]
     with pytest.raises(InvalidValue) as caught:
-        with_public_types(private_rows=frame_of_columns(x=[1.0, 0.5]), public_rows=public_rows)
+        with_public_types(private_frame=frame_of_columns(x=[1.0, 0.5]), public_frame=public_frame)
     assert caught.value.name == "X['x']"
 
 
 def test_public_rows_drop_categories_of_other_rows() -> None:
     """Public rows that are a slice of a column of categories lose the categories that only the other rows have."""
     categories = pd.Series(pd.Categorical(["a", "b", "secret"]))
-    public_rows = with_own_types(
-        public_rows=frame_of_columns(x=categories[:2]), is_cut_from_records=True
+    public_frame = with_own_types(
+        public_frame=frame_of_columns(x=categories[:2]), is_cut_from_records=True
     )
-    assert list(public_rows["x"].cat.categories) == ["a", "b"]
+    assert list(public_frame["x"].cat.categories) == ["a", "b"]
 
 
 @pytest.mark.parametrize("private_cell", [5, None, "n/a", 0.5])
 def test_the_type_of_public_rows_does_not_depend_on_a_cut_cell(private_cell: Any) -> None:
     """Public rows that were cut from a column of numbers are floats, whatever the column's private cell is."""
-    public_rows = with_own_types(
-        public_rows=frame_of_columns(x=[1, 2, private_cell])[:2], is_cut_from_records=True
+    public_frame = with_own_types(
+        public_frame=frame_of_columns(x=[1, 2, private_cell])[:2], is_cut_from_records=True
     )
-    pd.testing.assert_frame_equal(public_rows, frame_of_columns(x=[1.0, 2.0]))
+    pd.testing.assert_frame_equal(public_frame, frame_of_columns(x=[1.0, 2.0]))
 
 
 def test_a_public_column_of_truth_values_refuses_words_and_gaps() -> None:
@@ -101,11 +103,11 @@ def test_a_public_column_of_truth_values_refuses_words_and_gaps() -> None:
 
     NumPy would read a word as True, and a missing cell as False.
     """
-    public_rows = with_own_types(
-        public_rows=frame_of_columns(x=[True, False]), is_cut_from_records=False
+    public_frame = with_own_types(
+        public_frame=frame_of_columns(x=[True, False]), is_cut_from_records=False
     )
     for cell in ("no", None):
         with pytest.raises(InvalidValue):
             with_public_types(
-                private_rows=frame_of_columns(x=[True, cell]), public_rows=public_rows
+                private_frame=frame_of_columns(x=[True, cell]), public_frame=public_frame
             )

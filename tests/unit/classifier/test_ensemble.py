@@ -37,7 +37,7 @@ ONE_CLASS = OneClass(class_names=np.arange(3))
 
 
 def source_of_votes(
-    task: Task,
+    label_task: Task,
     label_bits: np.ndarray,
     *,
     inputs: np.ndarray = INPUTS,
@@ -49,7 +49,7 @@ def source_of_votes(
     """Trains ten teachers and returns their votes on the queries.
 
     Args:
-        task: the form of the labels.
+        label_task: the form of the labels.
         label_bits: the labels as bits, `[num_records, num_labels]`.
         inputs: the private inputs.
         groups: the group of each record.
@@ -58,15 +58,15 @@ def source_of_votes(
         keep_confidences: whether confidences are kept beside the votes.
     """
     pools = Pools(
-        inputs=inputs,
-        targets=label_bits,
-        group_ids=groups,
+        private_inputs=inputs,
+        private_targets=label_bits,
+        private_group_ids=groups,
         public_inputs=QUERIES,
         public_group_ids=np.arange(len(QUERIES)),
     )
     streams = RandomStreams(entropy=3)
     learner = EstimatorLearner(
-        task=task, estimator=GaussianNB() if estimator is None else estimator
+        label_task=label_task, estimator=GaussianNB() if estimator is None else estimator
     )
     return train_and_vote(
         learner,
@@ -81,22 +81,22 @@ def source_of_votes(
 
 
 def votes_of_teachers(
-    task: Task, label_bits: np.ndarray, inputs: np.ndarray = INPUTS
+    label_task: Task, label_bits: np.ndarray, inputs: np.ndarray = INPUTS
 ) -> np.ndarray:
     """Returns the votes of ten teachers, `[num_teachers, num_queries, num_labels]`, as `source_of_votes` makes them."""
     return np.concatenate(
-        list(source_of_votes(task=task, label_bits=label_bits, inputs=inputs).bits())
+        list(source_of_votes(label_task=label_task, label_bits=label_bits, inputs=inputs).bits())
     )
 
 
 @pytest.mark.parametrize(
-    ("task", "label_bits"),
+    ("label_task", "label_bits"),
     [(MANY_LABELS, LABEL_BITS), (ONE_CLASS, CLASS_BITS)],
     ids=["many labels", "one class"],
 )
 @pytest.mark.parametrize("group", [0, 7, 39])
 def test_replacing_one_group_changes_the_votes_of_one_teacher(
-    task: Task, label_bits: np.ndarray, group: int
+    label_task: Task, label_bits: np.ndarray, group: int
 ) -> None:
     """The votes of exactly one of ten teachers change if inputs and labels of one group are replaced."""
     is_replaced = group == GROUPS
@@ -104,8 +104,10 @@ def test_replacing_one_group_changes_the_votes_of_one_teacher(
     other_inputs[is_replaced] *= -5
     other_bits = label_bits.copy()
     other_bits[is_replaced] = other_bits[is_replaced][:, ::-1]
-    votes = votes_of_teachers(task=task, label_bits=label_bits)
-    other_votes = votes_of_teachers(task=task, label_bits=other_bits, inputs=other_inputs)
+    votes = votes_of_teachers(label_task=label_task, label_bits=label_bits)
+    other_votes = votes_of_teachers(
+        label_task=label_task, label_bits=other_bits, inputs=other_inputs
+    )
     is_changed_teacher = (votes != other_votes).any(axis=(1, 2))
     assert is_changed_teacher.sum() == 1
 
@@ -113,7 +115,9 @@ def test_replacing_one_group_changes_the_votes_of_one_teacher(
 def test_a_teacher_with_one_class_votes_for_that_class() -> None:
     """Teachers whose records all have class 1 vote for class 1 on all queries."""
     bits_of_class_1 = np.array([False, True, False])
-    votes = votes_of_teachers(task=ONE_CLASS, label_bits=np.tile(bits_of_class_1, reps=(240, 1)))
+    votes = votes_of_teachers(
+        label_task=ONE_CLASS, label_bits=np.tile(bits_of_class_1, reps=(240, 1))
+    )
     assert (votes == bits_of_class_1).all()
     assert votes.shape == (10, 50, 3)
 
@@ -130,9 +134,9 @@ def test_votes_have_the_form_that_the_aggregator_reads(
 
     A majority is clear if at least eight of the ten votes agree on each label. Each release is charged once.
     """
-    counts = votes_of_teachers(task=MANY_LABELS, label_bits=LABEL_BITS).sum(axis=0)
+    counts = votes_of_teachers(label_task=MANY_LABELS, label_bits=LABEL_BITS).sum(axis=0)
     ledger = Ledger(target_delta=1e-6)
-    vote_source = source_of_votes(task=MANY_LABELS, label_bits=LABEL_BITS)
+    vote_source = source_of_votes(label_task=MANY_LABELS, label_bits=LABEL_BITS)
     record = record_that_charges(ledger, aggregator=aggregator, votes=vote_source)
     release = aggregator.release(vote_source, rng=np.random.default_rng(3), record=record)
     is_clear = np.abs(counts - 5).min(axis=1) >= 3
@@ -193,7 +197,7 @@ def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
         match=rf"^estimator=_Failing: expected one that can be fitted .*part.*{error_pattern}",
     ):
         source_of_votes(
-            task=MANY_LABELS,
+            label_task=MANY_LABELS,
             label_bits=label_bits,
             groups=np.arange(240),
             estimator=_Failing(failure=failure),
@@ -214,7 +218,7 @@ def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
 def test_nothing_is_charged_for_votes_that_cannot_be_read(aggregator: Aggregator) -> None:
     """If reading the votes fails, the aggregator raises that error, and its ledger stays empty."""
     ledger = Ledger(target_delta=1e-5)
-    unreadable_votes = source_of_votes(task=MANY_LABELS, label_bits=LABEL_BITS)
+    unreadable_votes = source_of_votes(label_task=MANY_LABELS, label_bits=LABEL_BITS)
 
     def raise_invalid_value() -> Any:
         """Raises an error in place of any kind of votes."""
@@ -250,8 +254,10 @@ def test_confidences_are_kept_only_if_the_aggregator_reads_them() -> None:
 
     A source that keeps votes alone returns them as confidences of 0 and 1.
     """
-    with_confidences = source_of_votes(task=MANY_LABELS, label_bits=LABEL_BITS)
-    votes_alone = source_of_votes(task=MANY_LABELS, label_bits=LABEL_BITS, keep_confidences=False)
+    with_confidences = source_of_votes(label_task=MANY_LABELS, label_bits=LABEL_BITS)
+    votes_alone = source_of_votes(
+        label_task=MANY_LABELS, label_bits=LABEL_BITS, keep_confidences=False
+    )
     confidences = np.concatenate(list(with_confidences.confidences()))
     assert len(np.unique(confidences)) > 2
     votes = np.concatenate(list(votes_alone.bits()))

@@ -30,8 +30,8 @@ def test_the_last_rows_are_declared_public(public_fraction: float, num_public: i
         public_inputs=None,
         public_fraction=public_fraction,
     )
-    np.testing.assert_array_equal(pools.inputs, INPUTS[:num_private])
-    np.testing.assert_array_equal(pools.targets, TARGETS[:num_private])
+    np.testing.assert_array_equal(pools.private_inputs, INPUTS[:num_private])
+    np.testing.assert_array_equal(pools.private_targets, TARGETS[:num_private])
     np.testing.assert_array_equal(pools.public_inputs, INPUTS[num_private:])
 
 
@@ -50,7 +50,7 @@ def test_groups_of_any_type_are_numbered(groups: Any, group_numbers: list[int]) 
     pools = Pools.cut(
         inputs=INPUTS, targets=TARGETS, groups=groups, public_inputs=None, public_fraction=0.2
     )
-    assert pools.group_ids.tolist() == group_numbers
+    assert pools.private_group_ids.tolist() == group_numbers
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_the_number_of_public_rows_does_not_depend_on_private_rows(num_rows: int
     """The public rows are those of the last 30 of 100 people, whether a private person has 1 row or 300."""
     pools = pools_with_private_person(num_rows=num_rows)
     assert pools.public_inputs[:, 0].tolist() == np.repeat(np.arange(70, 100), repeats=10).tolist()
-    assert len(pools.inputs) == 690 + num_rows
+    assert len(pools.private_inputs) == 690 + num_rows
 
 
 def test_all_rows_of_a_public_group_are_public() -> None:
@@ -165,9 +165,9 @@ def test_all_rows_of_a_public_group_are_public() -> None:
         public_inputs=None,
         public_fraction=0.5,
     )
-    assert pools.inputs[:, 0].tolist() == [0, 1, 2, 4, 7, 9]
+    assert pools.private_inputs[:, 0].tolist() == [0, 1, 2, 4, 7, 9]
     assert pools.public_inputs[:, 0].tolist() == [3, 5, 6, 8]
-    assert pools.group_ids.tolist() == [0, 0, 1, 1, 0, 0]
+    assert pools.private_group_ids.tolist() == [0, 0, 1, 1, 0, 0]
 
 
 def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
@@ -210,8 +210,8 @@ def test_public_groups_are_numbered_apart_from_private_groups() -> None:
         public_fraction=None,
         public_groups=["eve", "dan", "dan"],
     )
-    assert pools.group_ids[0] == 1, "ann is behind Ben"
-    assert pools.group_ids[2] == 0
+    assert pools.private_group_ids[0] == 1, "ann is behind Ben"
+    assert pools.private_group_ids[2] == 0
     assert pools.num_groups == 2
     assert pools.public_group_ids.tolist() == [1, 0, 0]
 

@@ -67,7 +67,7 @@ def test_a_publication_names_the_number_of_public_labels(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("task", "y_public", "expected"),
+    ("label_task", "y_public", "expected"),
     [
         (Task(num_labels=2), [[0, 1], [1, 1]], [[False, True], [True, True]]),
         (Task(num_labels=2), [[0, np.nan], [1, 1]], [[0, -1], [1, 1]]),
@@ -80,15 +80,17 @@ def test_a_publication_names_the_number_of_public_labels(tmp_path: Path) -> None
     ],
 )
 def test_public_labels_have_the_forms_of_private_ones(
-    task: Task, y_public: Any, expected: list[Any]
+    label_task: Task, y_public: Any, expected: list[Any]
 ) -> None:
     """Rows of 0 and 1 with gaps, classes and sets of words are read as labels of public samples."""
-    labels = read_public_labels(y_public, task=task, num_public=5, classes_are_stated=True)
+    labels = read_public_labels(
+        y_public, label_task=label_task, num_public=5, classes_are_stated=True
+    )
     np.testing.assert_array_equal(labels, expected)
 
 
 @pytest.mark.parametrize(
-    ("task", "y_public", "name", "value"),
+    ("label_task", "y_public", "name", "value"),
     [
         (Task(num_labels=2), [[0, 1]] * 6, "len(y_public)", 6),
         (Task(num_labels=2), np.zeros((0, 2)), "len(y_public)", 0),
@@ -99,18 +101,18 @@ def test_public_labels_have_the_forms_of_private_ones(
     ],
 )
 def test_public_labels_of_another_form_are_refused(
-    task: Task, y_public: Any, name: str, value: Any
+    label_task: Task, y_public: Any, name: str, value: Any
 ) -> None:
     """More rows than public samples, other columns, other numbers and unknown words are refused."""
     with refused_parameter(name, value=value):
-        read_public_labels(y_public, task=task, num_public=5, classes_are_stated=True)
+        read_public_labels(y_public, label_task=label_task, num_public=5, classes_are_stated=True)
 
 
 def test_public_words_need_the_names_of_all_classes() -> None:
     """Public words are refused without `classes`, as the refusal of an unknown word would reveal private labels."""
     with refused_parameter("y_public", value="given", rule_words="classes="):
         read_public_labels(
-            [("a",)], task=LabelSets(words=["a"]), num_public=5, classes_are_stated=False
+            [("a",)], label_task=LabelSets(words=["a"]), num_public=5, classes_are_stated=False
         )
 
 

@@ -46,7 +46,7 @@ def records_of(
         num_teachers=len(teacher_sizes),
         public_pca=PublicPCA.fit(pool, max_directions=4),
         records_per_teacher=2.0,
-        weights=rng.random(len(teacher_sizes)) if is_weighted else None,
+        teacher_weights=rng.random(len(teacher_sizes)) if is_weighted else None,
     )
 
 

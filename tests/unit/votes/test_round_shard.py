@@ -73,7 +73,7 @@ def records_of(
         num_teachers=len(teacher_sizes),
         public_pca=DIRECTIONS,
         records_per_teacher=RECORDS_PER_TEACHER,
-        weights=WEIGHTS if are_weighted else None,
+        teacher_weights=WEIGHTS if are_weighted else None,
         storage=storage or FeatureStorage(),
     )
 
@@ -94,7 +94,11 @@ def plain_sum_of_votes(round_records: RoundRecords) -> IntArray:
         scale = QUESTION.label_scale * np.sqrt(len(rows) / RECORDS_PER_TEACHER)
         own_features = features[rows]
         own_residuals = residuals[rows] * scale
-        weight = 1.0 if round_records.weights is None else float(round_records.weights[teacher])
+        weight = (
+            1.0
+            if round_records.teacher_weights is None
+            else float(round_records.teacher_weights[teacher])
+        )
         if len(rows) == 1:
             total += clipped.sum_of_single(
                 own_features, residuals=own_residuals, teacher_weights=weight
