@@ -224,8 +224,8 @@ def test_a_group_in_two_prompts_is_refused(tmp_path: Path) -> None:
 def test_a_torn_file_is_refused_while_it_is_read(tmp_path: Path) -> None:
     """A file with a changed byte is refused while it is read, by its checksum."""
     votes = read_expert_answers(folder=tmp_path)
-    content = bytearray(votes.paths[0].read_bytes())
+    content = bytearray(votes.answer_paths[0].read_bytes())
     content[200] ^= 1
-    votes.paths[0].write_bytes(content)
+    votes.answer_paths[0].write_bytes(content)
     with refused_parameter("file", value=ANY, rule_words="CRC"):
         all_confidences(votes=votes)
