@@ -66,12 +66,12 @@ class NoisePrices:
         *,
         target_epsilon: float,
         target_delta: float,
-        accountant: Callable[[], Accountant],
+        make_accountant: Callable[[], Accountant],
     ) -> None:
         self._event_for = event_for
         self._target_epsilon = target_epsilon
         self._target_delta = target_delta
-        self._accountant = accountant
+        self._make_accountant = make_accountant
         self._by_noise: dict[float, PricedNoise] = {}
         self.tolerance = _TOLERANCE
 
@@ -85,7 +85,7 @@ class NoisePrices:
 
     def _log_excess(self, noise_level: float) -> float:
         """Returns the logarithm of epsilon(noise) / target epsilon."""
-        accountant = self._accountant().compose(self._event_for(noise_level))
+        accountant = self._make_accountant().compose(self._event_for(noise_level))
         epsilon = accountant.get_epsilon(self._target_delta)
         self.tolerance = max(_TOLERANCE, accountant.resolution(self._target_delta))
         return math.log(epsilon / self._target_epsilon) if epsilon > 0 else -math.inf
@@ -123,7 +123,7 @@ def calibrate(
         event_for,
         target_epsilon=target_epsilon,
         target_delta=target_delta,
-        accountant=accountant,
+        make_accountant=accountant,
     )
     if not isinstance(accountant(), RdpAccountant):
         # The noise that the Renyi accountant finds is near, and costs little. From there a few secant steps follow.

@@ -67,17 +67,17 @@ class Cap:
             )
         return fixed_filter, spent
 
-    def affords(self, event: Event, *, first_epsilon: float) -> float:
+    def affords(self, event: Event, *, epsilon_if_first: float) -> float:
         """Returns the number of times that an event can still be charged under the cap; infinity without a limit.
 
         Args:
             event: the price of one charge.
-            first_epsilon: the accountant's epsilon of the event; infinity where the data set has a charge already.
+            epsilon_if_first: the accountant's epsilon of the event; infinity where the data set has a charge already.
         """
         fixed_filter, spent = self.filter_and_spent()
         deciding_filter = fixed_filter or self.initial_filter.fixed_by(event)
         num_affordable = deciding_filter.affords(spent, event)
-        if num_affordable == 0 and first_epsilon <= self.initial_filter.max_epsilon:
+        if num_affordable == 0 and epsilon_if_first <= self.initial_filter.max_epsilon:
             return 1
         return num_affordable
 
@@ -89,16 +89,16 @@ class Cap:
             return None
         return max(0.0, fixed_filter.failures_allowed - float(spent.failure_prob))
 
-    def require_room(self, event: Event, *, first_epsilon: float) -> None:
+    def require_room(self, event: Event, *, epsilon_if_first: float) -> None:
         """Raises `BudgetExceeded` where a charge of the event would exceed the cap, or the failures that are allowed.
 
         Args:
             event: the price of the charge.
-            first_epsilon: the accountant's epsilon of the event; infinity where the data set has a charge already.
+            epsilon_if_first: the accountant's epsilon of the event; infinity where the data set has a charge already.
         """
         fixed_filter, spent = self.filter_and_spent()
         deciding_filter = fixed_filter or self.initial_filter.fixed_by(event)
-        if deciding_filter.admits(spent, event) or first_epsilon <= deciding_filter.max_epsilon:
+        if deciding_filter.admits(spent, event) or epsilon_if_first <= deciding_filter.max_epsilon:
             return
         price = deciding_filter.price(event)
         if not deciding_filter.allows_failures(spent.plus(price)):
@@ -117,14 +117,14 @@ class Cap:
                 "what both ledgers cost together is the sum of their totals"
             )
         else:
-            enough = self._smallest_sufficient_cap(event, first_epsilon)
+            enough = self._smallest_sufficient_cap(event, epsilon_if_first)
             rule = (
                 f"at least {enough}, the total with this release, "
                 f"by the {deciding_filter.name} filter"
             )
         raise BudgetExceeded("max_epsilon", deciding_filter.max_epsilon, rule=rule, owner="ledger")
 
-    def _smallest_sufficient_cap(self, event: Event, first_epsilon: float) -> str:
+    def _smallest_sufficient_cap(self, event: Event, epsilon_if_first: float) -> str:
         """Returns, as text, the smallest cap of six digits under which all charges and this event fit.
 
         The epsilon of the summed prices need not be such a cap, because a filter for another cap may count at another
@@ -132,7 +132,7 @@ class Cap:
 
         Args:
             event: the price of the charge that did not fit.
-            first_epsilon: the accountant's epsilon of the event; infinity where the data set has a charge already.
+            epsilon_if_first: the accountant's epsilon of the event; infinity where the data set has a charge already.
         """
         count_of_event = Counter(entry.event for entry in self._entries)
 
@@ -143,7 +143,7 @@ class Cap:
             spent = Spent()
             for charged_event, count in count_of_event.items():
                 spent = spent.plus(filter_for_cap.price(charged_event), num_times=count)
-            return filter_for_cap.admits(spent, event) or first_epsilon <= max_epsilon
+            return filter_for_cap.admits(spent, event) or epsilon_if_first <= max_epsilon
 
         def is_sufficient(cap_index: int) -> bool:
             max_epsilon = _six_digit_cap(cap_index)
@@ -164,7 +164,7 @@ class Caps:
     Args:
         rules: the filters before the first charge, the smallest cap first; empty without a cap.
         entries: the charges of the data set. The caller appends later charges to this list, and the caps count them.
-        accountant: makes the empty accountant of the data set's ledger.
+        make_accountant: makes the empty accountant of the data set's ledger.
         target_delta: the delta of every total.
     """
 
@@ -173,7 +173,7 @@ class Caps:
         initial_filters: list[PrivacyFilter],
         entries: list[LedgerEntry],
         *,
-        accountant: Callable[[], Accountant],
+        make_accountant: Callable[[], Accountant],
         target_delta: float,
     ) -> None:
         self._caps = [
@@ -181,7 +181,7 @@ class Caps:
             for initial_filter in initial_filters
         ]
         self._entries = entries
-        self._accountant = accountant
+        self._make_accountant = make_accountant
         self._target_delta = target_delta
         # the smallest cap; None without a cap
         self.max_epsilon = initial_filters[0].max_epsilon if initial_filters else None
@@ -209,17 +209,19 @@ class Caps:
 
     def affords(self, event: Event) -> float:
         """Returns the number of times that an event can still be charged; infinity without a limit."""
-        first_epsilon = self._first_epsilon(event)
-        affordable_counts = (cap.affords(event, first_epsilon=first_epsilon) for cap in self._caps)
+        epsilon_if_first = self._epsilon_if_first(event)
+        affordable_counts = (
+            cap.affords(event, epsilon_if_first=epsilon_if_first) for cap in self._caps
+        )
         return min(affordable_counts, default=math.inf)
 
     def require_room(self, event: Event) -> None:
         """Raises `BudgetExceeded` where a charge of the event would exceed a cap, or the failures that are allowed."""
-        first_epsilon = self._first_epsilon(event)
+        epsilon_if_first = self._epsilon_if_first(event)
         for cap in self._caps:
-            cap.require_room(event, first_epsilon=first_epsilon)
+            cap.require_room(event, epsilon_if_first=epsilon_if_first)
 
-    def _first_epsilon(self, event: Event) -> float:
+    def _epsilon_if_first(self, event: Event) -> float:
         """Returns the epsilon of an event as the first charge of the data set.
 
         Returns infinity if the data set has a charge already, or has no cap, or if the failure probabilities of the
@@ -232,7 +234,7 @@ class Caps:
         if self._entries or self.max_epsilon is None:
             return math.inf
         epsilon = epsilon_of_one(
-            event, accountant=self._accountant, target_delta=self._target_delta
+            event, make_accountant=self._make_accountant, target_delta=self._target_delta
         )
         if epsilon <= self.max_epsilon or failure_probability(event) >= self._target_delta:
             return epsilon
@@ -240,7 +242,7 @@ class Caps:
 
 
 def epsilon_of_one(
-    event: Event, *, accountant: Callable[[], Accountant], target_delta: float
+    event: Event, *, make_accountant: Callable[[], Accountant], target_delta: float
 ) -> float:
     """Returns the epsilon of one event at `target_delta`, without other charges.
 
@@ -248,7 +250,7 @@ def epsilon_of_one(
     `target_delta` or more.
     """
     try:
-        return accountant().compose(event).get_epsilon(target_delta)
+        return make_accountant().compose(event).get_epsilon(target_delta)
     except InvalidValue:
         return math.inf
 

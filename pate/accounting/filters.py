@@ -456,8 +456,8 @@ def _mu_squared(leaf: LeafEvent) -> float:
 
 def _is_gaussian(event: Event) -> bool:
     """Returns True for an event each of whose leaves is a `GaussianEvent` or releases nothing."""
-    kinds = {events.GaussianEvent, events.ScoresEvent, events.NoOpEvent}
-    return count_leaves(event).kinds <= kinds
+    gaussian_kinds = {events.GaussianEvent, events.ScoresEvent, events.NoOpEvent}
+    return count_leaves(event).kinds <= gaussian_kinds
 
 
 @dataclass(frozen=True)
@@ -542,8 +542,8 @@ class GaussianFirst(RenyiFilter):
 
         That is a `GaussianAndRenyi` for a Gaussian event, and a `RenyiFilter` for another event.
         """
-        kind = GaussianAndRenyi if _is_gaussian(first_event) else RenyiFilter
-        chosen_filter = kind(
+        filter_class = GaussianAndRenyi if _is_gaussian(first_event) else RenyiFilter
+        chosen_filter = filter_class(
             max_epsilon=self.max_epsilon,
             target_delta=self.target_delta,
             max_failure_prob=self.max_failure_prob,
@@ -627,12 +627,12 @@ def default_filter(accountant: Accountant) -> FilterMaker:
 
 
 def filter_from_json(
-    data: Mapping[str, Any], *, max_epsilon: float, target_delta: float
+    filter_json: Mapping[str, Any], *, max_epsilon: float, target_delta: float
 ) -> PrivacyFilter:
     """Returns the filter that `PrivacyFilter.to_json` wrote.
 
     Args:
-        data: the name and the parameters of the filter.
+        filter_json: the name and the parameters of the filter.
         max_epsilon: the cap.
         target_delta: the delta.
 
@@ -640,14 +640,14 @@ def filter_from_json(
         InvalidValue: the name or a parameter is unknown to this version.
     """
     # Earlier versions wrote no `plans_failures`.
-    filter_parameters = {"plans_failures": False} | dict(data)
+    filter_parameters = {"plans_failures": False} | dict(filter_json)
     filter_name = str(filter_parameters.pop("name", None))
     filter_class = FILTERS[require_choice("filter", filter_name, choices=tuple(FILTERS))]
     try:
         return filter_class(max_epsilon=max_epsilon, target_delta=target_delta, **filter_parameters)
     except TypeError as error:
         parameter_names = ", ".join(
-            parameter_name for parameter_name in data if parameter_name != "name"
+            parameter_name for parameter_name in filter_json if parameter_name != "name"
         )
         rule = f"parameters of this version, found {parameter_names}"
         raise InvalidValue("filter", filter_class.name, rule=rule) from error

@@ -161,7 +161,7 @@ class Ledger:
             ledger_file.store, data_digest=data_digest, adjacency=ledger_file.adjacency, unit=unit
         )
         self._running_total = RunningTotal(
-            accountant=self.accountant,
+            make_accountant=self.accountant,
             entries=self._index.entries,
             target_delta=self.target_delta,
         )
@@ -169,7 +169,7 @@ class Ledger:
         self._caps = Caps(
             initial_filters=ledger_file.initial_filters,
             entries=self._index.entries,
-            accountant=self.accountant,
+            make_accountant=self.accountant,
             target_delta=self.target_delta,
         )
         self.max_epsilon = self._caps.max_epsilon
@@ -580,7 +580,9 @@ class Ledger:
         Returns infinity where the accountant cannot price the event, or where the failure probabilities of the event
         sum to `target_delta` or more.
         """
-        return epsilon_of_one(event, accountant=self.accountant, target_delta=self.target_delta)
+        return epsilon_of_one(
+            event, make_accountant=self.accountant, target_delta=self.target_delta
+        )
 
     def affords(self, event: Event) -> float:
         """Returns the number of times that an event can still be charged; infinity where no cap limits the charges.
@@ -675,7 +677,7 @@ class Ledger:
             return math.inf
         return self._running_total.epsilon(
             following_events=tuple(following_events),
-            interleaved_charges=self._index.interleaved_events,
+            interleaved_charge_events=self._index.interleaved_events,
         )
 
 

@@ -41,16 +41,19 @@ class RunningTotal:
     bound. Otherwise an accountant is used whose bounds hold for every order (docs/proofs/composition.md, "Any order").
 
     Args:
-        accountant: makes the empty accountant of the account.
+        make_accountant: makes the empty accountant of the account.
         entries: the charges, in the order of their commits. The caller appends later charges to this list.
         target_delta: the delta of the total.
     """
 
     def __init__(
-        self, accountant: Callable[[], Accountant], entries: list[LedgerEntry], target_delta: float
+        self,
+        make_accountant: Callable[[], Accountant],
+        entries: list[LedgerEntry],
+        target_delta: float,
     ) -> None:
-        self._accountant = accountant
-        self._any_order_accountant = in_any_order(accountant)
+        self._make_accountant = make_accountant
+        self._make_any_order_accountant = in_any_order(make_accountant)
         self._entries = entries
         self._target_delta = target_delta
         self._counted = _CountedEvents(count_of_event=Counter(), num_charges=0)
@@ -66,14 +69,14 @@ class RunningTotal:
         return vars(self) | {"_composed": no_rows}
 
     def epsilon(
-        self, following_events: tuple[Event, ...], *, interleaved_charges: set[Event]
+        self, following_events: tuple[Event, ...], *, interleaved_charge_events: set[Event]
     ) -> float:
         """Returns the total epsilon of all charges and of further events that are not charged yet.
 
         Args:
             following_events: the further events.
-            interleaved_charges: the prices of releases that were drawn in parts, with another release charged between
-                two of their parts.
+            interleaved_charge_events: the prices of releases that were drawn in parts, with another release charged
+                between two of their parts.
 
         Raises:
             InvalidValue: an accountant cannot price an event, or the failure probabilities sum to delta or more.
@@ -85,20 +88,20 @@ class RunningTotal:
             )
             num_charges = self._counted.num_charges + len(uncounted_entries)
             self._counted = _CountedEvents(count_of_event=count_of_event, num_charges=num_charges)
-        if self._any_order_accountant is not self._accountant:
+        if self._make_any_order_accountant is not self._make_accountant:
             for event in following_events:
                 # raises for an event that the ledger's accountant does not know
-                self._accountant().compose(event)
+                self._make_accountant().compose(event)
             count_of_event = self._counted.count_of_event + Counter(following_events)
             if not count_of_event:
                 return 0.0
             interleaved_events = frozenset(
                 event
                 for event in count_of_event
-                if event in interleaved_charges or is_session(event)
+                if event in interleaved_charge_events or is_session(event)
             )
             if have_one_order(count_of_event, interleaved_events=interleaved_events):
-                accountant = self._accountant().compose_all(count_of_event.items())
+                accountant = self._make_accountant().compose_all(count_of_event.items())
                 return accountant.get_epsilon(self._target_delta)
         return self._epsilon_in_any_order(following_events)
 
@@ -117,7 +120,7 @@ class RunningTotal:
         counted_rows = event_rows(
             [*last_counted_events, *((entry.event, 1) for entry in uncomposed_entries)]
         )
-        accountant_of_ended_rows = accountant_of_ended_rows or self._any_order_accountant()
+        accountant_of_ended_rows = accountant_of_ended_rows or self._make_any_order_accountant()
         if len(counted_rows) > 1:
             accountant_of_ended_rows = accountant_of_ended_rows.copy().compose_all(
                 counted_rows[:-1]

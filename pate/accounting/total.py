@@ -49,7 +49,7 @@ def total_epsilon(
     count_of_event = Counter(events)
     interleaved_events = frozenset(event for event in count_of_event if is_session(event))
     has_one_order = have_one_order(count_of_event, interleaved_events=interleaved_events)
-    make_accountant = accountant if has_one_order else in_any_order(accountant)
+    make_accountant = accountant if has_one_order else in_any_order(make_accountant=accountant)
     return make_accountant().compose_all(count_of_event.items()).get_epsilon(target_delta)
 
 
@@ -126,18 +126,18 @@ def is_session(event: Event) -> bool:
     return any(isinstance(node, SessionEvent) for node, _ in nodes(event))
 
 
-def in_any_order(accountant: AccountantMaker) -> AccountantMaker:
+def in_any_order(make_accountant: AccountantMaker) -> AccountantMaker:
     """Returns a function that makes an empty accountant whose bounds hold for every order of the events.
 
-    Returns `accountant` itself where its bounds already do, its variant for every order where it has one, and else
+    Returns `make_accountant` itself where its bounds already do, its variant for every order where it has one, and else
     `RdpAccountant`.
 
     Args:
-        accountant: makes an empty accountant.
+        make_accountant: makes an empty accountant.
     """
-    empty_accountant = accountant()
+    empty_accountant = make_accountant()
     if empty_accountant.any_event_order:
-        return accountant
+        return make_accountant
     if isinstance(empty_accountant, AutoAccountant):
         return partial(AutoAccountant, any_event_order=True)
     return RdpAccountant

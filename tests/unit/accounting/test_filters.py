@@ -447,13 +447,15 @@ def test_the_accountant_determines_the_default_filter(
         ("order", partial(RenyiFilter, max_epsilon=CAP, target_delta=DELTA, order=2.0)),
         (
             "filter",
-            partial(filter_from_json, data={"name": "none"}, max_epsilon=CAP, target_delta=DELTA),
+            partial(
+                filter_from_json, filter_json={"name": "none"}, max_epsilon=CAP, target_delta=DELTA
+            ),
         ),
         (
             "filter",
             partial(
                 filter_from_json,
-                data={"name": "gaussian", "order": 2},
+                filter_json={"name": "gaussian", "order": 2},
                 max_epsilon=CAP,
                 target_delta=DELTA,
             ),
@@ -550,7 +552,7 @@ def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
     If the first event has a larger failure probability, the filter allows that one.
     """
     stored = filter_from_json(
-        data={"name": "renyi", "max_failure_prob": None, "order": 8.0},
+        filter_json={"name": "renyi", "max_failure_prob": None, "order": 8.0},
         max_epsilon=CAP,
         target_delta=DELTA,
     )
@@ -580,7 +582,7 @@ def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
     After a Gaussian charge of an earlier version, it admits no event at all.
     """
     zcdp_filter = filter_from_json(
-        data={"name": "zcdp", "max_failure_prob": None}, max_epsilon=CAP, target_delta=DELTA
+        filter_json={"name": "zcdp", "max_failure_prob": None}, max_epsilon=CAP, target_delta=DELTA
     ).fixed_by(pa.PureDpEvent(epsilon=1.0))
     assert isinstance(zcdp_filter, FormerZCdpFilter)
     assert zcdp_filter.affords(Spent(), pa.PureDpEvent(epsilon=1.0)) == 4
@@ -594,6 +596,6 @@ def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
 def test_a_cap_in_rho_names_another_ledger_as_the_way_out() -> None:
     """The former zCDP filter refuses a Gaussian, and its error advises another ledger for new releases."""
     cap = Cap(initial_filter=FormerZCdpFilter(max_epsilon=CAP, target_delta=DELTA), entries=[])
-    cap.require_room(pa.PureDpEvent(epsilon=1.0), first_epsilon=math.inf)
+    cap.require_room(pa.PureDpEvent(epsilon=1.0), epsilon_if_first=math.inf)
     with refused_parameter("max_epsilon", value=CAP, rule_words="another ledger for new releases"):
-        cap.require_room(pa.GaussianEvent(noise_multiplier=1.0), first_epsilon=math.inf)
+        cap.require_room(pa.GaussianEvent(noise_multiplier=1.0), epsilon_if_first=math.inf)

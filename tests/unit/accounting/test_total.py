@@ -207,7 +207,7 @@ def test_in_any_order_replaces_only_an_accountant_whose_bound_depends_on_the_ord
     accountant it returns one that has the Renyi accountant's epsilon here.
     """
     makers = (RdpAccountant, PureDpAccountant, JointLawAccountant)
-    assert all(in_any_order(accountant=maker) is maker for maker in makers)
+    assert all(in_any_order(make_accountant=maker) is maker for maker in makers)
     assert in_any_order(ExactAccountant) is RdpAccountant
     auto = in_any_order(AutoAccountant)().compose(PURE).compose(RANGES)
     assert auto.get_epsilon(target_delta=1e-6) == RdpAccountant().compose(PURE).compose(
