@@ -121,16 +121,18 @@ class JointLawAccountant(AccountantBesideRenyi):
             return renyi_epsilon
 
         @cache
-        def epsilon_at_step(order_step: int) -> float:
+        def epsilon_at_order_step(order_step: int) -> float:
             """Returns the epsilon of all events, gap selections priced by joint law, at the order 1 + 1.05**step."""
             orders = np.array([1 + _ORDER_RATIO**order_step])
             rdp = self._curve(orders)
             return float(rdp_to_epsilons(orders, rdp, target_delta=remaining_delta)[0])
 
-        best_step = _step_near(self._rdp.best_order(target_delta))
-        if epsilon_at_step(best_step) <= renyi_epsilon * _WORTH_SEARCHING:
-            best_step = _best_step(epsilon_at_step, first_step=best_step)
-        return min(renyi_epsilon, epsilon_at_step(best_step))
+        best_order_step = _order_step_near(self._rdp.best_order(target_delta))
+        if epsilon_at_order_step(best_order_step) <= renyi_epsilon * _WORTH_SEARCHING:
+            best_order_step = _best_order_step(
+                epsilon_at_order_step, first_order_step=best_order_step
+            )
+        return min(renyi_epsilon, epsilon_at_order_step(best_order_step))
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the smallest delta, failures included, whose epsilon is at most `target_epsilon`.
@@ -172,12 +174,14 @@ class JointLawAccountant(AccountantBesideRenyi):
 
         Gap selections are priced by their joint law. The computation takes about a second.
         """
-        best_steps: list[int] = []
+        best_order_steps: list[int] = []
         for delta in _DELTAS_OF_LINES:
             best_order = self._rdp.best_order(max(delta, 2 * self.failure_prob))
-            best_steps.append(_step_near(best_order))
-        chosen_steps = range(min(best_steps), max(best_steps) + _FARTHEST_STEP, _STRIDE_OF_LINES)
-        orders = np.array([1 + _ORDER_RATIO**order_step for order_step in chosen_steps])
+            best_order_steps.append(_order_step_near(best_order))
+        chosen_order_steps = range(
+            min(best_order_steps), max(best_order_steps) + _FARTHEST_STEP, _STRIDE_OF_LINES
+        )
+        orders = np.array([1 + _ORDER_RATIO**order_step for order_step in chosen_order_steps])
         return _CurveAtOrders(orders=orders, rdp=self._curve(orders))
 
     def _curve(self, orders: FloatArray) -> FloatArray:
@@ -196,31 +200,33 @@ class JointLawAccountant(AccountantBesideRenyi):
         return total_rdp
 
 
-def _step_near(order: float) -> int:
+def _order_step_near(order: float) -> int:
     """Returns the whole number whose order 1 + 1.05**step is nearest to an order > 1, on a logarithmic scale."""
     return round(math.log(order - 1) / math.log(_ORDER_RATIO))
 
 
-def _best_step(epsilon_at_step: Callable[[int], float], *, first_step: int) -> int:
-    """Returns the step with the smallest epsilon that a walk downhill to both sides of `first_step` reaches.
+def _best_order_step(
+    epsilon_at_order_step: Callable[[int], float], *, first_order_step: int
+) -> int:
+    """Returns the step with the smallest epsilon that a walk downhill to both sides of `first_order_step` reaches.
 
     A step is a whole number that stands for the Renyi order 1 + 1.05**step.
 
     Args:
-        epsilon_at_step: returns the epsilon at the order of a step; its values should be cached.
-        first_step: the step where the walk starts.
+        epsilon_at_order_step: returns the epsilon at the order of a step; its values should be cached.
+        first_order_step: the step where the walk starts.
     """
-    best_step = first_step
+    best_order_step = first_order_step
     for stride in _STRIDES:
-        start_step = best_step
+        start_order_step = best_order_step
         for direction in (-stride, stride):
-            order_step = start_step
-            while epsilon_at_step(order_step) <= epsilon_at_step(best_step):
+            order_step = start_order_step
+            while epsilon_at_order_step(order_step) <= epsilon_at_order_step(best_order_step):
                 order_step += direction
-                if abs(order_step - first_step) > _FARTHEST_STEP:
+                if abs(order_step - first_order_step) > _FARTHEST_STEP:
                     break
-                best_step = min(best_step, order_step, key=epsilon_at_step)
-    return best_step
+                best_order_step = min(best_order_step, order_step, key=epsilon_at_order_step)
+    return best_order_step
 
 
 @lru_cache(maxsize=1024)  # the search for the best order comes back to the same orders

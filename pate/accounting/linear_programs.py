@@ -62,17 +62,19 @@ class LinearPrograms:
         )
         return np.asarray(sum_weights @ self.shared_terms + self.added_values)
 
-    def bounds(self, multipliers: FloatArray, remainders: FloatArray) -> FloatArray:
+    def bounds(
+        self, multipliers: FloatArray, remainders_by_program_and_type: FloatArray
+    ) -> FloatArray:
         """Returns an upper bound on the optimum of each program, `[B]`; infinity where it exceeds double precision.
 
         Args:
             multipliers: a multiplier for each constraint row, `[B, R]`; all but the first of a program are >= 0.
-            remainders: the result of `remainders(multipliers)`, `[B, K]`.
+            remainders_by_program_and_type: the result of `remainders(multipliers)`, `[B, K]`.
         """
         magnitudes = self.magnitude_bounds[:, 0] + (
             np.abs(multipliers) * self.magnitude_bounds[:, 1:]
         ).sum(axis=1)
-        bounds = remainders.max(axis=1) + _ROUNDING * magnitudes
+        bounds = remainders_by_program_and_type.max(axis=1) + _ROUNDING * magnitudes
         return np.where(np.isfinite(bounds), bounds, np.inf)
 
 
@@ -83,15 +85,15 @@ def best_multipliers(programs: LinearPrograms) -> tuple[FloatArray, FloatArray]:
     `LinearPrograms.bounds` returns rigorous bounds for the multipliers.
     """
     # values and rows, `[B, 1 + R, K]`
-    values_and_rows = programs.term_weights @ programs.shared_terms
-    values_and_rows[:, 0] += programs.added_values
-    largest_entries = np.abs(values_and_rows).max(axis=2)
+    values_and_rows_of_types = programs.term_weights @ programs.shared_terms
+    values_and_rows_of_types[:, 0] += programs.added_values
+    largest_entries = np.abs(values_and_rows_of_types).max(axis=2)
     dual_prices = np.zeros_like(largest_entries)
     is_solvable = (largest_entries[:, 0] > 0) & np.isfinite(largest_entries).all(axis=1)
     if is_solvable.any():
         # Values and rows are scaled to at most 1, so that one penalty suits all programs.
         entry_units = np.where(largest_entries > 0, largest_entries, 1.0)[is_solvable]
-        scaled_values_and_rows = values_and_rows[is_solvable] / entry_units[:, :, None]
+        scaled_values_and_rows = values_and_rows_of_types[is_solvable] / entry_units[:, :, None]
         dual_prices[is_solvable] = (
             row_prices(
                 type_values=scaled_values_and_rows[:, 0],
@@ -185,17 +187,17 @@ def row_prices(type_values: FloatArray, constraint_rows: FloatArray) -> FloatArr
     )
     dual_prices_of_all = np.zeros(simplex_state.basis_columns.shape)
     # the programs whose objective still rises
-    rising_programs = np.arange(len(simplex_state.basis_columns))
+    rising_program_indices = np.arange(len(simplex_state.basis_columns))
     for _ in range(_LARGEST_NUM_STEPS):
         dual_prices = simplex_state.prices()
-        dual_prices_of_all[rising_programs] = dual_prices[:, 0]
+        dual_prices_of_all[rising_program_indices] = dual_prices[:, 0]
         gains = (simplex_state.tableau[:, :1] - dual_prices @ simplex_state.tableau[:, 1:])[:, 0]
         entering_columns = gains.argmax(axis=1)
         still_rises = gains.max(axis=1) > _POSITIVE
         if not still_rises.any():
             break
         if not still_rises.all():
-            rising_programs = rising_programs[still_rises]
+            rising_program_indices = rising_program_indices[still_rises]
             simplex_state = simplex_state.restricted_to(still_rises)
             entering_columns = entering_columns[still_rises]
         simplex_state.exchange(entering_columns)
@@ -225,14 +227,14 @@ def _initial_state(
     tableau[:, 0, type_columns] = type_values
     tableau[:, 1:-1, type_columns] = constraint_rows
     tableau[:, -1, type_columns] = 1
-    best_types = type_values.argmax(axis=1)
-    entries_of_best_type = np.take_along_axis(constraint_rows, best_types[:, None, None], axis=2)[
-        :, :, 0
-    ]
+    best_type_indices = type_values.argmax(axis=1)
+    entries_of_best_type = np.take_along_axis(
+        constraint_rows, best_type_indices[:, None, None], axis=2
+    )[:, :, 0]
     is_within_limit = entries_of_best_type <= right_sides[:, :-1]
     row_indices = np.arange(num_rows)
     basis_columns = np.column_stack(
-        [row_indices + num_rows * is_within_limit, 2 * num_rows + best_types]
+        [row_indices + num_rows * is_within_limit, 2 * num_rows + best_type_indices]
     )
     basis_inverse = np.zeros((num_programs, num_rows + 1, num_rows + 1))
     basis_inverse[:, row_indices, row_indices] = np.where(is_within_limit, 1.0, -1.0)

@@ -11,9 +11,9 @@ over all outcomes, for a convex f >= 0 with f(1) = 0. The divergence is linear i
     refusals    The factor by which the probability of a refusal grows.
 
 If both numbers are given, the largest divergence is a linear program over laws. Its constraints are that the gaps sum
-to at most T, and that the moves are limited. The plane of the two numbers is covered by spans, with such programs at
-their corners. The bound for a span is the larger bound of both corners, plus a bound on the error of linear
-interpolation between them (docs/proofs/joint_law.md).
+to at most T, and that the moves are limited. The plane of the two numbers is covered by rectangles, with such
+programs at their corners. The bound for a rectangle is the larger bound of both corners, plus a bound on the error of
+linear interpolation between them (docs/proofs/joint_law.md).
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ _SMALLEST_REFUSALS = 5
 _LARGEST_REFUSALS = 6
 _NUM_ROWS = 6
 # The corners of the first cover, in the units of `_Corner`.
-_GROWTHS = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)
-_REFUSALS = (-math.inf, -1.25, -0.75, -0.3, 0.0, 0.3, 0.75, 1.25, math.inf)
-# A span with unbounded refusals is divided by refusals where its growths differ by at most this.
-_WIDEST_GROWTHS = 0.3
-# Such a span is divided at so many times its finite end.
-_REFUSALS_RATIO = 1.6
-# Such a span is no longer divided by refusals where its finite end is farther from 0 than this.
+_LOG_WEIGHT_GROWTHS = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)
+_LOG_REFUSAL_GROWTHS = (-math.inf, -1.25, -0.75, -0.3, 0.0, 0.3, 0.75, 1.25, math.inf)
+# A rectangle with unbounded refusals is divided by refusals where its growths differ by at most this.
+_WIDEST_LOG_WEIGHT_GROWTHS = 0.3
+# Such a rectangle is divided at so many times its finite end.
+_LOG_REFUSAL_GROWTH_RATIO = 1.6
+# Such a rectangle is no longer divided by refusals where its finite end is farther from 0 than this.
 _FAR_OUT = 8.0
 # A cover is divided at most so often.
 _NUM_HALVINGS = 10
-# A cover with more spans is not divided.
-_LARGEST_NUM_SPANS = 300
+# A cover with more rectangles is not divided.
+_LARGEST_NUM_RECTANGLES = 300
 # A bound is close enough where it exceeds the value of a law by at most this factor.
 _CLOSE_BOUND = 1.01
 # The programs start with about so many types.
@@ -86,21 +86,21 @@ class _Corner(NamedTuple):
     be the largest factor by which a move changes a selection weight. The number x in a field stands for the factor F^x.
     """
 
-    smallest_refusals: float
-    largest_refusals: float
-    growth: float
+    smallest_log_refusal_growth: float
+    largest_log_refusal_growth: float
+    log_weight_growth: float
 
 
-class _Span(NamedTuple):
+class _Rectangle(NamedTuple):
     """A part of the cover of all joint laws that has one bound: an interval of refusals and one of growths.
 
     `_Corner` explains both numbers and their unit.
     """
 
-    smallest_refusals: float
-    largest_refusals: float
-    smallest_growth: float
-    largest_growth: float
+    smallest_log_refusal_growth: float
+    largest_log_refusal_growth: float
+    smallest_log_weight_growth: float
+    largest_log_weight_growth: float
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
@@ -174,7 +174,7 @@ class CandidateTypes:
                 -moves - mean_move,
             ]
         )
-        weighted_constraints = np.exp(-largest_log_factor / reach * gaps) * constraint_rows
+        weighted_constraints_of_types = np.exp(-largest_log_factor / reach * gaps) * constraint_rows
         return cls(
             largest_log_factor=largest_log_factor,
             rounding=_LOG_ROUNDING * (8 + 2 * largest_log_factor + largest_logit_change),
@@ -183,8 +183,8 @@ class CandidateTypes:
             moved_pass_probs=expit(logits_after),
             refusal_probs=expit(-logits_before),
             moved_refusal_probs=expit(-logits_after),
-            constraint_rows=weighted_constraints
-            / np.abs(weighted_constraints).max(axis=1, keepdims=True),
+            constraint_rows=weighted_constraints_of_types
+            / np.abs(weighted_constraints_of_types).max(axis=1, keepdims=True),
         )
 
 
@@ -192,8 +192,9 @@ def largest_divergence(candidate_types: CandidateTypes, divergence_function: Div
     """Returns an upper bound on the divergence of one query between any two neighbors.
 
     With P and Q the joint laws of the selected gap and the test's result on both neighbors, the divergence is the sum
-    of P f(Q / P) over all outcomes. All laws are covered by spans (`_Span`). A span is divided while its bound is more
-    than 1% above the divergence that some law attains, at most ten times, and not once there are more than 300 spans.
+    of P f(Q / P) over all outcomes. All laws are covered by rectangles (`_Rectangle`). A rectangle is divided while its
+    bound is more than 1% above the divergence that some law attains, at most ten times, and not once there are more
+    than 300 rectangles.
 
     Args:
         candidate_types: the types of the gaps that may be selected.
@@ -203,51 +204,72 @@ def largest_divergence(candidate_types: CandidateTypes, divergence_function: Div
         programs = _CornerPrograms(
             candidate_types=candidate_types, divergence_function=divergence_function
         )
-        first_spans = [
-            _Span(
-                smallest_refusals=smallest_refusals,
-                largest_refusals=largest_refusals,
-                smallest_growth=smallest_growth,
-                largest_growth=largest_growth,
+        first_rectangles = [
+            _Rectangle(
+                smallest_log_refusal_growth=smallest_log_refusal_growth,
+                largest_log_refusal_growth=largest_log_refusal_growth,
+                smallest_log_weight_growth=smallest_log_weight_growth,
+                largest_log_weight_growth=largest_log_weight_growth,
             )
-            for smallest_refusals, largest_refusals in pairwise(_REFUSALS)
-            for smallest_growth, largest_growth in pairwise(_GROWTHS)
+            for smallest_log_refusal_growth, largest_log_refusal_growth in pairwise(
+                _LOG_REFUSAL_GROWTHS
+            )
+            for smallest_log_weight_growth, largest_log_weight_growth in pairwise(
+                _LOG_WEIGHT_GROWTHS
+            )
         ]
-        bound_of_span = programs.bounds(spans=first_spans)
+        bound_of_rectangle = programs.bounds(rectangles=first_rectangles)
         for _ in range(_NUM_HALVINGS):
             close_bound = _CLOSE_BOUND * programs.attained
-            loose_spans = [span for span, bound in bound_of_span.items() if bound > close_bound]
-            halves_of_spans = [half for span in loose_spans for half in _halves(span)]
-            if not halves_of_spans or len(bound_of_span) > _LARGEST_NUM_SPANS:
+            loose_rectangles = [
+                rectangle for rectangle, bound in bound_of_rectangle.items() if bound > close_bound
+            ]
+            halves_of_rectangles = [
+                half for rectangle in loose_rectangles for half in _halves(rectangle)
+            ]
+            if not halves_of_rectangles or len(bound_of_rectangle) > _LARGEST_NUM_RECTANGLES:
                 break
-            bound_of_close_span = {
-                span: bound for span, bound in bound_of_span.items() if bound <= close_bound
+            bound_of_close_rectangle = {
+                rectangle: bound
+                for rectangle, bound in bound_of_rectangle.items()
+                if bound <= close_bound
             }
-            bound_of_span = bound_of_close_span | programs.bounds(spans=halves_of_spans)
-        return max(bound_of_span.values()) + _DIVERGENCE_ROUNDING
+            bound_of_rectangle = bound_of_close_rectangle | programs.bounds(
+                rectangles=halves_of_rectangles
+            )
+        return max(bound_of_rectangle.values()) + _DIVERGENCE_ROUNDING
 
 
-def _halves(span: _Span) -> tuple[_Span, _Span]:
-    """Divides a span, a rectangle of growths and refusals (`_Corner`), into two parts, and returns both.
+def _halves(rectangle: _Rectangle) -> tuple[_Rectangle, _Rectangle]:
+    """Divides a rectangle of growths and refusals (`_Corner`) into two parts, and returns both.
 
     The interval of growths is cut in its middle, with one exception. Suppose that one end of the interval of refusals
     is infinite, the other end is at most 8 from 0, and the interval of growths is at most 0.3 wide. Then the interval
     of refusals is cut at 1.6 times its finite end.
     """
-    smallest_refusals, largest_refusals, smallest_growth, largest_growth = span
-    finite_end = smallest_refusals if math.isinf(largest_refusals) else largest_refusals
+    smallest_log_refusal_growth = rectangle.smallest_log_refusal_growth
+    largest_log_refusal_growth = rectangle.largest_log_refusal_growth
+    smallest_log_weight_growth = rectangle.smallest_log_weight_growth
+    largest_log_weight_growth = rectangle.largest_log_weight_growth
+    finite_end = (
+        smallest_log_refusal_growth
+        if math.isinf(largest_log_refusal_growth)
+        else largest_log_refusal_growth
+    )
     if (
-        largest_growth - smallest_growth > _WIDEST_GROWTHS
-        or math.isfinite(largest_refusals - smallest_refusals)
+        largest_log_weight_growth - smallest_log_weight_growth > _WIDEST_LOG_WEIGHT_GROWTHS
+        or math.isfinite(largest_log_refusal_growth - smallest_log_refusal_growth)
         or abs(finite_end) > _FAR_OUT
     ):
-        middle_growth = (smallest_growth + largest_growth) / 2
-        return span._replace(largest_growth=middle_growth), span._replace(
-            smallest_growth=middle_growth
+        middle_log_weight_growth = (smallest_log_weight_growth + largest_log_weight_growth) / 2
+        return (
+            rectangle._replace(largest_log_weight_growth=middle_log_weight_growth),
+            rectangle._replace(smallest_log_weight_growth=middle_log_weight_growth),
         )
-    middle_refusals = _REFUSALS_RATIO * finite_end
-    return span._replace(largest_refusals=middle_refusals), span._replace(
-        smallest_refusals=middle_refusals
+    middle_log_refusal_growth = _LOG_REFUSAL_GROWTH_RATIO * finite_end
+    return (
+        rectangle._replace(largest_log_refusal_growth=middle_log_refusal_growth),
+        rectangle._replace(smallest_log_refusal_growth=middle_log_refusal_growth),
     )
 
 
@@ -267,16 +289,16 @@ class _CornerPrograms:
         self._candidate_types = candidate_types
         self._divergence_function = divergence_function
         # the factors by which the move changes a type's weight, and its refusals, `[2, K]`
-        self._moved_factors = np.stack(
+        self._moved_factors_of_types = np.stack(
             [
                 candidate_types.moved_factors,
                 candidate_types.moved_factors * candidate_types.moved_refusal_probs,
             ]
         )
-        self._shared_terms = np.stack(
+        self._shared_terms_of_types = np.stack(
             [
                 candidate_types.refusal_probs,
-                *self._moved_factors,
+                *self._moved_factors_of_types,
                 np.ones_like(candidate_types.refusal_probs),
                 *candidate_types.constraint_rows,
             ]
@@ -286,7 +308,7 @@ class _CornerPrograms:
         # the factor on the moved weights that makes their sum 1 again, `[C]`
         self._moved_shares = np.zeros(0)
         # whether refusals are limited from below and from above, `[C, 2]`
-        self._is_limited = np.zeros((0, 2), dtype=bool)
+        self._is_limited_below_and_above = np.zeros((0, 2), dtype=bool)
         # the fields of `LinearPrograms` with the same names
         self._term_weights = np.zeros((0, 1 + _NUM_ROWS, _NUM_TERMS))
         self._magnitude_bounds = np.zeros((0, 1 + _NUM_ROWS))
@@ -306,64 +328,81 @@ class _CornerPrograms:
         # the largest value where refusals are limited: no finer growths bring a bound below it
         self.attained = 0.0
 
-    def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
-        """Returns, by span, an upper bound on the divergence of all laws whose growth and refusals lie in the span."""
-        corners_of_spans = [
+    def bounds(self, rectangles: list[_Rectangle]) -> dict[_Rectangle, float]:
+        """Returns, by rectangle, an upper bound on the divergence of all laws whose growth and refusals lie in it."""
+        corners_of_rectangles = [
             (
                 _Corner(
-                    smallest_refusals=smallest_refusals,
-                    largest_refusals=largest_refusals,
-                    growth=smallest_growth,
+                    smallest_log_refusal_growth=rectangle.smallest_log_refusal_growth,
+                    largest_log_refusal_growth=rectangle.largest_log_refusal_growth,
+                    log_weight_growth=rectangle.smallest_log_weight_growth,
                 ),
                 _Corner(
-                    smallest_refusals=smallest_refusals,
-                    largest_refusals=largest_refusals,
-                    growth=largest_growth,
+                    smallest_log_refusal_growth=rectangle.smallest_log_refusal_growth,
+                    largest_log_refusal_growth=rectangle.largest_log_refusal_growth,
+                    log_weight_growth=rectangle.largest_log_weight_growth,
                 ),
             )
-            for smallest_refusals, largest_refusals, smallest_growth, largest_growth in spans
+            for rectangle in rectangles
         ]
-        self._solve_new(corner for corners in corners_of_spans for corner in corners)
-        corner_indices_of_spans = np.array(
-            [[self._index_of_corner[corner] for corner in corners] for corners in corners_of_spans]
+        self._solve_new(corner for corners in corners_of_rectangles for corner in corners)
+        corner_indices_of_rectangles = np.array(
+            [
+                [self._index_of_corner[corner] for corner in corners]
+                for corners in corners_of_rectangles
+            ]
         )
-        first_indices, second_indices = corner_indices_of_spans.T
+        first_corner_indices, second_corner_indices = corner_indices_of_rectangles.T
         # The multipliers may change linearly from one corner to the other. Between the corners the bound then exceeds
         # the larger bound of both by at most a quarter of the bend.
-        multiplier_change = self._multipliers[second_indices] - self._multipliers[first_indices]
+        multiplier_change = (
+            self._multipliers[second_corner_indices] - self._multipliers[first_corner_indices]
+        )
         change_of_refusals = multiplier_change[:, -1] - multiplier_change[:, -2]
-        share_width = self._moved_shares[second_indices] - self._moved_shares[first_indices]
+        share_width = (
+            self._moved_shares[second_corner_indices] - self._moved_shares[first_corner_indices]
+        )
         bend_weights = (
             np.column_stack([multiplier_change[:, 0], change_of_refusals]) * share_width[:, None]
         )
         bends = np.concatenate(
             [
-                (bend_weights[batch] @ self._moved_factors).max(axis=1)
+                (bend_weights[batch] @ self._moved_factors_of_types).max(axis=1)
                 for batch in self._batches(len(bend_weights))
             ]
         )
-        span_bounds = (
+        rectangle_bounds = (
             np.maximum(
-                self._divergence_bounds[first_indices], self._divergence_bounds[second_indices]
+                self._divergence_bounds[first_corner_indices],
+                self._divergence_bounds[second_corner_indices],
             )
             + np.maximum(bends, 0.0) / 4
         )
         # Or both corners have the multipliers of one of them. Then the larger bound of both holds between them, too.
-        loose_span_indices = np.flatnonzero(~(span_bounds <= _CLOSE_BOUND * self.attained))
-        for chosen_indices, other_indices in (
-            (first_indices[loose_span_indices], second_indices[loose_span_indices]),
-            (second_indices[loose_span_indices], first_indices[loose_span_indices]),
+        loose_rectangle_indices = np.flatnonzero(
+            ~(rectangle_bounds <= _CLOSE_BOUND * self.attained)
+        )
+        for chosen_corner_indices, other_corner_indices in (
+            (
+                first_corner_indices[loose_rectangle_indices],
+                second_corner_indices[loose_rectangle_indices],
+            ),
+            (
+                second_corner_indices[loose_rectangle_indices],
+                first_corner_indices[loose_rectangle_indices],
+            ),
         ):
             for batch, bounds_at_other, _ in self._evaluated(
-                corner_indices=other_indices, multipliers=self._multipliers[chosen_indices]
+                corner_indices=other_corner_indices,
+                multipliers=self._multipliers[chosen_corner_indices],
             ):
                 bounds_with_one = np.maximum(
-                    self._divergence_bounds[chosen_indices[batch]], bounds_at_other
+                    self._divergence_bounds[chosen_corner_indices[batch]], bounds_at_other
                 )
-                span_bounds[loose_span_indices[batch]] = np.fmin(
-                    span_bounds[loose_span_indices[batch]], bounds_with_one
+                rectangle_bounds[loose_rectangle_indices[batch]] = np.fmin(
+                    rectangle_bounds[loose_rectangle_indices[batch]], bounds_with_one
                 )
-        return dict(zip(spans, span_bounds.tolist(), strict=True))
+        return dict(zip(rectangles, rectangle_bounds.tolist(), strict=True))
 
     def _solve_new(self, corners: Iterable[_Corner]) -> None:
         """Creates and solves the linear programs at those of the given corners that have no program yet."""
@@ -395,13 +434,13 @@ class _CornerPrograms:
         Returns:
             The indices of the corners for which types were added, and which have to be solved again.
         """
-        is_limited = self._is_limited[corner_indices]
+        is_limited_below_and_above = self._is_limited_below_and_above[corner_indices]
         linear_programs = self._programs(
             corner_indices, type_indices=np.flatnonzero(self._is_included)
         )
         multipliers, attained_divergences = best_multipliers(linear_programs)
-        multipliers[:, -2:] *= is_limited  # those of the two rows on refusals
-        attained_in_limits = attained_divergences[is_limited.all(axis=1)]
+        multipliers[:, -2:] *= is_limited_below_and_above  # those of the two rows on refusals
+        attained_in_limits = attained_divergences[is_limited_below_and_above.all(axis=1)]
         self.attained = max(self.attained, float(attained_in_limits.max(initial=0.0)))
         close_bounds = _CLOSE_BOUND * np.maximum(attained_divergences, self.attained)
         is_included_now = self._is_included.copy()
@@ -411,23 +450,27 @@ class _CornerPrograms:
             is_better = divergence_bounds < self._divergence_bounds[batch_corner_indices]
             self._multipliers[batch_corner_indices[is_better]] = multipliers[batch][is_better]
             self._divergence_bounds[batch_corner_indices[is_better]] = divergence_bounds[is_better]
-            loose_positions = np.flatnonzero(~(divergence_bounds <= close_bounds[batch]))
+            loose_positions_in_batch = np.flatnonzero(~(divergence_bounds <= close_bounds[batch]))
             # for each kind of move, the type with the largest remainder
-            peak_types = np.column_stack(
+            peak_type_indices = np.column_stack(
                 [
                     indices_of_types[
-                        remainders[loose_positions[:, None], indices_of_types].argmax(axis=1)
+                        remainders[loose_positions_in_batch[:, None], indices_of_types].argmax(
+                            axis=1
+                        )
                     ]
                     for indices_of_types in self._type_indices_of_moves
                 ]
             )
             peak_exceeds = (
-                remainders[loose_positions[:, None], peak_types]
-                > attained_divergences[batch][loose_positions, None]
+                remainders[loose_positions_in_batch[:, None], peak_type_indices]
+                > attained_divergences[batch][loose_positions_in_batch, None]
             )
-            is_new = peak_exceeds & ~self._is_included[peak_types]
-            is_included_now[peak_types[is_new]] = True
-            indices_with_new_types.append(batch_corner_indices[loose_positions[is_new.any(axis=1)]])
+            is_new = peak_exceeds & ~self._is_included[peak_type_indices]
+            is_included_now[peak_type_indices[is_new]] = True
+            indices_with_new_types.append(
+                batch_corner_indices[loose_positions_in_batch[is_new.any(axis=1)]]
+            )
         self._is_included = is_included_now
         return np.concatenate(indices_with_new_types)
 
@@ -450,7 +493,7 @@ class _CornerPrograms:
 
     def _batches(self, num_items: int) -> list[slice]:
         """Returns slices that divide `num_items` corners into batches, so that arrays over all types stay small."""
-        batch_size = max(1, _TYPES_AT_ONCE // self._moved_factors.shape[1])
+        batch_size = max(1, _TYPES_AT_ONCE // self._moved_factors_of_types.shape[1])
         return [slice(start, start + batch_size) for start in range(0, num_items, batch_size)]
 
     def _programs(
@@ -466,7 +509,7 @@ class _CornerPrograms:
             [self._added_values[corner][type_indices] for corner in corner_indices.tolist()]
         )
         return LinearPrograms(
-            shared_terms=self._shared_terms[:, type_indices],
+            shared_terms=self._shared_terms_of_types[:, type_indices],
             term_weights=self._term_weights[corner_indices],
             magnitude_bounds=self._magnitude_bounds[corner_indices],
             added_values=added_values,
@@ -474,17 +517,23 @@ class _CornerPrograms:
 
     def _append_programs(self, new_corners: list[_Corner]) -> None:
         """Creates the linear programs at new corners, and appends them, without solutions, to this object's arrays."""
-        log_smallest_refusals, log_largest_refusals, log_growth = np.array(new_corners).T
-        smallest_ratio = np.exp(self._candidate_types.largest_log_factor * log_smallest_refusals)
-        largest_ratio = np.exp(self._candidate_types.largest_log_factor * log_largest_refusals)
-        moved_share = np.exp(self._candidate_types.largest_log_factor * -log_growth)
-        is_limited = np.column_stack([smallest_ratio > 0, largest_ratio < np.inf])
+        smallest_log_refusal_growths, largest_log_refusal_growths, log_weight_growths = np.array(
+            new_corners
+        ).T
+        smallest_ratio = np.exp(
+            self._candidate_types.largest_log_factor * smallest_log_refusal_growths
+        )
+        largest_ratio = np.exp(
+            self._candidate_types.largest_log_factor * largest_log_refusal_growths
+        )
+        moved_share = np.exp(self._candidate_types.largest_log_factor * -log_weight_growths)
+        is_limited_below_and_above = np.column_stack([smallest_ratio > 0, largest_ratio < np.inf])
         # Refusals add at most the chord of f between both ratios, where both ends are finite.
         divergence_at_smallest, divergence_at_largest = self._divergence_function(
             np.stack([smallest_ratio, largest_ratio])
         )
         has_chord = (
-            is_limited.all(axis=1)
+            is_limited_below_and_above.all(axis=1)
             & np.isfinite(divergence_at_smallest)
             & np.isfinite(divergence_at_largest)
         )
@@ -494,8 +543,10 @@ class _CornerPrograms:
             0.0,
         )
         added_values = [
-            self._values_at_growth(growth, has_chord=is_bounded)
-            for growth, is_bounded in zip(log_growth.tolist(), has_chord.tolist(), strict=True)
+            self._values_at_growth(log_weight_growth, has_chord=is_bounded)
+            for log_weight_growth, is_bounded in zip(
+                log_weight_growths.tolist(), has_chord.tolist(), strict=True
+            )
         ]
         term_weights = np.zeros((len(new_corners), 1 + _NUM_ROWS, _NUM_TERMS))
         term_weights[:, _VALUES, _FAILS] = np.where(
@@ -507,7 +558,7 @@ class _CornerPrograms:
         term_weights[:, _SUM, _ONE] = -1
         term_weights[:, _SHARED_LIMITS, _LIMITS] = np.eye(3)
         # smallest_ratio * refusals <= moved refusals * moved_share <= largest_ratio * refusals
-        is_limited_below, is_limited_above = is_limited.T
+        is_limited_below, is_limited_above = is_limited_below_and_above.T
         term_weights[:, _SMALLEST_REFUSALS, _FAILS] = np.where(
             is_limited_below, smallest_ratio, 0.0
         )
@@ -518,14 +569,16 @@ class _CornerPrograms:
         term_weights[:, _LARGEST_REFUSALS, _MOVED_FAILS] = np.where(
             is_limited_above, moved_share, 0.0
         )
-        magnitude_bounds = np.abs(term_weights) @ np.abs(self._shared_terms).max(axis=1)
+        magnitude_bounds = np.abs(term_weights) @ np.abs(self._shared_terms_of_types).max(axis=1)
         largest_added_values = [np.abs(type_values).max() for type_values in added_values]
         magnitude_bounds[:, _VALUES] += (
             np.where(has_chord, 2 * np.abs(chord_slope * smallest_ratio), 0.0)
             + largest_added_values
         )
         self._moved_shares = np.append(self._moved_shares, moved_share)
-        self._is_limited = np.append(self._is_limited, is_limited, axis=0)
+        self._is_limited_below_and_above = np.append(
+            self._is_limited_below_and_above, is_limited_below_and_above, axis=0
+        )
         self._term_weights = np.append(self._term_weights, term_weights, axis=0)
         self._magnitude_bounds = np.append(self._magnitude_bounds, magnitude_bounds, axis=0)
         self._added_values += added_values
@@ -536,18 +589,18 @@ class _CornerPrograms:
             self._divergence_bounds, np.full(len(new_corners), np.inf)
         )
 
-    def _compute_values_at_growth(self, growth: float, has_chord: bool) -> FloatArray:
+    def _compute_values_at_growth(self, log_weight_growth: float, has_chord: bool) -> FloatArray:
         """Returns the contribution of each type to the divergence at one growth, `[K]`.
 
         The contribution is divided by the type's probability before the move.
 
         Args:
-            growth: the growth of a corner, in the unit of `_Corner`.
+            log_weight_growth: the growth of a corner, in the unit of `_Corner`.
             has_chord: True for the contribution of passing tests only, because the program bounds that of refusals by a
                 chord of f; False for the contribution of both.
         """
         candidate_types = self._candidate_types
-        moved_share = math.exp(-self._candidate_types.largest_log_factor * growth)
+        moved_share = math.exp(-self._candidate_types.largest_log_factor * log_weight_growth)
         if has_chord:
             likelihood_ratios = np.where(
                 candidate_types.pass_probs > 0,
@@ -571,4 +624,6 @@ class _CornerPrograms:
         values_of_refusals = candidate_types.refusal_probs * self._divergence_function(
             likelihood_ratios
         )
-        return np.asarray(self._values_at_growth(growth, has_chord=True) + values_of_refusals)
+        return np.asarray(
+            self._values_at_growth(log_weight_growth, has_chord=True) + values_of_refusals
+        )

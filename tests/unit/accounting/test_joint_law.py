@@ -195,7 +195,7 @@ def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
     programs = random_programs(np.random.default_rng(0), value_scale=size, num_programs=40)
     multipliers, attained = best_multipliers(programs)
     remainders = programs.remainders(multipliers)
-    bounds = programs.bounds(multipliers, remainders=remainders)
+    bounds = programs.bounds(multipliers, remainders_by_program_and_type=remainders)
     exact = exact_remainders(programs, multipliers).max(axis=1)
     for value, bound in zip(exact, bounds, strict=True):
         assert value <= Fraction(bound) <= value * Fraction(1 + 1e-9)
