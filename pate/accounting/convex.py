@@ -17,20 +17,20 @@ def lower_hull(x: Any, y: Any) -> IntArray:
         x: the first coordinates, rising, `[num_points]`.
         y: the second coordinates, `[num_points]`.
     """
-    corners: list[int] = []
+    corner_indices: list[int] = []
     # Floats of Python are the same numbers, and faster.
     x = x.tolist()
     y = y.tolist()
     for i in range(len(x)):
-        while len(corners) > 1:
-            first, second = corners[-2:]
+        while len(corner_indices) > 1:
+            first, second = corner_indices[-2:]
             rise_to_second = (y[second] - y[first]) * (x[i] - x[first])
             rise_to_point = (y[i] - y[first]) * (x[second] - x[first])
             if rise_to_second < rise_to_point:
                 break
-            corners.pop()
-        corners.append(i)
-    return np.array(corners, dtype=np.int64)
+            corner_indices.pop()
+        corner_indices.append(i)
+    return np.array(corner_indices, dtype=np.int64)
 
 
 def convex_minorant(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -40,5 +40,5 @@ def convex_minorant(x: FloatArray, y: FloatArray) -> FloatArray:
         x: the first coordinates, rising, `[num_points]`.
         y: the second coordinates, `[num_points]`.
     """
-    corners = lower_hull(x=x, y=y)
-    return np.asarray(np.interp(x, x[corners], y[corners]))
+    corner_indices = lower_hull(x=x, y=y)
+    return np.asarray(np.interp(x, x[corner_indices], y[corner_indices]))

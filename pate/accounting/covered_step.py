@@ -22,9 +22,9 @@ from pate.array_types import FloatArray, IntArray
 # the processor's cache.
 _PAIRS_AT_ONCE = 16
 _POINTS_AT_ONCE = 4096
-# The slack of the search in boxes, and of that in a winner's trees.
-_BOX_SLACK = 3e-5
-_WINNER_SLACK = 1e-4
+# The relative slack of the search in boxes, and of that in a winner's trees.
+_BOX_SEARCH_SLACK = 3e-5
+_WINNER_SEARCH_SLACK = 1e-4
 # At most so many steps use one cover.
 _LARGEST_USES_OF_COVER = 12
 
@@ -39,8 +39,8 @@ def box_step(grid: LossGrid, box: Box, *, negligible_delta: float) -> Compositio
         largest_loss=box.largest_loss,
         shifts_of=_shifts_of_box,
         negligible_delta=negligible_delta,
-        slack=_BOX_SLACK,
-        rounding=STEP_ROUNDING,
+        relative_search_slack=_BOX_SEARCH_SLACK,
+        relative_rounding=STEP_ROUNDING,
         defers_leaves=False,
     )
 
@@ -55,8 +55,8 @@ def winner_step(grid: LossGrid, winner: Winner, *, negligible_delta: float) -> C
         largest_loss=winner.largest_loss,
         shifts_of=_shifts_of_discrete_pair,
         negligible_delta=negligible_delta,
-        slack=_WINNER_SLACK,
-        rounding=STEP_ROUNDING + rounding_of_sum,
+        relative_search_slack=_WINNER_SEARCH_SLACK,
+        relative_rounding=STEP_ROUNDING + rounding_of_sum,
         defers_leaves=True,
     )
 
@@ -90,8 +90,9 @@ class _CoveredStep:
         largest_loss: the largest absolute value of a loss of any pair.
         shifts_of: returns the shifts of V by all losses of a node's pair.
         negligible_delta: the amount by which the step may raise each value for speed.
-        slack: a node is not divided where its expectation exceeds that of leaves by at most this relative amount.
-        rounding: the relative amount by which the step raises its values, to cover rounding errors.
+        relative_search_slack: a node is not divided where its expectation exceeds that of leaves by at most this
+            relative amount.
+        relative_rounding: the relative amount by which the step raises its values, to cover rounding errors.
         defers_leaves: True computes all leaves that a search reaches together, at its end; suits trees of many leaves.
     """
 
@@ -103,18 +104,18 @@ class _CoveredStep:
         largest_loss: float,
         shifts_of: Callable[[Any, LossGrid], Shifts],
         negligible_delta: float,
-        slack: float,
-        rounding: float,
+        relative_search_slack: float,
+        relative_rounding: float,
         defers_leaves: bool,
     ) -> None:
         self._grid = grid
         self._roots = roots
         self._shifts_of = shifts_of
         self._negligible_delta = negligible_delta
-        self._slack = slack
+        self._relative_search_slack = relative_search_slack
         self._defers_leaves = defers_leaves
         self._num_padding = grid.padding(largest_loss)
-        self._rounding_factor = 1 + rounding
+        self._rounding_factor = 1 + relative_rounding
         self._shifts_of_node: dict[_Node, Shifts] = {}
         # the leaves that the last search reached
         self._leaf_sums: list[_WeightedSums] = []
@@ -149,7 +150,9 @@ class _CoveredStep:
         attained_expectations = self._largest_expectations(
             weighted_sums=self._leaf_sums, padded_deltas=padded_deltas
         )
-        largest_skipped = attained_expectations * (1 + self._slack) + self._negligible_delta
+        largest_skipped = (
+            attained_expectations * (1 + self._relative_search_slack) + self._negligible_delta
+        )
         best_expectations = attained_expectations.copy()
         open_nodes: list[_Node] = [*self._roots]
         shifts_of_inner_nodes: list[Shifts] = []
@@ -174,7 +177,10 @@ class _CoveredStep:
             if is_leaf:
                 shifts_of_leaves.append(shifts)
                 np.maximum(attained_expectations, node_expectations, out=attained_expectations)
-                largest_skipped = attained_expectations * (1 + self._slack) + self._negligible_delta
+                largest_skipped = (
+                    attained_expectations * (1 + self._relative_search_slack)
+                    + self._negligible_delta
+                )
             else:
                 shifts_of_inner_nodes.append(shifts)
         self._leaf_sums = self._weighted_sums(shifts_of_leaves)
@@ -213,13 +219,13 @@ class _CoveredStep:
         for sums_of_batch in weighted_sums:
             for start in range(0, num_points, _POINTS_AT_ONCE):
                 chunk = slice(start, start + _POINTS_AT_ONCE)
-                expectations = (
+                expectations_by_pair_and_point = (
                     sums_of_batch.row_weights @ windows[sums_of_batch.row_starts, chunk]
                     + sums_of_batch.prob_beyond_points
                 )
                 np.maximum(
                     largest_expectations[chunk],
-                    expectations.max(axis=0),
+                    expectations_by_pair_and_point.max(axis=0),
                     out=largest_expectations[chunk],
                 )
         return largest_expectations
@@ -243,14 +249,14 @@ class _CoveredStep:
         Args:
             shifts_of_pairs: the shifts of V by all losses of each pair.
         """
-        whole_steps_inside = {
+        distinct_whole_steps = {
             shift.whole_steps
             for shifts in shifts_of_pairs
             for shift in shifts
             if shift.whole_steps > -self._grid.num_points
         }
         whole_steps_of_rows = sorted(
-            whole_steps_inside | {whole_steps + 1 for whole_steps in whole_steps_inside}
+            distinct_whole_steps | {whole_steps + 1 for whole_steps in distinct_whole_steps}
         )
         row_of_whole_steps = {
             whole_steps: row for row, whole_steps in enumerate(whole_steps_of_rows)

@@ -258,8 +258,8 @@ def _upper_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     order = np.lexsort((-y, x))
     is_highest = np.append(True, np.diff(x[order]) > 0)  # of the points with the same x
     order = order[is_highest]
-    corners = order[lower_hull(x=x[order], y=-y[order])]
-    return x[corners], y[corners]
+    corner_indices = order[lower_hull(x=x[order], y=-y[order])]
+    return x[corner_indices], y[corner_indices]
 
 
 def largest_excess_moment(

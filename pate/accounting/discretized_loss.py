@@ -87,8 +87,10 @@ def discretized_loss(
         largest_multiple=largest_multiple,
         negligible_mass=negligible_mass,
     )
-    location_error = _LOCATION_ERROR + gaussian_pair.loss_rounding(loss_cells.points) / spacing
-    end_error = np.maximum(location_error[:-1], location_error[1:])  # [num_intervals]
+    location_errors = _LOCATION_ERROR + gaussian_pair.loss_rounding(loss_cells.points) / spacing
+    location_errors_of_ends = np.maximum(
+        location_errors[:-1], location_errors[1:]
+    )  # [num_intervals]
     first_masses = _interval_masses(gaussian_pair.first_tails(loss_cells.points))
     second_masses = _interval_masses(gaussian_pair.second_tails(loss_cells.points))
     # the loss 0 is in the middle, and two points beyond the last multiple take rounding errors
@@ -99,7 +101,7 @@ def discretized_loss(
         spacing=spacing,
         favored_masses=first_masses,
         other_masses=second_masses,
-        end_error=end_error,
+        location_errors_of_ends=location_errors_of_ends,
     )
     if isinstance(gaussian_pair, SampledPair):
         infinite_loss_prob = _add_tails(loss_masses, gaussian_pair, loss_cells)
@@ -110,7 +112,7 @@ def discretized_loss(
             spacing=spacing,
             favored_masses=second_masses,
             other_masses=first_masses,
-            end_error=end_error,
+            location_errors_of_ends=location_errors_of_ends,
         )
         infinite_loss_prob = _add_mirrored_tails(
             loss_masses=loss_masses, shifted_maximum=gaussian_pair, loss_cells=loss_cells
@@ -125,7 +127,7 @@ def _add_intervals(
     spacing: float,
     favored_masses: _Masses,
     other_masses: _Masses,
-    end_error: FloatArray,
+    location_errors_of_ends: FloatArray,
 ) -> None:
     """Adds the probabilities of intervals of losses to `loss_masses`: a part of each at either end of its interval.
 
@@ -138,7 +140,8 @@ def _add_intervals(
         spacing: the spacing of the grid.
         favored_masses: the probabilities under the distribution that positive losses favor.
         other_masses: the probabilities under the other distribution.
-        end_error: the error of the ends of each interval, as a fraction of the spacing, `[num_intervals]`.
+        location_errors_of_ends: the error of the ends of each interval, as a fraction of the spacing,
+            `[num_intervals]`.
     """
     ratio = np.exp(lower_multiples * spacing)
     scale = -math.expm1(-spacing)
@@ -148,11 +151,11 @@ def _add_intervals(
     # What rounding and the search for the ends may have moved goes one point farther, where the price is larger.
     moved_by_rounding = (
         favored_masses.rounding_errors + ratio * other_masses.rounding_errors
-    ) / scale + (favored_masses.values + favored_masses.rounding_errors) * end_error
-    lower_index = len(loss_masses) // 2 + lower_multiples
-    np.add.at(loss_masses, lower_index, favored_masses.values - mass_at_upper_end)
-    np.add.at(loss_masses, lower_index + 1, mass_at_upper_end)
-    np.add.at(loss_masses, lower_index + 2, 2 * moved_by_rounding)
+    ) / scale + (favored_masses.values + favored_masses.rounding_errors) * location_errors_of_ends
+    lower_indices = len(loss_masses) // 2 + lower_multiples
+    np.add.at(loss_masses, lower_indices, favored_masses.values - mass_at_upper_end)
+    np.add.at(loss_masses, lower_indices + 1, mass_at_upper_end)
+    np.add.at(loss_masses, lower_indices + 2, 2 * moved_by_rounding)
 
 
 def _add_tails(loss_masses: FloatArray, sampled_pair: SampledPair, loss_cells: _Cells) -> float:
@@ -236,8 +239,12 @@ def _cells(
         return np.asarray(gaussian_pair.first_tails(x).above < negligible_mass)
 
     farthest_values = np.array([gaussian_pair.farthest])
-    start_point = _bisected(is_right_of_start, low=-farthest_values, high=farthest_values)
-    end_point = _bisected(is_tail_negligible, low=-farthest_values, high=farthest_values)
+    start_point = _bisected(
+        is_right_of_start, lower_points=-farthest_values, upper_points=farthest_values
+    )
+    end_point = _bisected(
+        is_tail_negligible, lower_points=-farthest_values, upper_points=farthest_values
+    )
     losses = gaussian_pair.loss(np.concatenate([start_point, end_point]))
     losses_in_steps = np.clip(losses / spacing, -clipped_multiple, clipped_multiple)
     first_multiple = math.floor(losses_in_steps[0])
@@ -249,8 +256,8 @@ def _cells(
 
     points = _bisected(
         exceeds_multiple,
-        low=np.repeat(start_point, len(multiples)),
-        high=np.repeat(farthest_values, len(multiples)),
+        lower_points=np.repeat(start_point, len(multiples)),
+        upper_points=np.repeat(farthest_values, len(multiples)),
     )
     points[:1] = (
         start_point  # the grid begins here, also where the loss is above the first multiple
@@ -259,18 +266,18 @@ def _cells(
 
 
 def _bisected(
-    condition: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray
+    condition: Callable[[FloatArray], BoolArray], lower_points: FloatArray, upper_points: FloatArray
 ) -> FloatArray:
     """Returns, for each of several conditions, the smallest x at which it holds, `[num_conditions]`, by bisection.
 
     Args:
         condition: a function from one x for each condition to booleans, which are True from some x on.
-        low: an x at which each condition is False, `[num_conditions]`.
-        high: an x at which each condition is True, `[num_conditions]`.
+        lower_points: an x at which each condition is False, `[num_conditions]`.
+        upper_points: an x at which each condition is True, `[num_conditions]`.
     """
     for _ in range(_NUM_BISECTIONS):
-        middle = (low + high) / 2
-        holds = condition(middle)
-        low = np.where(holds, low, middle)
-        high = np.where(holds, middle, high)
-    return np.asarray(high)
+        middle_points = (lower_points + upper_points) / 2
+        holds = condition(middle_points)
+        lower_points = np.where(holds, lower_points, middle_points)
+        upper_points = np.where(holds, middle_points, upper_points)
+    return np.asarray(upper_points)

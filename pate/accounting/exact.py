@@ -137,11 +137,13 @@ class ExactAccountant(LossAccountant):
         self.any_event_order = any_event_order
         # `_Releases` explains these four.
         self._steps: list[RepeatedStep] = []
-        self._tuned: list[events.TuningEvent] = []
+        self._tuned_releases: list[events.TuningEvent] = []
         self._mu_squared = 0.0
         self._mu_squared_of_winners = 0.0
         # The result of `_ways_to_compose` for each smallest delta of a profile; None stands for no profile.
-        self._ways_of_level: dict[float | None, list[list[_GaussianTotal | _GridTotal]]] = {}
+        self._ways_of_smallest_delta: dict[
+            float | None, list[list[_GaussianTotal | _GridTotal]]
+        ] = {}
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds an event to the total, `count` times, by the pairs of distributions that dominate it.
@@ -153,14 +155,14 @@ class ExactAccountant(LossAccountant):
         # Nothing is added before every part has its pairs.
         self._compose_renyi(event, num_times=count)
         self._steps += releases.repeated_steps
-        self._tuned += releases.tuned_releases
+        self._tuned_releases += releases.tuned_releases
         if releases.mu_squared:
             self._mu_squared = _rounded_up(self._mu_squared + releases.mu_squared)
         if releases.mu_squared_of_winners:
             self._mu_squared_of_winners = _rounded_up(
                 self._mu_squared_of_winners + releases.mu_squared_of_winners
             )
-        self._ways_of_level = {}
+        self._ways_of_smallest_delta = {}
         return self
 
     def work(self) -> int:
@@ -180,7 +182,7 @@ class ExactAccountant(LossAccountant):
         return work_of_maxima + cost_in_blocks(repeated_steps, any_event_order=self.any_event_order)
 
     def _epsilon(self, target_delta: float, renyi_epsilon: float) -> float:
-        if self._tuned:
+        if self._tuned_releases:
             tuning = self._tuning_alone()
             return math.inf if tuning is None else tuning.get_epsilon(target_delta)
         # Each way gives a bound, which is that of the worse of its two directions. So the smallest of them holds.
@@ -191,7 +193,7 @@ class ExactAccountant(LossAccountant):
         return min(epsilon_bounds) * (1 + _BOUND_ROUNDING)
 
     def _delta(self, target_epsilon: float, renyi_delta: float) -> float:
-        if self._tuned:
+        if self._tuned_releases:
             tuning = self._tuning_alone()
             return 1.0 if tuning is None else tuning.get_delta(target_epsilon)
         delta_bounds = [
@@ -204,9 +206,11 @@ class ExactAccountant(LossAccountant):
 
     def _tuning_alone(self) -> TuningAccountant | None:
         """Returns an accountant with the tuned release as its only event; None where there are other events."""
-        if len(self._tuned) > 1 or self._steps or self._mu_squared:
+        if len(self._tuned_releases) > 1 or self._steps or self._mu_squared:
             return None
-        return TuningAccountant(candidate_accountant=ExactAccountant).compose(self._tuned[0])
+        return TuningAccountant(candidate_accountant=ExactAccountant).compose(
+            self._tuned_releases[0]
+        )
 
     def _ways_to_compose(self, *, smallest_delta: float) -> list[list[_GaussianTotal | _GridTotal]]:
         """Returns the totals of all events for each way to compose them, one total for each direction.
@@ -220,23 +224,35 @@ class ExactAccountant(LossAccountant):
                 a few levels, so that one profile answers many calls.
         """
         level_deltas = (10.0**-level for level in _LEVELS)
-        level_delta = next((delta for delta in level_deltas if delta <= smallest_delta), None)
+        smallest_accurate_delta = next(
+            (delta for delta in level_deltas if delta <= smallest_delta), None
+        )
         # The search for one point of a trade-off curve asks for dozens of deltas, nearly all at one level.
-        if level_delta not in self._ways_of_level:
+        if smallest_accurate_delta not in self._ways_of_smallest_delta:
             mu = _rounded_up(math.sqrt(self._mu_squared))
-            ways = [self._totals(self._steps, mu=mu, level_delta=level_delta)]
+            ways = [
+                self._totals(self._steps, mu=mu, smallest_accurate_delta=smallest_accurate_delta)
+            ]
             if self._mu_squared_of_winners:
                 mu_squared = _rounded_up(self._mu_squared + self._mu_squared_of_winners)
                 mu = _rounded_up(math.sqrt(mu_squared))
                 repeated_steps = [
                     step for step in self._steps if not isinstance(step.pairs, Winner)
                 ]
-                ways.append(self._totals(repeated_steps, mu=mu, level_delta=level_delta))
-            self._ways_of_level[level_delta] = ways
-        return self._ways_of_level[level_delta]
+                ways.append(
+                    self._totals(
+                        repeated_steps, mu=mu, smallest_accurate_delta=smallest_accurate_delta
+                    )
+                )
+            self._ways_of_smallest_delta[smallest_accurate_delta] = ways
+        return self._ways_of_smallest_delta[smallest_accurate_delta]
 
     def _totals(
-        self, repeated_steps: list[RepeatedStep], *, mu: float, level_delta: float | None
+        self,
+        repeated_steps: list[RepeatedStep],
+        *,
+        mu: float,
+        smallest_accurate_delta: float | None,
     ) -> list[_GaussianTotal | _GridTotal]:
         """Returns the totals of some releases and a Gaussian release, one for each direction between two neighbors.
 
@@ -246,8 +262,8 @@ class ExactAccountant(LossAccountant):
         Args:
             repeated_steps: the releases other than Gaussian ones, with the pairs of distributions that dominate them.
             mu: the mu of all Gaussian releases together, >= 0.
-            level_delta: the smallest delta for which the totals are accurate. None makes them infinite where there are
-                steps.
+            smallest_accurate_delta: the smallest delta for which the totals are accurate. None makes them infinite
+                where there are steps.
         """
         if not repeated_steps:
             return [_GaussianTotal(mu)]
@@ -265,24 +281,35 @@ class ExactAccountant(LossAccountant):
             else [repeated_steps, exchanged_steps]
         )
         return [
-            _GridTotal(self._profile(direction_steps, mu=mu, level_delta=level_delta))
+            _GridTotal(
+                self._profile(
+                    direction_steps, mu=mu, smallest_accurate_delta=smallest_accurate_delta
+                )
+            )
             for direction_steps in steps_of_directions
         ]
 
     def _profile(
-        self, repeated_steps: list[RepeatedStep], *, mu: float, level_delta: float | None
+        self,
+        repeated_steps: list[RepeatedStep],
+        *,
+        mu: float,
+        smallest_accurate_delta: float | None,
     ) -> Profile | None:
         """Returns the privacy profile of some releases and a Gaussian release; None where no grid can hold it.
 
         Args:
             repeated_steps: the releases other than Gaussian ones, with the pairs of distributions that dominate them.
             mu: the mu of all Gaussian releases together, >= 0.
-            level_delta: the smallest delta for which the profile is accurate; with None the function returns None.
+            smallest_accurate_delta: the smallest delta for which the profile is accurate; with None the function
+                returns None.
         """
-        if level_delta is None:
+        if smallest_accurate_delta is None:
             return None
         ordered_steps = _with_fixed_pairs_first(repeated_steps, mu=mu)
-        epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=level_delta)
+        epsilons = rdp_to_epsilons(
+            self._rdp.orders, self._rdp.rdp, target_delta=smallest_accurate_delta
+        )
         # Beyond the sum of the largest losses delta is 0.
         sum_of_losses = math.fsum(
             num_times * largest_loss(step_pairs, loss_if_unbounded=math.inf)
@@ -294,7 +321,7 @@ class ExactAccountant(LossAccountant):
         return compose_steps(
             ordered_steps,
             largest_epsilon=largest_epsilon,
-            smallest_delta=level_delta,
+            smallest_delta=smallest_accurate_delta,
             in_blocks=self.in_blocks,
             any_event_order=self.any_event_order,
         )

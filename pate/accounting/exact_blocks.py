@@ -33,13 +33,13 @@ from pate.accounting.noisy_maximum import NoisyMaximum, noisy_maximum_profile
 from pate.accounting.winner import Winner
 from pate.array_types import FloatArray
 
-CAPACITY = 720
+COST_OF_FULL_BLOCK = 720
 """The size of a block, in quarters of an ordinary step.
 
 Blocks of this size enlarge the bound little. The number has many divisors, so that repeated releases give equal blocks.
 """
-# The time of an ordinary step, and of the step of a winner, in the units of `CAPACITY`. An ordinary step takes some
-# milliseconds.
+# The time of an ordinary step, and of the step of a winner, in the units of `COST_OF_FULL_BLOCK`. An ordinary step
+# takes some milliseconds.
 _COST = 4
 _COST_OF_WINNER = 10
 # Steps are composed one by one where one of them has a loss of so many of its standard deviations.
@@ -352,7 +352,9 @@ def compose_in_blocks(
         negligible_delta: the amount by which each step may raise every delta of a profile for speed.
         any_event_order: True makes each step a separate block, so that the bound holds for every order.
     """
-    num_of_run = Counter(_runs(repeated_steps, run_capacity=0 if any_event_order else CAPACITY))
+    num_of_run = Counter(
+        _runs(repeated_steps, cost_of_full_run=0 if any_event_order else COST_OF_FULL_BLOCK)
+    )
     fixed_pairs = [
         (step_pairs, num_times)
         for step_pairs, num_times in repeated_steps
@@ -512,7 +514,7 @@ def are_composed_one_by_one(repeated_steps: Steps) -> bool:
         > _RARE_LOSS * math.sqrt(step_pairs.variance)
         for step_pairs, _ in repeated_steps
     )
-    return total_cost <= CAPACITY or has_rare_loss
+    return total_cost <= COST_OF_FULL_BLOCK or has_rare_loss
 
 
 def cost_of_step(step_pairs: DominatingPairs) -> int:
@@ -530,32 +532,35 @@ def cost_in_blocks(repeated_steps: Steps, *, any_event_order: bool) -> int:
 
     Equal blocks count once. `any_event_order` makes each step a separate block.
     """
-    different_runs = set(_runs(repeated_steps, run_capacity=0 if any_event_order else CAPACITY))
+    different_runs = set(
+        _runs(repeated_steps, cost_of_full_run=0 if any_event_order else COST_OF_FULL_BLOCK)
+    )
     return sum(sum(map(cost_of_step, pairs_of_run)) for pairs_of_run in different_runs)
 
 
-def _runs(repeated_steps: Steps, *, run_capacity: int) -> Iterator[Run]:
+def _runs(repeated_steps: Steps, *, cost_of_full_run: int) -> Iterator[Run]:
     """Yields the steps (releases) in runs of consecutive steps; steps with one fixed pair are left out.
 
     A repeated step is listed several times in a run.
 
     Args:
         repeated_steps: the steps, in the order of their releases.
-        run_capacity: the time of a run, in quarters of the time of an ordinary step; 0 makes each step a run.
+        cost_of_full_run: the time at which a run ends, in quarters of the time of an ordinary step; 0 makes each step a
+            run.
     """
     pairs_of_run: list[SteppedPairs] = []
-    remaining_capacity = run_capacity
+    remaining_cost = cost_of_full_run
     for step_pairs, num_times in repeated_steps:
         if isinstance(step_pairs, FixedPair):
             continue
         cost = cost_of_step(step_pairs)
         for _ in range(num_times):
             pairs_of_run.append(step_pairs)
-            remaining_capacity -= cost
-            if remaining_capacity <= 0:
+            remaining_cost -= cost
+            if remaining_cost <= 0:
                 yield tuple(pairs_of_run)
                 pairs_of_run = []
-                remaining_capacity = run_capacity
+                remaining_cost = cost_of_full_run
     if pairs_of_run:
         yield tuple(pairs_of_run)
 

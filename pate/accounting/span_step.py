@@ -59,9 +59,11 @@ def span_step(grid: LossGrid, span_length: float) -> CompositionStep:
             expected_deltas = span_pair.p_up * up_deltas + span_pair.p_down * down_deltas
             # the bend of the piece, rounded up by more than its terms can be wrong
             up_change = up_deltas * (1 + _BEND_SLACK) - up_deltas_before
-            bend = up_factor * up_change - down_factor * (down_deltas - down_deltas_before)
-            largest_over_piece = _largest_over_piece(expected_deltas_before, expected_deltas, bend)
-            largest_deltas = np.maximum(largest_deltas, largest_over_piece)
+            bends = up_factor * up_change - down_factor * (down_deltas - down_deltas_before)
+            largest_deltas_over_piece = _largest_over_piece(
+                deltas_before=expected_deltas_before, deltas_after=expected_deltas, bends=bends
+            )
+            largest_deltas = np.maximum(largest_deltas, largest_deltas_over_piece)
             up_deltas_before = up_deltas
             down_deltas_before = down_deltas
             expected_deltas_before = expected_deltas
@@ -71,13 +73,13 @@ def span_step(grid: LossGrid, span_length: float) -> CompositionStep:
 
 
 def _largest_over_piece(
-    deltas_before: FloatArray, deltas_after: FloatArray, bend: FloatArray
+    deltas_before: FloatArray, deltas_after: FloatArray, bends: FloatArray
 ) -> FloatArray:
     """Returns the largest value of the chord from one end to the other plus bend * θ (1 - θ), over θ in [0, 1]."""
     rise = np.abs(deltas_after - deltas_before)
     # Where the bend is below the rise, an end is the largest. The formula gives the larger end for bend = rise.
-    bend = np.maximum(np.maximum(bend, rise), _SMALLEST_BEND)
-    return np.asarray((deltas_before + deltas_after) / 2 + (rise * (rise / bend) + bend) / 4)
+    bends = np.maximum(np.maximum(bends, rise), _SMALLEST_BEND)
+    return np.asarray((deltas_before + deltas_after) / 2 + (rise * (rise / bends) + bends) / 4)
 
 
 def _ends_of_pieces(grid: LossGrid, span_length: float) -> list[float]:

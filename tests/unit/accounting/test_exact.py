@@ -447,13 +447,13 @@ def test_blocks_bound_the_composition_step_by_step_closely(
     bit_step = RepeatedStep(pairs=pairs_of(WIDE_BIT), num_times=1)
     steps_of_family = {"span": (span_step,), "bit": (bit_step,), "both": (span_step, bit_step)}
     steps = steps_of_family[family] * 150
-    monkeypatch.setattr(exact_blocks, "CAPACITY", 10**9)
+    monkeypatch.setattr(exact_blocks, "COST_OF_FULL_BLOCK", 10**9)
     in_one_block = profile_of_block(
         block=compose_in_blocks(
             steps, spacing=0.005, largest_finite_loss=6.0, negligible_delta=1e-18
         )
     )
-    monkeypatch.setattr(exact_blocks, "CAPACITY", 4 * 40)
+    monkeypatch.setattr(exact_blocks, "COST_OF_FULL_BLOCK", 4 * 40)
     in_small_blocks = profile_of_block(
         block=compose_in_blocks(
             steps, spacing=0.005, largest_finite_loss=6.0, negligible_delta=1e-18
@@ -473,7 +473,7 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
 
     Negative control: bits with losses 20% too small give a delta below the adversary's.
     """
-    monkeypatch.setattr(exact_blocks, "CAPACITY", 8)
+    monkeypatch.setattr(exact_blocks, "COST_OF_FULL_BLOCK", 8)
     bit = pairs_of(pa.OneBitEvent(logits=LOGITS, reach=1))
     bit_step = RepeatedStep(pairs=bit, num_times=1)
     bounded_range = pairs_of(pa.BoundedRangeEvent(epsilon=math.log(1.5)))
