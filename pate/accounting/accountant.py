@@ -83,15 +83,15 @@ class Accountant(ABC):
         """
         require_probability("alpha", alpha)
         bounds = self._gaussian_bounds()
-        by_gaussian = gaussian_trade_off(bounds.mu, alpha=alpha)
+        power_by_gaussian = gaussian_trade_off(bounds.mu, alpha=alpha)
         if bounds.is_exact:
-            return by_gaussian
+            return power_by_gaussian
         negligible_delta = _NEGLIGIBLE_SHARE * min(alpha, 1 - alpha)
         largest_epsilon = self._largest_useful_epsilon(negligible_delta=negligible_delta)
-        by_lines = trade_off_lower_bound(
+        power_by_lines = trade_off_lower_bound(
             delta_at=self._quick_delta, alpha=alpha, largest_epsilon=largest_epsilon
         )
-        return max(by_gaussian, by_lines)
+        return max(power_by_gaussian, power_by_lines)
 
     def advantage(self) -> float:
         """Returns the largest difference of the probabilities of a right and of a false alarm, of all attacks.
@@ -100,12 +100,16 @@ class Accountant(ABC):
         that decides between two equally likely neighbors is right with a probability of at most (1 + advantage) / 2.
         """
         bounds = self._gaussian_bounds()
-        by_gaussian = gaussian_delta(bounds.mu, epsilon=0.0) if bounds.mu < math.inf else 1.0
+        advantage_by_gaussian = (
+            gaussian_delta(bounds.mu, epsilon=0.0) if bounds.mu < math.inf else 1.0
+        )
         if bounds.is_exact:
-            return by_gaussian
+            return advantage_by_gaussian
         largest_epsilon = self._largest_useful_epsilon(negligible_delta=_NEGLIGIBLE_SHARE)
-        by_lines = max_advantage(delta_at=self._quick_delta, largest_epsilon=largest_epsilon)
-        return min(by_gaussian, by_lines)
+        advantage_by_lines = max_advantage(
+            delta_at=self._quick_delta, largest_epsilon=largest_epsilon
+        )
+        return min(advantage_by_gaussian, advantage_by_lines)
 
     def gdp_mu(self) -> float:
         """Returns the smallest known mu for which all composed events together are mu-GDP, rounded up.

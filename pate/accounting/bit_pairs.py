@@ -57,8 +57,8 @@ def bit_pairs(event: BitEvent) -> FloatArray:
         return _pairs_above_runs(event)
     # The statistics of a pair are `reach` apart, or less at the end of the table.
     logits = event.log_odds
-    last = len(logits) - 1
-    higher_logits = logits[np.minimum(np.arange(len(logits)) + event.reach, last)]
+    last_index = len(logits) - 1
+    higher_logits = logits[np.minimum(np.arange(len(logits)) + event.reach, last_index)]
     logit_pairs = np.stack([logits, higher_logits])[:, logits < higher_logits]
     if logit_pairs.shape[1] == 0:
         return logit_pairs
@@ -74,21 +74,21 @@ def _pairs_above_runs(event: events.ThresholdEvent) -> FloatArray:
     shorter near the threshold. Phi is log-concave, so log Phi(z + h) - log Phi(z) falls as z rises. So within a run the
     first pair has the largest privacy loss of a 1, and the last pair has that of a 0 (docs/proofs/gaussian_votes.md).
     """
-    last_value = event.num_values - 1
+    last_step = event.num_values - 1
     unit = _CENTER * event.noise_std
     asinh_of_lowest = asinh(event.lowest / unit)
-    asinh_of_highest = asinh((event.lowest + last_value) / unit)
+    asinh_of_highest = asinh((event.lowest + last_step) / unit)
     run_ends = (
         np.sinh(np.linspace(asinh_of_lowest, asinh_of_highest, _LARGEST_NUM_PAIRS)) * unit
         - event.lowest
     )
-    values_at_run_ends = np.append(np.floor(run_ends).astype(np.int64), [0, last_value])
-    values_at_run_ends = np.unique(np.clip(values_at_run_ends, 0, last_value))
+    steps_at_run_ends = np.append(np.floor(run_ends).astype(np.int64), [0, last_step])
+    steps_at_run_ends = np.unique(np.clip(steps_at_run_ends, 0, last_step))
     # the logits of the first and of the last pair of each run
-    logits_of_first = event.log_odds_at(values_at_run_ends[:-1])
-    logits_after_first = event.log_odds_at(values_at_run_ends[:-1] + 1)
-    logits_before_last = event.log_odds_at(values_at_run_ends[1:] - 1)
-    logits_of_last = event.log_odds_at(values_at_run_ends[1:])
+    logits_of_first = event.log_odds_at(steps=steps_at_run_ends[:-1])
+    logits_after_first = event.log_odds_at(steps=steps_at_run_ends[:-1] + 1)
+    logits_before_last = event.log_odds_at(steps=steps_at_run_ends[1:] - 1)
+    logits_of_last = event.log_odds_at(steps=steps_at_run_ends[1:])
     loss_of_one = _rounded_up_difference(
         larger_log_prob=log_expit(logits_after_first), smaller_log_prob=log_expit(logits_of_first)
     )
@@ -226,11 +226,20 @@ def _levels_of_runs(logit_pairs: FloatArray) -> list[FloatArray]:
         return pairs_of_levels
     loss_of_one = log_expit(logit_pairs[1]) - log_expit(logit_pairs[0])
     loss_of_zero = log_expit(-logit_pairs[0]) - log_expit(-logit_pairs[1])
-    losses = np.stack([loss_of_one, loss_of_zero])
+    losses_by_outcome_and_pair = np.stack([loss_of_one, loss_of_zero])
     length = _RUN_LENGTH
     while length * _LARGEST_TOP_LEVEL < num_pairs * _RUN_LENGTH:
-        losses = np.maximum.reduceat(losses, np.arange(0, losses.shape[1], _RUN_LENGTH), axis=1)
-        pairs_of_levels.append(pairs_of_losses(loss_of_one=losses[0], loss_of_zero=losses[1]))
+        losses_by_outcome_and_pair = np.maximum.reduceat(
+            losses_by_outcome_and_pair,
+            np.arange(0, losses_by_outcome_and_pair.shape[1], _RUN_LENGTH),
+            axis=1,
+        )
+        pairs_of_levels.append(
+            pairs_of_losses(
+                loss_of_one=losses_by_outcome_and_pair[0],
+                loss_of_zero=losses_by_outcome_and_pair[1],
+            )
+        )
         length *= _RUN_LENGTH
     return pairs_of_levels
 

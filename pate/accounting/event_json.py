@@ -65,7 +65,7 @@ def event_from_json(data: dict[str, Any]) -> Event:
         class_name in EVENT_KINDS, "kind", class_name, f"one of {', '.join(sorted(EVENT_KINDS))}"
     )
     return EVENT_KINDS[class_name](
-        **{name: _from_json(value) for name, value in json_of_fields.items()}
+        **{name: _from_json(json_of_field) for name, json_of_field in json_of_fields.items()}
     )
 
 

@@ -198,11 +198,11 @@ class LedgerIndex:
 
         A part is what the ledger stores under the key RELEASE_KEY:NAME. A release without parts has an empty result.
         """
-        prefix = f"{release_key}:"
+        release_key_prefix = f"{release_key}:"
         return {
-            line.key.removeprefix(prefix): line.sha256
+            line.key.removeprefix(release_key_prefix): line.sha256
             for line in self.lines
-            if line.key.startswith(prefix)
+            if line.key.startswith(release_key_prefix)
         }
 
     def charges_of(self, run_key: str) -> list[LedgerEntry]:

@@ -35,9 +35,9 @@ class AccountantBesideRenyi(Accountant):
         """Returns an independent accountant with the same events; adding events to the copy leaves this one as is."""
         duplicate = copy.copy(self)
         # Lists, dictionaries and accountants change in place, so the copy gets its own. Other values are replaced.
-        for name, value in vars(self).items():
-            if isinstance(value, (list, dict, Accountant)):
-                setattr(duplicate, name, value.copy())
+        for attribute_name, attribute_value in vars(self).items():
+            if isinstance(attribute_value, (list, dict, Accountant)):
+                setattr(duplicate, attribute_name, attribute_value.copy())
         return duplicate
 
 

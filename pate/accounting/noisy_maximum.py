@@ -83,31 +83,31 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
     profile = np.zeros_like(epsilons)
     largest_num_blocks = _NUM_BLOCKS_OF_OPPOSED_MAXIMA if is_opposed else _NUM_BLOCKS
     num_blocks = min(n - 1, largest_num_blocks)
-    min_sizes_per_block = (n - 1) // num_blocks
+    min_set_sizes_per_block = (n - 1) // num_blocks
     num_larger_blocks = (n - 1) % num_blocks
-    smallest_size = 1  # the smallest size of a set in the block
+    smallest_set_size = 1  # the smallest size of a set in the block
     # The delta of a moved maximum is no smaller for more normals. So the bounds of a block are those of its largest set
     # and of the largest complement, which is that of its smallest set.
     for block in range(num_blocks):
-        num_sizes = min_sizes_per_block + (1 if block < num_larger_blocks else 0)
-        largest_size = smallest_size + num_sizes - 1
+        num_sizes = min_set_sizes_per_block + (1 if block < num_larger_blocks else 0)
+        largest_set_size = smallest_set_size + num_sizes - 1
         deltas_if_raised = moved_maximum(
-            largest_size, maximum_shift=maximum_shift, epsilons=epsilons
+            largest_set_size, maximum_shift=maximum_shift, epsilons=epsilons
         )
         deltas_if_lowered = moved_maximum(
-            n - smallest_size, maximum_shift=-maximum_shift, epsilons=epsilons
+            n - smallest_set_size, maximum_shift=-maximum_shift, epsilons=epsilons
         )
         delta_bounds = np.minimum(deltas_if_raised, deltas_if_lowered)
         if is_opposed:
             deltas_if_opposed = opposite_maxima(
-                largest_size,
-                num_falling=n - smallest_size,
+                largest_set_size,
+                num_falling=n - smallest_set_size,
                 maximum_shift=maximum_shift / 2,
                 epsilons=epsilons,
             )
             delta_bounds = np.minimum(delta_bounds, deltas_if_opposed)
         np.maximum(profile, convex_minorant(x=exp_epsilons, y=delta_bounds), out=profile)
-        smallest_size = largest_size + 1
+        smallest_set_size = largest_set_size + 1
     return profile
 
 
@@ -172,10 +172,10 @@ def opposite_maxima(
     p = moved_below[:-1] - moved_below[1:]  # of the cells
     q = still_below[:-1] - still_below[1:]
     likelihood_ratios = np.exp(losses)
-    width = likelihood_ratios[1:] - likelihood_ratios[:-1]
+    ratio_widths = likelihood_ratios[1:] - likelihood_ratios[:-1]
     # q at the end with the larger loss, where the mass under P is `likelihood_ratios` times that under Q
     q_at_larger = np.clip(
-        (p - likelihood_ratios[:-1] * q) / np.where(width > 0, width, 1.0), 0.0, q
+        (p - likelihood_ratios[:-1] * q) / np.where(ratio_widths > 0, ratio_widths, 1.0), 0.0, q
     )
     p_at_larger = q_at_larger * likelihood_ratios[1:]
     # The mass above all cells has a smaller loss, which is rounded up to that of the first point.

@@ -150,10 +150,10 @@ def _profile_by_renyi(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
 
     def smallest_deltas_at(epsilons_of_deltas: FloatArray) -> FloatArray:
         """Returns, for each epsilon, the smallest delta over all orders, by the formula of Canonne et al. (2020)."""
-        log_deltas = (orders - 1) * (
+        log_deltas_by_epsilon_and_order = (orders - 1) * (
             rdp - epsilons_of_deltas[:, None] + np.log1p(-1 / orders)
         ) - np.log(orders)
-        return np.asarray(np.exp(np.minimum(log_deltas.min(axis=1), 0.0)))
+        return np.asarray(np.exp(np.minimum(log_deltas_by_epsilon_and_order.min(axis=1), 0.0)))
 
     # At epsilons above 0 the exchange is left out, because it would multiply rounding errors by e^epsilon.
     exp_epsilons = np.exp(np.minimum(epsilons, 0.0))

@@ -214,22 +214,22 @@ def _loss_on_grid(epsilon: float, num_releases: int, grid_spacing: float) -> _Gr
     first_multiple = math.floor((mean_loss - loss_reach) / grid_spacing)
     last_multiple = math.ceil((mean_loss + loss_reach) / grid_spacing)
     is_inside = losses <= last_multiple * grid_spacing
-    grid_position = np.clip(
+    grid_positions = np.clip(
         losses[is_inside] / grid_spacing - first_multiple,
         0.0,
         float(last_multiple - first_multiple),
     )
-    lower_grid_position = np.minimum(
-        np.floor(grid_position), float(last_multiple - first_multiple - 1)
+    lower_grid_positions = np.minimum(
+        np.floor(grid_positions), float(last_multiple - first_multiple - 1)
     )
-    upper_share = np.expm1(-(grid_position - lower_grid_position) * grid_spacing) / math.expm1(
+    upper_shares = np.expm1(-(grid_positions - lower_grid_positions) * grid_spacing) / math.expm1(
         -grid_spacing
     )
-    upper_mass = masses[is_inside] * np.clip(upper_share, 0.0, 1.0)
-    lower_index = lower_grid_position.astype(np.int64)
+    upper_masses = masses[is_inside] * np.clip(upper_shares, 0.0, 1.0)
+    lower_indices = lower_grid_positions.astype(np.int64)
     num_points = last_multiple - first_multiple + 1
-    lower_masses = np.bincount(lower_index, masses[is_inside] - upper_mass, num_points)
-    grid_masses = lower_masses + np.bincount(lower_index + 1, upper_mass, num_points)
+    lower_masses = np.bincount(lower_indices, masses[is_inside] - upper_masses, num_points)
+    grid_masses = lower_masses + np.bincount(lower_indices + 1, upper_masses, num_points)
     infinite_loss_prob = float(masses[~is_inside].sum())
     return _GridLoss(
         first_multiple=first_multiple,

@@ -187,22 +187,22 @@ def exact_hit_prob(
     Raises:
         InvalidValue: two probabilities of one outcome differ by more than a factor e^epsilon.
     """
-    distributions = np.stack(
+    both_laws = np.stack(
         [
-            _checked_distributions(name="first", probabilities=first_law, num_axes=1),
-            _checked_distributions(name="second", probabilities=second_law, num_axes=1),
+            _checked_distributions(argument_name="first", probabilities=first_law, num_axes=1),
+            _checked_distributions(argument_name="second", probabilities=second_law, num_axes=1),
         ]
     )
     is_in_target = np.asarray(in_target, dtype=bool)
-    expected_shape = distributions.shape[1:]
+    expected_shape = both_laws.shape[1:]
     require(
         is_in_target.shape == expected_shape,
         "in_target.shape",
         is_in_target.shape,
         f"{expected_shape}",
     )
-    smaller_probs = distributions.min(axis=0)
-    larger_probs = distributions.max(axis=0)
+    smaller_probs = both_laws.min(axis=0)
+    larger_probs = both_laws.max(axis=0)
     growth = np.exp(require_positive("epsilon", epsilon))
     if not np.all(larger_probs <= growth * smaller_probs * (1 + _SUM_TOLERANCE)):
         rule = "at least the largest log-ratio of the two distributions"
@@ -212,7 +212,7 @@ def exact_hit_prob(
     # target, and nothing of the target.
     common_probs = np.maximum(growth * smaller_probs - larger_probs, 0) / (growth - 1)
     access_prob = 1 - common_probs[~is_in_target].sum()
-    rarest_hit = distributions[:, is_in_target].sum(axis=1).min()
+    rarest_hit = both_laws[:, is_in_target].sum(axis=1).min()
     return float(min(1.0, rarest_hit / access_prob)) if access_prob > 0 else 1.0
 
 
@@ -230,43 +230,45 @@ def boundary_distribution(distributions: ArrayLike) -> FloatArray:
         The probability of each outcome of the wrapped call, `[..., num_outcomes + 1]`, with "boundary" last.
     """
     checked_distributions = _checked_distributions(
-        name="distributions", probabilities=distributions
+        argument_name="distributions", probabilities=distributions
     )
     # pi is the sum of the other probabilities, so no digits cancel.
-    without_largest = checked_distributions.copy()
+    probs_without_largest = checked_distributions.copy()
     np.put_along_axis(
-        without_largest, checked_distributions.argmax(axis=-1, keepdims=True), 0.0, axis=-1
+        probs_without_largest, checked_distributions.argmax(axis=-1, keepdims=True), 0.0, axis=-1
     )
-    pi = np.minimum(without_largest.sum(axis=-1, keepdims=True), 0.5)
+    pi = np.minimum(probs_without_largest.sum(axis=-1, keepdims=True), 0.5)
     return np.asarray(np.concatenate([checked_distributions, pi], axis=-1) / (1 + pi))
 
 
 def _checked_distributions(
-    name: str, probabilities: Any, *, num_axes: int | None = None
+    argument_name: str, probabilities: Any, *, num_axes: int | None = None
 ) -> FloatArray:
     """Returns `probabilities` as an array of distributions over the last axis.
 
     Args:
-        name: the name of the argument, for the error message.
+        argument_name: the name of the argument, for the error message.
         probabilities: the probabilities, `[..., num_outcomes]`.
         num_axes: the number of axes that the array must have; None allows any number.
 
     Raises:
         InvalidValue: a distribution does not sum to 1, or the array has another number of axes.
     """
-    checked_array: FloatArray = require_array(name, probabilities).astype(np.float64)
+    checked_array: FloatArray = require_array(argument_name, probabilities).astype(np.float64)
     require(
         num_axes in (None, checked_array.ndim),
-        f"{name}.shape",
+        f"{argument_name}.shape",
         checked_array.shape,
         "[num_outcomes]",
     )
     has_outcomes = checked_array.ndim > 0 and checked_array.shape[-1] > 0
-    require(has_outcomes, f"{name}.shape", checked_array.shape, "at least one outcome")
+    require(has_outcomes, f"{argument_name}.shape", checked_array.shape, "at least one outcome")
     is_proper = (checked_array >= 0).all(axis=-1) & (
         np.abs(checked_array.sum(axis=-1) - 1) <= _SUM_TOLERANCE
     )
     # The error names only the number of bad distributions, because they come from the data.
     num_improper_in_words = f"{int((~is_proper).sum())} of {is_proper.size} distributions"
-    require(bool(is_proper.all()), name, num_improper_in_words, "probabilities that sum to 1")
+    require(
+        bool(is_proper.all()), argument_name, num_improper_in_words, "probabilities that sum to 1"
+    )
     return checked_array

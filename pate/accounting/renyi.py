@@ -48,11 +48,11 @@ def bernoulli_rdp(
         log_not_q: the logarithm of 1 - q.
         orders: a > 1.
     """
-    log_of_ones = orders * log_p - (orders - 1) * log_q
-    log_of_zeros = orders * log_not_p - (orders - 1) * log_not_q
-    log_moment = np.maximum(np.logaddexp(log_of_ones, log_of_zeros), 0.0)
+    log_term_of_ones = orders * log_p - (orders - 1) * log_q
+    log_term_of_zeros = orders * log_not_p - (orders - 1) * log_not_q
+    log_moment = np.maximum(np.logaddexp(log_term_of_ones, log_term_of_zeros), 0.0)
     # The rounding error of either term counts with the share of the term in the moment.
-    log_lead_of_ones = log_of_ones - log_of_zeros
+    log_lead_of_ones = log_term_of_ones - log_term_of_zeros
     size_of_ones = np.minimum(-log_p, -_SMALLEST_LOG) + np.minimum(-log_q, -_SMALLEST_LOG)
     size_of_zeros = np.minimum(-log_not_p, -_SMALLEST_LOG) + np.minimum(-log_not_q, -_SMALLEST_LOG)
     rounding_terms = (
@@ -211,11 +211,14 @@ def _log_moments_by_trapezoids(
 
         P and Q are two densities; the arguments are their logarithms at the points, `[num_points, num_orders]`.
         """
-        log_values = orders * log_p - (orders - 1) * log_q
-        largest_log_values = log_values.max(axis=0)
+        log_values_at_grid_points = orders * log_p - (orders - 1) * log_q
+        largest_log_value_of_orders = log_values_at_grid_points.max(axis=0)
         return np.asarray(
-            largest_log_values
-            + np.log(np.exp(log_values - largest_log_values).sum(axis=0) * grid_steps)
+            largest_log_value_of_orders
+            + np.log(
+                np.exp(log_values_at_grid_points - largest_log_value_of_orders).sum(axis=0)
+                * grid_steps
+            )
         )
 
     log_shifted_density = log_density(grid_points - maximum_shift)

@@ -134,7 +134,7 @@ def _moves(q_target: QTarget) -> list[_Move]:
     rise = math.expm1(q_target.epsilon)
     smallest_hit_prob = q_target.hit_prob
     not_prior_hit_prob = 1 / (rise + 2)  # q of "not prior"
-    both = math.expm1(2 * q_target.epsilon)
+    prob_scale = math.expm1(2 * q_target.epsilon)
     largest_surplus = min(
         rise * smallest_hit_prob, -math.expm1(-q_target.epsilon) * (1 - smallest_hit_prob)
     )
@@ -155,9 +155,9 @@ def _moves(q_target: QTarget) -> list[_Move]:
             probability: the probability of the outcome on the first neighbor.
             surplus: the probability of the outcome on the second neighbor less that on the first.
         """
-        up = (rise + 1) * (rise * probability - surplus)
-        down = rise * probability + (rise + 1) * surplus
-        return max(up, 0.0) / both, max(down, 0.0) / both
+        scaled_up_prob = (rise + 1) * (rise * probability - surplus)
+        scaled_down_prob = rise * probability + (rise + 1) * surplus
+        return max(scaled_up_prob, 0.0) / prob_scale, max(scaled_down_prob, 0.0) / prob_scale
 
     moves = []
     for probability, surplus in polygon_corners:
@@ -196,7 +196,7 @@ def best_play_delta(
     deltas_after_last = -np.expm1(-np.maximum(loss_beyond_epsilon, 0.0))
     # V by the number of remaining hits and the loss, [target_hits + 1, 2 num_accesses + 3]
     reachable_deltas = np.tile(deltas_after_last, (target_hits + 1, 1))
-    moves = _moves(target)
+    moves = _moves(q_target=target)
     for _ in range(num_accesses):
         best_deltas = reachable_deltas[1:, 1:-1].copy()
         deltas_after_up = reachable_deltas[:, 2:]
@@ -267,11 +267,11 @@ def best_session_price(
     if delta_of_counter <= 0:
         rule = "less than target_delta / num_counters"
         raise InvalidValue("failure_prob", failure_prob, rule=rule)
-    split = _best_split(target, target_hits=hits, target_delta=delta_of_counter)
+    split = _best_split(q_target=target, target_hits=hits, target_delta=delta_of_counter)
     epsilon = split.epsilon
     if use_bound_by_play:
         epsilon = _best_play(
-            target,
+            q_target=target,
             target_hits=hits,
             target_delta=delta_of_counter,
             sufficient_epsilon=split.epsilon,

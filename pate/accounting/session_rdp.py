@@ -121,7 +121,7 @@ def call_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
             bare_call_cost = _excess_moment(bounded_range_rdp(loss_range, orders), orders)
             b = 1 / (math.exp(loss_range) + 1)
             near_tie_cost = _largest_corner(
-                excess_moment=bare_call_cost, b=b, orders=orders, num_answered=1
+                excess_moment=bare_call_cost, b=b, orders=orders, denominator_offset=1
             )
             call_costs = np.fmin(call_costs, np.maximum(bare_call_cost, near_tie_cost))
         elif isinstance(event, events.BoundarySessionEvent):
@@ -196,23 +196,25 @@ def _tie_cost(excess_moment: FloatArray, b: float, orders: FloatArray) -> FloatA
         b: the number b of that proof.
         orders: a > 1, `[num_orders]`.
     """
-    corner_costs = _largest_corner(excess_moment=excess_moment, b=b, orders=orders, num_answered=0)
+    corner_costs = _largest_corner(
+        excess_moment=excess_moment, b=b, orders=orders, denominator_offset=0
+    )
     return np.asarray(np.maximum(excess_moment / b * (1 + _COST_ROUNDING), corner_costs))
 
 
 def _largest_corner(
-    excess_moment: FloatArray, b: float, orders: FloatArray, *, num_answered: int
+    excess_moment: FloatArray, b: float, orders: FloatArray, *, denominator_offset: int
 ) -> FloatArray:
     """Returns the larger of k(1/2, b) and k(b, 1/2), rounded up, `[num_orders]`.
 
-    Here k(x, y) = (S + w(x, y) - w(1 + x, 1 + y)) / w(num_answered + x, num_answered + y), with
+    Here k(x, y) = (S + w(x, y) - w(1 + x, 1 + y)) / w(denominator_offset + x, denominator_offset + y), with
     S = 1 + excess_moment and w(p, q) = p^a q^(1 - a).
 
     Args:
         excess_moment: the largest moment E_Q[(P/Q)^a] of the call before it is wrapped, less 1, `[num_orders]`.
         b: the number b of docs/proofs/hits.md.
         orders: a > 1, `[num_orders]`.
-        num_answered: 0 for the hit cost, 1 for the call cost, as docs/proofs/hits.md derives them.
+        denominator_offset: 0 for the hit cost, 1 for the call cost, as docs/proofs/hits.md derives them.
     """
     corner_costs = [
         (
@@ -221,7 +223,7 @@ def _largest_corner(
             + _weighted_power(p=x, q=y, orders=orders)
             - _weighted_power(p=1 + x, q=1 + y, orders=orders)
         )
-        / _weighted_power(p=num_answered + x, q=num_answered + y, orders=orders)
+        / _weighted_power(p=denominator_offset + x, q=denominator_offset + y, orders=orders)
         for x, y in ((0.5, b), (b, 0.5))
     ]
     return np.asarray(np.maximum(corner_costs[0], corner_costs[1]) + _POWER_ROUNDING * orders)

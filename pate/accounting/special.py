@@ -131,14 +131,14 @@ def gauss_legendre(num_nodes: int) -> tuple[FloatArray, FloatArray]:
     return nodes, weights
 
 
-def _scipy_function(name: str) -> Callable[..., Any]:
+def _scipy_function(function_name: str) -> Callable[..., Any]:
     """Returns the function of `scipy.special` with this name; the first call of the function loads scipy."""
 
     @lru_cache
     def load() -> Any:
         from scipy import special  # loads slowly
 
-        return getattr(special, name)
+        return getattr(special, function_name)
 
     def function(*arguments: Any) -> Any:
         return load()(*arguments)

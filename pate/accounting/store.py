@@ -267,11 +267,13 @@ class Store:
                 return {}
             num_shared: Counter[str] = Counter()
             if not allow_shared:
-                num_shared = _num_shared_owners(db, owner_digests=self._keyed_digests(owners))
+                num_shared = _num_shared_owners(
+                    db, owner_digests=self._keyed_digests(names_by_owner_kind=owners)
+                )
             if not num_shared:
                 owner_rows = (
-                    (data_digest, kind, owner_digest)
-                    for kind, owner_digest in self._keyed_digests(owners)
+                    (data_digest, owner_kind, owner_digest)
+                    for owner_kind, owner_digest in self._keyed_digests(names_by_owner_kind=owners)
                 )
                 db.executemany("INSERT INTO owner VALUES (?, ?, ?)", owner_rows)
                 db.execute("COMMIT")
@@ -296,23 +298,27 @@ class Store:
             except_account: an account that is left out.
         """
         with self._transaction("BEGIN") as db:
-            num_shared = _num_shared_owners(db, owner_digests=self._keyed_digests(owners))
+            num_shared = _num_shared_owners(
+                db, owner_digests=self._keyed_digests(names_by_owner_kind=owners)
+            )
         return {
             account: count for account, count in num_shared.items() if account != except_account
         }
 
-    def _keyed_digests(self, owners: Mapping[str, Set[bytes]]) -> Iterator[tuple[str, bytes]]:
+    def _keyed_digests(
+        self, names_by_owner_kind: Mapping[str, Set[bytes]]
+    ) -> Iterator[tuple[str, bytes]]:
         """Yields owners as the file stores them: pairs of a kind and the keyed digest of a name, in rising order.
 
         Rows in the order of a table's key are written and looked up several times as fast as rows in a random order.
         """
         secret = self.settings["name"].encode()
-        for kind in sorted(owners):
+        for owner_kind in sorted(names_by_owner_kind):
             concatenated_digests = bytearray()
-            for owner_name in owners[kind]:
-                kind_and_name = kind.encode() + b"\0" + owner_name
+            for owner_name in names_by_owner_kind[owner_kind]:
+                owner_kind_and_name = owner_kind.encode() + b"\0" + owner_name
                 concatenated_digests += hashlib.blake2b(
-                    kind_and_name, key=secret, digest_size=_DIGEST_BYTES
+                    owner_kind_and_name, key=secret, digest_size=_DIGEST_BYTES
                 ).digest()
             # Each digest is two numbers of 64 bits, by which the digests are sorted.
             digest_halves = np.frombuffer(concatenated_digests, dtype=">u8").reshape(-1, 2)
@@ -320,7 +326,7 @@ class Store:
             for first in range(0, len(indices_by_digest), _OWNERS_AT_ONCE):
                 indices = indices_by_digest[first : first + _OWNERS_AT_ONCE]
                 for start in (indices * _DIGEST_BYTES).tolist():
-                    yield kind, bytes(concatenated_digests[start : start + _DIGEST_BYTES])
+                    yield owner_kind, bytes(concatenated_digests[start : start + _DIGEST_BYTES])
 
     def _insert(
         self,

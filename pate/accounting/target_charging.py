@@ -108,9 +108,10 @@ class TargetCharging(HeldBudget):
         failure_prob: float = 0.0,
     ) -> None:
         super().__init__()
-        self.target = QTarget(epsilon=epsilon, hit_prob=hit_prob)
+        q_target = QTarget(epsilon=epsilon, hit_prob=hit_prob)
+        self.target = q_target
         self.price: SessionPrice = best_session_price(
-            self.target,
+            q_target,
             target_hits=target_hits,
             target_delta=target_delta,
             num_counters=num_counters,
@@ -152,11 +153,11 @@ class TargetCharging(HeldBudget):
             num_counters: the number of targets of each call.
             failure_prob: the largest sum of the deltas of all calls.
         """
-        covering_target = common_target(targets)
+        covering_q_target = common_target(targets)
         return cls(
-            epsilon=covering_target.epsilon,
+            epsilon=covering_q_target.epsilon,
             target_hits=target_hits,
-            hit_prob=covering_target.hit_prob,
+            hit_prob=covering_q_target.hit_prob,
             target_delta=target_delta,
             num_counters=num_counters,
             failure_prob=failure_prob,
@@ -264,7 +265,7 @@ class TargetCharging(HeldBudget):
             InvalidValue: the call is not allowed (`require_open`), or `outcome_in_target` has another form. Nothing is
                 counted.
         """
-        call_is_hit = (
+        is_hit_of_counters = (
             outcome_in_target
             if isinstance(outcome_in_target, (list, tuple))
             else (outcome_in_target,)
@@ -272,12 +273,13 @@ class TargetCharging(HeldBudget):
         with self._locked():
             self.require_open(target, failure_prob=failure_prob)
             num_counters = len(self.hits)
-            are_bools = all(isinstance(outcome, (bool, np.bool_)) for outcome in call_is_hit)
-            if not are_bools or len(call_is_hit) != num_counters:
+            are_bools = all(isinstance(outcome, (bool, np.bool_)) for outcome in is_hit_of_counters)
+            if not are_bools or len(is_hit_of_counters) != num_counters:
                 rule = f"{num_counters} of True or False"
-                raise InvalidValue("outcome_in_target", list(call_is_hit), rule=rule)
+                raise InvalidValue("outcome_in_target", list(is_hit_of_counters), rule=rule)
             self.hits = [
-                hits + bool(is_hit) for hits, is_hit in zip(self.hits, call_is_hit, strict=True)
+                hits + bool(is_hit)
+                for hits, is_hit in zip(self.hits, is_hit_of_counters, strict=True)
             ]
             self.num_calls += 1
             self._spent_failure_prob += failure_prob
@@ -293,26 +295,33 @@ class TargetCharging(HeldBudget):
                 `[num_calls, num_counters]`.
             target: the q-target of each call; None for the session's target.
         """
-        call_is_hit = np.asarray(outcomes_in_target)
+        is_hit_of_calls = np.asarray(outcomes_in_target)
         num_counters = len(self.hits)
         with self._locked():
             self.require_open(target)
             require(
-                call_is_hit.dtype == bool, "outcomes_in_target.dtype", call_is_hit.dtype, "bool"
+                is_hit_of_calls.dtype == bool,
+                "outcomes_in_target.dtype",
+                is_hit_of_calls.dtype,
+                "bool",
             )
             if num_counters > 1:
-                has_valid_shape = call_is_hit.ndim == 2 and call_is_hit.shape[1] == num_counters
+                has_valid_shape = (
+                    is_hit_of_calls.ndim == 2 and is_hit_of_calls.shape[1] == num_counters
+                )
             else:
-                has_valid_shape = call_is_hit.ndim == 1
+                has_valid_shape = is_hit_of_calls.ndim == 1
             if not has_valid_shape:
                 rule = "[Q], or [Q, num_counters] with several counters"
-                raise InvalidValue("outcomes_in_target.shape", call_is_hit.shape, rule=rule)
-            hits_of_calls = call_is_hit.reshape(-1, num_counters)
+                raise InvalidValue("outcomes_in_target.shape", is_hit_of_calls.shape, rule=rule)
+            counter_hits_of_calls = is_hit_of_calls.reshape(-1, num_counters)
             # the hits after 0, 1, … calls, [num_calls + 1, num_counters]
-            hits_after_calls = np.cumsum(np.vstack([self.hits, hits_of_calls]), axis=0)
-            is_open = hits_after_calls.min(axis=1) < self.target_hits
-            num_counted = min(int(is_open.sum()), len(call_is_hit))
-            self.hits = hits_after_calls[num_counted].tolist()
+            counter_hits_after_calls = np.cumsum(
+                np.vstack([self.hits, counter_hits_of_calls]), axis=0
+            )
+            is_open = counter_hits_after_calls.min(axis=1) < self.target_hits
+            num_counted = min(int(is_open.sum()), len(is_hit_of_calls))
+            self.hits = counter_hits_after_calls[num_counted].tolist()
             self.num_calls += num_counted
             return num_counted
 

@@ -154,9 +154,14 @@ class GaussianBounds:
             rho += count * bounds_of_leaf.rho
             epsilon += count * bounds_of_leaf.epsilon
             is_exact = is_exact and isinstance(leaf, (events.GaussianEvent, events.NoOpEvent))
-        upward = 1 + _RELATIVE_ROUNDING
-        mu = math.sqrt(mu_squared) * upward
-        return cls(mu=mu, rho=rho * upward, epsilon=epsilon * upward, is_exact=is_exact)
+        rounding_up_factor = 1 + _RELATIVE_ROUNDING
+        mu = math.sqrt(mu_squared) * rounding_up_factor
+        return cls(
+            mu=mu,
+            rho=rho * rounding_up_factor,
+            epsilon=epsilon * rounding_up_factor,
+            is_exact=is_exact,
+        )
 
     def with_failures(self, failure_prob: float) -> GaussianBounds:
         """Returns these bounds, or infinite ones where the releases fail with a probability above 0."""

@@ -34,7 +34,7 @@ _LARGEST_MU = 1e6
 # A search halves its interval so often.
 _NUM_HALVINGS = 50
 # The epsilons at which the privacy profile of a candidate is computed for the Renyi curve with a Poisson distribution.
-_EPSILONS = np.concatenate([[0.0], np.geomspace(1e-3, 5.0, 200)])
+_EPSILON_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 5.0, 200)])
 
 
 def tuning_event(base: Event, score: Event, distribution: RunCount) -> Event:
@@ -186,15 +186,15 @@ def _poisson_deltas(event: TuningEvent, orders: FloatArray) -> FloatArray:
     """
     deltas_on_grid = _deltas_on_grid(event)
     epsilons = -np.log1p(-1 / orders) * (1 - _ROUNDING)
-    grid_indices = np.searchsorted(_EPSILONS, epsilons, side="right") - 1
+    grid_indices = np.searchsorted(_EPSILON_GRID, epsilons, side="right") - 1
     return np.asarray(deltas_on_grid[grid_indices])
 
 
 @lru_cache(maxsize=256)  # needed again for each grid of orders
 def _deltas_on_grid(event: TuningEvent) -> FloatArray:
-    """Returns an upper bound on the delta of one run of a tuned release at each of `_EPSILONS`, from a cache."""
+    """Returns an upper bound on the delta of one run of a tuned release at each of `_EPSILON_GRID`, from a cache."""
     candidate_bounds = Candidate.from_event(event, accountant=rdp.RdpAccountant())
-    return np.array([candidate_bounds.delta(epsilon=float(epsilon)) for epsilon in _EPSILONS])
+    return np.array([candidate_bounds.delta(epsilon=float(epsilon)) for epsilon in _EPSILON_GRID])
 
 
 @lru_cache(maxsize=256)  # needed again for each grid of orders
