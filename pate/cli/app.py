@@ -282,7 +282,7 @@ def _unused_lines(
             command_line_settings=command_line_settings,
             command=command,
             build_part=part_maker(config),
-            has_known_cost=_has_known_cost,
+            known_cost_predicate=_has_known_cost,
         )
         return list(lines)
     except (InvalidValue, OSError, OmegaConfBaseException):

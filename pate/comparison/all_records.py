@@ -25,7 +25,7 @@ class AllRecords(Method):
 
     def identity(self, bench: Bench) -> list[Any]:
         """Returns the recipes of the models as texts. All are trained, and the best model is kept."""
-        return bench.ceiling(self.name).identity
+        return bench.ceiling(reference_name=self.name).identity
 
     def at(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
@@ -37,4 +37,4 @@ class AllRecords(Method):
 
     def references(self, bench: Bench) -> Iterator[Reference]:
         """Yields the one reference, which trains the best of the models on all private records without privacy."""
-        yield bench.ceiling(self.name)
+        yield bench.ceiling(reference_name=self.name)

@@ -81,7 +81,7 @@ class Bench:
             dataset = self.load_dataset()
             dataset_digest = dataset.digest()
             rule = "the data that this comparison began with"
-            require(dataset_digest == self.digest, "data", dataset_digest[:12], rule)
+            require(dataset_digest == self.digest, "data", dataset_digest[:12], rule=rule)
             _DATASET_BY_DIGEST[dataset_digest] = dataset
         return _DATASET_BY_DIGEST[self.digest]
 

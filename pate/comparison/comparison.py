@@ -114,10 +114,10 @@ def compare(
             method_titles = [method_line.title for method_line in frontier.ranked]
             picture_of_frontier = frontier_picture(frontier, method_titles, color_for=on_paper)
             picture_of_frontier.write_png(png_path=comparison_folder.picture)
-            parameters_by_method = solved_parameters(plan, trials=private_trials)
+            parameter_texts_by_method = solved_parameters(plan, trials=private_trials)
             write_text(
                 comparison_folder.page,
-                text=render_page(frontier, parameters_by_method=parameters_by_method),
+                text=render_page(frontier, parameter_texts_by_method=parameter_texts_by_method),
             )
     return frontier
 

@@ -49,7 +49,7 @@ def keep_earlier_pages(folder: Path, comparison_runs: Sequence[Run]) -> str:
                 folder / page_name,
                 _with_number(folder / page_name, page_number),
             )
-    methods = ", ".join(sorted({str(row[0]) for row in missing_rows}))
+    methods = ", ".join(sorted({str(method_name) for method_name, *_ in missing_rows}))
     new_names = ", ".join(_with_number(Path(page_name), page_number).name for page_name in PAGES)
     return f"output_dir={folder}: the pages here are of another selection ({methods}); they are kept as {new_names}"
 

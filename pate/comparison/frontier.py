@@ -101,7 +101,7 @@ class Line:
         return f"{self.name} ({self.num_teachers:,})" if self.num_teachers else self.name
 
     @property
-    def recipe(self) -> str:
+    def kinds_text(self) -> str:
         """The kinds of the method's teachers and of its student, in words."""
         return f"{self.teacher} teachers and a {self.student} student"
 
@@ -196,14 +196,14 @@ class Frontier:
     def recipe_warnings(self) -> list[str]:
         """Warnings, one for each PATE method whose kinds of teacher and student are not the most frequent pair."""
         lines_with_teachers = [method_line for method_line in self.lines if method_line.teacher]
-        num_lines_by_recipe = Counter(method_line.recipe for method_line in lines_with_teachers)
-        if len(num_lines_by_recipe) < 2:
+        num_lines_by_kinds = Counter(method_line.kinds_text for method_line in lines_with_teachers)
+        if len(num_lines_by_kinds) < 2:
             return []
-        usual_recipe = max(num_lines_by_recipe, key=lambda recipe: num_lines_by_recipe[recipe])
+        usual_kinds = max(num_lines_by_kinds, key=lambda kinds: num_lines_by_kinds[kinds])
         return [
-            f"{line.title} has {line.recipe}, where most here have {usual_recipe}: it is compared with these, too"
+            f"{line.title} has {line.kinds_text}, where most here have {usual_kinds}: it is compared with these, too"
             for line in lines_with_teachers
-            if line.recipe != usual_recipe
+            if line.kinds_text != usual_kinds
         ]
 
     def baseline(self, baseline_name: str, metric_key: str | None = None) -> float:
@@ -235,8 +235,10 @@ class Frontier:
 
         It is the model of all private records, or if that was not trained, the student of the true labels.
         """
-        names = {run.aggregator for run in self.baselines}
-        return "all_records_model" if "all_records_model" in names else "true_label_student"
+        baseline_names = {run.aggregator for run in self.baselines}
+        return (
+            "all_records_model" if "all_records_model" in baseline_names else "true_label_student"
+        )
 
     def ceiling(self) -> float:
         """Returns the score of the baseline that is the ceiling."""
@@ -245,11 +247,11 @@ class Frontier:
     @property
     def has_levels(self) -> bool:
         """Whether the floor and the ceiling can be shown: no run of a constant or of the ceiling lacks a score."""
-        names = (*CONSTANTS, self.ceiling_name)
+        level_names = (*CONSTANTS, self.ceiling_name)
         return all(
             getattr(run, self.metric) is not None
             for run in self.baselines
-            if run.aggregator in names
+            if run.aggregator in level_names
         )
 
     def goal(self, share: float) -> float:

@@ -41,13 +41,13 @@ _MAX_PICTURES = 2
 
 
 def render_page(
-    frontier: Frontier, parameters_by_method: dict[str, list[tuple[float, str]]]
+    frontier: Frontier, parameter_texts_by_method: dict[str, list[tuple[float, str]]]
 ) -> str:
     """Returns the text of frontier.html, which is for the owner of the data alone.
 
     Args:
         frontier: the results of the comparison.
-        parameters_by_method: for each method, pairs of an epsilon and the parameters at this epsilon, in words.
+        parameter_texts_by_method: for each method, pairs of an epsilon and the parameters at this epsilon, in words.
     """
     metric_keys = dict.fromkeys([frontier.metric, *METRIC_KEYS])
     frontiers = [replace(frontier, metric=metric_key) for metric_key in metric_keys]
@@ -61,7 +61,7 @@ def render_page(
             for frontier in pictured_frontiers
         },
         metric_frontiers=[(frontier, _in_order(frontier, method_titles)) for frontier in frontiers],
-        parameters=parameters_by_method,
+        parameters=parameter_texts_by_method,
     )
 
 

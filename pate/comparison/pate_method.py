@@ -72,7 +72,7 @@ class PATEMethod(Method):
 
     def identity(self, bench: Bench) -> list[Any]:
         """Returns the aggregator, the shape of its votes, the ensemble and the student, as plain values."""
-        vote_shape = self._shape(bench)
+        vote_shape = self._vote_shape(bench)
         return [
             self.aggregator.identity(vote_shape),
             vote_shape.num_queries,
@@ -90,7 +90,7 @@ class PATEMethod(Method):
             teacher_recipe=self.teacher,
             aggregator=self.aggregator,
             student_recipe=self.student,
-            num_teachers=self._shape(bench).num_teachers,
+            num_teachers=self._vote_shape(bench).num_teachers,
             num_queries=bench.num_queries,
         )
 
@@ -101,7 +101,7 @@ class PATEMethod(Method):
             aggregator=self.aggregator,
             teacher=self.teacher,
             student=self.student,
-            num_teachers=self._shape(bench).num_teachers,
+            num_teachers=self._vote_shape(bench).num_teachers,
         )
 
     def prepare(self, bench: Bench, monitor: Monitor) -> None:
@@ -134,7 +134,7 @@ class PATEMethod(Method):
             bench.dataset,
             self._partition(bench),
             num_queries=bench.num_queries,
-            seeds=random_streams.seeds("teachers", num_seeds=self._shape(bench).num_teachers),
+            seeds=random_streams.seeds("teachers", num_seeds=self._vote_shape(bench).num_teachers),
             engine=bench.engine,
             ensemble_folder=ensemble_folder,
             monitor=monitor or Monitor(),
@@ -191,7 +191,7 @@ class PATEMethod(Method):
         if parameters is not None:
             aggregator = replace(aggregator, **parameters)
             budget = replace(budget, epsilon=None)
-        return plan_release(aggregator, shape=self._shape(bench), budget=budget)
+        return plan_release(aggregator, shape=self._vote_shape(bench), budget=budget)
 
     def release(
         self, priced_release: PricedRelease, bench: Bench, vote_source: VoteSource, seed: int
@@ -253,7 +253,7 @@ class PATEMethod(Method):
         )
         return draw_partition(
             bench.dataset.private,
-            num_teachers=self._shape(bench).num_teachers,
+            num_teachers=self._vote_shape(bench).num_teachers,
             manifest_file=ensemble_folder.partition,
             rng=random_streams.generator("partition"),
         )
@@ -268,8 +268,8 @@ class PATEMethod(Method):
         num_protected = self.teacher.num_protected(
             priced_release.shape.num_teachers, num_groups=num_groups
         )
-        protected_shape = replace(priced_release.shape, num_teachers=num_protected)
-        protected_release = replace(priced_release, shape=protected_shape)
+        protected_vote_shape = replace(priced_release.shape, num_teachers=num_protected)
+        protected_release = replace(priced_release, shape=protected_vote_shape)
         try:
             require_useful(
                 self.aggregator,
@@ -282,7 +282,7 @@ class PATEMethod(Method):
             return comparison_spelling(aggregator_name=self.name).error_line(error)
         return ""
 
-    def _shape(self, bench: Bench) -> VoteShape:
+    def _vote_shape(self, bench: Bench) -> VoteShape:
         """Returns the shape of the votes on the queries of the comparison."""
         return VoteShape(
             num_queries=bench.num_queries,
@@ -295,7 +295,7 @@ class PATEMethod(Method):
 
         It depends on the teacher's settings, the numbers of teachers and queries, and the seed of the ensemble.
         """
-        num_teachers = self._shape(bench).num_teachers
+        num_teachers = self._vote_shape(bench).num_teachers
         ensemble_settings = [
             full_text(self.teacher),
             num_teachers,
@@ -306,5 +306,5 @@ class PATEMethod(Method):
 
     def _ensemble_columns(self, bench: Bench) -> dict[str, Any]:
         """Returns the cells of the ensemble in comparison.csv: the kind and the number of teachers."""
-        num_teachers = self._shape(bench).num_teachers
+        num_teachers = self._vote_shape(bench).num_teachers
         return {"teacher": recipe_kind(self.teacher), "num_teachers": num_teachers}

@@ -236,7 +236,7 @@ def private_trial(
             **cell_by_column,
         ),
         result_file_by_seed=result_paths(
-            trial_name,
+            name_start=trial_name,
             bench=bench,
             seeds=comparison_plan.seeds,
             result_settings=[calibration_settings, bench.digest],
@@ -270,7 +270,7 @@ def baseline_trials(comparison_plan: ComparisonPlan, bench: Bench) -> list[Trial
         )
         references.append(true_label_student)
     if comparison_plan.all_records:
-        references.append(bench.ceiling("all_records_model"))
+        references.append(bench.ceiling(reference_name="all_records_model"))
     for method in comparison_plan.methods:
         references += method.references(bench)
     seed = bench.ensemble_seed
@@ -278,7 +278,7 @@ def baseline_trials(comparison_plan: ComparisonPlan, bench: Bench) -> list[Trial
     for reference in references:
         result_settings = [VERSION, bench.digest, reference.identity]
         result_file_by_seed = result_paths(
-            reference.name, bench=bench, seeds=[seed], result_settings=result_settings
+            name_start=reference.name, bench=bench, seeds=[seed], result_settings=result_settings
         )
         trial_by_file[result_file_by_seed[seed]] = Trial(
             bench=bench,
@@ -350,8 +350,8 @@ def run_trials(comparison_plan: ComparisonPlan, trials: list[Trial], monitor: Mo
         for trial_index, runs_of_trial in parallel(missing_tasks):
             runs_by_trial_index[trial_index] = runs_of_trial
             num_done_results += len(trials[trial_index].result_file_by_seed)
-            name_of_last = runs_of_trial[0].aggregator
-            advance(num_done_results, name_of_last)
+            last_method_title = runs_of_trial[0].aggregator
+            advance(num_done_results, last_method_title)
     return [run for trial_index in range(len(trials)) for run in runs_by_trial_index[trial_index]]
 
 
@@ -379,7 +379,7 @@ def solved_parameters(
         comparison_plan: the plan of the comparison.
         trials: one for each private method and epsilon, method by method in the order of the plan.
     """
-    parameters_by_method: dict[str, list[tuple[float, str]]] = {}
+    parameter_texts_by_method: dict[str, list[tuple[float, str]]] = {}
     method_keys = [
         method.key
         for method in comparison_plan.methods
@@ -397,7 +397,7 @@ def solved_parameters(
         ]
         failure_reason = "" if calibration is None else calibration.reason
         parameters_text = failure_reason or ", ".join(parameter_texts)
-        parameters_by_method.setdefault(method_key, []).append(
+        parameter_texts_by_method.setdefault(method_key, []).append(
             (trial.unscored_run.epsilon or 0.0, parameters_text)
         )
-    return parameters_by_method
+    return parameter_texts_by_method

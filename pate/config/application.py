@@ -106,7 +106,7 @@ def run_application(
         return
     typed_arguments = sys.argv
 
-    def job(config: DictConfig) -> Any:
+    def task_with_typed_arguments(config: DictConfig) -> Any:
         """Runs the task with `sys.argv` as the user typed it, because a charge in a ledger records the command line."""
         sys.argv = typed_arguments
         return task(config)
@@ -117,7 +117,7 @@ def run_application(
     settings = [f"++hydra.job.name={command}", *parsed_options.overrides, *chosen_settings]
     with _hydra_arguments([*_arguments_of(parsed_options), *settings]):
         try:
-            application(job)()
+            application(task_with_typed_arguments)()
         except SystemExit as end:  # Hydra's own pages end with code 0
             if end.code:
                 raise

@@ -34,7 +34,7 @@ def build(
     *,
     allowed_modules: Iterable[str] = (),
     left_out_keys: Container[str] = (),
-    **arguments: Any,
+    **further_arguments: Any,
 ) -> Any:
     """Builds the object that a configuration node describes, and the objects that it contains.
 
@@ -48,7 +48,7 @@ def build(
             teacher.
         allowed_modules: the user's own modules.
         left_out_keys: keys of the node that are settings of the run and no arguments of the class.
-        **arguments: further keyword arguments of the class.
+        **further_arguments: further keyword arguments of the class.
 
     Raises:
         InvalidValue: the class does not fit the slot, does not accept a key, or refuses a value.
@@ -66,17 +66,17 @@ def build(
         raise InvalidValue(slot, plain_node, rule="a node with a _target_, the name of a class")
     plain_node = {key: value for key, value in plain_node.items() if key not in left_out_keys}
     if slot == "data":
-        public_labels = plain_node.pop(PUBLIC_LABELS, None)
-        if public_labels is not None:
+        num_public_labels = plain_node.pop(PUBLIC_LABELS, None)
+        if num_public_labels is not None:
             rule = "none but in pate-train: no other command trains on labels of public rows"
-            raise InvalidValue(f"data.{PUBLIC_LABELS}", public_labels, rule=rule)
+            raise InvalidValue(f"data.{PUBLIC_LABELS}", num_public_labels, rule=rule)
     make_object = _object_maker(
         plain_node,
         setting_path=slot,
         allowed_kind=kind_of_group(group=slot),
         trusted_prefixes=trusted_prefixes,
     )
-    return make_object(**arguments)
+    return make_object(**further_arguments)
 
 
 def build_aggregator(

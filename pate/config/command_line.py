@@ -130,16 +130,16 @@ def require_noise_stated(config: DictConfig, *, command_line_settings: Mapping[s
             raise InvalidValue(noise_setting, command_line_settings[noise_setting], rule=rule)
 
 
-def _noise_settings(aggregator: DictConfig) -> list[str]:
+def _noise_settings(aggregator_node: DictConfig) -> list[str]:
     """Returns the names of the settings that determine an aggregator's noise, such as `aggregator.noise_std`.
 
     The list is empty if the aggregator's class cannot be loaded or is no `Aggregator`.
 
     Args:
-        aggregator: the configuration of the aggregator, with `_target_`.
+        aggregator_node: the configuration of the aggregator, with `_target_`.
     """
     try:
-        cls = find_class(str(aggregator.get("_target_")))
+        cls = find_class(str(aggregator_node.get("_target_")))
     except ModuleNotFoundError:
         return []
     if cls is None or not issubclass(cls, Aggregator):

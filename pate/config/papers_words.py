@@ -80,6 +80,6 @@ def hint(word: str, known_settings: tuple[str, ...], *, part_name: str = "aggreg
 
 def _spelled_plainly(word: str) -> str:
     """Returns a word in lower case, letters and digits alone; Greek letters and the star are spelled by their names."""
-    for character, name in _CHARACTER_NAMES.items():
-        word = word.replace(character, name)
+    for character, spelled_name in _CHARACTER_NAMES.items():
+        word = word.replace(character, spelled_name)
     return re.sub(r"[\W_]", "", word.lower())

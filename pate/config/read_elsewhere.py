@@ -77,11 +77,11 @@ def _is_pure(
     for reference_match in _REFERENCE.finditer(setting_text):
         key_names = tuple(re.findall(r"[^.\[\]]+", reference_match["name"]))
         num_dots = len(reference_match["dots"])
-        target_path = (
+        referenced_path = (
             (*text_path[: len(text_path) - num_dots], *key_names) if num_dots else key_names
         )
-        target_value = _value_at(plain_values, value_path=target_path)
-        if target_value is _NO_VALUE:
+        referenced_value = _value_at(plain_values, value_path=referenced_path)
+        if referenced_value is _NO_VALUE:
             return False
         if not all(
             _is_pure(
@@ -91,7 +91,7 @@ def _is_pure(
                 visited_paths=visited_paths | {text_path},
             )
             for inner_path, inner_text in _texts_with_paths(
-                target_value, path_of_values=target_path
+                referenced_value, path_of_values=referenced_path
             )
         ):
             return False

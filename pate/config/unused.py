@@ -51,7 +51,7 @@ def unused_lines(
     command_line_settings: Mapping[str, str],
     command: str,
     build_part: BuildPart,
-    has_known_cost: Callable[[Aggregator], bool],
+    known_cost_predicate: Callable[[Aggregator], bool],
 ) -> Iterator[str]:
     """Yields a sentence for each setting on the command line that the chosen parts ignore.
 
@@ -60,14 +60,14 @@ def unused_lines(
         command_line_settings: the settings on the command line as text, by name.
         command: the name of the command.
         build_part: builds a part. Only parts whose settings are on the command line are built.
-        has_known_cost: returns whether the data-dependent cost of an aggregator can be computed.
+        known_cost_predicate: returns whether the data-dependent cost of an aggregator can be computed.
     """
     reason_by_setting = _reasons(
         config,
         command_line_settings=command_line_settings,
         command=command,
         build_part=build_part,
-        has_known_cost=has_known_cost,
+        known_cost_predicate=known_cost_predicate,
     )
     for setting_name, reason in reason_by_setting.items():
         if setting_name in command_line_settings:
@@ -80,7 +80,7 @@ def _reasons(
     command_line_settings: Mapping[str, str],
     command: str,
     build_part: BuildPart,
-    has_known_cost: Callable[[Aggregator], bool],
+    known_cost_predicate: Callable[[Aggregator], bool],
 ) -> Reasons:
     """Returns the reasons why settings of the command and of its parts have no effect, by full names.
 
@@ -96,7 +96,9 @@ def _reasons(
     ):
         reason_by_setting |= _aggregator_settings(config, aggregator=aggregator)
     if "data_dependent" in command_line_settings and command == "train" and config.data_dependent:
-        reason_by_setting |= _cost_settings(build_part("aggregator"), has_known_cost=has_known_cost)
+        reason_by_setting |= _cost_settings(
+            build_part("aggregator"), known_cost_predicate=known_cost_predicate
+        )
     trains_teachers = config.get("teacher") is not None and command in ("train", "vote")
     if trains_teachers and set_groups & {"engine", "teacher"}:
         reason_by_setting |= _teacher_settings(
@@ -142,15 +144,15 @@ def _aggregator_settings(config: DictConfig, *, aggregator: Aggregator) -> Reaso
 
 
 def _cost_settings(
-    aggregator: Aggregator, *, has_known_cost: Callable[[Aggregator], bool]
+    aggregator: Aggregator, *, known_cost_predicate: Callable[[Aggregator], bool]
 ) -> Reasons:
     """Returns the reason why `data_dependent=true` has no effect; empty if the cost on votes can be computed.
 
     Args:
         aggregator: the aggregator.
-        has_known_cost: returns whether the data-dependent cost of an aggregator can be computed.
+        known_cost_predicate: returns whether the data-dependent cost of an aggregator can be computed.
     """
-    if has_known_cost(aggregator):
+    if known_cost_predicate(aggregator):
         return {}
     return {"data_dependent": "no theorem says what this aggregator costs on given votes"}
 

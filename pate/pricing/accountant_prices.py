@@ -20,10 +20,10 @@ from pate.validation import InvalidValue
 
 # The accountants that compose step by step. With more than `_MAX_STEPS` steps they take about a second, and have no
 # smaller price than the other accountants.
-_STEPWISE_ACCOUNTANTS = ("exact", "auto")
+_STEPWISE_ACCOUNTANT_NAMES = ("exact", "auto")
 _MAX_STEPS = 64
 # The accountants whose prices are never below those of `exact`.
-_LOOSER_ACCOUNTANTS = ("pld",)
+_LOOSER_ACCOUNTANT_NAMES = ("pld",)
 
 
 @dataclass(frozen=True)
@@ -90,16 +90,16 @@ def cheapest_accountant(
         accountants: for each accountant's name, a function without arguments that returns an empty accountant.
     """
     budget_accountant = budget.accountant()
-    skipped_accountants = set(_LOOSER_ACCOUNTANTS)
+    skipped_accountant_names = set(_LOOSER_ACCOUNTANT_NAMES)
     # A stepwise price is left out if `auto` has computed it already, or if many steps make it slow and no lower.
     has_stepwise_price = isinstance(budget_accountant, AutoAccountant)
     has_many_steps = _num_steps(release.event) > _MAX_STEPS
     if has_stepwise_price or has_many_steps:
-        skipped_accountants.update(_STEPWISE_ACCOUNTANTS)
+        skipped_accountant_names.update(_STEPWISE_ACCOUNTANT_NAMES)
     cheapest = AccountantPrice(accountant=budget_accountant.name, epsilon=release.epsilon)
     cheapest_epsilon = release.epsilon  # `cheapest.epsilon`, whose type also allows None
     for accountant_name, make_accountant in accountants.items():
-        if accountant_name in skipped_accountants:
+        if accountant_name in skipped_accountant_names:
             continue
         price = price_by(
             accountant_name,
@@ -119,7 +119,7 @@ def _num_steps(event: Event) -> int:
     Gaussian noise, and noisy maxima with Gaussian noise, do not count: they are composed together.
     """
     num_steps = 0
-    for kind, counted_leaves in count_leaves(event).counted_leaves_by_kind.items():
-        if kind is not GaussianEvent and not issubclass(kind, NoisyMaxGaussianEvent):
+    for leaf_class, counted_leaves in count_leaves(event).counted_leaves_by_kind.items():
+        if leaf_class is not GaussianEvent and not issubclass(leaf_class, NoisyMaxGaussianEvent):
             num_steps += sum(counted_leaves.counts)
     return num_steps

@@ -69,8 +69,10 @@ class Change:
             remedies.append(Remedy(name="num_queries", value=self.num_queries))
         if self.target_epsilon is not None:
             remedies.append(Remedy(name="target_epsilon", value=float(f"{self.target_epsilon:g}")))
-        for name, value in self.noise:
-            remedies.append(Remedy(name=name, value=float(f"{value:g}"), owner="aggregator"))
+        for noise_field, field_value in self.noise:
+            remedies.append(
+                Remedy(name=noise_field, value=float(f"{field_value:g}"), owner="aggregator")
+            )
         return remedies
 
 
@@ -336,7 +338,9 @@ def _with_noise_factor(aggregator: Aggregator, noise_factor: float) -> Aggregato
     changed_values = changed_fields(
         aggregator_before=aggregator, aggregator_after=scaled_aggregator
     )
-    rounded_values = {name: float(f"{value:.4g}") for name, value in changed_values.items()}
+    rounded_values = {
+        field_name: float(f"{value:.4g}") for field_name, value in changed_values.items()
+    }
     return with_fields(scaled_aggregator, new_values=rounded_values)
 
 

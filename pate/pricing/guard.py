@@ -95,7 +95,7 @@ def require_useful(
         return doubts
     if not expected_answers.is_useless:
         return doubts + _without_none(_noise_doubt(expected_answers, priced_release))
-    reason = _refusal_reason(expected_answers, priced_release, voters=voters)
+    reason = _refusal_reason(expected_answers, priced_release, voters_word=voters)
     default_setting = ("num_teachers", priced_release.shape.num_teachers)
     setting_name, setting_value = refused_setting or default_setting
     if allow_useless:
@@ -218,14 +218,14 @@ def _refusal_with_searched_remedies(
 
 
 def _refusal_reason(
-    expected_answers: Expectation, priced_release: PricedRelease, *, voters: str
+    expected_answers: Expectation, priced_release: PricedRelease, *, voters_word: str
 ) -> str:
     """Returns the reason for a refusal in words: how few answers would be right, or given, if teachers agree.
 
     Args:
         expected_answers: the expected answers of the release.
         priced_release: the priced release.
-        voters: the word for those who vote, such as "teachers".
+        voters_word: the word for those who vote, such as "teachers".
     """
     vote_shape = priced_release.shape
     unanimous = expected_answers.unanimous
@@ -234,7 +234,10 @@ def _refusal_reason(
         return f"no gap of {vote_shape.num_teachers} votes passes the test, so nearly every query would be refused"
     if not unanimous.is_useless:
         answered = expected_answers.clear.answered
-        return f"where 90% of {vote_shape.num_teachers} {voters} agree, {answered:.0%} of the queries would be answered"
+        return (
+            f"where 90% of {vote_shape.num_teachers} {voters_word} agree, "
+            f"{answered:.0%} of the queries would be answered"
+        )
     right_share = max(unanimous.right, 0.5)
     right_text = f"{right_share:.0%} of the answered bits would be right, where chance has 50%"
     answered_text = f"{unanimous.answered:.0%} of the queries would be answered"
@@ -246,7 +249,7 @@ def _refusal_reason(
         outcome = answered_text
     if vote_shape.num_teachers == 1:
         return f"even where the one teacher is sure, {outcome}"
-    return f"even where all {vote_shape.num_teachers} {voters} agree, {outcome}"
+    return f"even where all {vote_shape.num_teachers} {voters_word} agree, {outcome}"
 
 
 def group_votes_tell_more(
@@ -276,12 +279,12 @@ def group_votes_tell_more(
     same_price = Budget(
         delta=budget.delta, epsilon=priced_release.epsilon, accountant=budget.accountant
     )
-    shape_of_groups = replace(vote_shape, num_teachers=num_groups)
+    vote_shape_of_groups = replace(vote_shape, num_teachers=num_groups)
     try:
         clear = expected_release(aggregator, vote_shape, agreement=AGREEMENTS["clear"])
-        centered_plan = plan_release(centered, shape=shape_of_groups, budget=same_price)
+        centered_plan = plan_release(centered, shape=vote_shape_of_groups, budget=same_price)
         typical = expected_release(
-            centered_plan.aggregator, shape_of_groups, agreement=AGREEMENTS["typical"]
+            centered_plan.aggregator, vote_shape_of_groups, agreement=AGREEMENTS["typical"]
         )
     except InvalidValue:
         return False

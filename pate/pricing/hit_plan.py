@@ -104,14 +104,14 @@ def plan_hits(
     def is_session_cheaper(num_queries: int) -> bool:
         """Returns True if a session of a number of queries costs less than charging every query."""
         candidate_shape = replace(vote_shape, num_queries=num_queries)
-        candidate = _session_for(
+        candidate_session = _session_for(
             aggregator, hit_rate=hit_rate, num_queries=num_queries, target_delta=target_delta
         )
         session_epsilon = _session_epsilon(
-            session=candidate, vote_shape=candidate_shape, budget=budget
+            session=candidate_session, vote_shape=candidate_shape, budget=budget
         )
         return session_epsilon < _plain_epsilon(
-            session=candidate, vote_shape=candidate_shape, budget=budget
+            session=candidate_session, vote_shape=candidate_shape, budget=budget
         )
 
     return HitPlan(
@@ -124,9 +124,7 @@ def plan_hits(
             vote_shape=replace(vote_shape, num_queries=expected_asked),
             budget=budget,
         ),
-        break_even_queries=_break_even_queries(
-            is_cheaper=is_session_cheaper, max_queries=max_queries
-        ),
+        break_even_queries=_break_even_queries(holds=is_session_cheaper, max_queries=max_queries),
     )
 
 
@@ -165,33 +163,33 @@ def _session_for(
         target_delta: the delta of the guarantee.
     """
     failure_prob = _FAILURE_SHARE * target_delta / num_queries
-    rarely_failing = with_failure_prob_at_most(aggregator, max_failure_prob=failure_prob)
+    rarely_failing_aggregator = with_failure_prob_at_most(aggregator, max_failure_prob=failure_prob)
     # The number of hits is about Poisson, with a variance of its mean.
     expected_hits = num_queries * hit_rate
     likely_hits = expected_hits + _NORMAL_QUANTILE_95 * math.sqrt(expected_hits)
-    return replace(rarely_failing, target_hits=math.ceil(likely_hits) + 1)
+    return replace(rarely_failing_aggregator, target_hits=math.ceil(likely_hits) + 1)
 
 
-def _break_even_queries(is_cheaper: Callable[[int], bool], max_queries: int) -> int | None:
+def _break_even_queries(holds: Callable[[int], bool], max_queries: int) -> int | None:
     """Returns the smallest number of queries, within 1%, for which a session costs less than charging every query.
 
     The result is None if a session of `max_queries` queries does not cost less.
 
     Args:
-        is_cheaper: returns True if a session of a number of queries costs less. If it returns True for a number, it
+        holds: returns True if a session of a number of queries costs less. If it returns True for a number, it
             should do so for all larger numbers.
         max_queries: the largest number to try.
     """
     fewer_queries = 0
     num_queries = 1
-    while num_queries < max_queries and not is_cheaper(num_queries):
+    while num_queries < max_queries and not holds(num_queries):
         fewer_queries = num_queries
         num_queries = min(2 * num_queries, max_queries)
-    if not is_cheaper(num_queries):
+    if not holds(num_queries):
         return None
     while num_queries - fewer_queries > max(1, fewer_queries // 100):
         middle_queries = (fewer_queries + num_queries) // 2
-        if is_cheaper(middle_queries):
+        if holds(middle_queries):
             num_queries = middle_queries
         else:
             fewer_queries = middle_queries

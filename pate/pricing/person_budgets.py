@@ -72,7 +72,7 @@ class PersonBudgets(Budget):
             delta=delta,
             epsilon=epsilon_of_class[class_names[-1]],
             accountant=accountant,
-            classes={name: epsilon_of_class[name] for name in class_names},
+            classes={class_name: epsilon_of_class[class_name] for class_name in class_names},
         )
 
 
@@ -105,16 +105,20 @@ def named_budgets(budgets: Any) -> dict[str, float]:
     ({'1': 1.0, '4': 4.0}, {'cautious': 1.0})
     """
     if isinstance(budgets, Mapping):
-        epsilons = budgets
+        epsilon_of_class = budgets
     elif isinstance(budgets, (list, tuple)):
-        epsilons = {_normalized_class_name(class_name=epsilon): epsilon for epsilon in budgets}
+        epsilon_of_class = {
+            _normalized_class_name(class_name=epsilon): epsilon for epsilon in budgets
+        }
     else:
         raise InvalidValue("budgets", budgets, rule=_BUDGETS_RULE)
     rule = f"1 to {_MAX_CLASSES} classes, {_BUDGETS_RULE}"
-    require(0 < len(epsilons) <= _MAX_CLASSES, "budgets", len(epsilons), rule)
+    require(0 < len(epsilon_of_class) <= _MAX_CLASSES, "budgets", len(epsilon_of_class), rule)
     return {
-        _normalized_class_name(class_name=name): require_positive(f"budgets.{name}", epsilon)
-        for name, epsilon in epsilons.items()
+        _normalized_class_name(class_name=class_name): require_positive(
+            f"budgets.{class_name}", epsilon
+        )
+        for class_name, epsilon in epsilon_of_class.items()
     }
 
 
@@ -194,7 +198,7 @@ def _classes_by_weights(
     """
     (noise_field,) = fields_marked(type(aggregator), mark="noise")
     budget_classes = []
-    for name, epsilon in budgets.classes.items():
+    for class_name, epsilon in budgets.classes.items():
         # The noise that this budget would need if it were that of all groups.
         class_budget = _budget_for_all(budgets, epsilon=epsilon)
         fitted_aggregator = aggregator.fitted(class_budget, vote_shape)
@@ -202,10 +206,12 @@ def _classes_by_weights(
         weight = math.floor(min(noise_ratio, 1.0) * _WEIGHT_STEPS) / _WEIGHT_STEPS
         if weight <= 0:
             rule = "a larger epsilon, as the largest one of the budgets is so much larger"
-            raise InvalidValue(f"budgets.{name}", epsilon, rule=rule)
+            raise InvalidValue(f"budgets.{class_name}", epsilon, rule=rule)
         scaled_aggregator = aggregator.scaled(noise_factor=1 / weight)
         price = budgets.epsilon_of(scaled_aggregator.event(vote_shape))
-        budget_classes.append(BudgetClass(name=name, budget=epsilon, weight=weight, epsilon=price))
+        budget_classes.append(
+            BudgetClass(name=class_name, budget=epsilon, weight=weight, epsilon=price)
+        )
     return tuple(budget_classes)
 
 
@@ -229,20 +235,24 @@ def _fit_by_teachers(
     )
     max_teachers = min(_MAX_TEACHERS, vote_shape.num_teachers)
     # The price of a group, by the number of teachers that have records of it. The last price may be above all budgets.
-    price_of_teachers = {1: budgets.epsilon_of(fitted_aggregator.event(vote_shape))}
+    price_by_num_teachers = {1: budgets.epsilon_of(fitted_aggregator.event(vote_shape))}
     for num_teachers in range(2, max_teachers + 1):
-        if price_of_teachers[num_teachers - 1] > largest_epsilon:
+        if price_by_num_teachers[num_teachers - 1] > largest_epsilon:
             break
         reaching_aggregator = _with_teachers_reached(fitted_aggregator, num_teachers=num_teachers)
-        price_of_teachers[num_teachers] = budgets.epsilon_of(reaching_aggregator.event(vote_shape))
+        price_by_num_teachers[num_teachers] = budgets.epsilon_of(
+            reaching_aggregator.event(vote_shape)
+        )
     budget_classes = []
-    for name, epsilon in budgets.classes.items():
-        num_teachers = max(count for count, price in price_of_teachers.items() if price <= epsilon)
+    for class_name, epsilon in budgets.classes.items():
+        num_teachers = max(
+            count for count, price in price_by_num_teachers.items() if price <= epsilon
+        )
         budget_class = BudgetClass(
-            name=name,
+            name=class_name,
             budget=epsilon,
             weight=1.0,
-            epsilon=price_of_teachers[num_teachers],
+            epsilon=price_by_num_teachers[num_teachers],
             teachers=num_teachers,
         )
         budget_classes.append(budget_class)

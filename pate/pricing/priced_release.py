@@ -197,10 +197,10 @@ def _fit_to_mu(aggregator: Aggregator, vote_shape: VoteShape, *, budget: MuBudge
     tried_mu = budget.mu
     for _ in range(_MAX_TRIES):
         tried_budget = MuBudget.from_mu(tried_mu, delta=budget.delta, accountant=budget.accountant)
-        fitted = aggregator.fitted(tried_budget, vote_shape)
-        release_mu = budget.accountant().compose(fitted.event(vote_shape)).gdp_mu()
+        fitted_aggregator = aggregator.fitted(tried_budget, vote_shape)
+        release_mu = budget.accountant().compose(fitted_aggregator.event(vote_shape)).gdp_mu()
         if release_mu <= budget.mu:
-            return fitted
+            return fitted_aggregator
         if math.isinf(release_mu):
             break
         tried_mu *= budget.mu / release_mu * _MU_MARGIN
@@ -259,9 +259,10 @@ def changed_fields(aggregator_before: Aggregator, aggregator_after: Aggregator) 
         dataclass_field.name for dataclass_field in fields(aggregator_after) if dataclass_field.init
     ]
     return {
-        name: getattr(aggregator_after, name)
-        for name in field_names
-        if repr(getattr(aggregator_after, name)) != repr(getattr(aggregator_before, name))
+        field_name: getattr(aggregator_after, field_name)
+        for field_name in field_names
+        if repr(getattr(aggregator_after, field_name))
+        != repr(getattr(aggregator_before, field_name))
     }
 
 

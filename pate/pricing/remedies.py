@@ -125,7 +125,7 @@ def search_remedies(
         num_groups: the number of private groups, of which every teacher keeps ten; None if unknown.
         search: the time limit and the callbacks of the search.
     """
-    plans = ChangedPlans(
+    planner = ChangedPlans(
         unsolved_aggregator,
         refused_release,
         budget,
@@ -137,7 +137,7 @@ def search_remedies(
     unknown_num_steps = None
     with open_stage(_STAGE, unknown_num_steps) as report_progress:
         running = _RunningSearch(
-            plans,
+            planner,
             refused_release=refused_release,
             num_groups=num_groups,
             report_progress=report_progress,
@@ -146,7 +146,7 @@ def search_remedies(
             running.run()
         except TimeIsUp:
             is_complete = False
-            if not plans.is_within_renyi:
+            if not planner.is_within_renyi:
                 running.drop_unconfirmed()
     changes = [running.changes[name] for name in _KINDS if name in running.changes]
     return Remedies(changes=changes, is_complete=is_complete)
@@ -170,7 +170,7 @@ class _RunningSearch:
 
     def __init__(
         self,
-        plans: ChangedPlans,
+        planner: ChangedPlans,
         *,
         refused_release: PricedRelease,
         num_groups: int | None,
@@ -179,13 +179,13 @@ class _RunningSearch:
         """Stores the arguments; `run` does the search.
 
         Args:
-            plans: the plans of the release after changes, which have a time limit.
+            planner: plans the release after changes, within a time limit.
             refused_release: the refused release.
             num_groups: the number of private groups; None if unknown.
             report_progress: shows the number of plans that were tried, and a note.
         """
         self.changes: dict[str, Change] = {}
-        self._plans = plans
+        self._planner = planner
         self._refused_release = refused_release
         self._num_groups = num_groups
         self._report_progress = report_progress
@@ -199,27 +199,27 @@ class _RunningSearch:
 
         Raises `TimeIsUp` if the time limit is over. `changes` then holds what was found so far.
         """
-        plans = self._plans
+        planner = self._planner
         release_priced_by_renyi = (
-            self._refused_release if plans.is_renyi else plans.by_renyi(Change())
+            self._refused_release if planner.is_renyi else planner.by_renyi(Change())
         )
         if release_priced_by_renyi is None:
             return
         more_teachers = MoreTeachers.from_release(
             release_priced_by_renyi=release_priced_by_renyi, num_groups=self._num_groups
         )
-        self._search_by_renyi(kind_name="teachers", change_kind=more_teachers)
-        if has_given_noise(plans.budget):
+        self._search_by_renyi(change_kind_name="teachers", change_kind=more_teachers)
+        if has_given_noise(planner.budget):
             self._try_less_noise()
         else:
             self._search_epsilon_and_queries(release_priced_by_renyi)
-        for kind_name in list(self._index_of_kind):
-            self._confirm(kind_name)
-        if plans.is_renyi:
+        for change_kind_name in list(self._index_of_kind):
+            self._confirm(change_kind_name)
+        if planner.is_renyi:
             return
-        for kind_name in self._index_of_kind:
-            if kind_name in self.changes:
-                self._find_smaller(kind_name)
+        for change_kind_name in self._index_of_kind:
+            if change_kind_name in self.changes:
+                self._find_smaller(change_kind_name)
 
     def drop_unconfirmed(self) -> None:
         """Removes the changes that the budget's accountant has not priced.
@@ -229,7 +229,7 @@ class _RunningSearch:
         self.changes = {
             name: change
             for name, change in self.changes.items()
-            if self._plans.is_confirmed(change)
+            if self._planner.is_confirmed(change)
         }
 
     def _search_epsilon_and_queries(self, release_priced_by_renyi: PricedRelease) -> None:
@@ -241,19 +241,19 @@ class _RunningSearch:
         Args:
             release_priced_by_renyi: the refused release, priced by the Renyi accountant.
         """
-        budget = self._plans.budget_by_renyi
+        budget = self._planner.budget_by_renyi
         vote_shape = release_priced_by_renyi.shape
         useful_aggregator = less_noisy_aggregator(release_priced_by_renyi)
-        if useful_aggregator is not None and is_solved_for_noise(self._plans.budget):
+        if useful_aggregator is not None and is_solved_for_noise(self._planner.budget):
             larger_epsilon = LargerEpsilon.from_aggregator(
                 useful_aggregator, vote_shape=vote_shape, budget_by_renyi=budget
             )
-            self._search_by_renyi(kind_name="epsilon", change_kind=larger_epsilon)
+            self._search_by_renyi(change_kind_name="epsilon", change_kind=larger_epsilon)
         if useful_aggregator is not None:
             fewer_queries = FewerQueries.from_aggregator(
                 useful_aggregator, vote_shape=vote_shape, budget_by_renyi=budget
             )
-            self._search_by_renyi(kind_name="queries", change_kind=fewer_queries)
+            self._search_by_renyi(change_kind_name="queries", change_kind=fewer_queries)
         numbers_of_teachers = self._kind_of_name["teachers"].candidates
         if not numbers_of_teachers or "teachers" in self.changes or "queries" in self.changes:
             return
@@ -269,7 +269,7 @@ class _RunningSearch:
                 budget_by_renyi=budget,
                 new_num_teachers=most_teachers,
             )
-            self._search_by_renyi(kind_name="both", change_kind=both_changes)
+            self._search_by_renyi(change_kind_name="both", change_kind=both_changes)
 
     def _try_less_noise(self) -> None:
         """Adds a change to less noise, if the budget pays for enough queries with it and the release is useful.
@@ -279,70 +279,70 @@ class _RunningSearch:
         useful_aggregator = less_noisy_aggregator(self._refused_release)
         if useful_aggregator is None:
             return
-        shape = self._plans.shape
+        shape = self._planner.shape
         planned_release = plan_or_none(
-            useful_aggregator, vote_shape=shape, budget=self._plans.budget_by_renyi
+            useful_aggregator, vote_shape=shape, budget=self._planner.budget_by_renyi
         )
         if planned_release is None or not is_plan_useful(planned_release):
             return
         if planned_release.shape.num_queries >= min(MIN_QUERIES, shape.num_queries):
-            noise = changed_fields(
+            changed_noise_fields = changed_fields(
                 aggregator_before=self._refused_release.aggregator,
                 aggregator_after=planned_release.aggregator,
             )
-            self.changes["noise"] = Change(noise=tuple(noise.items()))
+            self.changes["noise"] = Change(noise=tuple(changed_noise_fields.items()))
 
-    def _search_by_renyi(self, kind_name: str, change_kind: ChangeKind) -> None:
+    def _search_by_renyi(self, change_kind_name: str, change_kind: ChangeKind) -> None:
         """Finds the smallest candidate of a kind that makes the release useful, by plans of the Renyi accountant.
 
         Args:
-            kind_name: the name of the kind, a key of `changes`.
+            change_kind_name: the name of the kind, a key of `changes`.
             change_kind: the kind of change with its candidates.
         """
-        self._kind_of_name[kind_name] = change_kind
+        self._kind_of_name[change_kind_name] = change_kind
         likely_index = bisect_left(
             change_kind.candidates, x=True, key=change_kind.is_useful_by_renyi
         )
         self._find_smallest(
-            kind_name,
-            make_plan=self._plans.by_renyi,
+            change_kind_name,
+            make_plan=self._planner.by_renyi,
             start_index=likely_index,
             first_index=0,
             last_index=len(change_kind.candidates) - 1,
         )
 
-    def _confirm(self, kind_name: str) -> None:
+    def _confirm(self, change_kind_name: str) -> None:
         """Computes the plan of the change of a kind in `changes` by the budget's accountant.
 
         If that plan is not useful, the smallest larger change with a useful plan takes its place, or none.
         """
-        planned_release = self._plans.by_budget(self.changes[kind_name])
+        planned_release = self._planner.by_budget(self.changes[change_kind_name])
         if is_plan_useful(planned_release):
             return
-        del self.changes[kind_name]
-        next_index = self._index_of_kind[kind_name] + 1
+        del self.changes[change_kind_name]
+        next_index = self._index_of_kind[change_kind_name] + 1
         self._find_smallest(
-            kind_name,
-            make_plan=self._plans.by_budget,
+            change_kind_name,
+            make_plan=self._planner.by_budget,
             start_index=next_index,
             first_index=next_index,
-            last_index=len(self._kind_of_name[kind_name].candidates) - 1,
+            last_index=len(self._kind_of_name[change_kind_name].candidates) - 1,
         )
 
-    def _find_smaller(self, kind_name: str) -> None:
+    def _find_smaller(self, change_kind_name: str) -> None:
         """Replaces the change of a kind by the smallest change whose plan by the budget's accountant is useful.
 
         A smaller change than that by the Renyi accountant may do, if the budget's accountant has lower prices.
         """
-        planned_release = self._plans.by_budget(self.changes[kind_name])
+        planned_release = self._planner.by_budget(self.changes[change_kind_name])
         if planned_release is not None:
-            working_index = self._index_of_kind[kind_name]
-            refined_index = self._kind_of_name[kind_name].refined_index(
+            working_index = self._index_of_kind[change_kind_name]
+            refined_index = self._kind_of_name[change_kind_name].refined_index(
                 working_index, planned_release
             )
             self._find_smallest(
-                kind_name,
-                make_plan=self._plans.by_budget,
+                change_kind_name,
+                make_plan=self._planner.by_budget,
                 start_index=refined_index,
                 first_index=0,
                 last_index=working_index,
@@ -350,7 +350,7 @@ class _RunningSearch:
 
     def _find_smallest(
         self,
-        kind_name: str,
+        change_kind_name: str,
         make_plan: Callable[[Change], PricedRelease | None],
         *,
         start_index: int,
@@ -360,21 +360,21 @@ class _RunningSearch:
         """Stores in `changes` the smallest candidate of a kind whose plan is useful; nothing if there is none.
 
         Args:
-            kind_name: the name of the kind, a key of `changes`.
+            change_kind_name: the name of the kind, a key of `changes`.
             make_plan: returns the plan after a change; None if nothing meets the budget.
             start_index: the index of the candidate to try first.
             first_index: the smallest index to try.
             last_index: the largest index to try.
         """
-        change_kind = self._kind_of_name[kind_name]
+        change_kind = self._kind_of_name[change_kind_name]
 
         def is_working(index: int) -> bool:
             """Returns True if the plan of the candidate at an index is useful; then stores it in `changes`."""
             change = change_kind.change(change_kind.candidates[index])
             is_useful = is_plan_useful(make_plan(change))
             if is_useful:
-                self.changes[kind_name] = change
-                self._index_of_kind[kind_name] = index
+                self.changes[change_kind_name] = change
+                self._index_of_kind[change_kind_name] = index
             self._num_plans += 1
             self._report_progress(self._num_plans, f"tried {change}")
             return is_useful

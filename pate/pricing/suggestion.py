@@ -74,13 +74,17 @@ def suggest(
         max_teachers = num_private // MIN_GROUPS_PER_TEACHER
     budget_by_renyi = replace(budget, accountant=RdpAccountant)
     teacher_counts = [count for count in _TEACHER_COUNTS if count <= max_teachers]
-    middle_count = teacher_counts[len(teacher_counts) // 2]
+    middle_of_teacher_counts = teacher_counts[len(teacher_counts) // 2]
     suggestions: list[Suggestion] = []
     for num_queries in _QUERY_COUNTS:
         if max_queries is not None and num_queries > max_queries:
             continue
-        middle_shape = replace(shape, num_teachers=middle_count, num_queries=num_queries)
-        planned_release = plan_or_none(aggregator, vote_shape=middle_shape, budget=budget_by_renyi)
+        middle_vote_shape = replace(
+            shape, num_teachers=middle_of_teacher_counts, num_queries=num_queries
+        )
+        planned_release = plan_or_none(
+            aggregator, vote_shape=middle_vote_shape, budget=budget_by_renyi
+        )
         if planned_release is None:
             continue
         # The noise hardly depends on the number of teachers, so one plan serves for all of them.
@@ -92,16 +96,22 @@ def suggest(
             )
             suggestions.append(suggestion)
     suggestions.sort(key=attrgetter("clear_queries"), reverse=True)
-    for best in suggestions:
-        best_shape = replace(shape, num_teachers=best.num_teachers, num_queries=best.num_queries)
-        planned_release = plan_or_none(aggregator, vote_shape=best_shape, budget=budget_by_renyi)
+    for best_suggestion in suggestions:
+        best_vote_shape = replace(
+            shape,
+            num_teachers=best_suggestion.num_teachers,
+            num_queries=best_suggestion.num_queries,
+        )
+        planned_release = plan_or_none(
+            aggregator, vote_shape=best_vote_shape, budget=budget_by_renyi
+        )
         if planned_release is not None and is_plan_useful(planned_release):
             return _suggestion_of(
                 planned_release.aggregator,
                 vote_shape=planned_release.shape,
                 num_private=num_private,
             )
-        if best.clear_queries < 1:
+        if best_suggestion.clear_queries < 1:
             break
     rule = f"an epsilon with a useful release for some number of teachers; up to {teacher_counts[-1]} were tried"
     raise InvalidValue("target_epsilon", budget.epsilon, rule=rule)

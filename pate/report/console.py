@@ -104,11 +104,11 @@ def _print_table(console: Console, cell_rows: list[list[str]]) -> None:
     is_wrapped = cell_rows[0][0].startswith("==")
     if cell_rows[0][0].startswith("="):
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
-        for column, cell in enumerate(cell_rows.pop(0)):
+        for column_index, cell in enumerate(cell_rows.pop(0)):
             heading_text = _styled_text(cell.lstrip("=").removeprefix(">"))
             table.add_column(
                 heading_text,
-                no_wrap=column == 0,
+                no_wrap=column_index == 0,
                 vertical="bottom" if is_wrapped else "top",
                 justify="right" if cell.startswith(">") else "left",
             )

@@ -125,7 +125,7 @@ class Dossier:
             InvalidValue: the folder is no release, or a file was altered; or the result of the attack belongs to
                 another release, or it may not be published without a price.
         """
-        file_digests = _checked_digests(folder)
+        file_digests = _checked_digests(release_folder=folder)
         privacy_statement = PrivacyStatement.read(folder, remedy=_REMEDY)
         model_schema: Mapping[str, Any] = {}
         if "schema.json" in file_digests:

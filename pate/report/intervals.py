@@ -355,10 +355,11 @@ def _precision_function(
         Args:
             resample_weights: how often each resample has each sample, `[n, b]`.
         """
+        _, num_resamples = resample_weights.shape
         if not positives_between_cuts.shape[0]:
-            return np.full(resample_weights.shape[1], np.nan)
-        num_hits = positives_between_cuts @ resample_weights
-        num_hits_up_to_cut = np.cumsum(num_hits, axis=0)
+            return np.full(num_resamples, np.nan)
+        num_hits_between_cuts = positives_between_cuts @ resample_weights
+        num_hits_up_to_cut = np.cumsum(num_hits_between_cuts, axis=0)
         if have_equal_scores:
             positive_share = num_hits_up_to_cut[0] / len(resample_weights)
             return np.asarray(
@@ -366,10 +367,12 @@ def _precision_function(
             )
         samples_up_to_cut = np.cumsum(samples_between_cuts @ resample_weights, axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            precision = np.where(
+            precision_at_cuts = np.where(
                 samples_up_to_cut > 0, num_hits_up_to_cut / np.maximum(samples_up_to_cut, 1), 0.0
             )
-            precision_sums = (num_hits * precision).sum(axis=0, dtype=np.float64)
+            precision_sums = (num_hits_between_cuts * precision_at_cuts).sum(
+                axis=0, dtype=np.float64
+            )
             return np.asarray(precision_sums / num_hits_up_to_cut[-1])
 
     return average_precision
@@ -377,7 +380,8 @@ def _precision_function(
 
 def _undefined_precision(resample_weights: Float32Array) -> FloatArray:
     """Returns NaN for each of b resamples, `[b]`: the average precision of a label that is known for no sample."""
-    return np.full(resample_weights.shape[1], np.nan)
+    _, num_resamples = resample_weights.shape
+    return np.full(num_resamples, np.nan)
 
 
 def _segment_matrix(

@@ -101,11 +101,14 @@ class Membership:
     @property
     def text(self) -> str:
         """A sentence on the shares of private records that attacks find, at false positive rates near 0.1% and 1%."""
-        nearest_indices = {
+        indices_nearest_stated_rates = {
             int(np.abs(np.array(self.fpr) - stated_rate).argmin())
             for stated_rate in _STATED_FALSE_POSITIVE_RATES
         }
-        lines = [self._line_at(rate_index=rate_index) for rate_index in sorted(nearest_indices)]
+        lines = [
+            self._line_at(rate_index=rate_index)
+            for rate_index in sorted(indices_nearest_stated_rates)
+        ]
         return f"What an attacker sees of a training record: {'; '.join(lines)}."
 
     def _line_at(self, rate_index: int) -> str:
@@ -117,16 +120,16 @@ class Membership:
             rate_index: the index of the rate in `fpr`.
         """
         largest_share = self.tpr[rate_index]
-        shares = [f"{_percent(rate=largest_share)} of them"]
+        share_texts = [f"{_percent(rate=largest_share)} of them"]
         if self.tpr_by_reference:
             share_by_reference = self.tpr_by_reference[rate_index]
-            shares.append(f"{_percent(rate=share_by_reference)} by reference models")
+            share_texts.append(f"{_percent(rate=share_by_reference)} by reference models")
             largest_share = max(largest_share, share_by_reference)
         chance_high = self.high[rate_index]
         chance = "beyond" if largest_share > chance_high else "nothing beyond"
         fpr = _percent(rate=self.fpr[rate_index])
         return (
-            f"at a false positive rate of {fpr} it finds {' or '.join(shares)}, "
+            f"at a false positive rate of {fpr} it finds {' or '.join(share_texts)}, "
             f"{chance} chance (up to {_percent(rate=chance_high)})"
         )
 
@@ -247,8 +250,8 @@ def _chance_interval(
     log_ratios = np.log((n - i) * (i + k + 1.0) / ((i + 1.0) * (m - k + n - 1 - i)))
     # [num_counts, n + 1], up to a constant summand of each row
     log_probs = np.cumsum(np.pad(log_ratios, ((0, 0), (1, 0))), axis=1)
-    cumulative = np.cumsum(np.exp(log_probs - log_probs.max(axis=1, keepdims=True)), axis=1)
-    cumulative /= cumulative[:, -1:]
-    low = (cumulative < 0.025).sum(axis=1) / n
-    high = (cumulative < 0.975).sum(axis=1) / n
+    cumulative_probs = np.cumsum(np.exp(log_probs - log_probs.max(axis=1, keepdims=True)), axis=1)
+    cumulative_probs /= cumulative_probs[:, -1:]
+    low = (cumulative_probs < 0.025).sum(axis=1) / n
+    high = (cumulative_probs < 0.975).sum(axis=1) / n
     return low, high

@@ -54,8 +54,8 @@ def log_release(release_folder: Path, report: Report, *, folder: Path) -> str:
     try:
         client = MlflowClient(tracking_uri=tracking_uri)
         experiment_id = _experiment_id(client, experiment_name=experiment_name)
-        has_same_digest = f"tags.`{_DIGEST_TAG}` = '{manifest_digest}'"
-        for mlflow_run in client.search_runs([experiment_id], filter_string=has_same_digest):
+        same_digest_filter = f"tags.`{_DIGEST_TAG}` = '{manifest_digest}'"
+        for mlflow_run in client.search_runs([experiment_id], filter_string=same_digest_filter):
             if mlflow_run.info.status == "FINISHED":
                 return str(mlflow_run.info.run_id)
         mlflow_run = client.create_run(

@@ -44,9 +44,9 @@ class ReleasedScore:
     @property
     def interval(self) -> str:
         """The ends of the interval with three digits, rounded outwards."""
-        low = math.floor(self.low * 1000) / 1000
-        high = math.ceil(self.high * 1000) / 1000
-        return f"{low:.3f} to {high:.3f}"
+        interval_low = math.floor(self.low * 1000) / 1000
+        interval_high = math.ceil(self.high * 1000) / 1000
+        return f"{interval_low:.3f} to {interval_high:.3f}"
 
     def __str__(self) -> str:
         """Returns the score with three digits, and its interval."""

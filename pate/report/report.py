@@ -230,11 +230,11 @@ class Report:
     macro_auroc: Mapping[str, float | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        num_priced = self.privacy.num_queries
-        num_released = self.release.num_queries
-        if num_priced < num_released:
-            rule = f"release.num_queries={num_released}, or more"
-            raise InvalidValue("privacy.num_queries", num_priced, rule=rule)
+        num_priced_queries = self.privacy.num_queries
+        num_released_queries = self.release.num_queries
+        if num_priced_queries < num_released_queries:
+            rule = f"release.num_queries={num_released_queries}, or more"
+            raise InvalidValue("privacy.num_queries", num_priced_queries, rule=rule)
 
     @property
     def name(self) -> str:

@@ -326,19 +326,19 @@ def precision_recall(picture_arrays: PictureArrays) -> Picture | None:
     def paint(axes: Axes) -> None:
         """Paints the curve, and the points of the student's threshold and of the best constant."""
         axes.plot(curve.recall, curve.precision, color=ACCENT_COLOR, label="private student")
-        recall, precision = curve.chosen
+        chosen_recall, chosen_precision = curve.chosen
         axes.plot(
-            recall,
-            precision,
+            chosen_recall,
+            chosen_precision,
             color=ACCENT_COLOR,
             marker="o",
             linestyle="none",
             label="at its threshold",
         )
-        recall, precision = curve.constant
+        constant_recall, constant_precision = curve.constant
         axes.plot(
-            recall,
-            precision,
+            constant_recall,
+            constant_precision,
             color=MUTED_COLOR,
             marker="X",
             linestyle="none",

@@ -174,7 +174,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         guarantee_rows = [
             ("guarantee", privacy.guarantee),
             *privacy.terms,
-            *privacy.mechanism_rows(report.name),
+            *privacy.mechanism_rows(aggregator_name=report.name),
         ]
         self._text(tag="privacy/settings", table_rows=guarantee_rows)
         score_rows = [
@@ -231,7 +231,10 @@ class RunWriter(AbstractContextManager["RunWriter"]):
     def _text(self, *, tag: str, table_rows: list[tuple[str, str]]) -> None:
         """Writes rows (name, text) as a table in Markdown, unless the folder has an event of this tag already."""
         if self._is_new(f"{tag}/text_summary", step=0):
-            lines = [f"| {name} | {text.replace('|', '/')} |" for name, text in table_rows]
+            lines = [
+                f"| {row_name} | {row_text.replace('|', '/')} |"
+                for row_name, row_text in table_rows
+            ]
             markdown_table = "\n".join(["| | |", "|---|---|", *lines])
             self._writer.add_text(tag, text_string=markdown_table, global_step=0)
 

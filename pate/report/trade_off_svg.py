@@ -21,11 +21,12 @@ def trade_off_svg(curve_points: Sequence[tuple[float, float]]) -> str:
             finds.
     """
     points = " ".join(
-        f"{_x(alpha=alpha):.1f},{_y(share=share):.1f}" for alpha, share in curve_points
+        f"{_x(false_alarm_rate=false_alarm_rate):.1f},{_y(share_found=share_found):.1f}"
+        for false_alarm_rate, share_found in curve_points
     )
     ticks = "".join(
-        f'<text x="{_x(alpha=tick):.0f}" y="{_BOTTOM + 16:.0f}" text-anchor="middle">{tick:.0%}</text>'
-        f'<text x="{_LEFT - 6:.0f}" y="{_y(share=tick) + 4:.0f}" text-anchor="end">{tick:.0%}</text>'
+        f'<text x="{_x(false_alarm_rate=tick):.0f}" y="{_BOTTOM + 16:.0f}" text-anchor="middle">{tick:.0%}</text>'
+        f'<text x="{_LEFT - 6:.0f}" y="{_y(share_found=tick) + 4:.0f}" text-anchor="end">{tick:.0%}</text>'
         for tick in _TICKS
     )
     return (
@@ -33,7 +34,8 @@ def trade_off_svg(curve_points: Sequence[tuple[float, float]]) -> str:
         'font-size="11" fill="var(--muted)">'
         f'<rect x="{_LEFT}" y="{_BOTTOM - _HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" '
         'stroke="var(--rule)"/>'
-        f'<line x1="{_x(alpha=0):.1f}" y1="{_y(share=0):.1f}" x2="{_x(alpha=1):.1f}" y2="{_y(share=1):.1f}" '
+        f'<line x1="{_x(false_alarm_rate=0):.1f}" y1="{_y(share_found=0):.1f}" '
+        f'x2="{_x(false_alarm_rate=1):.1f}" y2="{_y(share_found=1):.1f}" '
         'stroke="var(--faint)" stroke-dasharray="4 3"/>'
         f'<polyline points="{points}" fill="none" stroke="var(--accent)" stroke-width="2"/>{ticks}'
         f'<text x="{_LEFT + _WIDTH / 2:.0f}" y="{_BOTTOM + 33:.0f}" text-anchor="middle">'
@@ -41,11 +43,11 @@ def trade_off_svg(curve_points: Sequence[tuple[float, float]]) -> str:
     )
 
 
-def _x(alpha: float) -> float:
+def _x(false_alarm_rate: float) -> float:
     """Returns the x coordinate, in the picture's units, of a share of false alarms from 0 to 1."""
-    return _LEFT + _WIDTH * alpha
+    return _LEFT + _WIDTH * false_alarm_rate
 
 
-def _y(share: float) -> float:
+def _y(share_found: float) -> float:
     """Returns the y coordinate, in the picture's units, of a share of members from 0, the lowest, to 1."""
-    return _BOTTOM - _HEIGHT * share
+    return _BOTTOM - _HEIGHT * share_found

@@ -76,9 +76,9 @@ class StudentVerdict:
         baseline_scores: Baselines,
         *,
         num_answered: int,
-        remedies: Mapping[str, str],
+        remedy_of_cause: Mapping[str, str],
         better_model_remark: str = "",
-        ceiling_records: str = "all private records",
+        ceiling_records_in_words: str = "all private records",
     ) -> Self:
         """Returns the verdict on a student.
 
@@ -86,12 +86,12 @@ class StudentVerdict:
             student_scores: the scores of the student; None if it has none.
             baseline_scores: the scores of the models that the student is compared with.
             num_answered: the number of answered queries.
-            remedies: advice against each cause of a loss, by the cause, as the aggregator names it.
+            remedy_of_cause: advice against each cause of a loss, by the cause, as the aggregator names it.
             better_model_remark: a sentence that recommends another method, or "".
-            ceiling_records: the private records that the all-records model learned from, in words.
+            ceiling_records_in_words: the private records that the all-records model learned from, in words.
         """
         if student_scores is None or not num_answered:
-            remedy = f"What helps: {remedies['noise']}, or another aggregator."
+            remedy = f"What helps: {remedy_of_cause['noise']}, or another aggregator."
             text = f"No query was answered, so the student learned nothing. {remedy} {better_model_remark}"
             return cls(
                 share_of_reachable=None, beats_constant=None, beats_prior=None, text=text.strip()
@@ -104,14 +104,14 @@ class StudentVerdict:
         has_ceiling = baseline_scores.all_records_model is not None
         reached_share, share_text = _reached_share(
             precision_by_model=precision_by_model,
-            ceiling_records=ceiling_records if has_ceiling else None,
+            ceiling_records_in_words=ceiling_records_in_words if has_ceiling else None,
         )
         scores_by_constant = {
             "the best constant": baseline_scores.best_constant,
             "the prior": baseline_scores.prior,
         }
         # The metrics in which the student does not beat a constant, by the name of the constant.
-        unbeaten_by_constant = {
+        unbeaten_metrics_by_constant = {
             constant_name: _unbeaten_metrics(
                 student_scores=student_scores, constant_scores=constant_scores
             )
@@ -120,13 +120,13 @@ class StudentVerdict:
         }
         beats_by_constant = {
             constant_name: not metric_names
-            for constant_name, metric_names in unbeaten_by_constant.items()
+            for constant_name, metric_names in unbeaten_metrics_by_constant.items()
         }
         is_above_ceiling = reached_share is not None and reached_share > 1
         loss_text = (
             ""
             if is_above_ceiling
-            else _loss_text(precision_by_model=precision_by_model, remedies=remedies)
+            else _loss_text(precision_by_model=precision_by_model, remedy_of_cause=remedy_of_cause)
         )
         start_text = ""
         if precision_by_model["start_alone"] is not None:
@@ -134,7 +134,7 @@ class StudentVerdict:
         sentences = (
             share_text,
             start_text,
-            _constants_text(unbeaten_by_constant=unbeaten_by_constant),
+            _constants_text(unbeaten_metrics_by_constant=unbeaten_metrics_by_constant),
             loss_text,
             better_model_remark,
         )
@@ -146,23 +146,23 @@ class StudentVerdict:
         )
 
 
-def _constants_text(unbeaten_by_constant: Mapping[str, list[str]]) -> str:
+def _constants_text(unbeaten_metrics_by_constant: Mapping[str, list[str]]) -> str:
     """Returns a sentence on the constant predictions that the student does not beat, and in which metrics.
 
     If it beats all of them in every metric, the sentence says so. It is empty without constant predictions.
 
     Args:
-        unbeaten_by_constant: the metrics in which the student is not better, by the name of the constant.
+        unbeaten_metrics_by_constant: the metrics in which the student is not better, by the name of the constant.
     """
     failures = [
         f"{constant_name} in {_enumeration(items=metric_names)}"
-        for constant_name, metric_names in unbeaten_by_constant.items()
+        for constant_name, metric_names in unbeaten_metrics_by_constant.items()
         if metric_names
     ]
     if failures:
         return f"No better than {' and than '.join(failures)}."
-    if unbeaten_by_constant:
-        return f"Better than {' and '.join(unbeaten_by_constant)} in every metric."
+    if unbeaten_metrics_by_constant:
+        return f"Better than {' and '.join(unbeaten_metrics_by_constant)} in every metric."
     return ""
 
 
@@ -171,18 +171,18 @@ def _unbeaten_metrics(student_scores: Scores, constant_scores: Scores) -> list[s
 
     A metric that is undefined for one of them is left out.
     """
-    metric_names = []
+    unbeaten_metric_names = []
     for metric_key, metric_name in _METRICS_IN_WORDS.items():
         student_score = getattr(student_scores, metric_key)
         constant_score = getattr(constant_scores, metric_key)
         is_defined = student_score is not None and constant_score is not None
         if is_defined and student_score <= constant_score:
-            metric_names.append(metric_name)
-    return metric_names
+            unbeaten_metric_names.append(metric_name)
+    return unbeaten_metric_names
 
 
 def _reached_share(
-    precision_by_model: Mapping[str, float | None], *, ceiling_records: str | None
+    precision_by_model: Mapping[str, float | None], *, ceiling_records_in_words: str | None
 ) -> tuple[float | None, str]:
     """Returns how far the student got from the prior's score up to the ceiling's, as a share, and a sentence on it.
 
@@ -191,15 +191,15 @@ def _reached_share(
 
     Args:
         precision_by_model: the mean average precision of each model by the model's name; None if it was not trained.
-        ceiling_records: the private records that the model of all private records learned from, in words; None if it
-            was not trained.
+        ceiling_records_in_words: the private records that the model of all private records learned from, in words; None
+            if it was not trained.
     """
-    if ceiling_records is None:
+    if ceiling_records_in_words is None:
         ceiling_name = "true_label_student"
         ceiling_text = "a student of the queries' true labels"
     else:
         ceiling_name = "all_records_model"
-        ceiling_text = f"a model of {ceiling_records} without privacy"
+        ceiling_text = f"a model of {ceiling_records_in_words} without privacy"
     prior_score = precision_by_model["prior"]
     ceiling_score = precision_by_model[ceiling_name]
     student_score = precision_by_model["student"]
@@ -221,7 +221,9 @@ def _reached_share(
     )
 
 
-def _loss_text(precision_by_model: Mapping[str, float | None], remedies: Mapping[str, str]) -> str:
+def _loss_text(
+    precision_by_model: Mapping[str, float | None], remedy_of_cause: Mapping[str, str]
+) -> str:
     """Returns a sentence on the causes of the student's loss in mean average precision, compared with better models.
 
     The models are ordered: the student, the student of the votes without noise, that of the true labels, and the model
@@ -234,7 +236,7 @@ def _loss_text(precision_by_model: Mapping[str, float | None], remedies: Mapping
 
     Args:
         precision_by_model: the mean average precision of each model by the model's name; None if it was not trained.
-        remedies: advice against each cause of a loss, by the cause; other causes are ignored.
+        remedy_of_cause: advice against each cause of a loss, by the cause; other causes are ignored.
     """
     student_score = precision_by_model["student"] or 0.0
     highest_score = student_score
@@ -249,7 +251,7 @@ def _loss_text(precision_by_model: Mapping[str, float | None], remedies: Mapping
         better_score = precision_by_model[better_model]
         cause = _CAUSE_BY_MODEL[better_model]
         if (
-            cause not in remedies
+            cause not in remedy_of_cause
             or worse_score is None
             or better_score is None
             or worse_score < student_score
@@ -262,9 +264,7 @@ def _loss_text(precision_by_model: Mapping[str, float | None], remedies: Mapping
     main_cause = max(loss_by_cause, key=loss_by_cause.__getitem__)
     main_loss = loss_by_cause[main_cause]
     if main_loss >= whole_loss / 2:
-        return (
-            f"Most was lost to {main_cause} ({main_loss:.3f}); what helps: {remedies[main_cause]}."
-        )
+        return f"Most was lost to {main_cause} ({main_loss:.3f}); what helps: {remedy_of_cause[main_cause]}."
     causes_with_losses = [f"{cause} ({loss:.3f})" for cause, loss in loss_by_cause.items()]
     return f"Lost to {_enumeration(items=causes_with_losses)}, to none of them most."
 

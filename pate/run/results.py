@@ -155,11 +155,11 @@ class Results:
                 scores_of_model["student"],
                 baseline_scores=baselines,
                 num_answered=self.release.num_answered,
-                remedies=remedies_of(
+                remedy_of_cause=remedies_of(
                     self.priced_release.aggregator, teacher=self.teacher, dataset=dataset
                 ),
                 better_model_remark=self._centered_votes_remark(),
-                ceiling_records=self.samples_in_words.get(
+                ceiling_records_in_words=self.samples_in_words.get(
                     "all_records_model", "all private records"
                 ),
             ),

@@ -309,7 +309,7 @@ def hostile_entrants() -> str:
         dataset=HOSTILE,
         real=False,
     )
-    return render_page(frontier, parameters_by_method={HOSTILE: [(1.0, HOSTILE)]})
+    return render_page(frontier, parameter_texts_by_method={HOSTILE: [(1.0, HOSTILE)]})
 
 
 def _run_of(aggregator: str, score: float | None) -> Run:

@@ -63,14 +63,14 @@ class TrainingData:
         """
         private_split = self.bench.dataset.private
         _, group_of_records = np.unique(private_split.group_ids, return_inverse=True)
-        record_shares = RecordShares(
+        label_share_source = RecordShares(
             labels=private_split.labels,
             teacher_of=group_of_records,
             num_teachers=self.num_groups,
             is_known=private_split.known,
         )
         return Prevalence(noise_multiplier=noise_multiplier).release_shares(
-            record_shares, num_teachers=self.num_groups, rng=rng
+            label_share_source, num_teachers=self.num_groups, rng=rng
         )
 
 
@@ -221,7 +221,7 @@ class Alternative(Method):
             "noise_multiplier", parameters.get("noise_multiplier", 0.0)
         )
 
-        def train(seed: int) -> Trained:
+        def train_with_seed(seed: int) -> Trained:
             """Returns a model that is trained with a seed."""
             return Trained(
                 model=self.train_model(noise_multiplier, training_data=training_data, seed=seed)
@@ -230,7 +230,7 @@ class Alternative(Method):
         return Contender(
             epsilon=budget.epsilon_of(event_for(noise_multiplier)),
             parameters=parameters,
-            train=train,
+            train=train_with_seed,
             refusal=partial(self._refusal, noise_multiplier, training_data),
         )
 
@@ -275,14 +275,14 @@ def linear_model(
         bias: the log-odds of the prevalence of each label, `[L]`.
     """
 
-    def log_odds(inputs: Any) -> FloatArray:
+    def compute_log_odds(inputs: Any) -> FloatArray:
         """Returns the log-odds of each label for n inputs, `[n, L]`."""
         features = training_data.public_directions.features(inputs, ridge=schedule.ridge)
         return np.asarray(features @ model_weights + bias)
 
     return NoisyModel(
-        log_odds=log_odds,
+        compute_log_odds=compute_log_odds,
         bias=bias,
-        noise_variance=schedule.noise_variance,
+        log_odds_noise_variance=schedule.noise_variance,
         public_inputs=training_data.public_inputs,
     )

@@ -64,14 +64,14 @@ class DpFeatureCovariance(CovarianceMethod):
             )
             model_weights = state.feature_axes.axes @ weight_posterior.mean
 
-        def log_odds(inputs: Any) -> FloatArray:
+        def compute_log_odds(inputs: Any) -> FloatArray:
             """Returns the log-odds of each label for n inputs, `[n, L]`."""
             features = training_data.public_directions.features(inputs, ridge=state.ridge)
             return np.asarray(features @ model_weights + bias)
 
         return NoisyModel(
-            log_odds=log_odds,
+            compute_log_odds=compute_log_odds,
             bias=bias,
-            noise_variance=state.feature_axes.variances @ weight_posterior.variances,
+            log_odds_noise_variance=state.feature_axes.variances @ weight_posterior.variances,
             public_inputs=training_data.public_inputs,
         )

@@ -56,7 +56,7 @@ class DpLeastSquares(CovarianceMethod):
         # The posterior is of weights of log-odds. Times the curvature they are weights of probabilities.
         model_weights = state.feature_axes.axes @ weight_posterior.mean * curvature_of_labels
 
-        def log_odds(inputs: Any) -> FloatArray:
+        def compute_log_odds(inputs: Any) -> FloatArray:
             """Returns the log-odds of each label for n inputs, `[n, L]`."""
             features = training_data.public_directions.features(inputs, ridge=state.ridge)
             probabilities = prevalence + features @ model_weights
@@ -65,8 +65,8 @@ class DpLeastSquares(CovarianceMethod):
             )
 
         return NoisyModel(
-            log_odds=log_odds,
+            compute_log_odds=compute_log_odds,
             bias=bias,
-            noise_variance=np.zeros(len(bias)),
+            log_odds_noise_variance=np.zeros(len(bias)),
             public_inputs=training_data.public_inputs,
         )

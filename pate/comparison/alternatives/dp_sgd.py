@@ -175,13 +175,13 @@ class DpSgd(Alternative):
                 return features * math.sqrt(features.shape[1])
             return features
 
-        def log_odds(inputs: Any) -> FloatArray:
+        def compute_log_odds(inputs: Any) -> FloatArray:
             """Returns the log-odds of each label for n inputs, `[n, L]`."""
             with torch.no_grad(), one_thread():
                 network_inputs = torch.from_numpy(np.ascontiguousarray(scaled_inputs(inputs)))
                 return np.asarray(network(network_inputs).numpy())
 
-        sampled_groups = SampledGroups.from_records(
+        private_groups = SampledGroups.from_records(
             inputs=scaled_inputs(private_split.inputs),
             labels=private_split.labels,
             group_ids=private_split.group_ids,
@@ -191,16 +191,16 @@ class DpSgd(Alternative):
             # Opacus and torch warn of hooks and generators that are not used here.
             warnings.simplefilter("ignore")
             torch.manual_seed(RandomStreams(seed).seed("student"))
-            network = self._network(sampled_groups.inputs.shape[1:], bias).double()
-            noisy_gradient = NoisyGradient(
+            network = self._network(private_groups.inputs.shape[1:], bias).double()
+            gradient_mechanism = NoisyGradient(
                 clip=self.gradient_clip(released_shares),
                 noise_multiplier=noise_multiplier,
-                max_units=len(sampled_groups.first_rows),
+                max_units=len(private_groups.first_rows),
             )
             self._descend(
                 network,
-                sampled_groups,
-                noisy_gradient=noisy_gradient,
+                private_groups,
+                gradient_mechanism=gradient_mechanism,
                 learning_rate_of_labels=learning_rate_of_labels,
                 rng=rng_after_prevalence,
             )
@@ -213,18 +213,18 @@ class DpSgd(Alternative):
             )
         network.eval()
         return NoisyModel(
-            log_odds=log_odds,
+            compute_log_odds=compute_log_odds,
             bias=bias,
-            noise_variance=np.zeros(len(bias)),
+            log_odds_noise_variance=np.zeros(len(bias)),
             public_inputs=training_data.public_inputs,
         )
 
     def _descend(
         self,
         network: nn.Module,
-        sampled_groups: SampledGroups,
+        private_groups: SampledGroups,
         *,
-        noisy_gradient: NoisyGradient,
+        gradient_mechanism: NoisyGradient,
         learning_rate_of_labels: FloatArray,
         rng: np.random.Generator,
     ) -> None:
@@ -234,8 +234,8 @@ class DpSgd(Alternative):
 
         Args:
             network: the network with its initial weights.
-            sampled_groups: the private records by group.
-            noisy_gradient: releases the sum of the gradients of a step with noise.
+            private_groups: the private records by group.
+            gradient_mechanism: releases the sum of the gradients of a step with noise.
             learning_rate_of_labels: the learning rate of each label, for a linear model, `[L]`.
             rng: draws samples and noise.
 
@@ -243,21 +243,21 @@ class DpSgd(Alternative):
             InvalidValue: the weights diverge.
         """
         is_linear = self.network == "linear"
-        sampling_prob = self.sampling_prob(len(sampled_groups.first_rows))
+        sampling_prob = self.sampling_prob(len(private_groups.first_rows))
         parameters = list(network.parameters())
         parameter_sizes = [parameter.numel() for parameter in parameters]
         adam = torch.optim.Adam(parameters, lr=self.learning_rate)
         optimizer = torch.optim.SGD(parameters, lr=1.0) if is_linear else adam
         num_averaged = 0
         sum_of_parameter_vectors = torch.zeros(sum(parameter_sizes), dtype=torch.float64)
-        with clipped_sums(network, clip=noisy_gradient.clip) as clipped_sum:
+        with clipped_sums(network, clip=gradient_mechanism.clip) as clipped_sum:
             for step in range(self.num_steps):
-                sampled_rows = sampled_groups.draw(sampling_prob, rng=rng)
+                sampled_rows = private_groups.draw(sampling_prob, rng=rng)
                 gradient_sum = clipped_sum(
-                    sampled_groups.inputs[sampled_rows], sampled_groups.labels[sampled_rows]
+                    private_groups.inputs[sampled_rows], private_groups.labels[sampled_rows]
                 )
-                noisy_gradient_mean = noisy_gradient.release(gradient_sum, rng=rng)
-                noisy_gradient_mean /= sampling_prob * len(sampled_groups.first_rows)
+                noisy_gradient_mean = gradient_mechanism.release(gradient_sum, rng=rng)
+                noisy_gradient_mean /= sampling_prob * len(private_groups.first_rows)
                 if is_linear:  # its only parameter has a row for each label
                     noisy_gradient_mean *= np.repeat(
                         learning_rate_of_labels,

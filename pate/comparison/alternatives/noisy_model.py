@@ -22,15 +22,15 @@ class NoisyModel:
     the best expected micro-F1 on the public pool.
 
     Attributes:
-        log_odds: returns the log-odds of each label, `[n, L]`, for inputs `[n, …]`.
+        compute_log_odds: returns the log-odds of each label, `[n, L]`, for inputs `[n, …]`.
         bias: the log-odds of the prevalence of each label, `[L]`.
-        noise_variance: the variance of the noise in the log-odds of each label, `[L]`.
+        log_odds_noise_variance: the variance of the noise in the log-odds of each label, `[L]`.
         public_inputs: the inputs of the public pool, `[m, …]`.
     """
 
-    log_odds: Callable[[Any], FloatArray]
+    compute_log_odds: Callable[[Any], FloatArray]
     bias: FloatArray
-    noise_variance: FloatArray
+    log_odds_noise_variance: FloatArray
     public_inputs: Float32Array
 
     def predict(self, inputs: Any) -> BoolArray:
@@ -45,10 +45,10 @@ class NoisyModel:
     def predict_proba(self, inputs: Any) -> FloatArray:
         """Returns the probability of each label, `[n, L]`, corrected for the noise in the weights."""
         log_odds_blocks = [
-            self.log_odds(inputs[first_row : first_row + ROWS_AT_ONCE])
+            self.compute_log_odds(inputs[first_row : first_row + ROWS_AT_ONCE])
             for first_row in range(0, len(inputs), ROWS_AT_ONCE)
         ]
         # The mean of sigmoid(x + z) over z of variance s^2 is about sigmoid(x / sqrt(1 + pi s^2 / 8)) (MacKay 1992).
-        shrinkage = 1 / np.sqrt(1 + math.pi / 8 * self.noise_variance)
+        shrinkage = 1 / np.sqrt(1 + math.pi / 8 * self.log_odds_noise_variance)
         corrected_log_odds = self.bias + (np.concatenate(log_odds_blocks) - self.bias) * shrinkage
         return np.asarray(scipy.special.expit(corrected_log_odds))

@@ -81,7 +81,9 @@ class Schedule:
                 noise_rate=noise_rate,
                 clip_factor=clip_factor,
             )
-            fastest_progress = float((learning.speeds.max(axis=1) * learning.times).max())
+            # `[L]`: `learning.speeds` is `[L, k]` for k features
+            speed_of_fastest_feature = learning.speeds.max(axis=1)
+            fastest_progress = float((speed_of_fastest_feature * learning.times).max())
             num_steps = min(
                 max(math.ceil(fastest_progress / _MAX_SHARE_PER_STEP), _MIN_STEPS), _MAX_STEPS
             )

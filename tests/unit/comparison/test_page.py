@@ -20,7 +20,7 @@ METHOD_PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]
 @pytest.mark.slow
 def test_page_is_self_contained_and_escapes_names(frontier: Frontier) -> None:
     """The page loads nothing from elsewhere, and escapes HTML characters in names and parameters."""
-    html = render_page(frontier, parameters_by_method=METHOD_PARAMETERS)
+    html = render_page(frontier, parameter_texts_by_method=METHOD_PARAMETERS)
     parsed_page(html=html)
     assert "never<b>" not in html
     assert "noise_std &lt;1&gt;" in html
@@ -33,7 +33,7 @@ def test_tables_of_the_page_have_scores_and_goals(frontier: Frontier) -> None:
 
     A method without scores is called out of reach. The goals are headings.
     """
-    rows = Page(html=render_page(frontier, parameters_by_method=METHOD_PARAMETERS)).texts_of(
+    rows = Page(html=render_page(frontier, parameter_texts_by_method=METHOD_PARAMETERS)).texts_of(
         tag="tr"
     )
     assert any(

@@ -89,7 +89,7 @@ REPORT = Report(
     baselines=BASELINES,
     not_covered=not_covered_in(BASELINES),
     verdict=StudentVerdict.from_scores(
-        STUDENT_SCORES, BASELINES, num_answered=3, remedies=Aggregator.remedies
+        STUDENT_SCORES, BASELINES, num_answered=3, remedy_of_cause=Aggregator.remedies
     ),
     intervals={"student": {"accuracy": (0.9011, 0.9222), "micro_f1": (0.3611, 0.4022)}},
     data=DataSummary(

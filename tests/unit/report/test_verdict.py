@@ -15,7 +15,7 @@ def verdict_of(
 ) -> StudentVerdict:
     """Returns the verdict of a release without remedies of its own."""
     return StudentVerdict.from_scores(
-        student, baselines, num_answered=num_answered, remedies=Aggregator.remedies
+        student, baselines, num_answered=num_answered, remedy_of_cause=Aggregator.remedies
     )
 
 
@@ -99,7 +99,7 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
         f"{lost} (0.600); what helps: {Aggregator.remedies[lost.removeprefix('lost to ')]}." in text
     )
     centered = StudentVerdict.from_scores(
-        student, baselines, num_answered=3, remedies=CenteredVotes.remedies
+        student, baselines, num_answered=3, remedy_of_cause=CenteredVotes.remedies
     ).text
     assert "queries" not in centered.partition("in every metric.")[2]
     assert ("what helps: a larger epsilon, or more private groups." in centered) == (
