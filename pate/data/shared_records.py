@@ -107,11 +107,11 @@ def _weights(owner_numbers_of_kinds: Sequence[IntArray]) -> FloatArray:
     weights = np.ones(len(owner_numbers_of_kinds[0]))
     for _ in range(_NUM_RAISES):
         # For each kind of owner, the sum of the weights of the records of each record's owner.
-        sums = [
+        weight_sums_of_kinds = [
             np.bincount(owner_of_record, weights=weights)[owner_of_record]
             for owner_of_record in owner_numbers_of_kinds
         ]
-        weights /= np.max(sums, axis=0)
+        weights /= np.max(weight_sums_of_kinds, axis=0)
     return weights * (1 - _ROUNDING_MARGIN)
 
 

@@ -66,8 +66,8 @@ class _WrongCells:
     """
 
     def __init__(self, num_columns: int) -> None:
-        self.counts = np.zeros(num_columns, np.int64)
-        self.first_rows = np.zeros(num_columns, np.int64)
+        self.num_wrong_per_column = np.zeros(num_columns, np.int64)
+        self.first_wrong_row_per_column = np.zeros(num_columns, np.int64)
         self.broken_rules: tuple[str | None, ...] = (None,) * num_columns
 
     def add(
@@ -87,9 +87,11 @@ class _WrongCells:
         if broken_rules is not None:
             pairs = zip(self.broken_rules, broken_rules, strict=True)
             self.broken_rules = tuple(earlier or later for earlier, later in pairs)
-        first_rows = row_numbers[is_wrong.argmax(axis=0)]
-        self.first_rows = np.where(self.counts > 0, self.first_rows, first_rows)
-        self.counts += is_wrong.sum(axis=0)
+        first_row_in_batch = row_numbers[is_wrong.argmax(axis=0)]
+        self.first_wrong_row_per_column = np.where(
+            self.num_wrong_per_column > 0, self.first_wrong_row_per_column, first_row_in_batch
+        )
+        self.num_wrong_per_column += is_wrong.sum(axis=0)
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
@@ -196,8 +198,8 @@ class Rows:
         self.row_numbers = np.concatenate(row_numbers_of_batches)
         schema.require_no_wrong_cell(
             setting_name,
-            num_wrong_per_column=self._wrong_cells.counts,
-            first_wrong_row_per_column=self._wrong_cells.first_rows,
+            num_wrong_per_column=self._wrong_cells.num_wrong_per_column,
+            first_wrong_row_per_column=self._wrong_cells.first_wrong_row_per_column,
             broken_rules=self._wrong_cells.broken_rules,
             num_rows=len(self.row_numbers),
             describe_row=describe_row,
@@ -326,8 +328,8 @@ class Rows:
         form = self._label_form
         rows = zip(
             form.names,
-            self._wrong_labels.counts.tolist(),
-            self._wrong_labels.first_rows.tolist(),
+            self._wrong_labels.num_wrong_per_column.tolist(),
+            self._wrong_labels.first_wrong_row_per_column.tolist(),
             strict=True,
         )
         for label, num_wrong_cells, first_wrong_row in rows:

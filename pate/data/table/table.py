@@ -199,7 +199,9 @@ class Table(TextReader):
         )
         if completed == self:
             return self
-        return completed if self.text_fit is None else completed.with_text(self.text_fit)
+        return (
+            completed if self.text_fit is None else completed.with_text(fit_vectors=self.text_fit)
+        )
 
     def columns_of(self, role: str) -> tuple[str, ...]:
         """Returns the columns that the setting `role`, such as group, names; an empty tuple if it is not set."""
@@ -301,13 +303,13 @@ class Table(TextReader):
         spelling = source.public_file.spelling(default_spelling=schema.spelling)
         # The cells are read in the notation of these files; the published preprocessing keeps that of the schema.
         spelled_schema = replace(schema, spelling=spelling)
-        digest = CellDigest(cells_are_text=source.files["private"].is_text)
+        cell_hasher = CellDigest(cells_are_text=source.files["private"].is_text)
         encoded_rows_of_splits = {
             split: source.read_rows(
                 split,
                 spelled_schema,
                 open_stage=open_stage,
-                cell_hasher=digest if split == "private" else None,
+                cell_hasher=cell_hasher if split == "private" else None,
             )
             for split in SPLITS
         }
@@ -326,23 +328,24 @@ class Table(TextReader):
             seed=self.seed,
             notes=self._notes(),
             preprocessing=schema,
-            private_cell_digest=digest.hexdigest(),
+            private_cell_digest=cell_hasher.hexdigest(),
             compute_fingerprints=compute_fingerprints,
         )
 
     def _private_records(self) -> PrivateRecords:
         """Reads the private file and returns its records, for a reader that `completed` returned."""
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS_RULE)
-        require(self.budget is None, "data.budget", self.budget, TRAIN_ONLY_RULE)
+        budget_column = self.budget
+        require(budget_column is None, "data.budget", budget_column, TRAIN_ONLY_RULE)
         owner_columns = self.columns_of("group")
         require(len(owner_columns) < 2, "data.group", list(owner_columns), TRAIN_ONLY_RULE)
         source = self._source
         schema = TableSchema.load(str(self.schema)).without(source.columns_without_features)
         file = source.files["private"]
         spelling = file.spelling(default_spelling=schema.spelling)
-        digest = CellDigest(cells_are_text=file.is_text)
+        cell_hasher = CellDigest(cells_are_text=file.is_text)
         rows = source.read_rows(
-            "private", schema=replace(schema, spelling=spelling), cell_hasher=digest
+            "private", schema=replace(schema, spelling=spelling), cell_hasher=cell_hasher
         )
         record_ids = rows.row_numbers
         if self.id is not None:
@@ -375,7 +378,7 @@ class Table(TextReader):
             label_names=label_names,
             records=private,
             preprocessing=schema,
-            private_cells=digest.hexdigest(),
+            private_cells=cell_hasher.hexdigest(),
             notes=(*self._notes(), *remarks),
             group_unit=Roles(group=owner_columns, id=self.id).group_unit,
         )
@@ -387,6 +390,7 @@ class Table(TextReader):
             InvalidValue: `group` is an empty list or no name, or `budget` is set although there are several columns.
         """
         group = as_name(self.group)
+        budget_column = self.budget
         if group is not None and not isinstance(group, str):
             owner_columns = as_column_names(setting="data.group", values=group)
             if not owner_columns:
@@ -396,9 +400,9 @@ class Table(TextReader):
         normalize_field(self, "group", value=group)
         if not isinstance(group, tuple):
             self._normalize_text("group")
-        elif self.budget is not None:
+        elif budget_column is not None:
             rule = "one column in data.group beside it"
-            raise InvalidValue("data.budget", self.budget, rule=rule)
+            raise InvalidValue("data.budget", budget_column, rule=rule)
 
     def _normalize_text(self, setting_name: str) -> None:
         """Checks the setting called `setting_name`, and replaces the name of a column by the normalized name.

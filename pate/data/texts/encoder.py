@@ -125,10 +125,12 @@ class EncoderVectors(TextVectors):
         if components.ndim != 2 or center.shape != components.shape[:1]:
             return False
         # Vectors and directions have length 1 except for rounding. With longer ones products would not be exact.
-        squares = np.square(components).sum(axis=0)
-        have_lengths = bool(np.all(squares < 1.01)) and bool(center @ center < 1.01)
+        squared_length_per_direction = np.square(components).sum(axis=0)
+        have_lengths = bool(np.all(squared_length_per_direction < 1.01)) and bool(
+            center @ center < 1.01
+        )
         has_tokens = 0 < int(self.settings["most_tokens"]) < 2**20
-        return len(squares) > 0 and have_lengths and has_tokens
+        return len(squared_length_per_direction) > 0 and have_lengths and has_tokens
 
     def _require_encoder(self) -> None:
         """Raises `DamagedFile` if the encoder's own files are missing, or have another digest than at the fit."""

@@ -146,9 +146,12 @@ class TfidfVectors(TextVectors):
             return False
         are_buckets = bool(np.all((buckets >= 0) & (buckets < _BUCKETS)))
         belong_together = len(idf) == len(components) == len(words) + len(buckets)
-        squares = np.square(components, dtype=np.float64).sum(axis=0)
+        squared_length_per_direction = np.square(components, dtype=np.float64).sum(axis=0)
         # A direction has length 1 except for rounding to 32 bits. With longer ones products would not be exact.
-        return are_buckets and belong_together and len(squares) > 0 and bool(np.all(squares < 1.01))
+        have_lengths = len(squared_length_per_direction) > 0 and bool(
+            np.all(squared_length_per_direction < 1.01)
+        )
+        return are_buckets and belong_together and have_lengths
 
     def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
         """Returns the number of words in the texts that the vocabulary has, and the number of all words in the texts.
@@ -187,11 +190,11 @@ class TfidfVectors(TextVectors):
         # Both halves of a row have length 1, so the row has length 1 after this product.
         weights.data *= np.sqrt(0.5)
 
-        occurrences = np.asarray(counts.sum(axis=0)).ravel()
+        occurrences_of_words = np.asarray(counts.sum(axis=0)).ravel()
         return WeightedTexts(
             weights=weights,
-            num_known=int(occurrences[is_known].sum()),
-            num_words=int(occurrences.sum()),
+            num_known=int(occurrences_of_words[is_known].sum()),
+            num_words=int(occurrences_of_words.sum()),
         )
 
     def _unscaled(self, texts: Sequence[str]) -> FloatArray:

@@ -147,8 +147,8 @@ class StaticVectors(TextVectors):
         """
         counts, num_words = self.count_pieces(texts)
         is_public = self.arrays["weights"] < 1  # a word that no public text has has weight 1
-        num_occurrences = np.asarray(counts.sum(axis=0)).ravel()
-        num_known_pieces = int(num_occurrences[is_public].sum())
+        occurrences_of_pieces = np.asarray(counts.sum(axis=0)).ravel()
+        num_known_pieces = int(occurrences_of_pieces[is_public].sum())
         # A word may have several pieces, so there may be more pieces than words.
         return min(num_words, num_known_pieces), num_words
 
