@@ -232,7 +232,7 @@ def drawn(
         }
         estimates = ScoreEstimates(
             score_design=score_design,
-            sums=noisy_sums(score_design, sums, noise_multiplier=multiplier, rng=rng),
+            sums_by_block=noisy_sums(score_design, sums, noise_multiplier=multiplier, rng=rng),
             noise_multiplier=multiplier,
             num_groups=num_records,
         )

@@ -315,7 +315,10 @@ def scores_of_run(
         rng=np.random.default_rng([seed, 1]),
     )
     estimates = ScoreEstimates(
-        score_design=score_design, sums=sums, noise_multiplier=score_noise, num_groups=num_groups
+        score_design=score_design,
+        sums_by_block=sums,
+        noise_multiplier=score_noise,
+        num_groups=num_groups,
     )
     predicted = model.predict(measured.inputs)
     priced_release = estimates.scores()["micro_f1"].value

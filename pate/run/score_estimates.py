@@ -47,13 +47,13 @@ class ScoreEstimates:
 
     Attributes:
         score_design: the public design of the sums: their blocks, their clips and the student's model of records.
-        sums: the noisy sums in steps, int64 `[size of the block]` by the block's name.
+        sums_by_block: the noisy sums in steps, int64 `[size of the block]` by the block's name.
         noise_multiplier: the noise std / l2 sensitivity of all blocks together.
         num_groups: the number of groups of test records.
     """
 
     score_design: ScoreDesign
-    sums: Mapping[str, IntArray]
+    sums_by_block: Mapping[str, IntArray]
     noise_multiplier: float
     num_groups: int
 
@@ -94,7 +94,7 @@ class ScoreEstimates:
     def _noisy_block(self, block_name: str) -> FloatArray:
         """Returns the noisy sums of the block `block_name`, converted from steps, `[size of the block]`."""
         return np.asarray(
-            self.sums[block_name] * (self.score_design.clips[block_name] / STEPS_PER_CLIP)
+            self.sums_by_block[block_name] * (self.score_design.clips[block_name] / STEPS_PER_CLIP)
         )
 
     def _noise_std(self, block_name: str) -> float:
@@ -118,14 +118,14 @@ class ScoreEstimates:
         )
 
     @cached_property
-    def _num_known(self) -> float:
+    def _num_test_records(self) -> float:
         """The number of test records, estimated from the noisy sums.
 
         A record counts by the share of its labels that are known. A group of more than `score_design.most_records`
         records counts as that many. The result is the number of groups if every group is one record with all labels
         known, and at least 1 otherwise.
         """
-        if "sizes" not in self.sums:
+        if "sizes" not in self.sums_by_block:
             return float(self.num_groups)
         return float(
             np.clip(
@@ -137,8 +137,8 @@ class ScoreEstimates:
 
     @property
     def _num_known_labels(self) -> float:
-        """The number of pairs of a test record and a label that is known for it, as `_num_known` counts records."""
-        return self._num_known * self.score_design.num_labels
+        """The number of pairs of a test record and a label known for it, as `_num_test_records` counts records."""
+        return self._num_test_records * self.score_design.num_labels
 
     @cached_property
     def _hits_and_errors(self) -> FloatArray:
@@ -215,7 +215,7 @@ class ScoreEstimates:
         Noise, clip and the draw of the test records contribute to them.
         """
         variances_of_record = self.score_design.model_of_records.variances(CALIBRATION_BINS)
-        sampling_variances = variances_of_record * self._num_known * self._variance_inflation
+        sampling_variances = variances_of_record * self._num_test_records * self._variance_inflation
         clipping_variance = self._clipping_bias(block_name="calibration") ** 2 / CALIBRATION_BINS
         return np.asarray(
             2 * self._noise_std(block_name="calibration") ** 2
@@ -231,8 +231,8 @@ class ScoreEstimates:
         logits has a slope that is a standard deviation lower or higher.
         """
         return self.score_design.model_of_records.corrected(
-            calibration_differences=self._calibration_differences / self._num_known,
-            difference_variances=self._calibration_variances / self._num_known**2,
+            calibration_differences=self._calibration_differences / self._num_test_records,
+            difference_variances=self._calibration_variances / self._num_test_records**2,
         )
 
     # A method for each score
@@ -269,7 +269,7 @@ class ScoreEstimates:
             noise_variance + sampling_variance
         )
         drawn_num_labels = np.full(_NUM_DRAWS, num_labels)
-        if "sizes" in self.sums:
+        if "sizes" in self.sums_by_block:
             noise_std_of_num_labels = (
                 self._noise_std(block_name="sizes") * self.score_design.num_labels
             )
@@ -294,21 +294,25 @@ class ScoreEstimates:
         influences = self.score_design.influences
         sums_of_influences = self._noisy_block(block_name=block_name)
         public_value = self.score_design.model_of_records.scores[score_index]
-        mean_influence = (sums_of_influences[0] - sums_of_influences[1]) / self._num_known
+        mean_influence = (sums_of_influences[0] - sums_of_influences[1]) / self._num_test_records
         # What influences, which are of first order, leave out of each model's score.
-        second_order, *second_orders_aside = [
+        second_order_term, *terms_of_other_slopes = [
             model.scores[score_index] - public_value - model.expected(influences)[score_index]
             for model in self._models
         ]
-        model_error = max(abs(aside - second_order) for aside in second_orders_aside)
-        noise_std = math.sqrt(2) * self._noise_std(block_name=block_name) / self._num_known
+        model_error = max(
+            abs(other_term - second_order_term) for other_term in terms_of_other_slopes
+        )
+        noise_std = math.sqrt(2) * self._noise_std(block_name=block_name) / self._num_test_records
         mean_squared_influence = self._models[0].expected(influences, power=2)[score_index]
         sampling_std = math.sqrt(
-            mean_squared_influence * self._variance_inflation / self._num_known
+            mean_squared_influence * self._variance_inflation / self._num_test_records
         )
-        clipping_bias = self._clipping_bias(block_name=block_name) / self._num_known
-        std_of_score = math.hypot(noise_std, sampling_std, clipping_bias, second_order, model_error)
-        estimated_score = public_value + mean_influence + second_order
+        clipping_bias = self._clipping_bias(block_name=block_name) / self._num_test_records
+        std_of_score = math.hypot(
+            noise_std, sampling_std, clipping_bias, second_order_term, model_error
+        )
+        estimated_score = public_value + mean_influence + second_order_term
         interval_ends = estimated_score + np.array([-1, 1]) * _NORMAL_QUANTILE * std_of_score
         return _released_score(estimated_score, interval_ends=interval_ends)
 
@@ -374,11 +378,11 @@ def _independent_covariance(hits_and_errors: FloatArray) -> FloatArray:
 
 def _f1(*, hits: FloatArray | float, errors: FloatArray | float) -> FloatArray:
     """Returns F1 = 2 hits / (2 hits + errors), in the shape of the arguments; 0 without hits and errors."""
-    twice_hits_plus_errors = 2 * np.asarray(hits) + np.asarray(errors)
+    f1_denominators = 2 * np.asarray(hits) + np.asarray(errors)
     return np.asarray(
         np.where(
-            twice_hits_plus_errors > 0,
-            2 * np.asarray(hits) / np.maximum(twice_hits_plus_errors, 1e-12),
+            f1_denominators > 0,
+            2 * np.asarray(hits) / np.maximum(f1_denominators, 1e-12),
             0.0,
         )
     )

@@ -33,7 +33,7 @@ _MAX_NEWTON_CHANGE = 0.5
 # The intercept and slope of the student's own probabilities, which no recalibration has changed.
 _OWN_LINE = (0.0, 1.0)
 # The logit in the middle of each cell, from high to low.
-_MIDDLES = _LARGEST_LOGIT - (np.arange(_NUM_CELLS) + 0.5) / _CELLS_PER_UNIT
+_MIDDLE_LOGITS = _LARGEST_LOGIT - (np.arange(_NUM_CELLS) + 0.5) / _CELLS_PER_UNIT
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
@@ -46,18 +46,19 @@ class Influences:
     `ScoreModel` moves both scores by 0 on average.
 
     Attributes:
-        hits: the influence on macro-F1 of each label that is predicted and present, >= 0, `[L]`.
-        errors: the influence on macro-F1 of each label that is predicted or present but not both, <= 0, `[L]`.
-        present: the influence on the mean average precision of each label that is present, by the cell of its
-            probability, `[C, L]`.
-        absent: the influence on the mean average precision of each label that is absent, by the cell of its
-            probability, `[C, L]`.
+        influence_of_hit: the influence on macro-F1 of each label that is predicted and present, >= 0, `[L]`.
+        influence_of_error: the influence on macro-F1 of each label that is predicted or present but not both, <= 0,
+            `[L]`.
+        influence_of_present: the influence on the mean average precision of each label that is present, by the cell of
+            its probability, `[C, L]`.
+        influence_of_absent: the influence on the mean average precision of each label that is absent, by the cell of
+            its probability, `[C, L]`.
     """
 
-    hits: FloatArray
-    errors: FloatArray
-    present: FloatArray
-    absent: FloatArray
+    influence_of_hit: FloatArray
+    influence_of_error: FloatArray
+    influence_of_present: FloatArray
+    influence_of_absent: FloatArray
 
     def of_f1(self, predicted: BoolArray, labels: BoolArray) -> FloatArray:
         """Returns the influence of each label of each of n records on macro-F1, `[n, L]`.
@@ -67,7 +68,11 @@ class Influences:
             labels: the true labels, `[n, L]`.
         """
         return np.asarray(
-            np.where(labels & predicted, self.hits, (labels ^ predicted) * self.errors)
+            np.where(
+                labels & predicted,
+                self.influence_of_hit,
+                (labels ^ predicted) * self.influence_of_error,
+            )
         )
 
     def of_precision(self, probabilities: FloatArray, labels: BoolArray) -> FloatArray:
@@ -82,8 +87,8 @@ class Influences:
         return np.asarray(
             np.where(
                 labels,
-                self.present[cell_indices, label_indices],
-                self.absent[cell_indices, label_indices],
+                self.influence_of_present[cell_indices, label_indices],
+                self.influence_of_absent[cell_indices, label_indices],
             )
         )
 
@@ -96,17 +101,17 @@ class ScoreModel:
     labels.
 
     Attributes:
-        cell_sizes: the share of all records that lie in each cell, for each label. Index 0 is for records for which the
-            label is not predicted, index 1 for the others; for each label all shares add up to 1, `[2, C, L]`.
-        label_share_of_cell: the share of the records in a cell that have the label, in (0, 1), the same for all labels,
-            `[C]`.
-        least_positives: a share of records. The influences of a label that fewer records have are made smaller in
+        cell_masses: the share of all records that lie in each cell, for each label. Index 0 is for records for which
+            the label is not predicted, index 1 for the others; for each label all shares add up to 1, `[2, C, L]`.
+        positive_share_by_cell: the share of the records in a cell that have the label, in (0, 1), the same for all
+            labels, `[C]`.
+        least_positive_share: a share of records. The influences of a label that fewer records have are made smaller in
             proportion, as the influences of rare labels grow without bound.
     """
 
-    cell_sizes: FloatArray
-    label_share_of_cell: FloatArray
-    least_positives: float
+    cell_masses: FloatArray
+    positive_share_by_cell: FloatArray
+    least_positive_share: float
 
     @classmethod
     def of_public(cls, probabilities: FloatArray, predicted: BoolArray) -> ScoreModel:
@@ -125,14 +130,14 @@ class ScoreModel:
         )
         cell_counts = np.bincount(flat_indices.ravel(), minlength=int(np.prod(cell_counts_shape)))
         return cls(
-            cell_sizes=cell_counts.reshape(cell_counts_shape) / num_records,
-            label_share_of_cell=expit(_MIDDLES),
-            least_positives=1 / num_records,
+            cell_masses=cell_counts.reshape(cell_counts_shape) / num_records,
+            positive_share_by_cell=expit(_MIDDLE_LOGITS),
+            least_positive_share=1 / num_records,
         )
 
     def recalibrated(self, intercept: float, slope: float) -> ScoreModel:
         """Returns this model with other shares, whose logits are intercept + slope * middle logit of the cell."""
-        return replace(self, label_share_of_cell=expit(intercept + slope * _MIDDLES))
+        return replace(self, positive_share_by_cell=expit(intercept + slope * _MIDDLE_LOGITS))
 
     def variances(self, num_bins: int) -> FloatArray:
         """Returns for each of B bins of probability the variance of one record's calibration sum, `[B]`.
@@ -143,11 +148,15 @@ class ScoreModel:
         Args:
             num_bins: B, the number of bins, which have equal widths.
         """
-        cell_sizes = self.cell_sizes.sum(axis=(0, 2))
-        cell_variances = cell_sizes * self.label_share_of_cell * (1 - self.label_share_of_cell)
-        return np.bincount(_bins(num_bins), weights=cell_variances, minlength=num_bins).astype(
-            np.float64
+        labels_per_record_by_cell = self.cell_masses.sum(axis=(0, 2))
+        cell_variances = (
+            labels_per_record_by_cell
+            * self.positive_share_by_cell
+            * (1 - self.positive_share_by_cell)
         )
+        return np.bincount(
+            _bin_index_of_cells(num_bins), weights=cell_variances, minlength=num_bins
+        ).astype(np.float64)
 
     def corrected(
         self, *, calibration_differences: FloatArray, difference_variances: FloatArray
@@ -188,24 +197,29 @@ class ScoreModel:
             calibration_differences: labels - probabilities, summed in each of B bins of probability, per record, `[B]`.
             difference_variances: the variance of each difference, `[B]`.
         """
-        cell_sizes = self.cell_sizes.sum(axis=(0, 2))
-        own_share_of_cell = expit(_MIDDLES)
+        labels_per_record_by_cell = self.cell_masses.sum(axis=(0, 2))
+        own_positive_share_by_cell = expit(_MIDDLE_LOGITS)
         num_bins = len(calibration_differences)
-        bin_of_cell = _bins(num_bins)
+        bin_index_of_cells = _bin_index_of_cells(num_bins)
         intercept_and_slope = np.array(_OWN_LINE)
         prior_precision = np.eye(2) / _LINE_STD**2
         for _ in range(_NEWTON_STEPS):
-            label_share_of_cell = expit(intercept_and_slope[0] + intercept_and_slope[1] * _MIDDLES)
+            positive_share_by_cell = expit(
+                intercept_and_slope[0] + intercept_and_slope[1] * _MIDDLE_LOGITS
+            )
             explained_differences = np.bincount(
-                bin_of_cell,
-                weights=cell_sizes * (label_share_of_cell - own_share_of_cell),
+                bin_index_of_cells,
+                weights=labels_per_record_by_cell
+                * (positive_share_by_cell - own_positive_share_by_cell),
                 minlength=num_bins,
             )
-            by_intercept = cell_sizes * label_share_of_cell * (1 - label_share_of_cell)
-            by_slope = by_intercept * _MIDDLES
+            by_intercept = (
+                labels_per_record_by_cell * positive_share_by_cell * (1 - positive_share_by_cell)
+            )
+            by_slope = by_intercept * _MIDDLE_LOGITS
             jacobian = np.stack(  # [B, 2]
                 [
-                    np.bincount(bin_of_cell, weights=derivatives, minlength=num_bins)
+                    np.bincount(bin_index_of_cells, weights=derivatives, minlength=num_bins)
                     for derivatives in (by_intercept, by_slope)
                 ],
                 axis=1,
@@ -224,12 +238,12 @@ class ScoreModel:
     @property
     def rates(self) -> FloatArray:
         """The expected numbers per record of hits, false alarms and misses of each label, in this order, `[L, 3]`."""
-        label_share_of_cell = self.label_share_of_cell[:, None]
+        positive_share_by_cell = self.positive_share_by_cell[:, None]
         return np.stack(
             [
-                (self.cell_sizes[1] * label_share_of_cell).sum(axis=0),
-                (self.cell_sizes[1] * (1 - label_share_of_cell)).sum(axis=0),
-                (self.cell_sizes[0] * label_share_of_cell).sum(axis=0),
+                (self.cell_masses[1] * positive_share_by_cell).sum(axis=0),
+                (self.cell_masses[1] * (1 - positive_share_by_cell)).sum(axis=0),
+                (self.cell_masses[0] * positive_share_by_cell).sum(axis=0),
             ],
             axis=1,
         )
@@ -245,7 +259,7 @@ class ScoreModel:
     def _ranks(self) -> _Ranks:
         """The ranks of the records of each label by cell, those for which it is predicted and the others together."""
         return _Ranks.of_cells(
-            self.cell_sizes.sum(axis=0), label_share_of_cell=self.label_share_of_cell
+            self.cell_masses.sum(axis=0), positive_share_by_cell=self.positive_share_by_cell
         )
 
     @property
@@ -253,19 +267,21 @@ class ScoreModel:
         """How much a record moves macro-F1 and the mean average precision, to first order around this model."""
         hits, false_alarms, misses = self.rates.T
         errors = false_alarms + misses
-        twice_hits_plus_errors = 2 * hits + errors
-        num_labels = len(twice_hits_plus_errors)
-        # Both scores are means over labels. Labels with less than `least_positives` have a smaller weight.
-        f1_weights = np.minimum(1.0, twice_hits_plus_errors / self.least_positives) / num_labels
+        f1_denominators = 2 * hits + errors
+        num_labels = len(f1_denominators)
+        # Both scores are means over labels. Labels with less than `least_positive_share` have a smaller weight.
+        f1_weights = np.minimum(1.0, f1_denominators / self.least_positive_share) / num_labels
         ranks = self._ranks
-        positives = ranks.present_in_cells.sum(axis=0)
-        rank_weights = np.minimum(1.0, positives / self.least_positives) / num_labels
+        positive_mass_of_labels = ranks.positive_masses.sum(axis=0)
+        rank_weights = (
+            np.minimum(1.0, positive_mass_of_labels / self.least_positive_share) / num_labels
+        )
         return Influences(
             # The derivatives of 2 h / (2 h + e) by h and by e.
-            hits=2 * errors / twice_hits_plus_errors**2 * f1_weights,
-            errors=-2 * hits / twice_hits_plus_errors**2 * f1_weights,
-            present=ranks.influences_of_present * rank_weights,
-            absent=ranks.influences_of_absent * rank_weights,
+            influence_of_hit=2 * errors / f1_denominators**2 * f1_weights,
+            influence_of_error=-2 * hits / f1_denominators**2 * f1_weights,
+            influence_of_present=ranks.influences_of_present * rank_weights,
+            influence_of_absent=ranks.influences_of_absent * rank_weights,
         )
 
     def expected(self, influences: Influences, *, power: int = 1) -> tuple[float, float]:
@@ -278,14 +294,15 @@ class ScoreModel:
             power: 1 sums the influences of the labels, 2 the squares of these influences.
         """
         hits, false_alarms, misses = self.rates.T
-        cell_sizes = self.cell_sizes.sum(axis=0)
-        label_share_of_cell = self.label_share_of_cell[:, None]
+        cell_masses = self.cell_masses.sum(axis=0)
+        positive_share_by_cell = self.positive_share_by_cell[:, None]
         influence_on_f1 = (
-            hits * influences.hits**power + (false_alarms + misses) * influences.errors**power
+            hits * influences.influence_of_hit**power
+            + (false_alarms + misses) * influences.influence_of_error**power
         )
-        influence_on_precision = cell_sizes * (
-            label_share_of_cell * influences.present**power
-            + (1 - label_share_of_cell) * influences.absent**power
+        influence_on_precision = cell_masses * (
+            positive_share_by_cell * influences.influence_of_present**power
+            + (1 - positive_share_by_cell) * influences.influence_of_absent**power
         )
         return float(influence_on_f1.sum()), float(influence_on_precision.sum())
 
@@ -297,57 +314,56 @@ class _Ranks:
     Records in a cell rank alike: each has half of its cell before it. Numbers of records are shares of all records.
 
     Attributes:
-        present_in_cells: the number of records with the label in each cell, `[C, L]`.
+        positive_masses: the number of records with the label in each cell, `[C, L]`.
         precisions: the share of records with the label among those from the first cell to the middle of this one,
             `[C, L]`.
-        num_before: the number of records from the first cell to the middle of this one, `[C, L]`; 1 where there are
+        mass_before: the number of records from the first cell to the middle of this one, `[C, L]`; 1 where there are
             none.
     """
 
-    present_in_cells: FloatArray
+    positive_masses: FloatArray
     precisions: FloatArray
-    num_before: FloatArray
+    mass_before: FloatArray
 
     @classmethod
-    def of_cells(cls, cell_sizes: FloatArray, label_share_of_cell: FloatArray) -> _Ranks:
+    def of_cells(cls, cell_masses: FloatArray, positive_share_by_cell: FloatArray) -> _Ranks:
         """Returns the ranks of records by cell.
 
         Args:
-            cell_sizes: the number of records in each cell, as a share of all records, `[C, L]`.
-            label_share_of_cell: the share of the records of a cell that have the label, `[C]`.
+            cell_masses: the number of records in each cell, as a share of all records, `[C, L]`.
+            positive_share_by_cell: the share of the records of a cell that have the label, `[C]`.
         """
-        present_in_cells = cell_sizes * label_share_of_cell[:, None]
-        num_before = np.cumsum(cell_sizes, axis=0) - cell_sizes / 2
+        positive_masses = cell_masses * positive_share_by_cell[:, None]
+        mass_before = np.cumsum(cell_masses, axis=0) - cell_masses / 2
         # No record is in such a cell or above. A record there would be the first, with the precision of its cell alone.
-        is_top = num_before <= 0
-        num_before = np.where(is_top, 1.0, num_before)
-        precisions = (np.cumsum(present_in_cells, axis=0) - present_in_cells / 2) / num_before
+        is_top = mass_before <= 0
+        mass_before = np.where(is_top, 1.0, mass_before)
+        precisions = (np.cumsum(positive_masses, axis=0) - positive_masses / 2) / mass_before
         return cls(
-            present_in_cells=present_in_cells,
-            precisions=np.where(is_top, label_share_of_cell[:, None], precisions),
-            num_before=num_before,
+            positive_masses=positive_masses,
+            precisions=np.where(is_top, positive_share_by_cell[:, None], precisions),
+            mass_before=mass_before,
         )
 
     @property
     def average_precisions(self) -> FloatArray:
         """The average precision of each label, `[L]`."""
         return np.asarray(
-            (self.present_in_cells * self.precisions).sum(axis=0)
-            / self.present_in_cells.sum(axis=0)
+            (self.positive_masses * self.precisions).sum(axis=0) / self.positive_masses.sum(axis=0)
         )
 
     @property
     def influences_of_present(self) -> FloatArray:
         """The derivative of the average precision by the number of records with the label in each cell, `[C, L]`."""
-        gains = _sums_below(self.present_in_cells * (1 - self.precisions) / self.num_before)
+        gains = _sums_below(self.positive_masses * (1 - self.precisions) / self.mass_before)
         changes = self.precisions + gains - self.average_precisions
-        return np.asarray(changes / self.present_in_cells.sum(axis=0))
+        return np.asarray(changes / self.positive_masses.sum(axis=0))
 
     @property
     def influences_of_absent(self) -> FloatArray:
         """The derivative of the average precision by the number of records without the label in each cell, `[C, L]`."""
-        losses = _sums_below(self.present_in_cells * self.precisions / self.num_before)
-        return np.asarray(-losses / self.present_in_cells.sum(axis=0))
+        losses = _sums_below(self.positive_masses * self.precisions / self.mass_before)
+        return np.asarray(-losses / self.positive_masses.sum(axis=0))
 
 
 def _sums_below(cell_values: FloatArray) -> FloatArray:
@@ -359,13 +375,13 @@ def _sums_below(cell_values: FloatArray) -> FloatArray:
     return np.asarray(np.cumsum(cell_values[::-1], axis=0)[::-1] - cell_values / 2)
 
 
-def _bins(num_bins: int) -> IntArray:
+def _bin_index_of_cells(num_bins: int) -> IntArray:
     """Returns, for each cell of logits, the number of the bin that holds the cell's middle probability, `[C]`.
 
     Args:
         num_bins: the number of bins; they divide the probabilities from 0 to 1 into equal widths.
     """
-    return np.asarray((expit(_MIDDLES) * num_bins).astype(np.int64))
+    return np.asarray((expit(_MIDDLE_LOGITS) * num_bins).astype(np.int64))
 
 
 def _cells_of(probabilities: FloatArray) -> IntArray:

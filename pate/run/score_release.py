@@ -157,7 +157,7 @@ class ScoreCharge:
         )
         score_estimates = ScoreEstimates(
             score_design=score_design,
-            sums={name: stored_arrays[_SUMS + name] for name in score_design.blocks},
+            sums_by_block={name: stored_arrays[_SUMS + name] for name in score_design.blocks},
             noise_multiplier=self.score_price.event.noise_multiplier,
             num_groups=dataset.test.num_groups,
         )

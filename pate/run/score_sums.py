@@ -35,7 +35,7 @@ INFLUENCE_BLOCKS = ("macro_f1", "average_precision")
 STEPS_PER_CLIP = 2**20
 """The clip of every block, in steps of the grid on which counts are added."""
 
-_SHARES = {
+_PRICE_SHARES = {
     "totals": 0.33,
     "squares": 0.06,
     "calibration": 0.15,
@@ -96,7 +96,7 @@ class RecordCounts:
         macro_f1: the sum of the positive influences of a record's labels on macro-F1, and that of the negative ones
             without the sign, `[n, 2]`.
         average_precision: the same two sums of influences on the mean average precision, `[n, 2]`.
-        known_shares: the share of a record's labels that are known, `[n]`.
+        known_share_of_records: the share of a record's labels that are known, `[n]`.
     """
 
     hits: BoolArray
@@ -105,7 +105,7 @@ class RecordCounts:
     calibration: FloatArray
     macro_f1: FloatArray
     average_precision: FloatArray
-    known_shares: FloatArray
+    known_share_of_records: FloatArray
 
     @classmethod
     def of_records(
@@ -147,7 +147,7 @@ class RecordCounts:
             average_precision=_signed_sums(
                 influences.of_precision(probabilities, labels) * is_known
             ),
-            known_shares=is_known.mean(axis=1),
+            known_share_of_records=is_known.mean(axis=1),
         )
 
 
@@ -208,8 +208,8 @@ class ScoreDesign:
     @property
     def price_shares(self) -> dict[str, float]:
         """The share of the price that each block of `blocks` has, by name; the shares add up to 1."""
-        total = math.fsum(_SHARES[name] for name in self.blocks)
-        return {name: _SHARES[name] / total for name in self.blocks}
+        total = math.fsum(_PRICE_SHARES[name] for name in self.blocks)
+        return {name: _PRICE_SHARES[name] / total for name in self.blocks}
 
     def noise_stds(self, noise_multiplier: float) -> dict[str, float]:
         """Returns the standard deviation of the noise in each count of a block, by block, in steps (`STEPS_PER_CLIP`).
@@ -231,14 +231,14 @@ class ScoreDesign:
         self,
         record_counts: RecordCounts,
         group_of: IntArray,
-        subgroup_codes: Sequence[IntArray] = (),
+        value_indices_by_column: Sequence[IntArray] = (),
     ) -> dict[str, FloatArray]:
         """Returns the counts of G groups by block, `[G, size of the block]`, before any clip; all are >= 0.
 
         Args:
             record_counts: the counts of n records.
             group_of: the group of each record, 0 to G - 1 in rising order, `[n]`.
-            subgroup_codes: for each column of subgroups the index of each record's value, `[n]`; -1 for none.
+            value_indices_by_column: for each column of subgroups the index of each record's value, `[n]`; -1 for none.
         """
         hits_per_record = record_counts.hits.sum(axis=1)
         errors_per_record = record_counts.false_alarms.sum(axis=1) + record_counts.misses.sum(
@@ -270,9 +270,10 @@ class ScoreDesign:
             ),
         }
         if "sizes" in self.blocks:
-            record_ones = np.ones(len(record_counts.known_shares))
+            record_ones = np.ones(len(record_counts.known_share_of_records))
             vectors_by_block["sizes"] = self._group_sums(
-                np.stack([record_ones, record_counts.known_shares], axis=1), group_of=group_of
+                np.stack([record_ones, record_counts.known_share_of_records], axis=1),
+                group_of=group_of,
             )
         if self.num_values:
             counts_by_value = [
@@ -280,7 +281,7 @@ class ScoreDesign:
                     (value_index_of_record == value_index)[:, None], hits_and_errors_per_record, 0.0
                 )
                 for value_index_of_record, num_values in zip(
-                    subgroup_codes, self.num_values, strict=True
+                    value_indices_by_column, self.num_values, strict=True
                 )
                 for value_index in range(num_values)
             ]
@@ -302,8 +303,8 @@ class ScoreDesign:
         weighted_counts = (
             count_columns * np.minimum(1.0, self.most_records / group_sizes)[group_of, None]
         )
-        first_record_of_group = np.searchsorted(group_of, np.arange(len(group_sizes)))
-        return np.asarray(np.add.reduceat(weighted_counts, first_record_of_group, axis=0))
+        first_row_of_groups = np.searchsorted(group_of, np.arange(len(group_sizes)))
+        return np.asarray(np.add.reduceat(weighted_counts, first_row_of_groups, axis=0))
 
     def clipped_steps(self, vectors_by_block: Mapping[str, FloatArray]) -> dict[str, IntArray]:
         """Returns the clipped counts of each of G groups as whole steps, int64 `[G, size of the block]` by block.
@@ -376,28 +377,28 @@ class ScoreDesign:
         record_counts = RecordCounts.of_records(
             probabilities,
             predicted=predicted,
-            labels=_likely_labels(probabilities),
+            labels=_drawn_labels(probabilities),
             known=None,
             influences=open_design.influences,
         )
-        subgroup_codes = [
+        value_indices_by_column = [
             division.value_index_of_public_records[row_indices] for division in subgroups
         ]
         vectors_by_block = open_design.group_vectors(
-            record_counts, group_of=group_of, subgroup_codes=subgroup_codes
+            record_counts, group_of=group_of, value_indices_by_column=value_indices_by_column
         )
-        lengths_by_block = {
+        norms_by_block = {
             block_name: np.linalg.norm(block, axis=1)
             for block_name, block in vectors_by_block.items()
         }
         clips = {}
         clip_losses = {}
-        for block_name, group_lengths in lengths_by_block.items():
-            noise_per_clip_of_block = noise_multiplier * math.sqrt(
+        for block_name, group_norms in norms_by_block.items():
+            noise_length_per_clip = noise_multiplier * math.sqrt(
                 2 * open_design.blocks[block_name] / open_design.price_shares[block_name]
             )
             clips[block_name], clip_losses[block_name] = _balanced_clip(
-                group_lengths, noise_per_clip=noise_per_clip_of_block / num_groups
+                group_norms, noise_per_clip_and_group=noise_length_per_clip / num_groups
             )
         clips["squares"] = clips["totals"] ** 2
         if "sizes" in clips:
@@ -413,7 +414,7 @@ def bins_of(probabilities: FloatArray) -> IntArray:
     return np.minimum((probabilities * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
 
 
-def _likely_labels(probabilities: FloatArray) -> BoolArray:
+def _drawn_labels(probabilities: FloatArray) -> BoolArray:
     """Returns labels that are drawn with given probabilities, bool `[n, L]`; the labels of a record are correlated.
 
     Args:
@@ -425,20 +426,25 @@ def _likely_labels(probabilities: FloatArray) -> BoolArray:
     return np.asarray(ndtr(error_of_record + error_of_label) < probabilities)
 
 
-def _balanced_clip(group_lengths: FloatArray, *, noise_per_clip: float) -> tuple[float, float]:
+def _balanced_clip(
+    group_norms: FloatArray, *, noise_per_clip_and_group: float
+) -> tuple[float, float]:
     """Returns the clip with the smallest error, and the mean length that it cuts off a group.
 
     The error is the root of the sum of two squares: the length of the noise, and the mean length that is cut off.
 
     Args:
-        group_lengths: the l2 lengths of the counts of G public groups, `[G]`.
-        noise_per_clip: the length of the noise for a clip of 1, divided by the number of groups of test records.
+        group_norms: the l2 lengths of the counts of G public groups, `[G]`.
+        noise_per_clip_and_group: the length of the noise for a clip of 1, divided by the number of groups of test
+            records.
     """
-    candidate_clips = np.quantile(group_lengths, np.linspace(_MIN_CLIP_QUANTILE, 1, _NUM_CLIPS))
+    candidate_clips = np.quantile(group_norms, np.linspace(_MIN_CLIP_QUANTILE, 1, _NUM_CLIPS))
     mean_lengths_cut_off = np.array(
-        [np.maximum(group_lengths - clip, 0).mean() for clip in candidate_clips]
+        [np.maximum(group_norms - clip, 0).mean() for clip in candidate_clips]
     )
-    best_index = int(np.argmin(np.hypot(noise_per_clip * candidate_clips, mean_lengths_cut_off)))
+    best_index = int(
+        np.argmin(np.hypot(noise_per_clip_and_group * candidate_clips, mean_lengths_cut_off))
+    )
     if candidate_clips[best_index] <= 0:  # all counts of public groups are 0
         return 1.0, 0.0
     return float(candidate_clips[best_index]), float(mean_lengths_cut_off[best_index])
@@ -474,11 +480,11 @@ def exact_sums(
             known=None if test_split.known is None else test_split.known[row_indices],
             influences=score_design.influences,
         )
-        subgroup_codes = [
+        value_indices_by_column = [
             division.value_index_of_test_records[row_indices] for division in subgroups
         ]
         vectors_by_block = score_design.group_vectors(
-            record_counts, group_of=group_of, subgroup_codes=subgroup_codes
+            record_counts, group_of=group_of, value_indices_by_column=value_indices_by_column
         )
         steps_by_block = score_design.clipped_steps(vectors_by_block)
         for block_name, group_steps in steps_by_block.items():
@@ -523,9 +529,9 @@ def _signed_sums(entries: FloatArray) -> FloatArray:
 
 def _clip_factors(group_vectors: FloatArray, *, clip: float) -> FloatArray:
     """Returns for each of G rows a factor below 1 that makes its Euclidean length at most the clip, `[G]`."""
-    group_lengths = np.linalg.norm(group_vectors, axis=1)
+    group_norms = np.linalg.norm(group_vectors, axis=1)
     # a little shorter than the clip, so that no rounding error exceeds it
-    return np.asarray(np.minimum(1.0, clip / np.maximum(group_lengths, 1e-300)) * (1 - 2.0**-40))
+    return np.asarray(np.minimum(1.0, clip / np.maximum(group_norms, 1e-300)) * (1 - 2.0**-40))
 
 
 def _predictions(

@@ -94,7 +94,9 @@ def steps_of_all_groups(
         influences=score_design.influences,
     )
     subgroups = np.array([record.subgroup for record in records])
-    vectors_by_block = score_design.group_vectors(counts, group_of, subgroup_codes=[subgroups])
+    vectors_by_block = score_design.group_vectors(
+        counts, group_of, value_indices_by_column=[subgroups]
+    )
     if is_clipped:
         return score_design.clipped_steps(vectors_by_block)
     return {

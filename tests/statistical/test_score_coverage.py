@@ -125,7 +125,7 @@ def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]
         )
         estimates = ScoreEstimates(
             score_design=score_design,
-            sums=sums,
+            sums_by_block=sums,
             noise_multiplier=NOISE_MULTIPLIER / (10 if is_noise_hidden else 1),
             num_groups=NUM_GROUPS,
         )

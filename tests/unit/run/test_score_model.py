@@ -117,17 +117,21 @@ def test_line_is_found_from_calibration_sums() -> None:
     """
     model = score_model_of(probabilities=drawn_probabilities())
     true_model = model.recalibrated(intercept=-0.2, slope=0.8)
-    bins = (model.label_share_of_cell * 10).astype(int)
-    sizes = model.cell_sizes.sum(axis=(0, 2))
-    share_changes = sizes * (true_model.label_share_of_cell - model.label_share_of_cell)
+    bins = (model.positive_share_by_cell * 10).astype(int)
+    sizes = model.cell_masses.sum(axis=(0, 2))
+    share_changes = sizes * (true_model.positive_share_by_cell - model.positive_share_by_cell)
     calibration_differences = np.bincount(bins, weights=share_changes, minlength=10)
     likeliest, _, _ = model.corrected(
         calibration_differences=calibration_differences, difference_variances=np.full(10, 1e-10)
     )
-    assert likeliest.label_share_of_cell == pytest.approx(true_model.label_share_of_cell, abs=1e-3)
+    assert likeliest.positive_share_by_cell == pytest.approx(
+        true_model.positive_share_by_cell, abs=1e-3
+    )
     likeliest, low, high = model.corrected(
         calibration_differences=calibration_differences, difference_variances=np.full(10, 1e-3)
     )
     assert (
-        low.label_share_of_cell[0] < likeliest.label_share_of_cell[0] < high.label_share_of_cell[0]
+        low.positive_share_by_cell[0]
+        < likeliest.positive_share_by_cell[0]
+        < high.positive_share_by_cell[0]
     )

@@ -195,10 +195,10 @@ def test_calibration_sums_labels_less_probabilities_by_bin() -> None:
 def test_influences_of_a_record_are_split_by_sign() -> None:
     """A hit moves macro-F1 up, an error moves it down, and an unknown label moves nothing."""
     influences = Influences(
-        hits=np.array([0.5, 0.5, 0.5]),
-        errors=np.array([-0.25, -0.25, -0.25]),
-        present=np.zeros((480, 3)),
-        absent=np.zeros((480, 3)),
+        influence_of_hit=np.array([0.5, 0.5, 0.5]),
+        influence_of_error=np.array([-0.25, -0.25, -0.25]),
+        influence_of_present=np.zeros((480, 3)),
+        influence_of_absent=np.zeros((480, 3)),
     )
     counts = RecordCounts.of_records(
         probabilities=np.full((2, 3), 0.9),
