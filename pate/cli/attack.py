@@ -51,12 +51,12 @@ def attack(config: DictConfig) -> None:
         data_reader=build_part("data"),
         monitor=monitor,
         feature_recipe=build_part("features"),
-        run_folder=Path("outputs/attack"),
+        output_dir=Path("outputs/attack"),
     )
     with monitor.stage("reading the data"):
         dataset = load_dataset()
-    result = planned_attack.run(dataset, monitor)
-    print_result(config.format, result.to_json(), "cli/attack.txt", found=result)
+    attack_result = planned_attack.run(dataset, monitor)
+    print_result(config.format, attack_result.to_json(), "cli/attack.txt", found=attack_result)
 
 
 main = command_of(attack, command="attack")

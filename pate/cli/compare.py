@@ -70,7 +70,7 @@ def compare_from_config(config: DictConfig) -> None:
             data_reader=build_part("data"),
             monitor=monitor,
             feature_recipe=build_part("features"),
-            run_folder=output_dir,
+            output_dir=output_dir,
             check_dataset=check_dataset,
         ),
         methods=(*pate_methods, *other_methods),
@@ -122,13 +122,13 @@ def _other_methods(config: DictConfig) -> tuple[Method, ...]:
         config_of_method[name] = config.method
     return tuple(
         build(
-            node,
+            method_config,
             slot="method",
             allowed_modules=list(config.allowed_targets),
             name=method_name,
             adjacency=config.adjacency,  # arguments of the class
         )
-        for method_name, node in config_of_method.items()
+        for method_name, method_config in config_of_method.items()
     )
 
 
@@ -299,7 +299,7 @@ def print_frontier(frontier: Frontier, *, folder: Path, console: Console | None 
     room = console.width - max(len(line.name) for line in frontier.lines) - len("  teachers")
     shows_spread = frontier.has_spread and room >= len(frontier.epsilons) * len("  0.123 ± 0.123")
 
-    def scores_of_line(frontier_line: Line) -> list[str]:
+    def format_scores(frontier_line: Line) -> list[str]:
         points_of_line = [frontier_line.at(epsilon) for epsilon in frontier.epsilons]
         if shows_spread:
             return [point.text for point in points_of_line]
@@ -310,8 +310,8 @@ def print_frontier(frontier: Frontier, *, folder: Path, console: Console | None 
         console=console,
         frontier=frontier,
         folder=folder,
-        spread=shows_spread,
-        scores=scores_of_line,
+        shows_spread=shows_spread,
+        format_scores=format_scores,
     )
 
 

@@ -139,7 +139,7 @@ def make_dataset_loader(
     *,
     monitor: Monitor,
     feature_recipe: Features | None = None,
-    run_folder: Path | None = None,
+    output_dir: Path | None = None,
     check_dataset: Callable[[Dataset], object] | None = None,
 ) -> Callable[[], Dataset]:
     """Returns a function that reads the data set, anew at each call; no record is kept in memory.
@@ -151,7 +151,7 @@ def make_dataset_loader(
         monitor: shows the stages.
         feature_recipe: the recipe; None leaves inputs unchanged. For data with texts, `NoFeatures` is replaced by
             `Text`. `Kernel` leaves inputs unchanged, because the teachers compute the kernel.
-        run_folder: the folder of the run, beside which features are cached.
+        output_dir: the folder of the run, beside which features are cached.
         check_dataset: is called before features of images are fitted, with a data set that has two features of 0 in
             place of each image; see `FeaturedData.check`. None checks nothing.
 
@@ -164,11 +164,11 @@ def make_dataset_loader(
         feature_recipe = Text()
     if (
         feature_recipe is not None
-        and run_folder is not None
+        and output_dir is not None
         and not isinstance(feature_recipe, NoFeatures)
     ):
         # The cache lies beside the folders of runs, which share it.
-        cache_folder = Path(feature_recipe.cache or run_folder.parent / "pate_cache")
+        cache_folder = Path(feature_recipe.cache or output_dir.parent / "pate_cache")
         if isinstance(feature_recipe, Text):
             data_reader = feature_recipe.reader(data_reader=data_reader, cache_folder=cache_folder)
         else:

@@ -50,12 +50,12 @@ def enter_folder(sweep_folder: Path, *, job_number: int, output_dir: Path) -> No
     )
 
 
-def sweep_row(report: Report, *, run_folder: Path) -> dict[str, Any]:
+def sweep_row(report: Report, *, output_dir: Path) -> dict[str, Any]:
     """Returns the row of a run in the table of a sweep, by column, from the run's report.
 
     Args:
         report: the report of the run.
-        run_folder: the folder of the run.
+        output_dir: the folder of the run.
     """
     release = report.release
     verdict = report.verdict
@@ -67,7 +67,7 @@ def sweep_row(report: Report, *, run_folder: Path) -> dict[str, Any]:
         "share_of_reachable": verdict.share_of_reachable,
         "ceiling": report.ceiling_name,
         "beats_constant": verdict.beats_constant,
-        "folder": str(run_folder),
+        "folder": str(output_dir),
         "data": report.data.name,
         "beside": {
             MODEL_NAMES[name]: {
@@ -141,7 +141,7 @@ class SweepTable(Callback):
             sweep=SweepSummary(jobs=values_of_jobs, releases=paid_releases),
             num_unreadable=num_unreadable,
             columns=_COLUMNS,
-            number=read_number,
+            read_number=read_number,
             folder=sweep_folder,
         )
 

@@ -70,7 +70,7 @@ def _queries_reader(
         data_reader=build_part("data"),
         monitor=monitor,
         feature_recipe=build_part("features"),
-        run_folder=release_folder,
+        output_dir=release_folder,
     )
     return lambda: Queries.of(require_dataset(load_dataset()))
 

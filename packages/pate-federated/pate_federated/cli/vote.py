@@ -75,7 +75,7 @@ def _holder_plan(
             data_reader,
             monitor=monitor,
             feature_recipe=build_part("features"),
-            run_folder=output_dir,
+            output_dir=output_dir,
         ),
         teacher=build_part("teacher"),
         engine=build_part("engine"),
