@@ -94,7 +94,7 @@ class _LargeRun:
             queries=queries,
             priced_release=priced_release,
             release=release,
-            values_of_epochs=(),
+            named_losses_of_epochs=(),
             membership=None,
             teacher=LinearTeacher(),
             run_charge=charge,

@@ -49,31 +49,29 @@ def release(config: DictConfig) -> None:
         if any(holds_member(vote_file, array_name=name) for name in _HOLDERS_MEMBERS):
             rule = f"the package pate-federated, which reads files of pate-vote: {how_to_install_federated()}"
             raise MissingPackage("votes", vote_file, rule=rule)
-    vote_source, cohort_facts = read_foreign_votes(config, vote_files=vote_files)
-    release_and_print(
-        release_plan, vote_source=vote_source, cohort_facts=cohort_facts, output_dir=output_dir
-    )
+    vote_source, cohort = read_foreign_votes(config, vote_files=vote_files)
+    release_and_print(release_plan, vote_source=vote_source, cohort=cohort, output_dir=output_dir)
 
 
 def release_and_print(
-    release_plan: ReleasePlan, *, vote_source: VoteSource, cohort_facts: Cohort, output_dir: Path
+    release_plan: ReleasePlan, *, vote_source: VoteSource, cohort: Cohort, output_dir: Path
 ) -> None:
     """Releases labels from votes by `release_votes`, and prints the terms of the release.
 
     Args:
         release_plan: the plan of the release.
         vote_source: yields the votes.
-        cohort_facts: the public facts about the holders who cast the votes.
+        cohort: the public facts about the holders who cast the votes.
         output_dir: the folder of the release.
     """
     stated_terms = release_votes(
         release_plan,
         vote_source=vote_source,
-        cohort_facts=cohort_facts,
+        cohort=cohort,
         output_dir=output_dir,
         monitor=ConsoleMonitor(),
     )
-    num_holders = 0 if cohort_facts.places is None else cohort_facts.places.num_holders
+    num_holders = 0 if cohort.places is None else cohort.places.num_holders
     print_terms(stated_terms, output_dir=output_dir, num_holders=num_holders)
 
 
@@ -176,14 +174,12 @@ def plan_of(
     )
     published_settings = without_outside_values(config, settings)
 
-    def published_config(
-        aggregator: Aggregator, cohort_facts: Cohort, vote_shape: VoteShape
-    ) -> str:
+    def make_public_config(aggregator: Aggregator, cohort: Cohort, vote_shape: VoteShape) -> str:
         return release_settings(
             published_settings,
             aggregator,
-            settings_of_holders=cohort_facts.settings_of_holders,
-            public_answers_digest=cohort_facts.public_answers,
+            settings_of_holders=cohort.settings_of_holders,
+            public_answers_digest=cohort.public_answers_digest,
             num_queries=vote_shape.num_queries,
             num_teachers=vote_shape.num_teachers,
         )
@@ -213,7 +209,7 @@ def plan_of(
             omitted_names=("target_epsilon",),
         ),
         settings=deciding_settings,
-        public_settings=published_config,
+        make_public_config=make_public_config,
     )
     return plan, _output_dir(config, deciding_settings=deciding_settings)
 

@@ -64,7 +64,7 @@ class ConfiguredRun:
     output_dir: str | None
     mean_num_runs: float
 
-    def plan_in(self, run_folder: Path, *, monitor: Monitor) -> Plan:
+    def plan_in(self, output_dir: Path, *, monitor: Monitor) -> Plan:
         """Returns the plan of the run in a folder, beside which features are cached."""
 
         def require_price(dataset: Dataset) -> None:
@@ -78,7 +78,7 @@ class ConfiguredRun:
             self.data_reader,
             monitor=monitor,
             feature_recipe=self.feature_recipe,
-            run_folder=run_folder,
+            output_dir=output_dir,
             check_dataset=require_price,
         )
         return replace(self.plan, load_dataset=load_dataset)
@@ -122,11 +122,11 @@ def _configured_run(
         chosen_member_of_group=hydra.runtime.choices,
         changeable_names=_CHANGEABLE_NAMES,
     )
-    epsilon_on_votes: EpsilonOnVotes | None = None
+    compute_epsilon_on_votes: EpsilonOnVotes | None = None
     if train_settings.data_dependent:
         from pate.auditing.aggregator_cost import epsilon_on  # which few runs need
 
-        epsilon_on_votes = epsilon_on
+        compute_epsilon_on_votes = epsilon_on
     build_part = part_maker(config, takes_public_labels=True)
     data_reader = build_part("data")
     plan = Plan(
@@ -135,17 +135,17 @@ def _configured_run(
         engine=build_part("engine"),
         aggregator=build_part("aggregator"),
         student=build_part("student"),
-        public_labels=config.data.get(PUBLIC_LABELS),
+        num_public_labels=config.data.get(PUBLIC_LABELS),
         num_teachers=config.teacher.num_teachers,
         accountant=partial(build_part, "accountant"),
         settings=settings,
-        public_settings=partial(public_settings, without_outside_values(config, settings)),
+        make_public_config=partial(public_settings, without_outside_values(config, settings)),
         tensorboard=logger_name == "tensorboard",
         heading=heading,
         centered_votes=_centered_votes_remedy(
             hydra.overrides.task, target_epsilon=train_settings.solved_epsilon
         ),
-        epsilon_on_votes=epsilon_on_votes,
+        compute_epsilon_on_votes=compute_epsilon_on_votes,
         target_epsilon=train_settings.solved_epsilon,
         # All further fields of a plan: those of `RunSettings`, such as `seed`, named in `pate/settings.py` alone.
         **values_of(
@@ -180,7 +180,7 @@ def _train(configured_run: ConfiguredRun, *, logger_name: str, monitor: Monitor)
             release_folder=output_dir / "release", report=report, folder=output_dir / "mlflow"
         )
     print_report(report, report_path=output_dir / "report.html", with_scores=not is_sweep)
-    return sweep_row(report, run_folder=output_dir)
+    return sweep_row(report, output_dir=output_dir)
 
 
 def _enter_competition(configured_run: ConfiguredRun, *, logger_name: str) -> dict[str, Any]:

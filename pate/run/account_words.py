@@ -83,7 +83,7 @@ def shared_owner_lines(
     account: Ledger,
     event: Event,
     run_key: str,
-    owners: Mapping[str, Set[bytes]],
+    owners_by_kind: Mapping[str, Set[bytes]],
     delta: float,
 ) -> Iterator[str]:
     """Yields the total price for the people of an account who are in other accounts of the ledger too.
@@ -96,11 +96,12 @@ def shared_owner_lines(
         account: the account of the private records in the ledger.
         event: the price of the run's release, which is added unless it is charged already.
         run_key: the prefix of the keys of the run's own charges.
-        owners: the people whose records these are, by the kind of owner.
+        owners_by_kind: the people whose records these are, by the kind of owner.
         delta: the delta of the total.
     """
+    own_account_name = account.data
     num_known_by_account = shared_ledger.store.num_shared_owners(
-        owners, except_account=account.data
+        owners_by_kind, except_account=own_account_name
     )
     if not num_known_by_account:
         return

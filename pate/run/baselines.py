@@ -236,9 +236,9 @@ def _all_records_model(
                 student_training.student_recipe,
                 records=records,
                 seed=_REFERENCE_SEED,
-                on_epoch=lambda epoch, _values: advance(epoch),
+                on_epoch=lambda epoch, _named_losses: advance(epoch),
             )
-        return TrainedStudent(model=model, values_of_epochs=())
+        return TrainedStudent(model=model, named_losses_of_epochs=())
 
     dependencies_digest = reference_key(
         model_name=_ALL_RECORDS_MODEL,

@@ -40,8 +40,8 @@ def num_whole_groups(dataset: Dataset, *, weight_of_record: FloatArray) -> int:
         dataset: the data set with the private records and their groups.
         weight_of_record: the weight of each private record's group, `[num_private]`.
     """
-    first_records = np.unique(dataset.private.group_ids, return_index=True)[1]
-    return max(1, math.floor(float(weight_of_record[first_records].sum())))
+    first_row_of_groups = np.unique(dataset.private.group_ids, return_index=True)[1]
+    return max(1, math.floor(float(weight_of_record[first_row_of_groups].sum())))
 
 
 def repeat_records(dataset: Dataset, *, priced_release: PricedRelease) -> Dataset:
@@ -65,9 +65,9 @@ def budget_class_remarks(dataset: Dataset, *, priced_release: PricedRelease) -> 
     """
     if dataset.budgets is None:
         return
-    first_records = np.unique(dataset.private.group_ids, return_index=True)[1]
+    first_row_of_groups = np.unique(dataset.private.group_ids, return_index=True)[1]
     for budget_class in priced_release.classes:
-        num_groups = int((dataset.budgets[first_records] == budget_class.name).sum())
+        num_groups = int((dataset.budgets[first_row_of_groups] == budget_class.name).sum())
         price = f"epsilon <= {format_epsilon(budget_class.epsilon)}"
         if budget_class.teachers > 1:
             share = f"is with {budget_class.teachers} teachers"

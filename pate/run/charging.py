@@ -98,7 +98,7 @@ class RunCharge:
         shared_ledger: SharedLedger,
         account: Ledger,
         unit: PrivacyUnit,
-        owners: Owners,
+        owners_by_kind: Owners,
     ) -> None:
         self.priced_release = priced_release
         self.budget = release_terms.budget
@@ -111,7 +111,7 @@ class RunCharge:
         self._ledger = shared_ledger
         self._is_usual_ledger = release_terms.ledger is None and has_usual_name(ledger_file)
         self._owners = OwnersOfRun(
-            owners=owners,
+            owners_by_kind=owners_by_kind,
             allow_shared=release_terms.new_account,
             # An owner that another account lists is then a warning, not a refusal. A run that starts from an earlier
             # release must have other people, whichever ledger lists them.
@@ -135,7 +135,7 @@ class RunCharge:
         run_folder: RunFolder,
         data_digest: str,
         unit: PrivacyUnit,
-        owners: Owners | None = None,
+        owners_by_kind: Owners | None = None,
     ) -> Self:
         """Opens the account of a run and checks that the release fits. Nothing is spent, and no file is made.
 
@@ -146,7 +146,8 @@ class RunCharge:
             run_folder: the folder of the run; it may not exist yet.
             data_digest: the digest of the private records (`Dataset.private_digest`), the name of their account.
             unit: the unit of privacy that the price protects.
-            owners: the people whose records these are, as `pate.run.owners` describes them; None if nobody knows them.
+            owners_by_kind: the people whose records these are, as `pate.run.owners` describes them; None if nobody
+                knows them.
 
         Raises:
             InvalidValue: the ledger has no room for the release, or the file is no ledger. The ledger counts for
@@ -171,7 +172,7 @@ class RunCharge:
             shared_ledger=shared_ledger,
             account=account,
             unit=unit,
-            owners=owners or {},
+            owners_by_kind=owners_by_kind or {},
         )
         run_charge._require_ledger_of_run()
         if (
@@ -489,7 +490,7 @@ class RunCharge:
                 account=self.account,
                 event=self.priced_release.event,
                 run_key=self.keys.run_key,
-                owners=self._owners.owners,
+                owners_by_kind=self._owners.owners_by_kind,
                 delta=self.budget.delta,
             )
         yield from account_lines(
@@ -542,10 +543,10 @@ class RunCharge:
         Args:
             part_digests: the digests of the parts of the last draw, by name; empty if it has not been charged yet.
         """
-        keys = self.keys.all
-        for key in keys if part_digests else keys[:-1]:
+        draw_keys = self.keys.all
+        for draw_key in draw_keys if part_digests else draw_keys[:-1]:
             self.account.require_charged(
-                self.priced_release.event, release_key=key, remedy=CHARGES_STAY
+                self.priced_release.event, release_key=draw_key, remedy=CHARGES_STAY
             )
         if not os.path.lexists(self._release_file):
             return

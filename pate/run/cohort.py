@@ -62,12 +62,16 @@ class LabelHolders:
         num_holders_of_label = Counter(name for names in label_sets for name in set(names))
         if all(num_holders_of_label[name] == len(label_sets) for name in label_names):
             return None
-        sizes = list(zip(label_sets, teachers_of_holders, strict=True))
+        labels_and_teachers_of_holders = list(zip(label_sets, teachers_of_holders, strict=True))
         return cls(
             label_names=label_names,
             holders_per_label=tuple(num_holders_of_label[name] for name in label_names),
             teachers_per_label=tuple(
-                sum(num_teachers for names, num_teachers in sizes if name in names)
+                sum(
+                    num_teachers
+                    for names, num_teachers in labels_and_teachers_of_holders
+                    if name in names
+                )
                 for name in label_names
             ),
             num_holders=len(label_sets),
@@ -126,7 +130,7 @@ class Cohort:
         num_groups: the number of units of privacy; None if nobody vouches for it.
         unit: the unit of the price: a teacher, unless all holders vouch for the same groups of records.
         features: the public settings of the features that replace pictures; empty for plain numbers.
-        public_answers: the SHA-256 of the public answers that votes are compared with; empty if there are none.
+        public_answers_digest: the SHA-256 of the public answers that votes are compared with; empty if there are none.
         settings_of_holders: the public settings in which all holders agree, as YAML by configuration group.
     """
 
@@ -142,7 +146,7 @@ class Cohort:
     num_groups: int | None = None
     unit: PrivacyUnit = ONE_TEACHER
     features: Mapping[str, Scalar] = field(default_factory=dict)
-    public_answers: str = ""
+    public_answers_digest: str = ""
     settings_of_holders: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -177,7 +181,7 @@ class Cohort:
             label_names=expert_answers.label_names,
             votes_digest=expert_answers.digest,
             unit=ONE_EXPERT,
-            public_answers=expert_answers.public_answers.digest,
+            public_answers_digest=expert_answers.public_answers.digest,
         )
 
     @property

@@ -196,7 +196,7 @@ class RunFolder(EnsembleFolder):
                         lock.unlink(missing_ok=True)
         finally:
             if not self.is_claimed:
-                self._remove_empty(existing_parent)
+                self._remove_empty(stop_at=existing_parent)
 
     def _require_new_or_claimed(self) -> None:
         """Raises `InvalidValue` if no run has claimed the folder, but it holds more than a run's first files."""
@@ -213,11 +213,11 @@ class RunFolder(EnsembleFolder):
             )
             raise InvalidValue("output_dir", self.path, rule=rule)
 
-    def _remove_empty(self, existing_parent: Path) -> None:
-        """Removes the folder and its parents up to `existing_parent`, as far as they are empty."""
+    def _remove_empty(self, stop_at: Path) -> None:
+        """Removes the folder and its parents up to `stop_at`, as far as they are empty."""
         path = self.path
         with suppress(OSError):  # a folder that is not empty stays, with all its parents
-            while path != existing_parent:
+            while path != stop_at:
                 path.rmdir()
                 path = path.parent
 
@@ -227,13 +227,13 @@ class RunFolder(EnsembleFolder):
 
         A folder for which this is true also has the keys of the run's draws.
         """
-        paths = (
+        first_files = (
             self.training_secret,
             self.partition,
             self.release_file,
             self.own_ledger,
         )
-        return any(map(os.path.lexists, paths))
+        return any(map(os.path.lexists, first_files))
 
     def claim(self, settings: dict[str, Any], *, digests: Mapping[str, str]) -> None:
         """Marks the folder as the folder of this run, and makes it readable by its owner alone.
@@ -284,14 +284,14 @@ class RunFolder(EnsembleFolder):
         Args:
             report_json: the text of `report.json`.
         """
-        published_names = _file_names(folder=self.release)
+        published_file_names = _file_names(folder=self.release)
         Manifest.from_files(
-            self.release, published_names, missing_file_remedy=_RESTORE_OR_NEW_FOLDER
+            self.release, published_file_names, missing_file_remedy=_RESTORE_OR_NEW_FOLDER
         ).write(self.release)
-        own_names = [self.page.name, *self._release_names()]
+        own_file_names = [self.page.name, *self._release_names()]
         digests = dict(
             Manifest.from_files(
-                self.path, own_names, missing_file_remedy=_RESTORE_OR_NEW_FOLDER
+                self.path, own_file_names, missing_file_remedy=_RESTORE_OR_NEW_FOLDER
             ).sha256
         )
         digests[self.report.name] = hashlib.sha256(report_json.encode()).hexdigest()

@@ -159,16 +159,16 @@ class OtherLedger:
         )
 
     def num_shared_owners(
-        self, owners: Mapping[str, Set[bytes]], *, except_account: str
+        self, owners_by_kind: Mapping[str, Set[bytes]], *, except_account: str
     ) -> dict[str, int]:
         """Returns, for each account of the ledger, how many of these owners it has records of.
 
         Args:
-            owners: the ids and groups of private records, by kind.
+            owners_by_kind: the ids and groups of private records, by kind.
             except_account: the name of the account that is left out.
         """
         return Store(self.ledger_file, settings_if_new=None).num_shared_owners(
-            owners, except_account=except_account
+            owners_by_kind, except_account=except_account
         )
 
 

@@ -29,7 +29,7 @@ class OwnersOfRun:
     An owner is an id or a group of the records: whoever the records belong to, such as a person.
 
     Attributes:
-        owners: the ids and groups of the records, by kind; empty if the records have neither ids nor groups.
+        owners_by_kind: the ids and groups of the records, by kind; empty if the records have neither ids nor groups.
         allow_shared: whether the user has set `new_account`, which gives the records an account of their own in any
             case.
         may_be_known: whether a warning is enough if another account lists an owner and there is no cap. True if the
@@ -38,7 +38,7 @@ class OwnersOfRun:
             have to be others.
     """
 
-    owners: Owners
+    owners_by_kind: Owners
     allow_shared: bool
     may_be_known: bool
 
@@ -61,12 +61,13 @@ class OwnersOfRun:
         Raises:
             InvalidValue: another account lists an owner, `new_account` is not set, and a warning is not enough.
         """
-        if not self.owners:
+        if not self.owners_by_kind:
             return
-        if not (shared_ledger.store.has_owners_of(account.data) or self.allow_shared):
+        own_account_name = account.data
+        if not (shared_ledger.store.has_owners_of(own_account_name) or self.allow_shared):
             for other in other_ledgers:
                 num_known_by_account = other.num_shared_owners(
-                    self.owners, except_account=account.data
+                    self.owners_by_kind, except_account=own_account_name
                 )
                 self._report(
                     num_known_by_account,
@@ -74,12 +75,14 @@ class OwnersOfRun:
                     account=account,
                     monitor=monitor,
                 )
-        num_known_by_account = account.register_owners(self.owners, allow_shared=self.allow_shared)
+        num_known_by_account = account.register_owners(
+            self.owners_by_kind, allow_shared=self.allow_shared
+        )
         if num_known_by_account:
             self._report(
                 num_known_by_account, ledger_file=account.path, account=account, monitor=monitor
             )
-            account.register_owners(self.owners, allow_shared=True)
+            account.register_owners(self.owners_by_kind, allow_shared=True)
 
     def _report(
         self,
@@ -100,7 +103,7 @@ class OwnersOfRun:
             account: the account of the run's own records.
             monitor: receives the warnings.
         """
-        num_owners = sum(map(len, self.owners.values()))
+        num_owners = sum(map(len, self.owners_by_kind.values()))
         for data_digest, count in num_known_by_account.items():
             knows = f"which knows {count} of these {num_owners} ids and groups"
             if self.may_be_known and account.max_epsilon is None:

@@ -90,17 +90,19 @@ class Plan(ReleaseTerms, RunSettings):
             training.
         engine: trains the teachers, in one process or in several.
         student: the recipe of the student.
-        public_labels: the number of public rows, the first ones, from whose labels the student of centered votes
+        num_public_labels: the number of public rows, the first ones, from whose labels the student of centered votes
             starts; True for all rows, None or 0 for none.
-        public_settings: returns the text of `release/config.yaml`. It is called with the aggregator after its noise was
-            solved for, and with the changed settings by name.
-        epsilon_on_votes: computes the cost of the release on its own votes, which the report shows; None leaves it out.
+        make_public_config: returns the text of `release/config.yaml`. It is called with the aggregator after its noise
+            was solved for, and with the changed settings by name.
+        compute_epsilon_on_votes: computes the cost of the release on its own votes, which the report shows; None leaves
+            it out.
         tensorboard: true writes curves into the run's folder.
         heading: the name of the run in its report.
         centered_votes: settings that release centered votes of all private groups in place of this plan, for the same
             epsilon. The error that refuses the plan lists them if they would work. None if the user interface has no
             such settings.
-        classes: the epsilon of each budget class; `for_dataset` sets this field. None if all groups have one epsilon.
+        epsilon_of_class: the epsilon of each budget class; `for_dataset` sets this field. None if all groups have one
+            epsilon.
     """
 
     load_dataset: Callable[[], Dataset]
@@ -108,13 +110,13 @@ class Plan(ReleaseTerms, RunSettings):
     num_teachers: int | None
     engine: Engine
     student: Student
-    public_labels: bool | int | None = None
-    public_settings: Callable[..., str] = lambda aggregator, **changed: repr(aggregator)
-    epsilon_on_votes: EpsilonOnVotes | None = None
+    num_public_labels: bool | int | None = None
+    make_public_config: Callable[..., str] = lambda aggregator, **changed: repr(aggregator)
+    compute_epsilon_on_votes: EpsilonOnVotes | None = None
     tensorboard: bool = True
     heading: Heading = field(default_factory=Heading)
     centered_votes: Remedy | None = None
-    classes: Mapping[str, float] | None = None
+    epsilon_of_class: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         _require_part("teacher", part=self.teacher, base_class=Voter)
@@ -134,9 +136,9 @@ class Plan(ReleaseTerms, RunSettings):
     @property
     def budget(self) -> Budget:
         """The budget of the release, with one epsilon for all private groups or an epsilon for each budget class."""
-        if self.classes is not None:
+        if self.epsilon_of_class is not None:
             return PersonBudgets.from_classes(
-                self.classes, delta=self.target_delta, accountant=self.accountant
+                self.epsilon_of_class, delta=self.target_delta, accountant=self.accountant
             )
         return budget_from_settings(
             target_delta=self.target_delta,
@@ -173,8 +175,8 @@ class Plan(ReleaseTerms, RunSettings):
         monitor.say(
             f"num_queries={self.num_queries}: the public pool has {pool_size} samples, all are asked"
         )
-        public_settings = partial(self.public_settings, num_queries=pool_size)
-        return replace(self, num_queries=pool_size, public_settings=public_settings)
+        make_public_config = partial(self.make_public_config, num_queries=pool_size)
+        return replace(self, num_queries=pool_size, make_public_config=make_public_config)
 
     def _with_budget_classes(self, dataset: Dataset) -> Plan:
         """Returns this plan with the epsilon of each budget class, if the data set has budget classes.
@@ -196,37 +198,41 @@ class Plan(ReleaseTerms, RunSettings):
         epsilon_of_class = budgets_of(
             class_names=np.unique(dataset.budgets).tolist(), budgets=self.budgets
         )
-        public_settings = partial(
-            self.public_settings, target_epsilon=max(epsilon_of_class.values())
+        make_public_config = partial(
+            self.make_public_config, target_epsilon=max(epsilon_of_class.values())
         )
-        return replace(self, classes=epsilon_of_class, public_settings=public_settings)
+        return replace(
+            self, epsilon_of_class=epsilon_of_class, make_public_config=make_public_config
+        )
 
     def _with_label_start(self, dataset: Dataset) -> Plan:
-        """Returns this plan with labels of public rows as the start of its student, if `public_labels` asks for them.
+        """Returns this plan with labels of public rows as the start of its student, if `num_public_labels` asks for it.
 
         Raises `InvalidValue` if the pool has fewer rows, or no labels; or if the aggregator does not vote in rounds.
         """
-        public_labels = self.public_labels
-        if public_labels is None or public_labels is False:
+        num_public_labels = self.num_public_labels
+        if num_public_labels is None or num_public_labels is False:
             return self
         setting_name = "data.public_labels"
         public_split = dataset.public
         if self.start is not None:
             rule = "null beside start=, as a student begins at one of both"
-            raise InvalidValue(setting_name, public_labels, rule=rule)
-        require(dataset.public_labeled, setting_name, public_labels, "a public pool with labels")
-        num_labeled = len(public_split) if public_labels is True else public_labels
+            raise InvalidValue(setting_name, num_public_labels, rule=rule)
+        require(
+            dataset.public_labeled, setting_name, num_public_labels, "a public pool with labels"
+        )
+        num_labeled = len(public_split) if num_public_labels is True else num_public_labels
         if not (isinstance(num_labeled, int) and 1 <= num_labeled <= len(public_split)):
             rule = (
                 f"true, or a number of rows from 1 to {len(public_split)}, those of the public pool"
             )
-            raise InvalidValue(setting_name, public_labels, rule=rule)
+            raise InvalidValue(setting_name, num_public_labels, rule=rule)
         aggregator = self.aggregator
         if not isinstance(aggregator, CenteredVotes) or not self._votes_in_rounds(
             aggregator, dataset=dataset
         ):
             rule = "centered votes in rounds, whose student can begin at labels: experiment=centered_votes"
-            raise InvalidValue(setting_name, public_labels, rule=rule)
+            raise InvalidValue(setting_name, num_public_labels, rule=rule)
         labels = labels_with_gaps(public_split.labels, known=public_split.known)[:num_labeled]
         start_rows = LabeledRows(labels, recipe=aggregator.recipe)
         return replace(self, aggregator=replace(aggregator, start=start_rows))

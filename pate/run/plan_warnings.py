@@ -126,11 +126,11 @@ def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
     for name, split in (("private", dataset.private), ("test", dataset.test)):
         for share, whose, effect in ((0.0, "no", "no positive"), (1.0, "every", "nothing else")):
             label_columns = np.flatnonzero(split.label_shares == share)
-            names = [dataset.label_names[column] for column in label_columns]
-            if names:
-                listed = ", ".join(names[:_MAX_NAMES])
-                if len(names) > _MAX_NAMES:
-                    listed += f" and {len(names) - _MAX_NAMES} more"
+            label_names = [dataset.label_names[column] for column in label_columns]
+            if label_names:
+                listed = ", ".join(label_names[:_MAX_NAMES])
+                if len(label_names) > _MAX_NAMES:
+                    listed += f" and {len(label_names) - _MAX_NAMES} more"
                 yield f"data.labels: {whose} {name} record has {listed}: there is {effect} to {_PURPOSE[name]}"
     group_ids, num_records_of_group = np.unique(dataset.private.group_ids, return_counts=True)
     if (

@@ -207,7 +207,7 @@ def write_price(
     stated_public: Sequence[str] = (),
     labels_have_gaps: bool = False,
     label_names: Sequence[str] = (),
-    public_answers: str = "",
+    public_answers_digest: str = "",
 ) -> None:
     """Writes the privacy card of a release for people, and `privacy.json`, which states the same price for programs.
 
@@ -225,13 +225,14 @@ def write_price(
         stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
         labels_have_gaps: whether labels of private records may be unknown, which is public.
         label_names: the names of the labels, beside which released known shares are published.
-        public_answers: the SHA-256 of the public answers that votes are compared with; empty where there are none.
+        public_answers_digest: the SHA-256 of the public answers that votes are compared with; empty where there are
+            none.
     """
-    known_shares: Mapping[str, float] = {}
+    known_share_of_label: Mapping[str, float] = {}
     if isinstance(drawn_release, (CenteredRelease, RoundsRelease)):
         shares = drawn_release.known_shares
         if shares is not None:
-            known_shares = dict(zip(label_names, shares.tolist(), strict=True))
+            known_share_of_label = dict(zip(label_names, shares.tolist(), strict=True))
     num_hits = drawn_release.num_hits if isinstance(drawn_release, ChargedRelease) else None
     vote_shape = release_charge.priced_release.shape
     shown_name = data_name if is_real else f"{data_name} (synthetic)"
@@ -247,8 +248,8 @@ def write_price(
         places=place_promises,
         stated_public=stated_public,
         labels_have_gaps=labels_have_gaps,
-        known_shares=known_shares,
-        public_answers=public_answers,
+        known_shares=known_share_of_label,
+        public_answers=public_answers_digest,
     )
     write_text(release_folder / "privacy_card.md", text=card_text)
     privacy_statement = PrivacyStatement.from_privacy(
@@ -258,7 +259,7 @@ def write_price(
         num_labels=vote_shape.num_labels,
         num_teachers=vote_shape.num_teachers,
         stated_public=stated_public,
-        known_shares=known_shares,
-        public_answers=public_answers,
+        known_shares=known_share_of_label,
+        public_answers=public_answers_digest,
     )
     privacy_statement.write(release_folder)

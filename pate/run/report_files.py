@@ -76,7 +76,7 @@ def _results_of(
         priced_release=priced_run.priced_release,
         vote_source=released_run.vote_source,
         release=released_run.release,
-        values_of_epochs=released_run.trained_student.values_of_epochs,
+        named_losses_of_epochs=released_run.trained_student.named_losses_of_epochs,
         released_scores=released_run.released_scores,
         model_by_name={
             "student": released_run.trained_student.model,
@@ -85,7 +85,7 @@ def _results_of(
         membership=membership,
         teacher=priced_run.plan.teacher,
         heading=priced_run.plan.heading,
-        epsilon_on_votes=priced_run.plan.epsilon_on_votes,
+        compute_epsilon_on_votes=priced_run.plan.compute_epsilon_on_votes,
         reasons_left_out=baseline_models.reasons_left_out,
         samples_in_words=baseline_models.samples_in_words,
     )
@@ -107,7 +107,7 @@ def _write_published_files(
     release_folder = priced_run.run_folder.release
     write_text(
         release_folder / "config.yaml",
-        text=priced_run.plan.public_settings(priced_run.priced_release.aggregator),
+        text=priced_run.plan.make_public_config(priced_run.priced_release.aggregator),
     )
     labels_have_gaps = dataset.private.known is not None
     holder_places = priced_run.plan.places(priced_run.priced_release.shape.num_teachers)

@@ -76,12 +76,12 @@ class Results:
         priced_release: the release with its price and its aggregator, whose noise was solved for.
         vote_source: the votes of the teachers.
         release: the labels that were released from the votes.
-        values_of_epochs: for each epoch of the student's training, its values, such as the loss, by name.
+        named_losses_of_epochs: for each epoch of the student's training, its values, such as the loss, by name.
         model_by_name: the student and its baselines, by their names in report.json.
         membership: the result of the membership inference attack on the student; None if it could not be measured.
         teacher: the recipe of the teachers.
         heading: the name of the run.
-        epsilon_on_votes: computes the cost of the release on its own votes; None leaves it out of the report.
+        compute_epsilon_on_votes: computes the cost of the release on its own votes; None leaves it out of the report.
         reasons_left_out: for each baseline that was not trained, the reason, by the baseline's name.
         released_scores: the student's scores on the test records that were released; None where none were.
         samples_in_words: for each baseline that learned from a sample of the private records, the sample in words.
@@ -93,12 +93,12 @@ class Results:
     priced_release: PricedRelease
     vote_source: VoteSource
     release: Release
-    values_of_epochs: Sequence[Mapping[str, float]]
+    named_losses_of_epochs: Sequence[Mapping[str, float]]
     model_by_name: Mapping[str, StudentModel]
     membership: Membership | None
     teacher: Voter
     heading: Heading = field(default_factory=Heading)
-    epsilon_on_votes: EpsilonOnVotes | None = None
+    compute_epsilon_on_votes: EpsilonOnVotes | None = None
     reasons_left_out: Mapping[str, str] = field(default_factory=dict)
     released_scores: ReleasedScores | None = None
     samples_in_words: Mapping[str, str] = field(default_factory=dict)
@@ -132,9 +132,9 @@ class Results:
         )
         data_dependent_epsilon = None
         reasons_left_out = dict(self.reasons_left_out)
-        if self.epsilon_on_votes is not None:
+        if self.compute_epsilon_on_votes is not None:
             try:
-                data_dependent_epsilon = self._data_dependent_epsilon(self.epsilon_on_votes)
+                data_dependent_epsilon = self._data_dependent_epsilon(self.compute_epsilon_on_votes)
             except UnknownCost as error:
                 reasons_left_out["data_dependent"] = str(error)
         privacy = privacy_of(drawn_release=self.release, release_charge=self.run_charge)
@@ -188,7 +188,7 @@ class Results:
         vote_counts = (
             self.vote_source.counts() if isinstance(self.vote_source, CountableVotes) else None
         )
-        value_names = self.values_of_epochs[0] if self.values_of_epochs else ()
+        loss_names = self.named_losses_of_epochs[0] if self.named_losses_of_epochs else ()
         stability_test = self.priced_release.aggregator.stability_test(num_teachers=num_teachers)
         possible_gaps = np.arange(0 if stability_test is None else stability_test.num_teachers + 1)
         shown_model_names = [name for name in _MODELS_BY_LABEL if name in self.model_by_name]
@@ -215,8 +215,8 @@ class Results:
                 known=dataset.test.known,
             ),
             student_curve={
-                name: np.array([values[name] for values in self.values_of_epochs])
-                for name in value_names
+                name: np.array([named_losses[name] for named_losses in self.named_losses_of_epochs])
+                for name in loss_names
             },
         )
 
@@ -245,7 +245,9 @@ class Results:
             records_per_teacher=len(self.dataset.private) / num_teachers,
         )
 
-    def _data_dependent_epsilon(self, epsilon_on_votes: EpsilonOnVotes) -> DataDependentEpsilon:
+    def _data_dependent_epsilon(
+        self, compute_epsilon_on_votes: EpsilonOnVotes
+    ) -> DataDependentEpsilon:
         """Returns the privacy cost of the release on the votes that it was drawn from, which is no guarantee.
 
         Raises `UnknownCost` if the votes are no bits, or if no theorem bounds the cost.
@@ -258,7 +260,7 @@ class Results:
         vote_counts = self.vote_source.counts()
         if self.priced_release.aggregator.counts_abstention_as_half:
             vote_counts = vote_counts + self.vote_source.num_abstaining() // 2
-        return epsilon_on_votes(
+        return compute_epsilon_on_votes(
             aggregator=self.priced_release.aggregator,
             vote_counts=vote_counts,
             vote_shape=self.priced_release.shape,

@@ -41,11 +41,11 @@ class TrainedStudent:
 
     Attributes:
         model: the student.
-        values_of_epochs: the values of each epoch, such as the loss; empty for a training without epochs.
+        named_losses_of_epochs: the values of each epoch, such as the loss; empty for a training without epochs.
     """
 
     model: StudentModel
-    values_of_epochs: Curve
+    named_losses_of_epochs: Curve
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
@@ -86,7 +86,7 @@ class StudentTraining:
             model_name,
             training_set=training_set,
             seed=self.seed,
-            on_values=self.run_writer.write_epoch,
+            on_losses=self.run_writer.write_epoch,
         )
         self.kept_models.write(model_name, trained_student, dependencies_digest=dependencies_digest)
         return trained_student
@@ -97,7 +97,7 @@ class StudentTraining:
         *,
         training_set: TrainingSet,
         seed: int,
-        on_values: Callable[..., None] | None = None,
+        on_losses: Callable[..., None] | None = None,
     ) -> TrainedStudent:
         """Trains a student and returns it with the values of all epochs; no file is read or written.
 
@@ -105,21 +105,21 @@ class StudentTraining:
             model_name: the name of the student in report.json.
             training_set: the inputs and labels that the student learns from.
             seed: the seed of the training.
-            on_values: is called after each epoch with its number, its values and `model_name=name`; None calls nothing.
+            on_losses: is called after each epoch with its number, its values and `model_name=name`; None calls nothing.
         """
-        values_of_epochs: list[Mapping[str, float]] = []
+        named_losses_of_epochs: list[Mapping[str, float]] = []
         with self.monitor.stage(f"training the {model_name.replace('_', ' ')}") as advance:
 
-            def on_epoch(epoch: int, values: dict[str, float]) -> None:
+            def on_epoch(epoch: int, named_losses: dict[str, float]) -> None:
                 advance(epoch)
-                values_of_epochs.append(values)
-                if on_values is not None:
-                    on_values(epoch, values, model_name=model_name)
+                named_losses_of_epochs.append(named_losses)
+                if on_losses is not None:
+                    on_losses(epoch, named_losses, model_name=model_name)
 
             model = self.student_recipe.learn(
                 training_set, pool=self.pool, seed=seed, on_epoch=on_epoch
             )
-        return TrainedStudent(model=model, values_of_epochs=values_of_epochs)
+        return TrainedStudent(model=model, named_losses_of_epochs=named_losses_of_epochs)
 
     def show_curve(self, model_name: str, *, trained_student: TrainedStudent) -> None:
         """Writes the values of all epochs of a student that was trained before.
@@ -128,8 +128,8 @@ class StudentTraining:
             model_name: the name of the student in report.json.
             trained_student: the student.
         """
-        for epoch, values in enumerate(trained_student.values_of_epochs):
-            self.run_writer.write_epoch(epoch, values, model_name=model_name)
+        for epoch, named_losses in enumerate(trained_student.named_losses_of_epochs):
+            self.run_writer.write_epoch(epoch, named_losses, model_name=model_name)
 
 
 @dataclass(frozen=True)
@@ -168,12 +168,12 @@ class KeptModels:
                 "sha256"
             ) != _file_digests(folder):
                 return None
-            values_of_epochs = [
-                {str(key): float(value) for key, value in values.items()}
-                for values in digests_and_curve["curve"]
+            named_losses_of_epochs = [
+                {str(name): float(loss) for name, loss in named_losses.items()}
+                for named_losses in digests_and_curve["curve"]
             ]
             return TrainedStudent(
-                model=StudentModel.load(folder), values_of_epochs=values_of_epochs
+                model=StudentModel.load(folder), named_losses_of_epochs=named_losses_of_epochs
             )
         except (InvalidValue, OSError, LookupError, TypeError, ValueError, AttributeError):
             return None
@@ -190,9 +190,11 @@ class KeptModels:
             trained_student: the student and its values of each epoch.
             dependencies_digest: the digest of everything that the student depends on.
         """
-        values_of_epochs = trained_student.values_of_epochs
+        named_losses_of_epochs = trained_student.named_losses_of_epochs
         if not all(
-            math.isfinite(value) for values in values_of_epochs for value in values.values()
+            math.isfinite(loss)
+            for named_losses in named_losses_of_epochs
+            for loss in named_losses.values()
         ):
             return
         folder = make_folder(self.folder / model_name, existing_parent=self.folder.parent)
@@ -202,7 +204,7 @@ class KeptModels:
         digests_and_curve = {
             "of": dependencies_digest,
             "sha256": _file_digests(folder),
-            "curve": values_of_epochs,
+            "curve": named_losses_of_epochs,
         }
         write_text(folder / _DIGESTS_FILE, text=to_json(digests_and_curve) + "\n")
 

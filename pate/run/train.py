@@ -152,7 +152,7 @@ def _price_run(
         run_folder=run_folder,
         data_digest=dataset.private_digest(),
         unit=plan.unit(dataset),
-        owners=dataset.owners,
+        owners_by_kind=dataset.owners,
     )
     run_folder.claim(
         plan.settings,

@@ -190,7 +190,7 @@ def _price(
         )
 
     with monitor.stage("pricing the release"):
-        run_epsilon = epsilon_of_one_run(price_of_best=event_of_best, budget=budget)
+        run_epsilon = epsilon_of_one_run(best_event_for=event_of_best, budget=budget)
         run_events = [
             _priced_at(run_epsilon, plan=run_plan, dataset=dataset_of_plan).event
             for run_plan, dataset_of_plan in zip(plans, datasets, strict=True)
@@ -383,7 +383,7 @@ def _open_charge(
         run_folder=tuning_folder,
         data_digest=dataset.private_digest(),
         unit=priced_tuning.first_plan.unit(dataset),
-        owners=dataset.owners,
+        owners_by_kind=dataset.owners,
     )
     distribution = priced_tuning.run_count_distribution
     tuning_folder.claim(

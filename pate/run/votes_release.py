@@ -109,14 +109,14 @@ class ReleasePlan(ReleaseTerms):
         aggregator_name: the name of the aggregator in the configuration; None if the name may not be published.
         student: the recipe of the student whose predictions are the prior of an aggregator with a prior; None for none.
         queries: reads the samples that teachers voted on, for an aggregator with a prior; None for none.
-        public_settings: returns the text of `release/config.yaml`, from the aggregator with its noise, the cohort and
-            the shape of the release; None writes no such file.
+        make_public_config: returns the text of `release/config.yaml`, from the aggregator with its noise, the cohort
+            and the shape of the release; None writes no such file.
     """
 
     aggregator_name: str | None = None
     student: Learner | None = None
     queries: Callable[[], Queries] | None = None
-    public_settings: Callable[[Aggregator, Cohort, VoteShape], str] | None = None
+    make_public_config: Callable[[Aggregator, Cohort, VoteShape], str] | None = None
 
 
 @all_cores()
@@ -125,7 +125,7 @@ def release_votes(
     release_plan: ReleasePlan,
     *,
     vote_source: VoteSource,
-    cohort_facts: Cohort,
+    cohort: Cohort,
     output_dir: Path | str,
     monitor: Monitor | None = None,
 ) -> Terms:
@@ -137,7 +137,7 @@ def release_votes(
     Args:
         release_plan: the settings and parts of the release.
         vote_source: yields the votes of the holders' teachers.
-        cohort_facts: the public facts about the holders, the queries and the labels.
+        cohort: the public facts about the holders, the queries and the labels.
         output_dir: the folder of the release, with mode 0700. Only its subfolder `release/` may be published.
         monitor: shows the progress; None shows nothing.
 
@@ -151,36 +151,36 @@ def release_votes(
     with run_folder.lock_for(settings=release_plan.settings):
         # 1. The price. It depends on the shape of the votes alone; nothing is spent.
         priced_release = _price_release(
-            release_plan, vote_source=vote_source, cohort_facts=cohort_facts, monitor=monitor
+            release_plan, vote_source=vote_source, cohort=cohort, monitor=monitor
         )
         config_yaml = None
-        if release_plan.public_settings is not None:
+        if release_plan.make_public_config is not None:
             # Holders sent the settings, so they are checked before anything is paid.
-            config_yaml = release_plan.public_settings(
-                priced_release.aggregator, cohort_facts, vote_source.shape
+            config_yaml = release_plan.make_public_config(
+                priced_release.aggregator, cohort, vote_source.shape
             )
-        _require_ledger(release_plan, cohort_facts=cohort_facts)
+        _require_ledger(release_plan, cohort=cohort)
         run_charge = RunCharge.open(
             release_terms=release_plan,
             priced_release=priced_release,
             run_folder=run_folder,
-            data_digest=cohort_facts.account_name,
-            unit=cohort_facts.unit,
+            data_digest=cohort.account_name,
+            unit=cohort.unit,
         )
         run_folder.claim(
             release_plan.settings,
             digests={
-                "data": cohort_facts.votes_digest,
+                "data": cohort.votes_digest,
                 "release": priced_release.identity,
-                "private": cohort_facts.account_name,
+                "private": cohort.account_name,
             },
         )
         if os.path.lexists(run_folder.path / MANIFEST):
             return _finished_terms(run_folder, run_charge=run_charge, monitor=monitor)
         for doubt in priced_release.doubts:
             monitor.say(RELEASE.doubt_line(doubt))
-        if cohort_facts.label_holders is not None:
-            for holder_line in cohort_facts.label_holders.lines(max_shown=_MAX_LABELS_SHOWN):
+        if cohort.label_holders is not None:
+            for holder_line in cohort.label_holders.lines(max_shown=_MAX_LABELS_SHOWN):
                 monitor.say(holder_line)
         run_charge.begin(monitor, redraw=release_plan.redraw)
         streams = RandomStreams.of_run(run_folder.training_secret, seed=release_plan.seed)
@@ -197,7 +197,7 @@ def release_votes(
             aggregator = aggregator.with_prior(
                 prior=_prior(
                     release_plan,
-                    cohort_facts=cohort_facts,
+                    cohort=cohort,
                     priced_release=priced_release,
                     seed=streams.seed("student"),
                 )
@@ -215,22 +215,20 @@ def release_votes(
             )
         run_charge.publish(
             release,
-            public_names=PublicNames(
-                record_ids=cohort_facts.record_ids, label_names=cohort_facts.label_names
-            ),
+            public_names=PublicNames(record_ids=cohort.record_ids, label_names=cohort.label_names),
             monitor=monitor,
         )
         return _write_release(
             release,
             release_plan=release_plan,
-            cohort_facts=cohort_facts,
+            cohort=cohort,
             run_charge=run_charge,
             config_yaml=config_yaml,
         )
 
 
 def _price_release(
-    release_plan: ReleasePlan, *, vote_source: VoteSource, cohort_facts: Cohort, monitor: Monitor
+    release_plan: ReleasePlan, *, vote_source: VoteSource, cohort: Cohort, monitor: Monitor
 ) -> PricedRelease:
     """Checks that a plan can use these votes, solves for its noise, and returns the priced release.
 
@@ -239,7 +237,7 @@ def _price_release(
     Args:
         release_plan: the settings and parts of the release.
         vote_source: yields the votes of the holders' teachers.
-        cohort_facts: the public facts about the holders.
+        cohort: the public facts about the holders.
         monitor: shows the progress.
 
     Raises:
@@ -259,7 +257,7 @@ def _price_release(
         aggregator,
         priced_release=priced_release,
         budget=budget,
-        num_groups=cohort_facts.num_groups,
+        num_groups=cohort.num_groups,
         allow_useless=release_plan.allow_useless,
         search=search_with_progress(monitor, spelling=RELEASE),
     )
@@ -267,13 +265,13 @@ def _price_release(
 
 
 def _prior(
-    release_plan: ReleasePlan, *, cohort_facts: Cohort, priced_release: PricedRelease, seed: int
+    release_plan: ReleasePlan, *, cohort: Cohort, priced_release: PricedRelease, seed: int
 ) -> StudentPrior:
     """Returns the prior of an aggregator: a student that predicts the labels which votes are compared with.
 
     Args:
         release_plan: the recipe of the student, and the samples that teachers voted on.
-        cohort_facts: the public facts about the holders, with the digest of these samples.
+        cohort: the public facts about the holders, with the digest of these samples.
         priced_release: the release, with its aggregator and its number of queries.
         seed: the seed of the student's training.
 
@@ -288,7 +286,7 @@ def _prior(
     require_queries(
         queries,
         num_queries=num_queries,
-        expected_digest=cohort_facts.queries_digest,
+        expected_digest=cohort.queries_digest,
         rule=f"at least {num_queries} samples",
     )
     return StudentPrior(
@@ -323,7 +321,7 @@ def _finished_terms(run_folder: RunFolder, *, run_charge: RunCharge, monitor: Mo
     return Terms.read(run_folder.path)
 
 
-def _require_ledger(release_plan: ReleasePlan, *, cohort_facts: Cohort) -> None:
+def _require_ledger(release_plan: ReleasePlan, *, cohort: Cohort) -> None:
     """Raises `InvalidValue` if `ledger=` names an existing ledger with an account of other data than the cohort's.
 
     Such a ledger does not know what the cohort's holders have spent.
@@ -331,12 +329,11 @@ def _require_ledger(release_plan: ReleasePlan, *, cohort_facts: Cohort) -> None:
     if release_plan.ledger is None or not os.path.exists(release_plan.ledger):
         return
     # This raises `InvalidValue` if the file is no ledger.
-    Ledger.stored(path=release_plan.ledger, data=cohort_facts.account_name)
+    Ledger.stored(path=release_plan.ledger, data=cohort.account_name)
     if any(
-        data != cohort_facts.account_name
-        for data in SharedLedger.stored(path=release_plan.ledger).data
+        data != cohort.account_name for data in SharedLedger.stored(path=release_plan.ledger).data
     ):
-        rule = f"a new file, or the ledger of releases of {cohort_facts.dataset_name}; this one counts for other data"
+        rule = f"a new file, or the ledger of releases of {cohort.dataset_name}; this one counts for other data"
         raise InvalidValue("ledger", release_plan.ledger, rule=rule)
 
 
@@ -344,7 +341,7 @@ def _write_release(
     release: Release,
     *,
     release_plan: ReleasePlan,
-    cohort_facts: Cohort,
+    cohort: Cohort,
     run_charge: RunCharge,
     config_yaml: str | None,
 ) -> Terms:
@@ -353,23 +350,23 @@ def _write_release(
     Args:
         release: the drawn release.
         release_plan: the settings and parts of the release.
-        cohort_facts: the public facts about the holders.
+        cohort: the public facts about the holders.
         run_charge: the charge of the release in its ledger.
         config_yaml: the text of `release/config.yaml`; None writes no such file.
     """
     run_folder = run_charge.run_folder
     vote_shape = run_charge.priced_release.shape
-    feature_settings = dict(cohort_facts.features)
+    feature_settings = dict(cohort.features)
     privacy = privacy_of(drawn_release=release, release_charge=run_charge)
     holder_promises: Sequence[str] = ()
-    if cohort_facts.places is not None:
-        holder_promises = cohort_facts.places.promises(
+    if cohort.places is not None:
+        holder_promises = cohort.places.promises(
             release, budget=run_charge.budget, num_draws=run_charge.num_draws
         )
-    if cohort_facts.label_holders is not None:
+    if cohort.label_holders is not None:
         holder_promises = (
             *holder_promises,
-            *map(markdown_cell, cohort_facts.label_holders.lines()),
+            *map(markdown_cell, cohort.label_holders.lines()),
         )
     write_price(
         drawn_release=release,
@@ -377,13 +374,13 @@ def _write_release(
         privacy=privacy,
         release_folder=run_folder.release,
         place_promises=holder_promises,
-        data_name=cohort_facts.dataset_name,
-        is_real=cohort_facts.has_real_records,
+        data_name=cohort.dataset_name,
+        is_real=cohort.has_real_records,
         aggregator_name=release_plan.aggregator_name,
         feature_settings=feature_settings or None,
-        labels_have_gaps=cohort_facts.labels_have_gaps,
-        label_names=cohort_facts.label_names,
-        public_answers=cohort_facts.public_answers,
+        labels_have_gaps=cohort.labels_have_gaps,
+        label_names=cohort.label_names,
+        public_answers_digest=cohort.public_answers_digest,
     )
     if config_yaml is not None:
         write_text(run_folder.release / "config.yaml", text=config_yaml)
@@ -395,9 +392,9 @@ def _write_release(
         release=summary_of(drawn_release=release),
         num_labels=vote_shape.num_labels,
         num_teachers=vote_shape.num_teachers,
-        dataset=cohort_facts.dataset_name,
-        real=cohort_facts.has_real_records,
-        queries=cohort_facts.queries_digest,
+        dataset=cohort.dataset_name,
+        real=cohort.has_real_records,
+        queries=cohort.queries_digest,
         sha256=published_digests,
         features=feature_settings,
     )

@@ -519,10 +519,10 @@ def choose_threshold_by_private_scores(patch: pytest.MonkeyPatch) -> None:
         *,
         training_set: TrainingSet,
         seed: int,
-        on_values: Callable[..., None] | None = None,
+        on_losses: Callable[..., None] | None = None,
     ) -> TrainedStudent:
         trained = fit_student(
-            student_training, model_name, training_set=training_set, seed=seed, on_values=on_values
+            student_training, model_name, training_set=training_set, seed=seed, on_losses=on_losses
         )
         scores = trained.model.predict_proba(PRIVATE_INPUTS[-1])
         model = replace(trained.model, threshold=float(scores.mean()))  # type: ignore[type-var]

@@ -361,13 +361,13 @@ class FederatedRelease:
         for line in collection.refused.values():
             monitor.say(line)
         vote_source = collection.source(self.plan.aggregator)
-        cohort_facts = replace(
+        cohort = replace(
             cohort_of_votes(collection.gathered()), places=Places.from_holders(self.roll.holders)
         )
         return release_votes(
             self.plan,
             vote_source=vote_source,
-            cohort_facts=cohort_facts,
+            cohort=cohort,
             output_dir=self.output_dir,
             monitor=monitor,
         )

@@ -525,7 +525,7 @@ class SummedRelease:
             summed_counts = np.ascontiguousarray(counted_votes.counts())
             digest = hashlib.sha256(b"summed votes" + summed_counts.tobytes()).hexdigest()
             vote_source = counted_votes
-        cohort_facts = Cohort(
+        cohort = Cohort(
             dataset_name=self.dataset,
             has_real_records=self.real,
             record_ids=request.record_ids,
@@ -537,7 +537,7 @@ class SummedRelease:
         return release_votes(
             self.plan,
             vote_source=vote_source,
-            cohort_facts=cohort_facts,
+            cohort=cohort,
             output_dir=self.output_dir,
             monitor=monitor,
         )
@@ -786,7 +786,7 @@ class RoundsOfHolders:
         monitor = monitor or Monitor()
         vote_source = AskedVotes(release_in_rounds=self, exchange=exchange, monitor=monitor)
         ids = self.record_ids[: self.num_queries]
-        cohort_facts = cohort_of_heads(
+        cohort = cohort_of_heads(
             vote_source.heads,
             record_ids=ids,
             label_names=self.label_names,
@@ -801,7 +801,7 @@ class RoundsOfHolders:
         return release_votes(
             self.plan,
             vote_source=vote_source,
-            cohort_facts=cohort_facts,
+            cohort=cohort,
             output_dir=self.output_dir,
             monitor=monitor,
         )

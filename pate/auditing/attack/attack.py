@@ -316,11 +316,11 @@ class Attack:
             run_budget = replace(self.budget, epsilon=epsilon)
             return plan_release(self.aggregator, shape=vote_shape, budget=run_budget)
 
-        def price_of_best(epsilon: float) -> Event:
+        def event_of_best(epsilon: float) -> Event:
             """Returns the price of the best run, if each run has an epsilon."""
             return self._released_event(run_at(epsilon).event)
 
-        return run_at(epsilon_of_one_run(price_of_best, self.budget))
+        return run_at(epsilon_of_one_run(event_of_best, self.budget))
 
     def _released_event(self, run_event: Event) -> Event:
         """Returns the price of the release, from the price of one run.

@@ -59,7 +59,7 @@ def plan_with(public_labels: Any, aggregator: Aggregator = ROUNDS) -> Plan:
         target_epsilon=1.0,
         target_delta=1e-6,
         num_queries=20,
-        public_labels=public_labels,
+        num_public_labels=public_labels,
     )
 
 

@@ -37,7 +37,7 @@ class CountedTraining:
 
     def __call__(self) -> TrainedStudent:
         self.num_calls += 1
-        return TrainedStudent(small_model(), values_of_epochs=[{"loss": 0.5}])
+        return TrainedStudent(small_model(), named_losses_of_epochs=[{"loss": 0.5}])
 
 
 def trained_model(
@@ -64,7 +64,7 @@ def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) 
     assert monitor.lines == []
     second = trained_model(outputs_folder=tmp_path, training=training, monitor=monitor)
     assert training.num_calls == 1
-    assert second.values_of_epochs == first.values_of_epochs == [{"loss": 0.5}]
+    assert second.named_losses_of_epochs == first.named_losses_of_epochs == [{"loss": 0.5}]
     inputs = small_dataset().test.inputs
     np.testing.assert_array_equal(
         first.model.predict_proba(inputs), second.model.predict_proba(inputs)
@@ -144,7 +144,7 @@ def test_a_second_run_waits_for_the_first_and_reads_its_model(tmp_path: Path) ->
     def slow_training() -> TrainedStudent:
         started.set()
         assert may_end.wait(timeout=60)
-        return TrainedStudent(small_model(), values_of_epochs=())
+        return TrainedStudent(small_model(), named_losses_of_epochs=())
 
     first = threading.Thread(target=trained_model, args=(tmp_path, slow_training))
     first.start()

@@ -41,10 +41,8 @@ def release(config: DictConfig) -> None:
         _write_sum(config)
     else:
         plan, output_dir = plan_of(config, excluded_settings=("sum", *_SETTINGS_OF_ROUNDS))
-        vote_source, cohort_facts = read_votes(config)
-        release_and_print(
-            plan, vote_source=vote_source, cohort_facts=cohort_facts, output_dir=output_dir
-        )
+        vote_source, cohort = read_votes(config)
+        release_and_print(plan, vote_source=vote_source, cohort=cohort, output_dir=output_dir)
 
 
 def read_votes(config: DictConfig) -> tuple[VoteSource, Cohort]:

@@ -89,7 +89,7 @@ def release(
     return release_votes(
         plan,
         vote_source=vote_source,
-        cohort_facts=cohort_of_votes(vote_source),
+        cohort=cohort_of_votes(vote_source),
         output_dir=output_folder,
         monitor=monitor or SilentMonitor(),
     )
