@@ -430,7 +430,7 @@ def test_plan_has_the_values_of_the_settings(
     monkeypatch.setattr(
         train_command, "print_report", lambda report, report_path, with_scores: None
     )
-    monkeypatch.setattr(train_command, "sweep_row", lambda report, run_folder: {})
+    monkeypatch.setattr(train_command, "sweep_row", lambda report, output_dir: {})
     # The end of the test sets it to None again.
     monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
     words = [*GIVEN.split(), "max_epsilon=2"]

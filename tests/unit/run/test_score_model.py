@@ -106,8 +106,8 @@ def test_labels_that_nobody_expects_move_scores_little() -> None:
     probabilities = drawn_probabilities(num_records=100)
     probabilities[:, 0] = 1e-6
     influences = score_model_of(probabilities=probabilities).influences
-    assert 0 < influences.hits[0] <= 2 * 100 / 3
-    assert np.abs(influences.present[:, 0]).max() <= 2 * 100 / 3
+    assert 0 < influences.influence_of_hit[0] <= 2 * 100 / 3
+    assert np.abs(influences.influence_of_present[:, 0]).max() <= 2 * 100 / 3
 
 
 def test_line_is_found_from_calibration_sums() -> None:
