@@ -176,8 +176,8 @@ def _hash_rows(input_rows: NDArray[Any]) -> NDArray[np.uint64]:
 
     Python's own `hash` is many times as fast here as a cryptographic digest.
     """
-    numbers = input_rows if input_rows.dtype == np.uint8 else rounded(numbers=input_rows)
-    rows = np.ascontiguousarray(numbers).reshape(len(input_rows), -1)
+    rounded_rows = input_rows if input_rows.dtype == np.uint8 else rounded(numbers=input_rows)
+    rows = np.ascontiguousarray(rounded_rows).reshape(len(input_rows), -1)
     bytes_of_row = np.dtype((np.void, rows.shape[1] * rows.itemsize))
     bytes_of_rows = rows.view(bytes_of_row).ravel().tolist()
     return np.fromiter(map(hash, bytes_of_rows), np.int64, count=len(rows)).view(np.uint64)

@@ -67,9 +67,11 @@ def fit_column(name: str, cells: Any, *, is_code: bool, spelling: CellSpelling) 
     words = (
         canonical_words(words=as_texts(cells), spelling=spelling) if is_code else as_texts(cells)
     )
-    counts = count_values(words)
-    categories = sorted(counts, key=lambda word: (-counts[word], word))[:_MAX_CATEGORIES]
-    if 2 * sum(counts[word] for word in categories) < sum(counts.values()):
+    count_of_word = count_values(words)
+    categories = sorted(count_of_word, key=lambda word: (-count_of_word[word], word))[
+        :_MAX_CATEGORIES
+    ]
+    if 2 * sum(count_of_word[word] for word in categories) < sum(count_of_word.values()):
         return TextColumn(name, missing=False)
     has_missing = bool(is_missing(cells=words).any())
     return CategoryColumn(name, missing=has_missing, categories=tuple(sorted(categories)))

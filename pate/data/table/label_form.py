@@ -106,8 +106,10 @@ def labels_in_one_column(
     else:
         # The setting is [COLUMN].
         column_name = label_setting[0]
-        public_names = _public_names(column_name, public_file=public_file, separator=separator)
-        label_names = tuple(sorted(public_names))
+        public_label_names = _public_names(
+            column_name, public_file=public_file, separator=separator
+        )
+        label_names = tuple(sorted(public_label_names))
     if not label_names:
         rule = (
             f"the labels too, [{column_name},NAME,NAME]: the public file names none, and those of private rows "

@@ -225,8 +225,8 @@ class People:
         private_persons = distinct(
             _merged(person_of_row=persons_of_split[0], code_of_person=self.lowercase_codes)
         )
-        _, counts = np.unique(self.look_codes[private_persons], return_counts=True)
-        num_alike = int(counts[counts > 1].sum())
+        _, num_persons_per_look = np.unique(self.look_codes[private_persons], return_counts=True)
+        num_alike = int(num_persons_per_look[num_persons_per_look > 1].sum())
         if num_alike:
             yield f"{setting}: {num_alike} values of private look like another, {reason}"
 

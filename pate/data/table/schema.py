@@ -240,9 +240,10 @@ class TableSchema(Preprocessing):
         no error.
         """
         text_columns = [column.name for column in self.columns if isinstance(column, TextColumn)]
-        columns = table.select(list(self.names))
+        table_of_features = table.select(list(self.names))
         values = with_missing(
-            table=_without_columns(table=columns, column_names=text_columns), spelling=self.spelling
+            table=_without_columns(table=table_of_features, column_names=text_columns),
+            spelling=self.spelling,
         )
         encoded_columns = []
         for column in self.columns:

@@ -41,11 +41,13 @@ def from_product(products: FloatArray) -> FloatArray:
     return np.asarray(np.ldexp(products, -2 * _FRACTION_BITS), np.float64)
 
 
-def principal_directions(vectors: FloatArray, max_directions: int) -> tuple[FloatArray, FloatArray]:
+def principal_directions(
+    text_vectors: FloatArray, max_directions: int
+) -> tuple[FloatArray, FloatArray]:
     """Returns the mean `[d]` and the leading principal directions `[d, k]` of the rows of a matrix that are not 0.
 
     Args:
-        vectors: `[num_rows, d]`.
+        text_vectors: `[num_rows, d]`.
         max_directions: the largest number of directions. k is smaller if the rows vary in fewer directions.
 
     Raises:
@@ -53,16 +55,16 @@ def principal_directions(vectors: FloatArray, max_directions: int) -> tuple[Floa
     """
     from sklearn.decomposition import PCA
 
-    vectors = vectors[vectors.any(axis=1)]
-    if len(vectors) < 2:
+    text_vectors = text_vectors[text_vectors.any(axis=1)]
+    if len(text_vectors) < 2:
         raise InvalidValue("data.text", rule=SEVERAL_TEXTS)
-    pca = PCA(min(max_directions, *vectors.shape), svd_solver="covariance_eigh")
+    pca = PCA(min(max_directions, *text_vectors.shape), svd_solver="covariance_eigh")
     # scikit-learn divides by the total variance, which is 0 if all rows are equal.
     with (
         one_blas_thread(),
         np.errstate(invalid="ignore", divide="ignore"),
     ):
-        pca.fit(vectors)
+        pca.fit(text_vectors)
     variances = pca.explained_variance_
     varies = variances > max(ROUNDING**2 * variances[0], 1e-12)
     if not varies.any():

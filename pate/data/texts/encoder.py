@@ -103,7 +103,9 @@ class EncoderVectors(TextVectors):
                 rule=f"{WEIGHTS_RULES['encoder']} ({error})",
             ) from error
         text_vectors = np.concatenate(blocks or [np.zeros((0, 1))])
-        center, components = principal_directions(vectors=text_vectors, max_directions=dimension)
+        center, components = principal_directions(
+            text_vectors=text_vectors, max_directions=dimension
+        )
         arrays |= {"center": center, "components": components}
         return cls(
             arrays=arrays,
