@@ -249,9 +249,9 @@ class Aggregator(Parameters, ABC):
     def check_run(self) -> None:
         """Raises `InvalidValue` for field values that `pate-train` cannot use, before anything is charged."""
 
-    def require_source(self, votes: VoteSource) -> None:
+    def require_source(self, vote_source: VoteSource) -> None:
         """Raises `InvalidValue` if the aggregator cannot summarize these votes, which are read; charges nothing."""
-        self.summarize(votes)
+        self.summarize(vote_source)
 
     def identity(self, shape: VoteShape) -> str:
         """Returns all public parameters as text; two texts for one shape are equal only if the releases are alike.
@@ -277,8 +277,8 @@ class Aggregator(Parameters, ABC):
         require_generator(rng)
         vote_source = self._source_of(votes, num_teachers)
         planned_aggregator = self._with_usual_failure_prob(vote_source.num_queries)
-        warn_if_useless(self, vote_source.shape)
-        record = planned_aggregator._memory_record(vote_source.shape, ledger)
+        warn_if_useless(self, vote_shape=vote_source.shape)
+        record = planned_aggregator._memory_record(vote_shape=vote_source.shape, ledger=ledger)
         return planned_aggregator.release(vote_source, rng=rng, record=record)
 
     def calibrated(
@@ -420,30 +420,32 @@ class Aggregator(Parameters, ABC):
             arrays = record.part("release", draw_part)
         return Release.from_arrays(arrays, event=event, adjacency=self.adjacency)
 
-    def draw_all(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
+    def draw_all(self, summary: NDArray[Any], vote_shape: VoteShape, rng: Rng) -> Answers:
         """Draws the answers to all queries, by calls of `draw` with at most `queries_at_once` queries each.
 
         Args:
             summary: the result of `summarize` for all queries.
-            shape: the number of queries, labels and teachers.
+            vote_shape: the number of queries, labels and teachers.
             rng: the source of all noise.
 
         Raises:
             InvalidValue: `draw` returned no tuple of labels and answered, or arrays of another shape.
         """
         method_name = f"{type(self).__name__}.draw"
-        block_size = self.queries_at_once or max(shape.num_queries, 1)
-        if shape.num_queries <= block_size:
-            drawn_answers = self.draw(_as_int64(summary), shape, rng)
-            return Answers.from_draw(drawn_answers, vote_shape=shape, method_name=method_name)
-        labels = np.zeros((shape.num_queries, shape.num_labels), dtype=np.bool_)
-        answered = np.zeros(shape.num_queries, dtype=np.bool_)
-        for start in range(0, shape.num_queries, block_size):
-            query_range = slice(start, min(start + block_size, shape.num_queries))
-            block_shape = replace(shape, num_queries=query_range.stop - query_range.start)
-            drawn_answers = self.draw(_as_int64(summary[query_range]), block_shape, rng)
+        block_size = self.queries_at_once or max(vote_shape.num_queries, 1)
+        if vote_shape.num_queries <= block_size:
+            drawn_answers = self.draw(_as_int64(summary), vote_shape, rng)
+            return Answers.from_draw(drawn_answers, vote_shape=vote_shape, method_name=method_name)
+        labels = np.zeros((vote_shape.num_queries, vote_shape.num_labels), dtype=np.bool_)
+        answered = np.zeros(vote_shape.num_queries, dtype=np.bool_)
+        for start in range(0, vote_shape.num_queries, block_size):
+            query_range = slice(start, min(start + block_size, vote_shape.num_queries))
+            vote_shape_of_block = replace(
+                vote_shape, num_queries=query_range.stop - query_range.start
+            )
+            drawn_answers = self.draw(_as_int64(summary[query_range]), vote_shape_of_block, rng)
             answers = Answers.from_draw(
-                drawn_answers, vote_shape=block_shape, method_name=method_name
+                drawn_answers, vote_shape=vote_shape_of_block, method_name=method_name
             )
             labels[query_range] = answers.labels
             answered[query_range] = answers.answered

@@ -118,7 +118,7 @@ class BoundaryAggregator(TargetChargedAggregator):
         boundary_index = calls.distributions.shape[1]
 
         def weights_with_boundary(query_index: int) -> Weights:
-            return boundary_weights(calls.exact_weights_of_row(query_index))
+            return boundary_weights(weights_at_digits=calls.exact_weights_of_row(query_index))
 
         outcome_probs = charging.boundary_distribution(calls.distributions)
         outcome_indices = draw_index(
@@ -148,7 +148,7 @@ class BoundaryAggregator(TargetChargedAggregator):
             failure_prob: the sum of the failure probabilities of all queries, which is taken from delta.
         """
         return session_event(
-            make_target=charging.tight_boundary,
+            make_q_target=charging.tight_boundary,
             call_epsilon=call_epsilon,
             num_calls=num_calls,
             target_hits=self.target_hits,

@@ -209,7 +209,7 @@ class CenteredRounds:
     def release(
         self,
         round_votes: RoundVotes,
-        first_prevalence: NoisyPrevalence,
+        prevalence_with_variance: NoisyPrevalence,
         *,
         num_queries: int,
         event: Event,
@@ -227,7 +227,7 @@ class CenteredRounds:
 
         Args:
             round_votes: the private votes of teachers, which can be asked in rounds.
-            first_prevalence: the prevalence at which the student begins.
+            prevalence_with_variance: the prevalence at which the student begins.
             num_queries: the number of queries, which are the first rows of the public pool.
             event: the price that the release states, which the caller charges; `NonPrivateEvent` without noise, as no
                 epsilon covers a student without noise.
@@ -237,7 +237,7 @@ class CenteredRounds:
                 prevalence.
         """
         rounds_student = self.student(
-            round_votes, first_prevalence, rng=rng, record=record, public_start=public_start
+            round_votes, prevalence_with_variance, rng=rng, record=record, public_start=public_start
         )
         student_weights = rounds_student.weights
         probabilities = np.asarray(
@@ -259,7 +259,7 @@ class CenteredRounds:
     def student(
         self,
         round_votes: RoundVotes,
-        first_prevalence: NoisyPrevalence,
+        prevalence_with_variance: NoisyPrevalence,
         *,
         rng: Rng | None = None,
         record: ReleaseRecord | None = None,
@@ -267,20 +267,20 @@ class CenteredRounds:
     ) -> RoundsStudent:
         """Returns the student after all rounds, and what the rounds released; `release` explains the arguments."""
         rounds_outcome = self.ask_rounds(
-            round_votes, first_prevalence, rng=rng, record=record, public_start=public_start
+            round_votes, prevalence_with_variance, rng=rng, record=record, public_start=public_start
         )
         earlier_moments = None if public_start is None else public_start.feature_label_moments
         return self._student_from(
             rounds_outcome,
             round_votes=round_votes,
-            released_variance=first_prevalence.variance,
+            released_variance=prevalence_with_variance.variance,
             earlier_moments=earlier_moments,
         )
 
     def ask_rounds(
         self,
         round_votes: RoundVotes,
-        first_prevalence: NoisyPrevalence,
+        prevalence_with_variance: NoisyPrevalence,
         *,
         rng: Rng | None = None,
         record: ReleaseRecord | None = None,
@@ -288,16 +288,18 @@ class CenteredRounds:
     ) -> RoundsOutcome:
         """Asks the teachers in all rounds, and returns what the rounds released; `release` explains the arguments."""
         record_of_rounds = MemoryRecord() if record is None else record
-        known_shares = first_prevalence.known_shares
+        known_shares = prevalence_with_variance.known_shares
         # The variance of a residual around the prevalence. A residual is 0 where the label is unknown.
-        label_variance = first_prevalence.values * (1 - first_prevalence.values) * known_shares
+        label_variance = (
+            prevalence_with_variance.values * (1 - prevalence_with_variance.values) * known_shares
+        )
         label_scale = (label_variance / label_variance.mean()) ** self.recipe.label_scale_power
-        descent_rules = self._descent(round_votes, first_prevalence)
+        descent_rules = self._descent(round_votes, prevalence_with_variance)
         descent, student_weights = self._begin_descent(
-            descent_rules, prevalence=first_prevalence.values, public_start=public_start
+            descent_rules, prevalence=prevalence_with_variance.values, public_start=public_start
         )
         # Means over all rounds: the prevalence that each suggests, and its noisy products of features and labels.
-        suggested_prevalence = np.zeros_like(first_prevalence.values)
+        suggested_prevalence = np.zeros_like(prevalence_with_variance.values)
         mean_noisy_products = np.zeros_like(student_weights)
         for round_number in range(self.num_rounds):
             probabilities = descent_rules.probabilities(student_weights)
@@ -353,19 +355,22 @@ class CenteredRounds:
         )
 
     def start_weights(
-        self, round_votes: RoundVotes, first_prevalence: NoisyPrevalence, public_start: PublicStart
+        self,
+        round_votes: RoundVotes,
+        prevalence_with_variance: NoisyPrevalence,
+        public_start: PublicStart,
     ) -> FloatArray:
         """Returns the student's weights before the first round, float64 `[num_features, num_labels]`.
 
         Args:
             round_votes: the votes in rounds. Only the features and the weights of public rows are used, and no vote.
-            first_prevalence: the prevalence of each label.
+            prevalence_with_variance: the prevalence of each label.
             public_start: the weights of all features but the constant. The weights of the constant are computed such
                 that each label has its prevalence as its mean probability on the public rows.
         """
-        descent_rules = self._descent(round_votes, first_prevalence)
+        descent_rules = self._descent(round_votes, prevalence_with_variance)
         return descent_rules.with_constants(
-            feature_weights=public_start.weights, prevalence=first_prevalence.values
+            feature_weights=public_start.weights, prevalence=prevalence_with_variance.values
         )
 
     def _begin_descent(
@@ -431,7 +436,8 @@ class CenteredRounds:
         )
         if earlier_moments is not None:
             noisy_moments = noisy_moments.average_with(
-                earlier_moments, expected_squares=moment_student.expected_squares(prevalence)
+                earlier_moments,
+                expected_squared_moments=moment_student.expected_squared_moments(prevalence),
             )
             weights = moment_student.fit(noisy_moments, prevalence=prevalence)
             return RoundsStudent(weights=weights, feature_label_moments=noisy_moments)
@@ -490,19 +496,21 @@ class CenteredRounds:
         arrays = record.part(f"step-{round_number}", draw_part)
         return arrays["total"], noise_std
 
-    def _descent(self, round_votes: RoundVotes, first_prevalence: NoisyPrevalence) -> Descent:
+    def _descent(
+        self, round_votes: RoundVotes, prevalence_with_variance: NoisyPrevalence
+    ) -> Descent:
         """Returns the rules and numbers of the student's gradient descent; no step has been taken.
 
         Args:
             round_votes: the votes in rounds. Only their public features, variances and weights of rows are used, and no
                 vote.
-            first_prevalence: the prevalence of each label, at which a student without a start begins.
+            prevalence_with_variance: the prevalence of each label, at which a student without a start begins.
         """
         return Descent(
             public_features=round_votes.public_features,
-            public_weights=round_votes.public_weights,
+            public_row_weights=round_votes.public_row_weights,
             feature_variances=round_votes.feature_variances,
-            prevalence=first_prevalence.values,
+            prevalence=prevalence_with_variance.values,
             clip_factor=self._round_clip_factor,
             num_steps=self.num_rounds,
             recipe=self.recipe,

@@ -248,7 +248,7 @@ class CenteredVotes(Aggregator):
         """
         require_generator(rng)
         if self.prevalence_share > 0:
-            if not is_whole(votes):
+            if not is_whole(votes_or_blocks=votes):
                 rule = "an array [num_teachers, num_queries, num_labels], read twice; or prevalence_share=0"
                 raise InvalidValue("votes", type(votes).__name__, rule=rule)
             # All votes are checked before their first reading is charged.
@@ -256,8 +256,8 @@ class CenteredVotes(Aggregator):
             for _ in checked_blocks:
                 pass  # each block is checked as it is read
         vote_source = VoteBlocks(votes, num_teachers=num_teachers, weights=self.weights)
-        warn_if_useless(self, vote_source.shape)
-        release_record = self._memory_record(vote_source.shape, ledger)
+        warn_if_useless(self, vote_shape=vote_source.shape)
+        release_record = self._memory_record(vote_shape=vote_source.shape, ledger=ledger)
         # One generator for both: the new record holds nothing, so both are drawn, the prevalence first.
         return self._release_once(vote_source, release_record, prevalence_rng=rng, votes_rng=rng)
 
@@ -276,7 +276,7 @@ class CenteredVotes(Aggregator):
             # Without `rng` no noise is added, and without `record` nothing is charged or stored.
             return self._rounds_mechanism.release(
                 round_votes,
-                self._first_prevalence(round_votes, released_shares),
+                self._prevalence_with_variance(round_votes, released_shares),
                 num_queries=centerable_votes.num_queries,
                 event=NonPrivateEvent(),
                 public_start=self._public_start(round_votes),
@@ -304,18 +304,18 @@ class CenteredVotes(Aggregator):
             )
             raise InvalidValue("adjacency", self.adjacency, rule=rule)
 
-    def require_source(self, votes: VoteSource) -> None:
+    def require_source(self, vote_source: VoteSource) -> None:
         """Raises `InvalidValue` for votes that the aggregator cannot read, before any charge.
 
         For several rounds the teachers must be able to vote in rounds. A prevalence needs the label shares of the
         teachers.
         """
-        centerable_votes = votes.require_type(CenterableVotes)
+        centerable_votes = vote_source.require_type(CenterableVotes)
         round_votes = self.votes_in_rounds(centerable_votes)
         if self.prevalence_share > 0:
             centerable_votes.share_sums()  # made only to check that the votes have label shares
         if round_votes is None:
-            for _ in votes.require_type(TeacherVotes).confidences():
+            for _ in vote_source.require_type(TeacherVotes).confidences():
                 pass  # each block is checked as it is read
 
     def identity(self, shape: VoteShape) -> str:
@@ -574,7 +574,7 @@ class CenteredVotes(Aggregator):
         released_shares = _committed_shares(record)
         return self._rounds_mechanism.start_weights(
             round_votes,
-            self._first_prevalence(round_votes, released_shares),
+            self._prevalence_with_variance(round_votes, released_shares),
             public_start=self.start.public_start(round_votes),
         )
 
@@ -614,7 +614,7 @@ class CenteredVotes(Aggregator):
         def draw_part() -> Arrays:
             release = self._rounds_mechanism.release(
                 round_votes,
-                self._first_prevalence(round_votes, released_shares),
+                self._prevalence_with_variance(round_votes, released_shares),
                 num_queries=centerable_votes.num_queries,
                 event=event,
                 rng=votes_rng,
@@ -639,7 +639,7 @@ class CenteredVotes(Aggregator):
             recipe=self.recipe,
         )
 
-    def _first_prevalence(
+    def _prevalence_with_variance(
         self, round_votes: RoundVotes, released_shares: ReleasedShares | None
     ) -> NoisyPrevalence:
         """Returns the prevalence of each label at which the student begins, with the variance of its noise.

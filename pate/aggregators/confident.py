@@ -46,13 +46,13 @@ class ScreenedAggregator(Aggregator):
         require(is_share, "threshold_share", self.threshold_share, "a number in (0, 1]")
 
     @abstractmethod
-    def statistic(self, votes: IntArray, *, num_teachers: int) -> IntArray:
+    def statistic(self, counts: IntArray, *, num_teachers: int) -> IntArray:
         """Returns the statistic of each query, int `[num_queries]`.
 
         The statistic is a number of teachers that one change moves by at most 1.
 
         Args:
-            votes: counts, `[num_queries, num_labels]`.
+            counts: `[num_queries, num_labels]`.
             num_teachers: the declared number of teachers.
         """
 
@@ -71,12 +71,12 @@ class ScreenedAggregator(Aggregator):
         answers_event = self.answers.event(replace(shape, num_queries=max_answers))
         return ComposedEvent((screenings_event, answers_event))
 
-    def draw_all(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
+    def draw_all(self, summary: IntArray, vote_shape: VoteShape, rng: Rng) -> Answers:
         """Draws the answers to all queries; see `Aggregator.draw_all`.
 
         After `max_answers` answers, later queries that pass are refused, and their draws are not released.
         """
-        labels, is_passed = super().draw_all(summary, shape, rng)
+        labels, is_passed = super().draw_all(summary, vote_shape, rng)
         if self.max_answers is None:
             return Answers(labels=labels, answered=is_passed)
         answered = is_passed & (np.cumsum(is_passed) <= self.max_answers)
@@ -134,9 +134,9 @@ class ConfidentGNMax(ScreenedAggregator):
         """The aggregator that answers the queries that pass the screening."""
         return GNMax(noise_std=self.noise_std, max_votes=self.max_votes, adjacency=self.adjacency)
 
-    def statistic(self, votes: IntArray, *, num_teachers: int) -> IntArray:
+    def statistic(self, counts: IntArray, *, num_teachers: int) -> IntArray:
         """Returns the largest count of each query, int `[num_queries]`."""
-        return np.asarray(votes.max(axis=1))
+        return np.asarray(counts.max(axis=1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,9 +166,9 @@ class ConfidentVotes(ScreenedAggregator):
         """The aggregator that answers the queries that pass the screening."""
         return GaussianVotes(noise_std=self.noise_std, adjacency=self.adjacency)
 
-    def statistic(self, votes: IntArray, *, num_teachers: int) -> IntArray:
+    def statistic(self, counts: IntArray, *, num_teachers: int) -> IntArray:
         """Returns the smallest majority over the labels of each query, int `[num_queries]`."""
-        majorities = np.maximum(votes, num_teachers - votes)
+        majorities = np.maximum(counts, num_teachers - counts)
         return np.asarray(majorities.min(axis=1))
 
 

@@ -187,7 +187,9 @@ def expected_from_summary(
         summary: the summary of the made-up votes, as `aggregator.summarize` would return it.
         made_up_votes: the made-up votes, which hold the right labels.
     """
-    answers = aggregator.draw_all(summary, made_up_votes.shape, np.random.default_rng(0))
+    answers = aggregator.draw_all(
+        summary, vote_shape=made_up_votes.shape, rng=np.random.default_rng(0)
+    )
     return ExpectedRelease.from_answers(
         answers.labels, answers.answered, true_labels=made_up_votes.labels
     )

@@ -89,7 +89,7 @@ class FixedTopK(Aggregator):
         The number of teachers is not read, as the mechanisms do not depend on it.
         """
         distribution: dict[tuple[int, ...] | None, float] = {}
-        for picked_labels, probability in self.top_k.distribution(votes).items():
+        for picked_labels, probability in self.top_k.distribution(counts=votes).items():
             label_set = tuple(sorted(picked_labels))
             distribution[label_set] = distribution.get(label_set, 0.0) + probability
         return distribution

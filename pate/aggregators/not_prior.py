@@ -203,7 +203,7 @@ class NotPriorTopK(TargetChargedAggregator):
             sensitivity=self.adjacency.gap_sensitivity,
         )
         checks_event = session_event(
-            make_target=charging.not_prior,
+            make_q_target=charging.not_prior,
             call_epsilon=check_epsilon,
             target_hits=self.target_hits,
             num_calls=num_checks,
@@ -345,18 +345,18 @@ class NotPriorSession(NotPriorTopK):
     prior: PriorRule = field(repr=False)
 
     def expected_labels(
-        self, labels: BoolArray, answered: BoolArray, num_queries: int
+        self, released_labels: BoolArray, answered: BoolArray, num_queries: int
     ) -> BoolArray:
         """Returns the labels that `prior` predicts for the next queries, bool `[num_queries, num_labels]`.
 
         A query whose noisy check confirms the prediction is free.
 
         Args:
-            labels: bool `[num_released, num_labels]`, the labels released for all earlier queries.
+            released_labels: bool `[num_released, num_labels]`, the labels released for all earlier queries.
             answered: bool `[num_released]`, whether each earlier query was answered.
             num_queries: the number of queries to predict.
         """
-        return self.prior(labels, answered, num_queries)
+        return self.prior(released_labels, answered, num_queries)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> ChargedRelease:
         """Releases labels of the queries in order; see `TargetChargedAggregator.release`.

@@ -73,9 +73,9 @@ class Round(NamedTuple):
             labels_shape: (num_queries, num_labels) of the round.
             hits_left: the number of hits before the session halts.
         """
-        shapes = [array.shape for array in self]
-        has_shape = shapes == [labels_shape, labels_shape[:1], labels_shape[:1]]
-        require(has_shape, "round", shapes[0], f"a round of {labels_shape}")
+        array_shapes = [array.shape for array in self]
+        has_shape = array_shapes == [labels_shape, labels_shape[:1], labels_shape[:1]]
+        require(has_shape, "round", self.labels.shape, f"a round of {labels_shape}")
         num_hits = int(self.hits.sum())
         require(num_hits <= hits_left, "round", f"{num_hits} hits", f"at most {hits_left} hits")
 
@@ -168,15 +168,15 @@ class TargetChargedAggregator(Aggregator):
         planned_aggregator = with_failure_prob_for(
             session_aggregator, delta=budget.delta, num_queries=shape.num_queries
         )
-        return planned_aggregator.scaled_to(budget, shape)
+        return planned_aggregator.scaled_to(budget, vote_shape=shape)
 
     def expected_labels(
-        self, labels: BoolArray, answered: BoolArray, num_queries: int
+        self, released_labels: BoolArray, answered: BoolArray, num_queries: int
     ) -> BoolArray | None:
         """Returns the predicted labels of the next queries, bool `[num_queries, num_labels]`; None without a prior.
 
         Args:
-            labels: bool `[num_released, num_labels]`, the labels released for all earlier queries.
+            released_labels: bool `[num_released, num_labels]`, the labels released for all earlier queries.
             answered: bool `[num_released]`, whether each earlier query was answered.
             num_queries: the number of queries to predict.
         """
@@ -184,7 +184,9 @@ class TargetChargedAggregator(Aggregator):
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws all rounds of a session in one call, without a record of the rounds."""
-        charged_release = self._session(summary, shape, rng=rng, record=MemoryRecord())
+        charged_release = self._session(
+            counts=summary, vote_shape=shape, rng=rng, record=MemoryRecord()
+        )
         return Answers(labels=charged_release.labels, answered=charged_release.answered)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> ChargedRelease:
@@ -195,7 +197,9 @@ class TargetChargedAggregator(Aggregator):
         """
         require_generator(rng)
         self.event(votes.shape)  # raises for a shape that has no price
-        return self._session(self.summarize(votes), votes.shape, rng=rng, record=record)
+        return self._session(
+            counts=self.summarize(votes), vote_shape=votes.shape, rng=rng, record=record
+        )
 
     def _session(
         self, counts: NDArray[np.integer], vote_shape: VoteShape, rng: Rng, record: ReleaseRecord

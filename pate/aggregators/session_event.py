@@ -34,7 +34,7 @@ _LARGEST_EPSILON = 30.0
 # Calibration asks for the price of one session again and again, and a price by hits takes a search.
 @lru_cache(maxsize=1024)
 def session_event(
-    make_target: Callable[[float], charging.QTarget],
+    make_q_target: Callable[[float], charging.QTarget],
     call_epsilon: float,
     *,
     target_hits: int,
@@ -56,7 +56,7 @@ def session_event(
       queries outside the boundary wrapper this price is computed only if `other_releases_event` is given.
 
     Args:
-        make_target: returns the target of a query, given `call_epsilon`: `charging.not_prior` or
+        make_q_target: returns the target of a query, given `call_epsilon`: `charging.not_prior` or
             `charging.tight_boundary`.
         call_epsilon: the pure-DP epsilon of the mechanism on one query, > 0.
         target_hits: the number of hits after which the session halts, >= 1.
@@ -85,7 +85,7 @@ def session_event(
         return _composed_calls(
             epsilon=2 * call_epsilon, num_calls=num_calls, failure_prob=failure_prob
         )
-    q_target = make_target(call_epsilon)
+    q_target = make_q_target(call_epsilon)
     access_limit = _access_limit(
         q_target,
         target_hits=target_hits,

@@ -169,10 +169,11 @@ class StableTopK(StableAggregator):
 
         An outcome is a released set of labels, or None for a refusal.
         """
-        selection = self.gap_selection(num_labels=len(votes), num_teachers=num_teachers)
-        vote_ranking = VoteRanking.from_counts(np.asarray(votes, dtype=np.int64)[None])
+        counts = np.asarray(votes)
+        selection = self.gap_selection(num_labels=len(counts), num_teachers=num_teachers)
+        vote_ranking = VoteRanking.from_counts(counts.astype(np.int64)[None])
         distribution: dict[tuple[int, ...] | None, float] = {None: 0.0}
-        for k, k_prob in zip(selection.candidates, selection.probabilities(votes), strict=True):
+        for k, k_prob in zip(selection.candidates, selection.probabilities(counts), strict=True):
             pass_prob = float(
                 self._pass_probs(vote_ranking, selected_k=np.array([k]), num_teachers=num_teachers)[
                     0

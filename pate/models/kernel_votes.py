@@ -221,16 +221,16 @@ class KernelVotes(FunctionVotes):
         num_public_rows = max(recipe.public_rows, self.num_queries)
         # The prevalence of a label is a mean over teachers. If each teacher has one group, it is a mean over groups, so
         # that public groups count alike, too.
-        public_weights = None
+        public_row_weights = None
         if self.num_groups == self.num_teachers:
-            public_weights = weights_of_rows(
+            public_row_weights = weights_of_rows(
                 self.public_split.group_ids[:num_public_rows], recipe=recipe
             )
         make_votes = partial(
             self.make_moment_votes,
             public_pca=public_pca,
             public_inputs=self.public_split.inputs[:num_public_rows],
-            public_weights=public_weights,
+            public_row_weights=public_row_weights,
             inputs=private_split.inputs,
             labels=labels_with_gaps(private_split.labels, known=private_split.known),
             teacher_of=self.teacher_of,

@@ -42,7 +42,7 @@ class Descent:
     time. The learning time is `Recipe.longer` times the time of `LearningTimes`, which assumes that the variance of
     log-odds along a direction is in proportion to the root of the direction's variance. At the end the weights become
     their posterior mean (`posterior_rows`), divided by a power of the share that the label had time to learn. The
-    constants are set such that a label's mean probability on the public rows, weighted by `public_weights`, is its
+    constants are set such that a label's mean probability on the public rows, weighted by `public_row_weights`, is its
     prevalence. This prevalence is the average of the released prevalence and of the ones that the steps suggest
     (`suggested_prevalence`), weighted by their noise.
 
@@ -55,8 +55,8 @@ class Descent:
         clip_factor: the clip as a multiple of the usual length of a gradient.
         num_steps: the number of steps, >= 1.
         recipe: the tuned constants.
-        public_weights: `[num_public]`, > 0: the weights of public rows in a label's mean probability; None where all
-            rows count alike.
+        public_row_weights: `[num_public]`, > 0: the weights of public rows in a label's mean probability; None where
+            all rows count alike.
     """
 
     public_features: Float32Array
@@ -65,7 +65,7 @@ class Descent:
     clip_factor: float
     num_steps: int
     recipe: Recipe = DEFAULT_RECIPE
-    public_weights: FloatArray | None = None
+    public_row_weights: FloatArray | None = None
 
     def initial_weights(self) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` that give each label its prevalence on all inputs."""
@@ -247,7 +247,7 @@ class Descent:
     ) -> FloatArray:
         """Returns weights of the constant, `[num_labels]`, with which mean probabilities equal the prevalence.
 
-        The mean is over the public rows, weighted by `public_weights`; the weights are found by bisection.
+        The mean is over the public rows, weighted by `public_row_weights`; the weights are found by bisection.
 
         Args:
             feature_weights: `[num_features - 1, num_labels]`, the weights of all other features.
@@ -268,14 +268,14 @@ class Descent:
         return np.asarray((low_offsets + high_offsets) / 2 / self._constant_feature)
 
     def _public_mean(self, probabilities: Float32Array) -> FloatArray:
-        """Returns the mean over public rows, weighted by `public_weights`, of probabilities; `[num_labels]`.
+        """Returns the mean over public rows, weighted by `public_row_weights`, of probabilities; `[num_labels]`.
 
         Args:
             probabilities: `[num_public, num_labels]`.
         """
-        if self.public_weights is None:
+        if self.public_row_weights is None:
             return np.asarray(probabilities.mean(axis=0, dtype=np.float64))
-        return np.asarray(np.average(probabilities, axis=0, weights=self.public_weights))
+        return np.asarray(np.average(probabilities, axis=0, weights=self.public_row_weights))
 
     @property
     def _constant_feature(self) -> float:

@@ -198,7 +198,7 @@ class MomentStudent:
             values=moment_values[:-1], variances=sampling_variances + noise_variance
         )
 
-    def expected_squares(self, prevalence: FloatArray) -> FloatArray:
+    def expected_squared_moments(self, prevalence: FloatArray) -> FloatArray:
         """Returns the square that each moment without noise is expected to have, `[num_features - 1, num_labels]`.
 
         Args:

@@ -65,7 +65,7 @@ class MomentVotes(RoundVotes):
         make_round_sums: makes the sums over all records, in threads, processes or on several machines.
         storage: where the features of records lie between rounds.
         report_num_rows: is called with the number of records of each block whose features are to be kept.
-        public_weights: `[num_public]`, > 0, or None; see `RoundVotes`.
+        public_row_weights: `[num_public]`, > 0, or None; see `RoundVotes`.
     """
 
     inputs: Any
@@ -80,7 +80,7 @@ class MomentVotes(RoundVotes):
     make_round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums
     storage: FeatureStorage = DEFAULT_STORAGE
     report_num_rows: Callable[[int], object] = no_report
-    public_weights: FloatArray | None = None
+    public_row_weights: FloatArray | None = None
 
     def __post_init__(self) -> None:
         # the attributes of `RoundVotes`

@@ -44,7 +44,7 @@ class NoisyMoments:
     variances: FloatArray
 
     def average_with(
-        self, other_moments: NoisyMoments, *, expected_squares: FloatArray
+        self, other_moments: NoisyMoments, *, expected_squared_moments: FloatArray
     ) -> NoisyMoments:
         """Returns the average of these moments and those of an earlier release of other people, by their variances.
 
@@ -56,12 +56,12 @@ class NoisyMoments:
 
         Args:
             other_moments: the moments of the earlier release, for the same features.
-            expected_squares: `[num_features - 1, num_labels]`, > 0, the square that each value is expected to have, up
-                to a common factor.
+            expected_squared_moments: `[num_features - 1, num_labels]`, > 0, the square that each value is expected to
+                have, up to a common factor.
         """
-        entry_weights = expected_squares / (self.variances + other_moments.variances) ** 2
-        total_weight = float((entry_weights * expected_squares).sum())
-        # The mean squares and the mean product of both without noise, in units of `expected_squares`.
+        entry_weights = expected_squared_moments / (self.variances + other_moments.variances) ** 2
+        total_weight = float((entry_weights * expected_squared_moments).sum())
+        # The mean squares and the mean product of both without noise, in units of `expected_squared_moments`.
         mean_square = (
             float((entry_weights * (self.values**2 - self.variances)).sum()) / total_weight
         )
@@ -75,7 +75,7 @@ class NoisyMoments:
         mean_square = max(mean_square, _MIN_MEAN_SQUARE)
         slope_estimate = mean_product / mean_square
         # The variance of the estimate, from the variance of each entry of the two sums.
-        signal = mean_square * expected_squares
+        signal = mean_square * expected_squared_moments
         product_variances = self.variances * other_moments.variances + signal * (
             self.variances + other_moments.variances
         )
@@ -91,7 +91,7 @@ class NoisyMoments:
         slope = min(max(slope, _MIN_SLOPE), _MAX_SLOPE)
         remainder_mean_square = max(0.0, others_mean_square - slope**2 * mean_square)
         others_variances = (
-            other_moments.variances + remainder_mean_square * expected_squares
+            other_moments.variances + remainder_mean_square * expected_squared_moments
         ) / slope**2
         precisions = 1 / self.variances
         others_precisions = 1 / others_variances

@@ -215,8 +215,8 @@ class StartedDescent:
         """
         descent = self._descent
         probability_excess = probabilities - descent.prevalence.astype(np.float32)
-        if descent.public_weights is not None:
-            row_weights = descent.public_weights / descent.public_weights.mean()
+        if descent.public_row_weights is not None:
+            row_weights = descent.public_row_weights / descent.public_row_weights.mean()
             probability_excess = probability_excess * row_weights[:, None].astype(np.float32)
         unclipped_gradient = (
             descent.public_features[:, :-1].T @ probability_excess / len(probability_excess)

@@ -149,10 +149,10 @@ class DistributedVotes(base.Aggregator):
             adjacency=self.adjacency,
         )
 
-    def require_source(self, votes: VoteSource) -> None:
+    def require_source(self, vote_source: VoteSource) -> None:
         """Accepts a `NoisySum` without having its sum made; checks other votes as `Aggregator.require_source` does."""
-        if not isinstance(votes, NoisySum):
-            super().require_source(votes)
+        if not isinstance(vote_source, NoisySum):
+            super().require_source(vote_source)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
         """Releases labels of votes, as `Aggregator.release` does, or of a `NoisySum`.

@@ -104,7 +104,7 @@ class BoundaryWrapper:
         histograms = np.atleast_2d(votes)
 
         def exact_weights_of_row(row: int) -> Weights:
-            return boundary_weights(self._exact_weights(histograms[row]))
+            return boundary_weights(weights_at_digits=self._exact_weights(histograms[row]))
 
         lazy_uniforms = LazyUniforms.draw((len(outcome_probs_of_rows),), rng)
         outcome_indices = draw_index(

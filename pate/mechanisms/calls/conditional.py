@@ -93,18 +93,18 @@ class ConditionalRelease(HeldBudget):
             InvalidValue: the session has halted or its target does not cover such a call; nothing is drawn.
         """
         require_generator(rng)
-        question_target = q_targets.not_prior(call_epsilon=epsilon)
+        q_target_to_charge = q_targets.not_prior(call_epsilon=epsilon)
         with self._locked():
-            self.session.require_open(question_target, failure_prob=failure_prob)
+            self.session.require_open(q_target_to_charge, failure_prob=failure_prob)
             outcome_key = self._num_outcomes
             self._num_outcomes = self._num_outcomes + 1
             return self._ask(
                 outcome_key=outcome_key,
                 read_outcome=partial(draw, rng),
                 accept=accept,
-                question_target=question_target,
-                next_target=q_targets.revise(epsilon),
-                failure_prob=failure_prob,
+                q_target_to_charge=q_target_to_charge,
+                q_target_of_next_question=q_targets.revise(call_epsilon=epsilon),
+                uncharged_failure_prob=failure_prob,
             )
 
     def revise(self, key: int, accept: Accept) -> Conditional:
@@ -121,8 +121,8 @@ class ConditionalRelease(HeldBudget):
         with self._locked():
             if key not in self._unpublished:
                 raise InvalidValue("key", key, rule="an outcome that was drawn and not published")
-            outcome, question_target = self._unpublished[key]
-            self.session.require_open(question_target)
+            outcome, q_target_to_charge = self._unpublished[key]
+            self.session.require_open(q_target_to_charge)
             del self._unpublished[key]
 
             def stored_outcome() -> Any:
@@ -132,9 +132,9 @@ class ConditionalRelease(HeldBudget):
                 outcome_key=key,
                 read_outcome=stored_outcome,
                 accept=accept,
-                question_target=question_target,
-                next_target=question_target,
-                failure_prob=0.0,
+                q_target_to_charge=q_target_to_charge,
+                q_target_of_next_question=q_target_to_charge,
+                uncharged_failure_prob=0.0,
             )
 
     def _ask(
@@ -143,9 +143,9 @@ class ConditionalRelease(HeldBudget):
         outcome_key: int,
         read_outcome: Callable[[], Any],
         accept: Accept,
-        question_target: QTarget,
-        next_target: QTarget,
-        failure_prob: float,
+        q_target_to_charge: QTarget,
+        q_target_of_next_question: QTarget,
+        uncharged_failure_prob: float,
     ) -> Conditional:
         """Answers one question about an outcome and charges the session for it.
 
@@ -155,17 +155,20 @@ class ConditionalRelease(HeldBudget):
             outcome_key: the key of the outcome.
             read_outcome: returns the outcome.
             accept: the set; a function that returns True for its members.
-            question_target: the target of this question, which the session is charged for.
-            next_target: the target of the next question about the same outcome.
-            failure_prob: the delta of the mechanism that drew the outcome; 0 if an earlier question was charged for it.
+            q_target_to_charge: the target of this question, which the session is charged for.
+            q_target_of_next_question: the target of the next question about the same outcome.
+            uncharged_failure_prob: the delta of the mechanism that drew the outcome; 0 if an earlier question was
+                charged for it.
         """
         published = True
         try:
             outcome = read_outcome()
             published = bool(accept(outcome))
         finally:
-            self.session.charge(published, target=question_target, failure_prob=failure_prob)
+            self.session.charge(
+                published, target=q_target_to_charge, failure_prob=uncharged_failure_prob
+            )
         if published:
             return Conditional(key=outcome_key, published=True, outcome=outcome)
-        self._unpublished[outcome_key] = (outcome, next_target)
+        self._unpublished[outcome_key] = (outcome, q_target_of_next_question)
         return Conditional(key=outcome_key, published=False, outcome=None)

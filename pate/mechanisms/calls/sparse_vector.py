@@ -73,7 +73,7 @@ class SparseVector(NoisyWhole):
     def event(self) -> Event:
         """The price of one session, for any number of queries."""
         return priced_session_event(
-            self.target, target_hits=self.target_hits, failure_prob=self.failure_prob
+            q_target=self.target, target_hits=self.target_hits, failure_prob=self.failure_prob
         )
 
     def start(self, num_units: int) -> SparseVectorSession:

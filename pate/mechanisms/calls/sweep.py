@@ -62,7 +62,9 @@ class SweepTopK(NoisyWhole):
     @property
     def event(self) -> Event:
         """The price of one sweep, which has k hits."""
-        return priced_session_event(self.target, target_hits=self.k, failure_prob=self.failure_prob)
+        return priced_session_event(
+            q_target=self.target, target_hits=self.k, failure_prob=self.failure_prob
+        )
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> ScoredTopK:
         """Draws the k largest noisy counts of one histogram `[d]`, or of each of a batch `[Q, d]`.

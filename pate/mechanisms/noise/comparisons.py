@@ -209,11 +209,13 @@ def _compare_numbers(first_entry: tuple[int, Number], second_entry: tuple[int, N
     """Returns -1 if the number of the first entry (column, number) is larger, and else 1: for a falling sort."""
     _, first_number = first_entry
     _, second_number = second_entry
-    refinements = [*first_number.refinements, *second_number.refinements]
+    refine_functions = [*first_number.refine_functions, *second_number.refine_functions]
     return (
         1
         if is_below(
-            first_number.compute_bounds, second_number.compute_bounds, refinements=refinements
+            first_number.compute_bounds,
+            second_number.compute_bounds,
+            refine_functions=refine_functions,
         )
         else -1
     )
@@ -354,7 +356,7 @@ def _is_above(
         constant=Fraction(noiseless_value) - Fraction(threshold), weighted_numbers=weighted_numbers
     )
     return not is_below(
-        excess_number.compute_bounds, _zero_bounds, refinements=excess_number.refinements
+        excess_number.compute_bounds, _zero_bounds, refine_functions=excess_number.refine_functions
     )
 
 

@@ -32,11 +32,11 @@ class Number:
 
     Attributes:
         compute_bounds: returns the interval, whose ends may be infinite.
-        refinements: functions that draw further bits of the uniform numbers behind this number.
+        refine_functions: functions that draw further bits of the uniform numbers behind this number.
     """
 
     compute_bounds: Callable[[], Limits]
-    refinements: Sequence[Callable[[], None]]
+    refine_functions: Sequence[Callable[[], None]]
 
 
 def number_of(
@@ -55,7 +55,7 @@ def number_of(
         upper = quantile_bounds(high_end, lazy_uniform.num_digits)[1] if high_end < 1 else math.inf
         return lower, upper
 
-    return Number(compute_bounds=compute_bounds, refinements=(lazy_uniform.extend,))
+    return Number(compute_bounds=compute_bounds, refine_functions=(lazy_uniform.extend,))
 
 
 def weighted_sum(
@@ -95,8 +95,8 @@ def _function_of_numbers(
     def compute_bounds() -> Limits:
         return combine_bounds([number.compute_bounds() for number in numbers])
 
-    refinements = [refine for number in numbers for refine in number.refinements]
-    return Number(compute_bounds=compute_bounds, refinements=refinements)
+    refine_functions = [refine for number in numbers for refine in number.refine_functions]
+    return Number(compute_bounds=compute_bounds, refine_functions=refine_functions)
 
 
 @dataclass(frozen=True)
@@ -221,11 +221,15 @@ def draw_largest(
     lazy_uniforms = LazyUniforms.draw(shape=log_num_noises.shape, rng=rng)
     u = lazy_uniforms.approximate()
     # The largest of N noises is the quantile at u**(1 / N) = exp(-q), with q = -log(u) / N.
-    log_q = np.log(-np.log(u)) - log_num_noises
+    log_neg_log_prob_below = np.log(-np.log(u)) - log_num_noises
     # `where` computes both branches; the one that is not taken may divide by 0 or overflow.
     with np.errstate(divide="ignore", over="ignore"):
-        log_above = np.where(log_q < _SMALL_LOG, log_q, np.log(-np.expm1(-np.exp(log_q))))
-        values = kind.quantile_of_log(log_q, log_above)
+        log_prob_above = np.where(
+            log_neg_log_prob_below < _SMALL_LOG,
+            log_neg_log_prob_below,
+            np.log(-np.expm1(-np.exp(log_neg_log_prob_below))),
+        )
+        values = kind.quantile_of_log(log_neg_log_prob_below, log_prob_above)
     error_of_logs = log_rounding_error + _ERROR_OF_LOG * (1 + float(np.abs(log_num_noises).max()))
     error_of_values = (_quantile_error(u) + error_of_logs) * (1 + float(np.abs(values).max()))
 

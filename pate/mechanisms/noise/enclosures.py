@@ -102,14 +102,14 @@ def _pi(digits: int) -> Decimal:
 def is_below(
     compute_first_bounds: Callable[[], Limits],
     compute_second_bounds: Callable[[], Limits],
-    refinements: Sequence[Callable[[], None]],
+    refine_functions: Sequence[Callable[[], None]],
 ) -> bool:
     """Returns True if a first number is below a second number, each of which is known as an interval.
 
     Args:
         compute_first_bounds: returns the interval of the first number.
         compute_second_bounds: returns the interval of the second number.
-        refinements: functions that narrow the intervals. All of them are called until the intervals are disjoint.
+        refine_functions: functions that narrow the intervals. All of them are called until the intervals are disjoint.
     """
     while True:
         first_low, first_high = compute_first_bounds()
@@ -118,5 +118,5 @@ def is_below(
             return True
         if first_low >= second_high:
             return False
-        for refine in refinements:
+        for refine in refine_functions:
             refine()

@@ -86,7 +86,7 @@ class LazyUniform:
             return number_bounds_at_digits(self.num_digits)
 
         return is_below(
-            self.compute_bounds, compute_second_bounds=bounds_so_far, refinements=[self.extend]
+            self.compute_bounds, compute_second_bounds=bounds_so_far, refine_functions=[self.extend]
         )
 
 

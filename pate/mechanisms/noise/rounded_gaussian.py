@@ -133,7 +133,7 @@ class RoundedGaussian(Parameters):
         is_accepted = is_below(
             coin_uniform.compute_bounds,
             compute_chance_bounds,
-            refinements=[fraction_uniform.extend, coin_uniform.extend],
+            refine_functions=[fraction_uniform.extend, coin_uniform.extend],
         )
         if not is_accepted:
             return 0, False

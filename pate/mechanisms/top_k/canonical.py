@@ -126,7 +126,11 @@ class CanonicalTopK(BoundedRangeTopK):
             values_of_classes, class_sizes=class_sizes, noise_kind=UNIT_NOISES[self.noise]
         )
         set_probabilities = dict(
-            zip(canonical_classes.names, (class_probabilities / class_sizes).tolist(), strict=True)
+            zip(
+                canonical_classes.rank_pairs,
+                (class_probabilities / class_sizes).tolist(),
+                strict=True,
+            )
         )
         distribution = {}
         for ranks in combinations(range(num_counts), self.k):  # counted from 0, rising

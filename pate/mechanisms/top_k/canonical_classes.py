@@ -181,9 +181,12 @@ class CanonicalClasses:
 
     def with_window_first(self, window_classes: Self) -> Self:
         """Returns the same classes in another order, which begins with `window_classes` in their order."""
-        window_places = {class_name: place for place, class_name in enumerate(window_classes.names)}
+        place_of_rank_pair = {
+            rank_pair: place for place, rank_pair in enumerate(window_classes.rank_pairs)
+        }
         new_places = [
-            window_places.get(class_name, len(window_places)) for class_name in self.names
+            place_of_rank_pair.get(rank_pair, len(place_of_rank_pair))
+            for rank_pair in self.rank_pairs
         ]
         return self.at(np.argsort(new_places, kind="stable"))
 
@@ -198,7 +201,7 @@ class CanonicalClasses:
         )
 
     @property
-    def names(self) -> list[tuple[int, int]]:
+    def rank_pairs(self) -> list[tuple[int, int]]:
         """The pair (first missing rank, largest last rank) of each class, which identifies the class."""
         return list(
             zip(self.first_missing_ranks.tolist(), self.largest_ranks.tolist(), strict=True)

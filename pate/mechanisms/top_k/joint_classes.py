@@ -83,9 +83,13 @@ class JointClasses:
         # At each position, the runs from `first_runs` to before `end_runs` have losses in (loss_below, largest_loss].
         all_positions = np.arange(k)[::-1]
         position_counts = first_histogram[all_positions]
-        run_keys = -first_histogram[run_starts]
-        end_runs = np.searchsorted(run_keys, largest_loss - position_counts, side="right")
-        num_skipped_runs = np.searchsorted(run_keys, loss_below - position_counts, side="right")
+        negated_counts_of_runs = -first_histogram[run_starts]
+        end_runs = np.searchsorted(
+            negated_counts_of_runs, largest_loss - position_counts, side="right"
+        )
+        num_skipped_runs = np.searchsorted(
+            negated_counts_of_runs, loss_below - position_counts, side="right"
+        )
         later_runs = np.searchsorted(run_ends, all_positions + 1, side="right")
         first_runs = np.maximum(later_runs, num_skipped_runs)
         # One class for each position and each of its runs.

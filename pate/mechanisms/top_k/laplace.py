@@ -109,4 +109,4 @@ class LaplaceTopK(TopKMechanism):
         )
         if self.failure_prob is None:
             return distribution
-        return relabel_outcomes(distribution, new_outcome=sorted)
+        return relabel_outcomes(distribution, relabel_outcome=sorted)

@@ -114,13 +114,13 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
             argmax_distribution=gumbel_argmax,
         )
 
-        def released_indices(place_sequence: tuple[int, ...]) -> list[int]:
+        def places_to_released_indices(place_sequence: tuple[int, ...]) -> list[int]:
             released: list[int] = _cut_at_bottom(candidate_indices[:, list(place_sequence)])[
                 0
             ].tolist()
             return released
 
-        return relabel_outcomes(place_distribution, new_outcome=released_indices)
+        return relabel_outcomes(place_distribution, relabel_outcome=places_to_released_indices)
 
     def _candidates(self, counts: IntArray) -> tuple[IntArray, FloatArray]:
         """Returns the candidates of each histogram `[Q, d]`: the indices of the domain, and last the bottom.

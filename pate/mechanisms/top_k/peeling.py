@@ -182,7 +182,7 @@ class SubsetPeeling(Parameters):
             utilities=utilities, k=num_picks, argmax_distribution=gumbel_argmax
         )
 
-        def picked_set(picks: tuple[int, ...]) -> list[int]:
+        def picks_to_index_set(picks: tuple[int, ...]) -> list[int]:
             return sorted(candidate_indices[list(picks)].tolist())
 
-        return relabel_outcomes(pick_distribution, new_outcome=picked_set)
+        return relabel_outcomes(pick_distribution, relabel_outcome=picks_to_index_set)

@@ -38,17 +38,17 @@ def peel_distribution(
 
 
 def relabel_outcomes(
-    distribution: Distribution, new_outcome: Callable[[tuple[int, ...]], Iterable[int]]
+    distribution: Distribution, relabel_outcome: Callable[[tuple[int, ...]], Iterable[int]]
 ) -> Distribution:
-    """Returns the distribution of new_outcome(outcome); probabilities that lead to the same new outcome are added.
+    """Returns the distribution of relabel_outcome(outcome); probabilities that lead to the same new outcome are added.
 
     Args:
         distribution: the probability of each outcome.
-        new_outcome: returns the new outcome for an outcome.
+        relabel_outcome: returns the new outcome for an outcome.
     """
     relabeled_distribution: Distribution = {}
     for outcome, probability in distribution.items():
-        relabeled_outcome = tuple(new_outcome(outcome))
+        relabeled_outcome = tuple(relabel_outcome(outcome))
         relabeled_distribution[relabeled_outcome] = (
             relabeled_distribution.get(relabeled_outcome, 0.0) + probability
         )

@@ -269,7 +269,7 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
 
     def event_of_calls(num_calls: int) -> Any:
         return session_event(
-            make_target=not_prior,
+            make_q_target=not_prior,
             call_epsilon=0.1,
             target_hits=5,
             num_calls=num_calls,
@@ -283,7 +283,7 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
     # A session within the boundary wrapper is composed of one event, however many calls it has.
     for num_calls in (9, *range(20, 140, 2)):
         event_with_wrapper = session_event(
-            make_target=tight_boundary,
+            make_q_target=tight_boundary,
             call_epsilon=0.1,
             target_hits=5,
             num_calls=num_calls,

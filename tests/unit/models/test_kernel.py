@@ -190,8 +190,8 @@ def test_public_groups_count_alike_where_a_teacher_is_a_group(num_teachers, is_w
         public_split=public_split,
         num_queries=20,
     )
-    public_weights = source.in_rounds(noise_multiplier=1.0).public_weights
-    assert (public_weights is not None) == is_weighted
+    public_row_weights = source.in_rounds(noise_multiplier=1.0).public_row_weights
+    assert (public_row_weights is not None) == is_weighted
 
 
 STUDENT_RNG = np.random.default_rng(0)

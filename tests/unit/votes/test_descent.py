@@ -106,13 +106,13 @@ def test_weighted_mean_probabilities_equal_the_prevalence(descent: Descent) -> N
 
     The prevalence that a step suggests is also the weighted mean.
     """
-    public_weights = np.exp(3 * descent.public_features[:, 0])
-    weighted_descent = replace(descent, public_weights=public_weights)
+    public_row_weights = np.exp(3 * descent.public_features[:, 0])
+    weighted_descent = replace(descent, public_row_weights=public_row_weights)
     weights = weighted_descent.with_constants(
         feature_weights=TRUE_WEIGHTS[:-1], prevalence=descent.prevalence
     )
     probabilities = weighted_descent.probabilities(weights)
-    mean_probabilities = public_weights @ probabilities / public_weights.sum()
+    mean_probabilities = public_row_weights @ probabilities / public_row_weights.sum()
     np.testing.assert_allclose(mean_probabilities, descent.prevalence, atol=1e-5)
     assert np.abs(probabilities.mean(axis=0) - descent.prevalence).max() > 0.05
     suggested_prevalence = weighted_descent.suggested_prevalence(

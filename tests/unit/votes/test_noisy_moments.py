@@ -38,7 +38,7 @@ def test_moments_of_alike_people_are_averaged_by_their_variances() -> None:
     """
     own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.01, seed=1)
     earlier_moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.04, seed=2)
-    average = own_moments.average_with(earlier_moments, expected_squares=EVEN)
+    average = own_moments.average_with(earlier_moments, expected_squared_moments=EVEN)
     np.testing.assert_allclose(
         average.values, 0.8 * own_moments.values + 0.2 * earlier_moments.values, atol=0.03
     )
@@ -49,7 +49,7 @@ def test_moments_of_weaker_labels_are_scaled() -> None:
     """Earlier moments that are half as large for all features are doubled, so their variance is four times as large."""
     own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, noise_variance=0.01, seed=1)
     earlier_moments = moments_with_noise(true_moments=TRUE_MOMENTS / 2, noise_variance=0.01, seed=2)
-    average = own_moments.average_with(earlier_moments, expected_squares=EVEN)
+    average = own_moments.average_with(earlier_moments, expected_squared_moments=EVEN)
     np.testing.assert_allclose(
         average.values, 0.8 * own_moments.values + 0.2 * 2 * earlier_moments.values, atol=0.05
     )
@@ -63,7 +63,7 @@ def test_moments_of_unlike_people_hardly_count(strength: float) -> None:
     unlike_moments = strength * np.random.default_rng(9).standard_normal(TRUE_MOMENTS.shape)
     average = own_moments.average_with(
         moments_with_noise(true_moments=unlike_moments, noise_variance=0.01, seed=2),
-        expected_squares=EVEN,
+        expected_squared_moments=EVEN,
     )
     np.testing.assert_allclose(average.variances, 0.01, rtol=0.02)
     assert np.abs(average.values - own_moments.values).max() < 0.1
