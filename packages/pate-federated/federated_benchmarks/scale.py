@@ -19,7 +19,8 @@ from pate_federated import Request, Roll
 from pate_federated.collection import FederatedRelease
 from pate_federated.distributed_votes import DistributedVotes
 from pate_federated.flower import holder_app, release_app, secure_holder_app, summed_app
-from pate_federated.summed_release import HolderSum, SummedRelease
+from pate_federated.holder_sum import HolderSum
+from pate_federated.summed_release import SummedRelease
 from pate_federated.vote_casting import HolderPlan
 
 LABELS = 40

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pate_federated.distributed_votes import DistributedVotes
     from pate_federated.holder import answer_question
     from pate_federated.question import Contribution, Question, Request, Roll
-    from pate_federated.summed_release import RoundsOfHolders
+    from pate_federated.rounds_of_holders import RoundsOfHolders
 
 __version__ = "0.1.0"
 __all__ = [
@@ -37,6 +37,6 @@ _LATER = {
     "distributed_votes": "DistributedVotes",
     "holder": "answer_question",
     "question": "Contribution Question Request Roll",
-    "summed_release": "RoundsOfHolders",
+    "rounds_of_holders": "RoundsOfHolders",
 }
 __getattr__ = lazily(__name__, names_of_module=_LATER)

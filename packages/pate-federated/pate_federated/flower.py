@@ -50,19 +50,13 @@ from flwr.serverapp import Grid, ServerApp
 from pate.progress import Monitor
 from pate_federated.collection import FederatedRelease
 from pate_federated.holder import answer_question, answer_request, votes_path
+from pate_federated.holder_sum import HolderSum, write_first_note
 from pate_federated.question import KINDS, OPENING, Contribution, Question, Request, Roll, SumAnswer
-from pate_federated.summed_release import (
-    MODULUS,
-    HolderSum,
-    Limbs,
-    RoundsOfHolders,
-    Summed,
-    SummedRelease,
-    SumOfAnswers,
-    SumTerms,
-    sum_of_answers,
-    write_first_note,
-)
+from pate_federated.rounds_of_holders import RoundsOfHolders
+from pate_federated.sum_file import Summed
+from pate_federated.sum_of_answers import SumOfAnswers, sum_of_answers
+from pate_federated.sum_terms import MODULUS, Limbs, SumTerms
+from pate_federated.summed_release import SummedRelease
 from pate_federated.vote_casting import HolderPlan
 
 __all__ = [
@@ -288,7 +282,7 @@ def secure_holder_app(
     Args:
         plans: returns the holder's plan and folder, given the holder's name.
         own: the holder's terms and its share of the noise; for rounds the roll, from which the terms are computed.
-        shares: the field `shares` of `SumTerms` for rounds; None for keys divided among all holders.
+        shares: the field `shares_per_key` of `SumTerms` for rounds; None for keys divided among all holders.
     """
     terms = (
         SumTerms.of_digits(roll=own, shares_per_key=shares) if isinstance(own, Roll) else own.terms
@@ -653,7 +647,8 @@ def secure_sum(
     workflow(grid, legacy_context)
     if strategy.average is None:
         raise InvalidValue(
-            "holders present", rule=f"at least {terms.least}; with fewer no sum can be opened"
+            "holders present",
+            rule=f"at least {terms.fewest_holders}; with fewer no sum can be opened",
         )
     holders = strategy.holders
     effect = "their sum cannot be taken apart"
@@ -771,7 +766,7 @@ def rounds_app(
         release: the release, or a function that returns the release for the run's context.
         secure: whether to make the sums by SecAgg+, so that the server reads no sum of a single holder. Holders then
             run `secure_holder_app`.
-        shares: the field `shares` of `SumTerms`, if `secure`; None for keys divided among all holders.
+        shares: the field `shares_per_key` of `SumTerms`, if `secure`; None for keys divided among all holders.
         seconds: the time for an answer, or for each of the four stages of a secure sum.
         connect_seconds: the time to wait for a node of each holder.
         monitor: displays the progress and the absent holders of each round; None for no display.

@@ -15,8 +15,9 @@ from pate.validation import require
 from pate.votes.source import VoteSource
 from pate_federated.cohorts import cohort_of_votes
 from pate_federated.gathered_votes import GatheredVotes
+from pate_federated.mailbox import AnswersAwaited, Mailbox
 from pate_federated.question import Roll
-from pate_federated.summed_release import AnswersAwaited, Mailbox, RoundsOfHolders
+from pate_federated.rounds_of_holders import RoundsOfHolders
 from pate_federated.vote_file import VoteFile, is_sum_file, is_vote_file, is_whole_archive
 
 # The settings that only a release in rounds has.

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.flower_simulation import simulate
 from pate.aggregators import GaussianVotes
 from pate_federated.distributed_votes import DistributedVotes
-from pate_federated.summed_release import HolderSum
+from pate_federated.holder_sum import HolderSum
 from pate_federated.vote_file import VoteFile
 from small_federation.exchange import (
     SmallHolders,

@@ -18,7 +18,8 @@ from pate.run.plan import Plan
 from pate_federated import Contribution, Question, Roll, RoundsOfHolders, answer_question
 from pate_federated.distributed_votes import DistributedVotes
 from pate_federated.holder import answer_request, votes_path
-from pate_federated.summed_release import HolderSum, Summed
+from pate_federated.holder_sum import HolderSum
+from pate_federated.sum_file import Summed
 from pate_federated.vote_casting import HolderPlan
 from small_federation.exchange import (
     Exchanges,

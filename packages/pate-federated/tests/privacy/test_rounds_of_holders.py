@@ -13,7 +13,7 @@ from pate.votes.label_shares import KNOWN_WEIGHT
 from pate.votes.public_pca import PublicPCA
 from pate_federated import Contribution, Question, Request, Roll, answer_question
 from pate_federated.question import LENGTHS, MOMENTS, SHARES
-from pate_federated.summed_release import sum_of_answers
+from pate_federated.sum_of_answers import sum_of_answers
 from pate_federated.vote_casting import HolderPlan
 
 POOL = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)

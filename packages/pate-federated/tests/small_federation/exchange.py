@@ -12,7 +12,8 @@ from pate.models import LowRankStudent
 from pate.run.plan import Plan
 from pate_federated import Contribution, Question, Request, Roll, RoundsOfHolders, answer_question
 from pate_federated.collection import FederatedRelease
-from pate_federated.summed_release import SummedRelease, SumOfAnswers, sum_of_answers
+from pate_federated.sum_of_answers import SumOfAnswers, sum_of_answers
+from pate_federated.summed_release import SummedRelease
 from pate_federated.vote_casting import HolderPlan
 from small_federation.stages import holder_plan, release_plan
 from tests.e2e.small_run import HOLDERS, NUM_QUERIES, NUM_TEACHERS, seeded_plan, small_dataset

@@ -16,8 +16,9 @@ from pate.errors import InvalidValue
 from pate_federated import Question, Roll
 from pate_federated.distributed_votes import DistributedVotes
 from pate_federated.holder import answer_request
+from pate_federated.holder_sum import HolderSum
 from pate_federated.question import LENGTHS
-from pate_federated.summed_release import HolderSum, SumTerms
+from pate_federated.sum_terms import SumTerms
 from pate_federated.vote_file import VoteFile
 from small_federation.exchange import SmallHolders, small_request
 from tests.e2e.small_run import NUM_TEACHERS, seeded_plan

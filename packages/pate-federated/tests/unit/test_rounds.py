@@ -16,8 +16,10 @@ import pytest
 
 from pate.errors import InvalidValue
 from pate_federated import Contribution, Request, Roll
+from pate_federated.mailbox import AnswersAwaited, Mailbox
 from pate_federated.question import KINDS, LENGTHS, MOMENTS, OPENING, SHARES, Question, SumAnswer
-from pate_federated.summed_release import AnswersAwaited, Limbs, Mailbox, sum_of_answers
+from pate_federated.sum_of_answers import sum_of_answers
+from pate_federated.sum_terms import Limbs
 from pate_federated.vote_file import VoteManifest
 from small_federation.holders import NUM_LABELS, request
 from tests.refusals import ANY, refused_parameter

@@ -19,7 +19,10 @@ from pate.run.random_streams import RandomStreams
 from pate.run.votes_release import ReleasePlan
 from pate_federated import Roll
 from pate_federated.distributed_votes import DistributedVotes
-from pate_federated.summed_release import HolderSum, Summed, SummedRelease, SumTerms
+from pate_federated.holder_sum import HolderSum
+from pate_federated.sum_file import Summed
+from pate_federated.sum_terms import SumTerms
+from pate_federated.summed_release import SummedRelease
 from small_federation.holders import (
     NUM_LABELS,
     NUM_QUERIES,
@@ -364,8 +367,8 @@ def test_shares_of_a_part_of_the_holders_are_enough() -> None:
 
     Numbers of shares that are even, too small or too large are refused.
     """
-    terms = SumTerms(num_holders=400, max_absent=40, largest_number=9, shares=43)
-    assert (terms.num_shares, terms.threshold, terms.least) == (43, 29, 360)
+    terms = SumTerms(num_holders=400, max_absent=40, largest_number=9, shares_per_key=43)
+    assert (terms.num_shares, terms.threshold, terms.fewest_holders) == (43, 29, 360)
     assert SumTerms(num_holders=400, max_absent=40, largest_number=9).threshold == 360
     for shares, refusal in (
         (
@@ -377,4 +380,4 @@ def test_shares_of_a_part_of_the_holders_are_enough() -> None:
         (5, refused_parameter("shares", value=5)),
     ):
         with refusal:
-            SumTerms(num_holders=400, max_absent=40, largest_number=9, shares=shares)
+            SumTerms(num_holders=400, max_absent=40, largest_number=9, shares_per_key=shares)
