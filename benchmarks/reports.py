@@ -96,7 +96,7 @@ class _LargeRun:
             release=release,
             named_losses_of_epochs=(),
             membership=None,
-            teacher=LinearTeacher(),
+            teacher_recipe=LinearTeacher(),
             run_charge=charge,
             vote_source=counted,
             model_by_name=models,

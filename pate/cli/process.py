@@ -187,10 +187,10 @@ def end_descendants() -> None:
                 children.setdefault(parent, []).append(int(folder.name))
     parents = [os.getpid()]
     while parents:
-        for process in children.get(parents.pop(), []):
-            parents.append(process)
+        for process_id in children.get(parents.pop(), []):
+            parents.append(process_id)
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(process, signal.SIGKILL)
+                os.kill(process_id, signal.SIGKILL)
 
 
 class _LossyStream(io.TextIOWrapper):
@@ -212,10 +212,10 @@ class _LossyStream(io.TextIOWrapper):
 def _discard_output(descriptor: int) -> None:
     """Connects a file descriptor with /dev/null, so that text which is written later, or still buffered, is dropped."""
     # The system gives out the lowest free descriptor, which may be the one that was closed.
-    null = os.open(os.devnull, os.O_RDWR)
-    if null != descriptor:
-        os.dup2(null, descriptor)
-        os.close(null)
+    null_descriptor = os.open(os.devnull, os.O_RDWR)
+    if null_descriptor != descriptor:
+        os.dup2(null_descriptor, descriptor)
+        os.close(null_descriptor)
 
 
 def plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:

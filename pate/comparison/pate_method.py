@@ -99,8 +99,8 @@ class PATEMethod(Method):
         return plan_warnings(
             bench.dataset,
             aggregator=self.aggregator,
-            teacher=self.teacher,
-            student=self.student,
+            teacher_recipe=self.teacher,
+            student_recipe=self.student,
             num_teachers=self._vote_shape(bench).num_teachers,
         )
 

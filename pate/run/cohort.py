@@ -49,20 +49,24 @@ class LabelHolders:
     def from_sets(
         cls,
         label_names: tuple[str, ...],
-        label_sets: Sequence[Collection[str]],
+        label_names_of_holders: Sequence[Collection[str]],
         teachers_of_holders: Sequence[int],
     ) -> LabelHolders | None:
         """Returns the numbers of holders and teachers of each label; None if every holder has all labels.
 
         Args:
             label_names: the name of each label.
-            label_sets: the names of the labels that each holder has.
+            label_names_of_holders: the names of the labels that each holder has.
             teachers_of_holders: the number of teachers of each holder.
         """
-        num_holders_of_label = Counter(name for names in label_sets for name in set(names))
-        if all(num_holders_of_label[name] == len(label_sets) for name in label_names):
+        num_holders_of_label = Counter(
+            name for names in label_names_of_holders for name in set(names)
+        )
+        if all(num_holders_of_label[name] == len(label_names_of_holders) for name in label_names):
             return None
-        labels_and_teachers_of_holders = list(zip(label_sets, teachers_of_holders, strict=True))
+        labels_and_teachers_of_holders = list(
+            zip(label_names_of_holders, teachers_of_holders, strict=True)
+        )
         return cls(
             label_names=label_names,
             holders_per_label=tuple(num_holders_of_label[name] for name in label_names),
@@ -74,7 +78,7 @@ class LabelHolders:
                 )
                 for name in label_names
             ),
-            num_holders=len(label_sets),
+            num_holders=len(label_names_of_holders),
             num_teachers=sum(teachers_of_holders),
         )
 

@@ -34,8 +34,8 @@ def plan_warnings(
     dataset: Dataset,
     *,
     aggregator: Aggregator,
-    teacher: Voter,
-    student: Student,
+    teacher_recipe: Voter,
+    student_recipe: Student,
     num_teachers: int,
 ) -> Iterator[str]:
     """Yields all warnings about a run that are known before anything is trained or spent, one line each.
@@ -43,11 +43,11 @@ def plan_warnings(
     Args:
         dataset: the data set.
         aggregator: the aggregator that turns votes into labels.
-        teacher: the recipe of the teachers.
-        student: the recipe of the student.
+        teacher_recipe: the recipe of the teachers.
+        student_recipe: the recipe of the student.
         num_teachers: the number of teachers.
     """
-    if teacher.is_trained:
+    if teacher_recipe.is_trained:
         remedy = "fewer teachers, or experiment=centered_votes, whose teachers need one each"
         doubts = few_records_doubts(
             num_records=len(dataset.private), num_teachers=num_teachers, remedy=remedy
@@ -60,9 +60,9 @@ def plan_warnings(
     if aggregator.single_label and dataset.private.labels_per_record > 1:
         yield one_label_warning(aggregator)
     linear_parts = []
-    if teacher.is_scale_sensitive:
+    if teacher_recipe.is_scale_sensitive:
         linear_parts.append("teacher")
-    if student.is_scale_sensitive:
+    if student_recipe.is_scale_sensitive:
         linear_parts.append("student")
     linear_parts_in_words = " and ".join(linear_parts)
     if linear_parts and dataset.kind == "features":
@@ -80,22 +80,24 @@ def plan_warnings(
         )
 
 
-def remedies_of(aggregator: Aggregator, teacher: Voter, dataset: Dataset) -> Mapping[str, str]:
+def remedies_of(
+    aggregator: Aggregator, teacher_recipe: Voter, dataset: Dataset
+) -> Mapping[str, str]:
     """Returns advice for each cause of a student's loss, as texts by the cause, such as "noise" or "the teachers".
 
     The texts are those of `aggregator.remedies`, with one exception: for trained teachers, the text of the key
     "the teachers" may be replaced by advice that suits the kind of the teachers and of the inputs.
     """
     remedies = dict(aggregator.remedies)
-    if not teacher.is_trained or "the teachers" not in remedies:
+    if not teacher_recipe.is_trained or "the teachers" not in remedies:
         return remedies
-    if dataset.kind == "images" and teacher.is_scale_sensitive:
+    if dataset.kind == "images" and teacher_recipe.is_scale_sensitive:
         remedies["the teachers"] = (
             f"features=patches, or {_LOOKS_AT_PICTURES}, or more records for each teacher"
         )
     elif dataset.kind == "images":
         remedies["the teachers"] = "more records for each teacher, more epochs, or features=patches"
-    elif not teacher.is_scale_sensitive:
+    elif not teacher_recipe.is_scale_sensitive:
         remedies["the teachers"] = "more records for each teacher, or other features"
     return remedies
 

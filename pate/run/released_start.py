@@ -100,7 +100,9 @@ class ReleasedStart(StartSource):
         _require_inputs(release_folder, bundle=bundle, dataset=dataset)
         label_order = np.array([bundle.labels.index(name) for name in dataset.label_names])
         moments = _read_moments(
-            release_path, num_weights=len(released_model.arrays["weights"]), label_order=label_order
+            release_path,
+            num_features=len(released_model.arrays["weights"]),
+            label_order=label_order,
         )
         if not all(np.isfinite(array).all() for array in released_model.arrays.values()):
             raise InvalidValue("start", release_folder, rule="a student of finite numbers")
@@ -207,12 +209,12 @@ def _text_of(preprocessing: Preprocessing | None) -> str:
     return "" if preprocessing is None else json.dumps(plain(preprocessing.plain()), sort_keys=True)
 
 
-def _read_moments(release_path: Path, *, num_weights: int, label_order: IntArray) -> NoisyMoments:
+def _read_moments(release_path: Path, *, num_features: int, label_order: IntArray) -> NoisyMoments:
     """Returns the noisy moments that a release published, with labels in the order of the new data.
 
     Args:
         release_path: the folder `release/`.
-        num_weights: the number of features of the released student, which the moments must have, too.
+        num_features: the number of features of the released student, which the moments must have, too.
         label_order: for each label of the new data, its index among the labels of the release, `[num_labels]`.
 
     Raises:
@@ -232,7 +234,7 @@ def _read_moments(release_path: Path, *, num_weights: int, label_order: IntArray
     if values is None or variances is None:
         rule = "a release with moments; the version that made this one published none"
         raise InvalidValue("start", release_path, rule=rule)
-    shape = (num_weights, len(label_order))
+    shape = (num_features, len(label_order))
     has_numbers = (
         values.shape == variances.shape == shape
         and bool(np.isfinite(values).all() and np.isfinite(variances).all())

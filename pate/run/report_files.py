@@ -83,7 +83,7 @@ def _results_of(
             **baseline_models.model_by_name,
         },
         membership=membership,
-        teacher=priced_run.plan.teacher,
+        teacher_recipe=priced_run.plan.teacher,
         heading=priced_run.plan.heading,
         compute_epsilon_on_votes=priced_run.plan.compute_epsilon_on_votes,
         reasons_left_out=baseline_models.reasons_left_out,

@@ -79,7 +79,7 @@ class Results:
         named_losses_of_epochs: for each epoch of the student's training, its values, such as the loss, by name.
         model_by_name: the student and its baselines, by their names in report.json.
         membership: the result of the membership inference attack on the student; None if it could not be measured.
-        teacher: the recipe of the teachers.
+        teacher_recipe: the recipe of the teachers.
         heading: the name of the run.
         compute_epsilon_on_votes: computes the cost of the release on its own votes; None leaves it out of the report.
         reasons_left_out: for each baseline that was not trained, the reason, by the baseline's name.
@@ -96,7 +96,7 @@ class Results:
     named_losses_of_epochs: Sequence[Mapping[str, float]]
     model_by_name: Mapping[str, StudentModel]
     membership: Membership | None
-    teacher: Voter
+    teacher_recipe: Voter
     heading: Heading = field(default_factory=Heading)
     compute_epsilon_on_votes: EpsilonOnVotes | None = None
     reasons_left_out: Mapping[str, str] = field(default_factory=dict)
@@ -156,7 +156,9 @@ class Results:
                 baseline_scores=baselines,
                 num_answered=self.release.num_answered,
                 remedy_of_cause=remedies_of(
-                    self.priced_release.aggregator, teacher=self.teacher, dataset=dataset
+                    self.priced_release.aggregator,
+                    teacher_recipe=self.teacher_recipe,
+                    dataset=dataset,
                 ),
                 better_model_remark=self._centered_votes_remark(),
                 ceiling_records_in_words=self.samples_in_words.get(

@@ -170,8 +170,8 @@ def _price_run(
     for line in plan_warnings(
         dataset,
         aggregator=plan.aggregator,
-        teacher=plan.teacher,
-        student=plan.student,
+        teacher_recipe=plan.teacher,
+        student_recipe=plan.student,
         num_teachers=priced_release.shape.num_teachers,
     ):
         monitor.say(line)

@@ -56,7 +56,7 @@ def cohort_of_heads(
         places=places,
         label_holders=LabelHolders.from_sets(
             label_names,
-            label_sets=[head.known_labels or label_names for head in vote_heads]
+            label_names_of_holders=[head.known_labels or label_names for head in vote_heads]
             if label_sets is None
             else label_sets,
             teachers_of_holders=[head.num_teachers for head in vote_heads],

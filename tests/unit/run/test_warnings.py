@@ -107,17 +107,27 @@ def test_few_records_per_teacher_give_a_warning() -> None:
     """
     data = small_dataset()
     assert not list(
-        plan_warnings(data, aggregator=GAUSSIAN, teacher=LINEAR, student=STUDENT, num_teachers=96)
+        plan_warnings(
+            data,
+            aggregator=GAUSSIAN,
+            teacher_recipe=LINEAR,
+            student_recipe=STUDENT,
+            num_teachers=96,
+        )
     )
     (line,) = plan_warnings(
-        data, aggregator=GAUSSIAN, teacher=LINEAR, student=STUDENT, num_teachers=97
+        data, aggregator=GAUSSIAN, teacher_recipe=LINEAR, student_recipe=STUDENT, num_teachers=97
     )
     assert line.startswith(
         "teacher.num_teachers=97: 9.9 private records per teacher teach it little; fewer teachers, or "
     )
     assert not list(
         plan_warnings(
-            data, aggregator=GAUSSIAN, teacher=KernelTeacher(), student=STUDENT, num_teachers=960
+            data,
+            aggregator=GAUSSIAN,
+            teacher_recipe=KernelTeacher(),
+            student_recipe=STUDENT,
+            num_teachers=960,
         )
     )
 
@@ -132,7 +142,11 @@ def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
     confident = ConfidentGNMax(screening_std=1.0, noise_std=1.0, threshold_share=0.5)
     for aggregator in (GNMax(noise_std=1.0), confident, BoundaryMax(selection_scale=1.0)):
         (line,) = plan_warnings(
-            several_labels, aggregator=aggregator, teacher=LINEAR, student=STUDENT, num_teachers=24
+            several_labels,
+            aggregator=aggregator,
+            teacher_recipe=LINEAR,
+            student_recipe=STUDENT,
+            num_teachers=24,
         )
         assert line.startswith(
             f"aggregator={type(aggregator).__name__}: names one label per query; any others"
@@ -141,8 +155,8 @@ def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
             plan_warnings(
                 single_label,
                 aggregator=aggregator,
-                teacher=LINEAR,
-                student=STUDENT,
+                teacher_recipe=LINEAR,
+                student_recipe=STUDENT,
                 num_teachers=24,
             )
         )
@@ -163,7 +177,7 @@ def test_columns_with_unequal_ranges_give_a_warning_for_linear_models_alone() ->
     """
     uneven = data_with_scaled_public(scale=np.array([1, 1, 1, 1, 1, 1, 1, 200], dtype=np.float32))
     (line,) = plan_warnings(
-        uneven, aggregator=GAUSSIAN, teacher=LINEAR, student=STUDENT, num_teachers=24
+        uneven, aggregator=GAUSSIAN, teacher_recipe=LINEAR, student_recipe=STUDENT, num_teachers=24
     )
     assert (
         "times as wide as the middle one, and linear: teacher and student; scale the columns"
@@ -173,30 +187,36 @@ def test_columns_with_unequal_ranges_give_a_warning_for_linear_models_alone() ->
         plan_warnings(
             uneven,
             aggregator=GAUSSIAN,
-            teacher=KernelTeacher(),
-            student=LowRankStudent(),
+            teacher_recipe=KernelTeacher(),
+            student_recipe=LowRankStudent(),
             num_teachers=24,
         )
     )
     (tree,) = plan_warnings(
         uneven,
         aggregator=GAUSSIAN,
-        teacher=SklearnTeacher(DecisionTreeClassifier()),
-        student=STUDENT,
+        teacher_recipe=SklearnTeacher(DecisionTreeClassifier()),
+        student_recipe=STUDENT,
         num_teachers=24,
     )
     assert "linear: student;" in tree
     (logistic,) = plan_warnings(
         uneven,
         aggregator=GAUSSIAN,
-        teacher=SklearnTeacher(LogisticRegression()),
-        student=LowRankStudent(),
+        teacher_recipe=SklearnTeacher(LogisticRegression()),
+        student_recipe=LowRankStudent(),
         num_teachers=24,
     )
     assert "linear: teacher;" in logistic
     even = data_with_scaled_public(scale=np.array([1, 1, 1, 1, 1, 1, 1, 5], dtype=np.float32))
     assert not list(
-        plan_warnings(even, aggregator=GAUSSIAN, teacher=LINEAR, student=STUDENT, num_teachers=24)
+        plan_warnings(
+            even,
+            aggregator=GAUSSIAN,
+            teacher_recipe=LINEAR,
+            student_recipe=STUDENT,
+            num_teachers=24,
+        )
     )
 
 
@@ -236,8 +256,8 @@ def test_linear_models_of_raw_pixels_give_a_warning() -> None:
     (line,) = plan_warnings(
         pictures,
         aggregator=GAUSSIAN,
-        teacher=CNNTeacher(),
-        student=LinearStudent(),
+        teacher_recipe=CNNTeacher(),
+        student_recipe=LinearStudent(),
         num_teachers=24,
     )
     assert line == (
@@ -248,8 +268,8 @@ def test_linear_models_of_raw_pixels_give_a_warning() -> None:
         plan_warnings(
             pictures,
             aggregator=GAUSSIAN,
-            teacher=CNNTeacher(),
-            student=CNNStudent(),
+            teacher_recipe=CNNTeacher(),
+            student_recipe=CNNStudent(),
             num_teachers=24,
         )
     )
@@ -274,7 +294,7 @@ def test_scaling_is_not_recommended_for_teachers_of_pictures(
     teacher: CNNTeacher | LinearTeacher, advice: str
 ) -> None:
     """The remedy for weak teachers of images is not to scale the inputs."""
-    remedies = remedies_of(GAUSSIAN, teacher=teacher, dataset=picture_dataset())
+    remedies = remedies_of(GAUSSIAN, teacher_recipe=teacher, dataset=picture_dataset())
     remedy = remedies["the teachers"]
     assert remedy.startswith(advice)
     assert "scaled" not in remedy
@@ -283,11 +303,11 @@ def test_scaling_is_not_recommended_for_teachers_of_pictures(
 def test_scaling_is_recommended_for_scale_sensitive_teachers_alone() -> None:
     """Linear teachers are advised to scale inputs, trees to take other features."""
     data = small_dataset()
-    remedies = remedies_of(GAUSSIAN, teacher=LINEAR, dataset=data)
+    remedies = remedies_of(GAUSSIAN, teacher_recipe=LINEAR, dataset=data)
     assert remedies["the teachers"] == "more records for each teacher, or scaled inputs"
     assert remedies["noise"] == GAUSSIAN.remedies["noise"]
     tree = SklearnTeacher(DecisionTreeClassifier())
-    remedies = remedies_of(GAUSSIAN, teacher=tree, dataset=data)
+    remedies = remedies_of(GAUSSIAN, teacher_recipe=tree, dataset=data)
     assert remedies["the teachers"] == "more records for each teacher, or other features"
 
 

@@ -219,7 +219,7 @@ def test_the_card_names_labels_of_few_teachers_first() -> None:
     """The card names the labels that not every holder has, those with the fewest teachers first."""
     label_holders = LabelHolders.from_sets(
         label_names=("a", "b", "c"),
-        label_sets=[("a", "b"), ("c", "a")],
+        label_names_of_holders=[("a", "b"), ("c", "a")],
         teachers_of_holders=[3, 5],
     )
     assert label_holders is not None
