@@ -129,9 +129,9 @@ class LossGrid:
         The weights are exact for a profile that is linear in e^x between the points of the grid.
         """
         if abs(privacy_loss) > (self.num_points - 1) * self.spacing:
-            beyond_all_points = -self.num_points if privacy_loss > 0 else self.num_points + 1
+            steps_beyond_all_points = -self.num_points if privacy_loss > 0 else self.num_points + 1
             return Shift(
-                whole_steps=beyond_all_points, lower_weight=loss_probability, upper_weight=0.0
+                whole_steps=steps_beyond_all_points, lower_weight=loss_probability, upper_weight=0.0
             )
         whole_steps = math.floor(-privacy_loss / self.spacing)
         # The quotient was rounded, so its floor may be wrong by one.

@@ -45,8 +45,8 @@ class ShiftedMaximum:
     def variance(self) -> float:
         """The sum, over both distributions, of the second moment of positive losses; used to choose grids, no bound."""
         x = np.linspace(-_NEAR, self.maximum_shift + _NEAR, 1001)
-        mass = np.diff(self.first_tails(x).below + self.second_tails(x).below)
-        return float(np.sum(mass * np.maximum(self.loss(x[1:]), 0.0) ** 2))
+        masses_between_points = np.diff(self.first_tails(x).below + self.second_tails(x).below)
+        return float(np.sum(masses_between_points * np.maximum(self.loss(x[1:]), 0.0) ** 2))
 
     def loss(self, x: FloatArray) -> FloatArray:
         """Returns log density(M + maximum_shift) - log density(M) at each point x, `[num_points]`; it rises in x.

@@ -40,8 +40,8 @@ from pate.validation import InvalidValue
 
 # The note of a charge of which only the price is to be stored.
 _EMPTY_NOTE = ChargeNote()
-# For `except_release`: no release is left out.
-_NO_RELEASE = ""
+# For `except_key_prefix`: no release is left out.
+_NO_KEY_PREFIX = ""
 
 
 @dataclass(frozen=True)
@@ -401,7 +401,7 @@ class Ledger:
         if charge_key:
             return _EarlierCharge(charge_key)
         if self._index.charges_with_seed(
-            pending_commit.charge_note.seed_name, except_release=_NO_RELEASE
+            pending_commit.charge_note.seed_name, except_key_prefix=_NO_KEY_PREFIX
         ):
             # Releases with the same noise have no bound. Only a ledger without a cap comes here: `charge_covering` has
             # refused them otherwise.
@@ -654,7 +654,7 @@ class Ledger:
                 out too, because both may be the same release; None leaves out no release for its price.
         """
         return self._index.is_seed_used(
-            seed_name, except_release=except_release, own_price=own_price
+            seed_name, except_key_prefix=except_release, own_price=own_price
         )
 
     def _require_room(self, event: Event) -> None:

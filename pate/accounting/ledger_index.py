@@ -245,12 +245,12 @@ class LedgerIndex:
             )
             raise InvalidValue("unit", unit.words, rule=rule, owner="ledger")
 
-    def charges_with_seed(self, seed_name: str, *, except_release: str) -> list[LedgerLine]:
+    def charges_with_seed(self, seed_name: str, *, except_key_prefix: str) -> list[LedgerLine]:
         """Returns all charges of the file, on any data set, whose noise was drawn from a seed.
 
         Args:
             seed_name: the name of the seed; empty for noise without a seed, which no two charges share.
-            except_release: keys that begin with this text are left out; empty leaves out none.
+            except_key_prefix: keys that begin with this text are left out; empty leaves out none.
         """
         if not seed_name:
             return []
@@ -258,16 +258,18 @@ class LedgerIndex:
             line
             for line in self._store.lines
             if not line.charge_key
-            and not (except_release and line.key.startswith(except_release))
+            and not (except_key_prefix and line.key.startswith(except_key_prefix))
             and seed_name_of_line(line, ledger_path=self._store.path) == seed_name
         ]
 
-    def is_seed_used(self, seed_name: str, *, except_release: str, own_price: Event | None) -> bool:
+    def is_seed_used(
+        self, seed_name: str, *, except_key_prefix: str, own_price: Event | None
+    ) -> bool:
         """Returns True if a charge of the file drew its noise from a seed.
 
         `Ledger.is_seed_used` explains the arguments.
         """
-        for line in self.charges_with_seed(seed_name, except_release=except_release):
+        for line in self.charges_with_seed(seed_name, except_key_prefix=except_key_prefix):
             may_be_same_release = line.data_digest == self.account and own_price is not None
             if not (may_be_same_release and self.price_of(line.key) == own_price):
                 return True
@@ -302,7 +304,7 @@ class LedgerIndex:
                 return charge_key
         own_key_prefix = charge_note.run_key or pending_commit.key
         charges_with_same_seed = self.charges_with_seed(
-            charge_note.seed_name, except_release=own_key_prefix
+            charge_note.seed_name, except_key_prefix=own_key_prefix
         )
         twin_keys = [
             charge_line.key

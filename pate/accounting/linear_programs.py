@@ -87,12 +87,16 @@ def best_multipliers(programs: LinearPrograms) -> tuple[FloatArray, FloatArray]:
     # values and rows, `[B, 1 + R, K]`
     values_and_rows_of_types = programs.term_weights @ programs.shared_terms
     values_and_rows_of_types[:, 0] += programs.added_values
-    largest_entries = np.abs(values_and_rows_of_types).max(axis=2)
-    dual_prices = np.zeros_like(largest_entries)
-    is_solvable = (largest_entries[:, 0] > 0) & np.isfinite(largest_entries).all(axis=1)
+    largest_entries_of_rows = np.abs(values_and_rows_of_types).max(axis=2)
+    dual_prices = np.zeros_like(largest_entries_of_rows)
+    is_solvable = (largest_entries_of_rows[:, 0] > 0) & np.isfinite(largest_entries_of_rows).all(
+        axis=1
+    )
     if is_solvable.any():
         # Values and rows are scaled to at most 1, so that one penalty suits all programs.
-        entry_units = np.where(largest_entries > 0, largest_entries, 1.0)[is_solvable]
+        entry_units = np.where(largest_entries_of_rows > 0, largest_entries_of_rows, 1.0)[
+            is_solvable
+        ]
         scaled_values_and_rows = values_and_rows_of_types[is_solvable] / entry_units[:, :, None]
         dual_prices[is_solvable] = (
             row_prices(

@@ -203,14 +203,14 @@ def exact_hit_prob(
     )
     smaller_probs = both_laws.min(axis=0)
     larger_probs = both_laws.max(axis=0)
-    growth = np.exp(require_positive("epsilon", epsilon))
-    if not np.all(larger_probs <= growth * smaller_probs * (1 + _SUM_TOLERANCE)):
+    exp_epsilon = np.exp(require_positive("epsilon", epsilon))
+    if not np.all(larger_probs <= exp_epsilon * smaller_probs * (1 + _SUM_TOLERANCE)):
         rule = "at least the largest log-ratio of the two distributions"
         raise InvalidValue("epsilon", epsilon, rule=rule)
     # The common part p C contains at most (e^epsilon smaller - larger) / (e^epsilon - 1) of an outcome, because the
     # ratio of B_0 and B_1 is at most e^epsilon. For the largest q it contains that much of each outcome outside of the
     # target, and nothing of the target.
-    common_probs = np.maximum(growth * smaller_probs - larger_probs, 0) / (growth - 1)
+    common_probs = np.maximum(exp_epsilon * smaller_probs - larger_probs, 0) / (exp_epsilon - 1)
     access_prob = 1 - common_probs[~is_in_target].sum()
     rarest_hit = both_laws[:, is_in_target].sum(axis=1).min()
     return float(min(1.0, rarest_hit / access_prob)) if access_prob > 0 else 1.0

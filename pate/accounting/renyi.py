@@ -98,18 +98,29 @@ def bounded_range_rdp(loss_range: float, orders: FloatArray) -> FloatArray:
     if loss_range in (0, math.inf):
         return np.full_like(orders, loss_range)
     rdp_by_zcdp = orders * (loss_range * loss_range / 8)
-    span_at_a = -np.expm1(-orders * loss_range)  # 1 - e^(-a loss_range)
-    span_at_less = -np.expm1(-(orders - 1) * loss_range)  # 1 - e^(-(a - 1) loss_range)
+    one_minus_exp_at_a = -np.expm1(-orders * loss_range)  # 1 - e^(-a loss_range)
+    # 1 - e^(-(a - 1) loss_range)
+    one_minus_exp_at_a_less_one = -np.expm1(-(orders - 1) * loss_range)
     with np.errstate(divide="ignore"):  # of a product that vanishes
-        log_span_at_a = np.log(span_at_a)
-        log_span_at_less = np.log(span_at_less)
-        log_span_at_one = math.log(-math.expm1(-loss_range))
-    t = np.log1p(-1 / orders) + log_span_at_a + loss_range - log_span_at_less
-    log_moment = (orders - 1) * t + log_span_at_a - np.log(orders) - log_span_at_one
-    rounding_terms = orders * (
-        1 + loss_range - np.minimum(log_span_at_a, 0) - np.minimum(log_span_at_less, 0)
+        log_one_minus_exp_at_a = np.log(one_minus_exp_at_a)
+        log_one_minus_exp_at_a_less_one = np.log(one_minus_exp_at_a_less_one)
+        log_one_minus_exp_at_one = math.log(-math.expm1(-loss_range))
+    t = (
+        np.log1p(-1 / orders)
+        + log_one_minus_exp_at_a
+        + loss_range
+        - log_one_minus_exp_at_a_less_one
     )
-    rounding_terms = rounding_terms - log_span_at_one
+    log_moment = (
+        (orders - 1) * t + log_one_minus_exp_at_a - np.log(orders) - log_one_minus_exp_at_one
+    )
+    rounding_terms = orders * (
+        1
+        + loss_range
+        - np.minimum(log_one_minus_exp_at_a, 0)
+        - np.minimum(log_one_minus_exp_at_a_less_one, 0)
+    )
+    rounding_terms = rounding_terms - log_one_minus_exp_at_one
     rdp_by_closed_form = (log_moment + LOG_ROUNDING * rounding_terms) / (orders - 1)
     closed_form_cancels = orders - 1 < _SMALL_PRODUCT / orders / loss_range / loss_range
     return np.where(

@@ -117,28 +117,28 @@ class RunningTotal:
         """
         accountant_of_ended_rows, last_counted_events, num_composed = self._composed
         uncomposed_entries = self._entries[num_composed:]
-        counted_rows = event_rows(
+        counted_event_rows = event_rows(
             [*last_counted_events, *((entry.event, 1) for entry in uncomposed_entries)]
         )
         accountant_of_ended_rows = accountant_of_ended_rows or self._make_any_order_accountant()
-        if len(counted_rows) > 1:
+        if len(counted_event_rows) > 1:
             accountant_of_ended_rows = accountant_of_ended_rows.copy().compose_all(
-                counted_rows[:-1]
+                counted_event_rows[:-1]
             )
         # One assignment, so that an interrupt leaves either the former state or the new state.
         self._composed = _ComposedCharges(
             accountant_of_ended_rows=accountant_of_ended_rows,
-            last_counted_events=counted_rows[-1:],
+            last_counted_events=counted_event_rows[-1:],
             num_charges=num_composed + len(uncomposed_entries),
         )
-        open_counted_rows = event_rows(
-            [*counted_rows[-1:], *((event, 1) for event in following_events)]
+        open_event_rows = event_rows(
+            [*counted_event_rows[-1:], *((event, 1) for event in following_events)]
         )
-        if not open_counted_rows:
+        if not open_event_rows:
             return 0.0
         return (
             accountant_of_ended_rows.copy()
-            .compose_all(open_counted_rows)
+            .compose_all(open_event_rows)
             .get_epsilon(self._target_delta)
         )
 

@@ -56,8 +56,8 @@ _WORK_OF_SPLITS = 400_000
 # By accesses: the largest number of accesses whose optimal composition is computed.
 _LARGEST_NUM_COMPOSED = 50_000
 # By accesses: the smallest and the largest share of delta for the overrun.
-_SMALLEST_SHARE = 1e-3
-_LARGEST_SHARE = 0.999
+_SMALLEST_OVERRUN_SHARE = 1e-3
+_LARGEST_OVERRUN_SHARE = 0.999
 
 
 def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float) -> float:
@@ -317,8 +317,8 @@ def _best_split(q_target: QTarget, target_hits: int, target_delta: float) -> _Sp
             overrun_prob=share * target_delta,
         )
 
-    smallest_num = accesses_with_overrun(_LARGEST_SHARE)
-    largest_num = accesses_with_overrun(_SMALLEST_SHARE)
+    smallest_num = accesses_with_overrun(_LARGEST_OVERRUN_SHARE)
+    largest_num = accesses_with_overrun(_SMALLEST_OVERRUN_SHARE)
     num_splits = min(max(_WORK_OF_SPLITS // largest_num, _SMALLEST_NUM_SPLITS), _LARGEST_NUM_SPLITS)
     access_counts = np.linspace(smallest_num, largest_num, num_splits).astype(np.int64)
     splits = []

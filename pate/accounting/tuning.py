@@ -130,8 +130,8 @@ def selection_ratio(event: TuningEvent, candidate_bounds: Candidate) -> float:
                 else:
                     low_epsilon = middle_epsilon
             return (1 + eta) * high_epsilon * (1 + _ROUNDING)
-        case Poisson(mean=mean):
-            return mean * candidate_bounds.delta(epsilon=0.0) * (1 + _ROUNDING)
+        case Poisson(mean=mean_num_runs):
+            return mean_num_runs * candidate_bounds.delta(epsilon=0.0) * (1 + _ROUNDING)
     name_of_class = type(event.distribution).__name__
     raise InvalidValue("distribution", name_of_class, rule="a distribution with a price")
 
@@ -151,18 +151,18 @@ def tuning_rdp(event: TuningEvent, orders: FloatArray) -> FloatArray:
     orders_less_one = all_orders - 1
     with np.errstate(over="ignore", invalid="ignore"):
         match event.distribution:
-            case TruncatedNegativeBinomial(mean=mean):
+            case TruncatedNegativeBinomial(mean=mean_num_runs):
                 rdp_of_all_orders = (
                     rdp_of_all_orders
                     + _renyi_selection_ratio(event)
-                    + math.log(mean) / orders_less_one
+                    + math.log(mean_num_runs) / orders_less_one
                 )
-            case Poisson(mean=mean):
-                poisson_penalty = mean * _poisson_deltas(event, all_orders)
-                log_moment = math.log(mean) + orders_less_one * (
+            case Poisson(mean=mean_num_runs):
+                poisson_penalty = mean_num_runs * _poisson_deltas(event, all_orders)
+                log_moment = math.log(mean_num_runs) + orders_less_one * (
                     rdp_of_all_orders + poisson_penalty
                 )
-                rdp_of_all_orders = np.logaddexp(-mean, log_moment) / orders_less_one
+                rdp_of_all_orders = np.logaddexp(-mean_num_runs, log_moment) / orders_less_one
             case _:
                 name_of_class = type(event.distribution).__name__
                 raise InvalidValue(

@@ -236,7 +236,7 @@ def _slack(lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float
     t_range = (a_low + b_low) / 2**0.5, (a_high + b_high) / 2**0.5
     # bilinear interpolation errs by at most width^2 / 8 times the bend
     error_per_bend = widths**2 / 8
-    sideways = error_per_bend * np.maximum(
+    sideways_slack = error_per_bend * np.maximum(
         bend_of_mass(a_range=a_range, b_range=b_range, d_range=d_range, t_range=t_range),
         bend_of_mass(a_range=b_range, b_range=a_range, d_range=d_range, t_range=t_range),
     )
@@ -254,8 +254,8 @@ def _slack(lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float
             bend_of_rest(a_range=b_range, b_range=a_range),
         ]
     )
-    upwards = error_per_bend * mean_shift * bends + _CORNER_ROUNDING * mean_shift
-    return np.concatenate([sideways[None] + _CORNER_ROUNDING, upwards])
+    upward_slacks = error_per_bend * mean_shift * bends + _CORNER_ROUNDING * mean_shift
+    return np.concatenate([sideways_slack[None] + _CORNER_ROUNDING, upward_slacks])
 
 
 def _pairs_above(
