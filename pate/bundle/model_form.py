@@ -105,14 +105,16 @@ class ModelForm:
 
     def write(self, folder: Path | str) -> None:
         """Writes `schema.json` and the files of the preprocessing into the folder of a bundle."""
-        json_values = {"format": _VERSION, **vars(self)}
+        form_values = {"format": _VERSION, **vars(self)}
         if not self.one_class:
-            del json_values["one_class"]
+            del form_values["one_class"]
         if self.preprocessing is not None:
-            json_values["preprocessing"] = self.preprocessing.plain()
+            form_values["preprocessing"] = self.preprocessing.plain()
             self.preprocessing.save(folder)
-        schema_text = json.dumps(plain(json_values), indent=2, ensure_ascii=False, allow_nan=False)
-        write_text(Path(folder, SCHEMA), text=schema_text + "\n")
+        model_form_text = json.dumps(
+            plain(form_values), indent=2, ensure_ascii=False, allow_nan=False
+        )
+        write_text(Path(folder, SCHEMA), text=model_form_text + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -122,13 +124,13 @@ class ModelForm:
             InvalidValue: the file is missing, damaged or of a later version.
         """
         schema_file = folder / SCHEMA
-        json_values = read_json(schema_file, rule=_SCHEMA_RULE, remedy=REMEDY)
-        version = json_values.get("format") if isinstance(json_values, dict) else None
+        form_values = read_json(schema_file, rule=_SCHEMA_RULE, remedy=REMEDY)
+        version = form_values.get("format") if isinstance(form_values, dict) else None
         if isinstance(version, int) and version > _VERSION:
             rule = f"a bundle of format {_VERSION}; install a later version"
             raise InvalidValue("release", folder, rule=rule)
         try:
-            return cls._from_json(json_values, folder=folder)
+            return cls._from_json(form_values, folder=folder)
         except DamagedFile:
             raise
         except _SCHEMA_ERRORS as error:
@@ -136,15 +138,15 @@ class ModelForm:
             raise damaged(schema_file, rule=_SCHEMA_RULE, finding=fault, remedy=REMEDY) from None
 
     @classmethod
-    def _from_json(cls, json_values: Any, *, folder: Path) -> Self:
+    def _from_json(cls, form_values: Any, *, folder: Path) -> Self:
         """Returns the form that the JSON values of `schema.json` describe; raises if they describe none.
 
         Args:
-            json_values: the content of `schema.json`.
+            form_values: the content of `schema.json`.
             folder: the folder of the bundle, which has the files of the preprocessing.
         """
         label_names = tuple(
-            require_text("labels", label_name) for label_name in json_values["labels"]
+            require_text("labels", label_name) for label_name in form_values["labels"]
         )
         require(
             0 < len(label_names) == len(set(label_names)),
@@ -152,28 +154,28 @@ class ModelForm:
             len(label_names),
             "names, each once",
         )
-        data_kind = json_values["kind"]
+        data_kind = form_values["kind"]
         require(data_kind in _KINDS, "kind", value=data_kind, rule=" or ".join(_KINDS))
-        require_kind("features", json_values["features"], kind=list, rule="a list of names")
+        require_kind("features", form_values["features"], kind=list, rule="a list of names")
         # `Bundle.load` compares the threshold with that of the model, which is in (0, 1].
         threshold: float | tuple[float, ...]
-        if isinstance(json_values["threshold"], list):
-            threshold = tuple(map(float, json_values["threshold"]))
+        if isinstance(form_values["threshold"], list):
+            threshold = tuple(map(float, form_values["threshold"]))
         else:
-            threshold = float(json_values["threshold"])
+            threshold = float(form_values["threshold"])
         model_form = cls(
-            name=require_text("name", json_values["name"]),
+            name=require_text("name", form_values["name"]),
             kind=data_kind,
             labels=label_names,
-            input_shape=tuple(map(int, json_values["input_shape"])),
-            features=tuple(map(str, json_values["features"])),
-            preprocessing=_read_preprocessing(json_values["preprocessing"], folder=folder),
+            input_shape=tuple(map(int, form_values["input_shape"])),
+            features=tuple(map(str, form_values["features"])),
+            preprocessing=_read_preprocessing(form_values["preprocessing"], folder=folder),
             threshold=threshold,
-            model=str(json_values["model"]),
+            model=str(form_values["model"]),
             versions={
-                str(package): str(version) for package, version in json_values["versions"].items()
+                str(package): str(version) for package, version in form_values["versions"].items()
             },
-            one_class=json_values.get("one_class", False) is True,
+            one_class=form_values.get("one_class", False) is True,
         )
         if model_form.preprocessing is not None:
             input_shape = model_form.preprocessing.input_shape
@@ -184,16 +186,16 @@ class ModelForm:
         return model_form
 
 
-def _read_preprocessing(json_values: Any, *, folder: Path) -> Preprocessing | None:
+def _read_preprocessing(preprocessing_values: Any, *, folder: Path) -> Preprocessing | None:
     """Returns the preprocessing that the JSON values of `schema.json` describe; None if they describe none."""
-    if json_values is None:
+    if preprocessing_values is None:
         return None
-    preprocessing_kind = json_values["kind"]
+    preprocessing_kind = preprocessing_values["kind"]
     if preprocessing_kind == TableSchema.kind:
-        return TableSchema.read(json_values, name="preprocessing", folder=folder)
+        return TableSchema.read(preprocessing_values, name="preprocessing", folder=folder)
     if preprocessing_kind == ImageForm.kind:
-        return ImageForm.from_plain(json_values)
+        return ImageForm.from_plain(preprocessing_values)
     if preprocessing_kind == ExtractedForm.kind:
-        return ExtractedForm.from_plain(json_values, folder, remedy=REMEDY)
+        return ExtractedForm.from_plain(preprocessing_values, folder, remedy=REMEDY)
     kinds = (TableSchema.kind, ImageForm.kind, ExtractedForm.kind)
     raise InvalidValue("preprocessing.kind", preprocessing_kind, rule=" or ".join(kinds))

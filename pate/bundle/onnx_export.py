@@ -73,7 +73,7 @@ def write_onnx(
 def _image_function(image_model: ImageModel) -> Callable[[torch.Tensor], torch.Tensor]:
     """Returns a function from images in [0, 1] to probabilities, the mean over the networks of a student for images."""
     tensors_by_name = _tensors_of(image_model)
-    released_mask = tensors_by_name.pop("released")
+    released_label_mask = tensors_by_name.pop("released")
     network = image_model.network()
     num_members = len(next(iter(tensors_by_name.values())))
     logit_functions = [
@@ -89,7 +89,7 @@ def _image_function(image_model: ImageModel) -> Callable[[torch.Tensor], torch.T
         probabilities = torch.stack(
             [logit_function(images).sigmoid() for logit_function in logit_functions]
         )
-        return probabilities.mean(dim=0) * released_mask
+        return probabilities.mean(dim=0) * released_label_mask
 
     return mean_probabilities
 

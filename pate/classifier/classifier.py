@@ -756,7 +756,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 missing.
         """
         label_task = fit_plan.label_task
-        if fit_plan.data_pools.is_known is not None and not labels_are_masked:
+        if fit_plan.data_pools.known_label_mask is not None and not labels_are_masked:
             warnings.warn(GapsFromLabels.TEXT, GapsFromLabels, stacklevel=users_stack_level())
         if not has_groups and self._is_clone:
             warnings.warn(UngroupedFit.TEXT, UngroupedFit, stacklevel=users_stack_level())

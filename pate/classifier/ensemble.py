@@ -74,7 +74,7 @@ class EstimatorLearner:
         inputs: Float32Array,
         targets: BoolArray,
         *,
-        is_known: BoolArray | None,
+        known_label_mask: BoolArray | None,
         seed: int,
         query_inputs: Float32Array,
     ) -> Float32Array:
@@ -85,19 +85,23 @@ class EstimatorLearner:
         Args:
             inputs: the private inputs of the teacher, `[num_records, num_features]`.
             targets: their label bits, `[num_records, num_labels]`.
-            is_known: which of the bits are known, `[num_records, num_labels]`; None for all. The confidence in a label
-                that is known for no record is 0.
+            known_label_mask: which of the bits are known, `[num_records, num_labels]`; None for all. The confidence in
+                a label that is known for no record is 0.
             seed: the seed of the teacher.
             query_inputs: the inputs of the queries, `[num_queries, num_features]`.
         """
         with one_blas_thread(), fit_errors_hidden(self.estimator):
-            if is_known is None:
+            if known_label_mask is None:
                 model = self.label_task.fit(self.estimator, inputs, targets, seed=seed)
                 return model.confidences(query_inputs)
             model_of_known = LabelModel.fit_known(
-                self.estimator, inputs=inputs, labels=targets, known_label_mask=is_known, seed=seed
+                self.estimator,
+                inputs=inputs,
+                labels=targets,
+                known_label_mask=known_label_mask,
+                seed=seed,
             )
-            is_taught = is_known.any(axis=0)  # [num_labels]
+            is_taught = known_label_mask.any(axis=0)  # [num_labels]
             return np.asarray(model_of_known.confidences(query_inputs) * is_taught, np.float32)
 
     def rehearse(self, argument_name: str, query_inputs: Any) -> None:
@@ -271,7 +275,9 @@ def train_and_vote(
         fit_and_vote(
             inputs=rows_of(data_pools.private_inputs, row_indices),
             targets=data_pools.private_targets[row_indices],
-            is_known=None if data_pools.is_known is None else data_pools.is_known[row_indices],
+            known_label_mask=None
+            if data_pools.known_label_mask is None
+            else data_pools.known_label_mask[row_indices],
             seed=seed,
             query_inputs=query_inputs,
         )
@@ -290,7 +296,9 @@ def train_and_vote(
         packed_bits=packed_bits,
         confidences=kept_confidences,
         label_shares=share_by_teacher(data_pools.private_targets),
-        known_shares=None if data_pools.is_known is None else share_by_teacher(data_pools.is_known),
+        known_shares=None
+        if data_pools.known_label_mask is None
+        else share_by_teacher(data_pools.known_label_mask),
         num_queries=len(query_inputs),
         num_labels=learner.label_task.num_labels,
         records_per_teacher=data_pools.num_groups / partition.num_teachers,

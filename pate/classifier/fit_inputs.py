@@ -228,7 +228,7 @@ class InputReader:
         if fit_arguments.public_inputs is not None:
             require_readable("X_public", fit_arguments.public_inputs)
             require_same_kind(fit_arguments.inputs, fit_arguments.public_inputs, name="X_public")
-        labels, is_known = _filled_labels(only_column(fit_arguments.labels))
+        labels, known_label_mask = _filled_labels(only_column(fit_arguments.labels))
         label_sets = LabelSets.from_labels(labels, self.classes)
         if label_sets is None:
             inputs, label_array = self._validate_records(fit_arguments, labels)
@@ -246,7 +246,7 @@ class InputReader:
             public_inputs=self._validate_public_inputs(fit_arguments, inputs),
             public_fraction=self.public_fraction,
             public_groups=fit_arguments.public_groups,
-            is_known=is_known,
+            known_label_mask=known_label_mask,
         )
         if not self.votes_by_group and is_frame(data_pools.public_inputs):
             data_pools = _with_column_types(
@@ -337,8 +337,8 @@ class InputReader:
             consequence="whoever is in both pays for the release and for the scores",
         )
         num_records = inputs.shape[0]
-        targets, is_known = held_out_arguments.targets(
-            label_task, num_records=num_records, has_gaps=data_pools.is_known is not None
+        targets, known_label_mask = held_out_arguments.targets(
+            label_task, num_records=num_records, has_gaps=data_pools.known_label_mask is not None
         )
         group_ids = np.arange(num_records)
         if held_out_arguments.groups is not None:
@@ -356,7 +356,7 @@ class InputReader:
             inputs=inputs,
             targets=targets,
             group_ids=group_ids,
-            is_known=is_known,
+            known_label_mask=known_label_mask,
         )
 
 
@@ -395,12 +395,12 @@ def _filled_labels(labels: Any) -> tuple[Any, BoolArray | None]:
     Raises:
         InvalidValue: a class is missing, or the labels are a tensor or a masked array that numpy cannot read.
     """
-    filled_labels, is_known = without_gaps(labels)
+    filled_labels, known_label_mask = without_gaps(labels)
     is_tensor = hasattr(type(filled_labels), "requires_grad")
     if is_tensor or np.ma.is_masked(filled_labels):
         require_array("y", filled_labels, dtype_kinds=None)
     require_labels(filled_labels)
-    return filled_labels, is_known
+    return filled_labels, known_label_mask
 
 
 def _with_column_types(data_pools: Pools, *, is_cut_from_records: bool) -> Pools:

@@ -97,7 +97,7 @@ class GroupVotesPlan(FitPlan):
                 labels=self.data_pools.private_targets,
                 record_ids=np.arange(len(self.data_pools.private_targets)),
                 group_ids=self.data_pools.private_group_ids,
-                known=self.data_pools.is_known,
+                known=self.data_pools.known_label_mask,
             ),
             public=public_split,
             test=self._test_set(num_features=public_split.inputs.shape[1]),
@@ -221,7 +221,7 @@ class GroupVotesPlan(FitPlan):
             one_class=isinstance(self.label_task, OneClass),
             classes_from_labels=self.classes_from_labels,
             classes_are_stated=self.classes_are_stated,
-            labels_have_gaps=self.data_pools.is_known is not None,
+            labels_have_gaps=self.data_pools.known_label_mask is not None,
             num_public_labels=self.run_plan.num_public_labels,
             data_name=self.dataset.name,
             dataset_class_path="pate.data.Arrays" if self.schema is None else "pate.data.Table",
@@ -253,18 +253,18 @@ class GroupVotesPlan(FitPlan):
         """
         inputs = self._encode(self.data_pools.public_inputs, name="X_public").features
         labels = np.zeros((len(inputs), self.label_task.num_labels), np.bool_)
-        is_known = None
+        known_label_mask = None
         if self.public_labels is not None:
             num_labeled = len(self.public_labels)
             labels[:num_labeled] = self.public_labels == 1
-            is_known = np.ones_like(labels)
-            is_known[:num_labeled] = self.public_labels != UNKNOWN
+            known_label_mask = np.ones_like(labels)
+            known_label_mask[:num_labeled] = self.public_labels != UNKNOWN
         return Split(
             inputs=inputs,
             labels=labels,
             record_ids=np.arange(len(inputs)) + _SPLIT_ID_STEP,
             group_ids=self.data_pools.public_group_ids + _SPLIT_ID_STEP,
-            known=is_known,
+            known=known_label_mask,
         )
 
     def _test_set(self, num_features: int) -> Split:
@@ -287,7 +287,7 @@ class GroupVotesPlan(FitPlan):
             labels=held_out_records.targets,
             record_ids=np.arange(len(held_out_records.targets)) + first_id,
             group_ids=held_out_records.group_ids + first_id,
-            known=held_out_records.is_known,
+            known=held_out_records.known_label_mask,
         )
 
     @cached_property

@@ -39,14 +39,15 @@ class HeldOutRecords:
         inputs: the inputs, private: float32 `[num_test, num_features]`, or a sparse matrix, or a DataFrame.
         targets: the label bits, private, `[num_test, num_labels]`.
         group_ids: the number of each record's group, `[num_test]`.
-        is_known: which labels are known, private, `[num_test, num_labels]`; None if the labels of the fit have no gaps.
+        known_label_mask: which labels are known, private, `[num_test, num_labels]`; None if the labels of the fit have
+            no gaps.
     """
 
     epsilon: float
     inputs: Any
     targets: BoolArray
     group_ids: IntArray
-    is_known: BoolArray | None
+    known_label_mask: BoolArray | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
@@ -152,10 +153,12 @@ class HeldOutArguments:
             rule = f"{num_records}, the number of rows of X_test"
             raise InvalidValue("len(y_test)", len(labels), rule=rule)
         bits = np.asarray(labels == 1)
-        is_known = np.asarray(labels != UNKNOWN) if labels.dtype == np.int8 else np.ones_like(bits)
+        known_label_mask = (
+            np.asarray(labels != UNKNOWN) if labels.dtype == np.int8 else np.ones_like(bits)
+        )
         if has_gaps:
-            return bits, is_known
-        if not is_known.all():
+            return bits, known_label_mask
+        if not known_label_mask.all():
             raise InvalidValue("y_test", rule=_GAPS_RULE)
         return bits, None
 

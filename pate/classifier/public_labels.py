@@ -52,7 +52,7 @@ def read_labels(name: str, y: Any, label_task: Task) -> GapLabels:
     Raises:
         InvalidValue: the labels have another form than the private ones.
     """
-    filled_labels, is_known = without_gaps(only_column(y))
+    filled_labels, known_label_mask = without_gaps(only_column(y))
     require(
         hasattr(filled_labels, "__len__"), name, type(filled_labels).__name__, "labels of samples"
     )
@@ -77,4 +77,4 @@ def read_labels(name: str, y: Any, label_task: Task) -> GapLabels:
     bits_shape = (num_samples, label_task.num_labels)
     require(bits.shape == bits_shape, f"{name}.shape", bits.shape, f"{bits_shape}, the labels of y")
     require_entries(name, (bits == 0) | (bits == 1), rule="0, 1 or NaN")
-    return labels_with_gaps(bits.astype(np.bool_), known=is_known)
+    return labels_with_gaps(bits.astype(np.bool_), known_label_mask=known_label_mask)

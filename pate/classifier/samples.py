@@ -44,8 +44,8 @@ class Pools:
         public_inputs: the public inputs: float32 `[num_public, num_features]`, or a sparse matrix, or a DataFrame.
         public_group_ids: the id of each public sample's group, `[num_public]`, public. Votes are clipped to a length
             that is usual for groups as large as these.
-        is_known: which labels of the private records are known, `[num_private, num_labels]`, private; None if the
-            labels have no gaps.
+        known_label_mask: which labels of the private records are known, `[num_private, num_labels]`, private; None if
+            the labels have no gaps.
     """
 
     private_inputs: Any
@@ -53,7 +53,7 @@ class Pools:
     private_group_ids: IntArray
     public_inputs: Any
     public_group_ids: IntArray
-    is_known: BoolArray | None = None
+    known_label_mask: BoolArray | None = None
 
     @property
     def num_groups(self) -> int:
@@ -70,7 +70,7 @@ class Pools:
         public_inputs: Any,
         public_fraction: float | None,
         public_groups: Any = None,
-        is_known: BoolArray | None = None,
+        known_label_mask: BoolArray | None = None,
     ) -> Pools:
         """Divides inputs into private records and public samples.
 
@@ -88,7 +88,7 @@ class Pools:
                 passed.
             public_groups: the group of each public sample, `[num_public]`; None if each is a group of its own, or
                 beside `public_fraction`, as `groups` then has the groups of public rows, too.
-            is_known: which label bits are known, `[num_rows, num_labels]`; None for all.
+            known_label_mask: which label bits are known, `[num_rows, num_labels]`; None for all.
 
         Raises:
             InvalidValue: a group is missing, or `groups` has a wrong length. Both `public_inputs` and `public_fraction`
@@ -110,7 +110,7 @@ class Pools:
                 public_group_ids=_public_group_ids(
                     public_inputs, public_groups=public_groups, private_groups=groups
                 ),
-                is_known=is_known,
+                known_label_mask=known_label_mask,
             )
         if public_groups is not None:
             rule = "None beside public_fraction, as groups has the groups of public rows"
@@ -133,7 +133,7 @@ class Pools:
             private_group_ids=group_ids[private_rows],
             public_inputs=input_rows[public_rows],
             public_group_ids=group_ids[public_rows],
-            is_known=None if is_known is None else is_known[private_rows],
+            known_label_mask=None if known_label_mask is None else known_label_mask[private_rows],
         )
 
 

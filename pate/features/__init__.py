@@ -15,11 +15,11 @@ require_extra(__name__, "predict")
 
 __all__ = ["Backbone", "Extractor", "Features", "Kernel", "NoFeatures", "Patches", "Text"]
 
-_LATER = {
+_NAMES_OF_MODULE = {
     "backbone": "Backbone",
     "extractor": "Extractor",
     "features": "Features Kernel NoFeatures",
     "patches": "Patches",
     "text": "Text",
 }
-__getattr__ = lazily(__name__, names_of_module=_LATER)
+__getattr__ = lazily(__name__, names_of_module=_NAMES_OF_MODULE)

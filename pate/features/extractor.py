@@ -93,7 +93,7 @@ class Extractor(FittedTransform):
         """Returns the features `[num_images, num_features]` for measurements `[num_images, d]`."""
 
     def with_projection(
-        self, pictures: PublicPictures, *, dimension: int, seed: int, stage: StageOpener
+        self, pictures: PublicPictures, *, dimension: int, seed: int, open_stage: StageOpener
     ) -> Self:
         """Returns the extractor with a projection that is fitted to public images.
 
@@ -104,12 +104,12 @@ class Extractor(FittedTransform):
             pictures: the public images.
             dimension: the largest number of directions.
             seed: the seed of the randomized decomposition.
-            stage: opens the stage that reports progress.
+            open_stage: opens the stage that reports progress.
 
         Raises:
             InvalidValue: all public images have the same measurements.
         """
-        with stage("projecting public pictures", len(pictures)) as advance:
+        with open_stage("projecting public pictures", len(pictures)) as advance:
             measurements = self._measure_all(public_pictures=pictures, advance=advance)
             projection = Projection.fit(measurements, dimension=dimension, seed=seed)
         arrays = {**self.arrays, "center": projection.center, "projection": projection.matrix}

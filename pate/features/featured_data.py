@@ -82,7 +82,7 @@ class FeaturedData:
         with writable(setting_name="features.cache", folder=recipe_folder):
             make_folder(recipe_folder)
         extractor, first_features = self._extractor(
-            public_pictures, recipe_folder=recipe_folder, stage=stage
+            public_pictures, recipe_folder=recipe_folder, open_stage=stage
         )
         features_of_splits = {
             split_name: _features_of_split(
@@ -90,7 +90,7 @@ class FeaturedData:
                 split_images=getattr(dataset, split_name).inputs,
                 extractor=extractor,
                 recipe_folder=recipe_folder,
-                stage=stage,
+                open_stage=stage,
                 first_features=first_features if split_name == "public" else None,
             )
             for split_name in SPLITS
@@ -105,7 +105,7 @@ class FeaturedData:
         return replace(featured_dataset, private_cells=dataset.private_digest())
 
     def _extractor(
-        self, public_pictures: PublicPictures, recipe_folder: Path, stage: StageOpener
+        self, public_pictures: PublicPictures, recipe_folder: Path, open_stage: StageOpener
     ) -> tuple[Extractor, Float32Array | None]:
         """Returns the extractor that a folder holds; if there is none, fits the extractor and writes it there.
 
@@ -114,7 +114,7 @@ class FeaturedData:
         Args:
             public_pictures: the public images.
             recipe_folder: the folder of the file, which exists.
-            stage: opens the stages that report progress.
+            open_stage: opens the stages that report progress.
 
         Returns:
             The extractor, and its `first_features` if this call has fitted it; None otherwise.
@@ -126,7 +126,7 @@ class FeaturedData:
                     recipe_folder,
                     name_patterns=(re.escape(EXTRACTOR_FILE), re.escape(_DIGEST_FILE)),
                 )
-                fitted_extractor = self.features.fit(public_pictures, stage=stage)
+                fitted_extractor = self.features.fit(public_pictures, open_stage=open_stage)
                 fitted_extractor.save(recipe_folder / EXTRACTOR_FILE)
                 write_text(recipe_folder / _DIGEST_FILE, text=fitted_extractor.digest + "\n")
                 first_features = fitted_extractor.first_features
@@ -177,7 +177,7 @@ def _features_of_split(
     split_images: Any,
     extractor: Extractor,
     recipe_folder: Path,
-    stage: StageOpener,
+    open_stage: StageOpener,
     *,
     first_features: Float32Array | None,
 ) -> Float32Array:
@@ -190,7 +190,7 @@ def _features_of_split(
         split_images: the images, `[num_images, channels, height, width]`.
         extractor: computes the features.
         recipe_folder: the folder of the file.
-        stage: opens the stage that reports progress.
+        open_stage: opens the stage that reports progress.
         first_features: the features of the first images if the fit has already computed them; None otherwise.
     """
     image_hash = hashlib.sha256(repr(split_images.shape).encode())
@@ -208,11 +208,11 @@ def _features_of_split(
     def find_missing_blocks() -> IntArray:
         stamps = stamped_file.read_stamps()
         features = stamped_file.mapped() if stamps.any() else np.empty((0, 1), np.float32)
-        is_complete = [
+        is_complete_block = [
             stamp == _stamp(features[_rows_of_block(block_number)])
             for block_number, stamp in enumerate(stamps)
         ]
-        return np.flatnonzero(~np.array(is_complete))
+        return np.flatnonzero(~np.array(is_complete_block))
 
     def extract_block(block_number: int) -> Float32Array:
         image_rows = _rows_of_block(block_number)
@@ -232,7 +232,7 @@ def _features_of_split(
         find_missing_blocks=find_missing_blocks,
         compute_blocks=extract_blocks,
         stage_name=f"features of the {split_name} pictures",
-        open_stage=stage,
+        open_stage=open_stage,
     )
     # The array is copied on write: whoever changes its features leaves the file unchanged.
     features: Float32Array = stamped_file.mapped(mode="c")

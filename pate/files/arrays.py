@@ -123,7 +123,7 @@ def read_arrays(
     remedy: str = FROM_BACKUP,
     max_unpacked_bytes: int | None = None,
     optional_forms: Mapping[str, ArrayForm] | None = None,
-    mapped_array: str | None = None,
+    mapped_array_name: str | None = None,
 ) -> Arrays:
     """Reads the arrays of an .npz file. A header that states more data than the file has takes no memory.
 
@@ -133,8 +133,8 @@ def read_arrays(
         remedy: advice in the error if the file is damaged.
         max_unpacked_bytes: the most bytes of all arrays after decompression; None refuses compressed arrays.
         optional_forms: arrays that the file may have in addition, by name.
-        mapped_array: the name of an array that stays on the disk, as a read-only `np.memmap`. Its bytes are read once
-            to check their checksum. None maps no array.
+        mapped_array_name: the name of an array that stays on the disk, as a read-only `np.memmap`. Its bytes are read
+            once to check their checksum. None maps no array.
 
     Raises:
         DamagedFile: the file is missing or no archive; or an array is missing, unknown or of another form.
@@ -146,7 +146,7 @@ def read_arrays(
             npz_file=path,
             max_unpacked_bytes=max_unpacked_bytes,
             known_forms=all_forms,
-            mapped_array=mapped_array,
+            mapped_array_name=mapped_array_name,
         )
     if forms is None:
         return arrays
@@ -286,7 +286,7 @@ def _read(
     npz_file: Path | IO[bytes],
     max_unpacked_bytes: int | None,
     known_forms: Mapping[str, ArrayForm],
-    mapped_array: str | None = None,
+    mapped_array_name: str | None = None,
 ) -> Arrays:
     """Returns the arrays of an .npz archive by name; raises one of `UNREADABLE` if the file is no such archive.
 
@@ -294,7 +294,7 @@ def _read(
         npz_file: the file, or an open file, which cannot be mapped.
         max_unpacked_bytes: as in `read_arrays`.
         known_forms: the forms of arrays, by name. An array whose form allows texts may hold texts; others hold numbers.
-        mapped_array: as in `read_arrays`.
+        mapped_array_name: as in `read_arrays`.
     """
     with zipfile.ZipFile(npz_file) as archive:
         check_members(archive, max_unpacked_bytes=max_unpacked_bytes)
@@ -306,7 +306,7 @@ def _read(
                 continue
             if ending != ".npy" or not name.isidentifier():
                 raise ValueError("a member that is no array")
-            if name == mapped_array and isinstance(npz_file, Path):
+            if name == mapped_array_name and isinstance(npz_file, Path):
                 arrays[name] = _map(npz_file, archive=archive, member_info=member_info)
                 continue
             may_hold_texts = name in known_forms and "U" in known_forms[name].dtype_kinds

@@ -158,14 +158,14 @@ class CheckpointStore:
         Raises:
             InvalidValue: a teacher is missing; or a file was altered, or signed by another run.
         """
-        checkpoint_files = self._files()
+        file_by_teacher_range = self._files()
         next_teacher = first_teacher
         for teacher_indices in sorted(
-            checkpoint_files, key=lambda teacher_indices: teacher_indices.start
+            file_by_teacher_range, key=lambda teacher_indices: teacher_indices.start
         ):
             if next_teacher in teacher_indices and next_teacher < num_teachers:
                 states_in_file = self._read(
-                    checkpoint_files[teacher_indices], teacher_indices=teacher_indices
+                    file_by_teacher_range[teacher_indices], teacher_indices=teacher_indices
                 )
                 first_row = next_teacher - teacher_indices.start
                 end_row = num_teachers - teacher_indices.start

@@ -51,7 +51,7 @@ class Engine(ABC):
         Args:
             records: the records of teachers that vote without training.
         """
-        return ThreadSums(records)
+        return ThreadSums(round_records=records)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class StackedEngine(ThreadsEngine):
     def round_sums(self, records: RoundRecords) -> RoundSums:
         """Returns an object that sums the votes of each round on the GPU, or in threads if torch can use no GPU."""
         if not torch.cuda.is_available():
-            return ThreadSums(records)
+            return ThreadSums(round_records=records)
         from pate.models.gpu_sums import GpuSums
 
         return GpuSums(round_records=records, device=torch.device("cuda"))

@@ -209,9 +209,11 @@ class GpuSums(RoundSums):
     def _weights(self) -> Tensor:
         """The weight of each teacher in the sum, float64 `[num_teachers]`, in the order of `_shard`; 1 by default."""
         teacher_indices = self._shard.teacher_indices
-        weights = self._records.teacher_weights
+        weights_of_teachers = self._records.teacher_weights
         return self._tensor(
-            np.ones(len(teacher_indices)) if weights is None else weights[teacher_indices]
+            np.ones(len(teacher_indices))
+            if weights_of_teachers is None
+            else weights_of_teachers[teacher_indices]
         )
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:

@@ -18,7 +18,7 @@ PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 NORMS = ("group", "batch")
 """The values of `norm`: the way in which the layers of a network are normalized."""
 # The hyper-parameters that are whole numbers >= 1.
-_COUNTS = (
+_COUNT_SETTINGS = (
     "hidden",
     "epochs",
     "batch_size",
@@ -57,7 +57,7 @@ def _require_device(setting_name: str, setting_value: Any) -> None:
 
 # The check of each hyper-parameter, by its name.
 _CHECKS: dict[str, Callable[[str, Any], object]] = {
-    **dict.fromkeys(_COUNTS, require_count),
+    **dict.fromkeys(_COUNT_SETTINGS, require_count),
     **dict.fromkeys(
         ("blocks", "max_unlabeled", "max_deaths", "max_retries"), _require_count_or_zero
     ),

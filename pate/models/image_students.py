@@ -43,9 +43,9 @@ class ImageModel(StudentModel):
             return np.tile(self.arrays["constant"], (len(inputs), 1))
         network = self.network()
         images = inputs.reshape(-1, *self.input_shape)
-        released_mask = self.arrays["released"]
+        released_label_mask = self.arrays["released"]
         array_names = [name for name in self.arrays if name != "released"]
-        total = np.zeros((len(images), len(released_mask)), np.float32)
+        total = np.zeros((len(images), len(released_label_mask)), np.float32)
         num_members = len(self.arrays[array_names[0]])
         with one_thread():
             for member_index in range(num_members):
@@ -59,7 +59,7 @@ class ImageModel(StudentModel):
                     images=images,
                     device=torch.device("cpu"),
                 )
-        return total / np.float32(num_members) * released_mask
+        return total / np.float32(num_members) * released_label_mask
 
     @abstractmethod
     def network(self) -> Network:
@@ -132,16 +132,16 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         """
         images = require_images(training.inputs)
         _, labels = require_rows(inputs=images, labels=training.labels, seed=seed)
-        known = training.known
+        known_label_mask = training.known
         targets = labels.astype(np.float32)
-        if known is not None:
-            targets[~known] = np.nan
+        if known_label_mask is not None:
+            targets[~known_label_mask] = np.nan
         input_shape = tuple(images.shape[1:])
-        released_mask = np.asarray(labels.any(axis=0), np.float32)
+        released_label_mask = np.asarray(labels.any(axis=0), np.float32)
         network = self._network(input_shape=input_shape, num_labels=labels.shape[1])
         device = require_device(self.device)
         if len(images) < 2:
-            return LinearModel.constant(predicted_labels=released_mask, inputs=images)
+            return LinearModel.constant(predicted_labels=released_label_mask, inputs=images)
         pool = np.asarray(pool[: self.max_unlabeled])
         rng = np.random.default_rng(seed)
         fold_of_image = rng.permutation(len(images)) % min(self.folds, len(images))
@@ -180,12 +180,14 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
             name: np.stack([arrays_of_member[name] for arrays_of_member in arrays_of_members])
             for name in arrays_of_members[0]
         }
-        stacked_arrays["released"] = released_mask
-        if known is not None:  # A label that is unknown counts as not predicted.
-            held_out_probabilities *= known
+        stacked_arrays["released"] = released_label_mask
+        if known_label_mask is not None:  # A label that is unknown counts as not predicted.
+            held_out_probabilities *= known_label_mask
         return self.model(
             arrays=stacked_arrays,
-            threshold=self._choose_threshold(held_out_probabilities * released_mask, labels=labels),
+            threshold=self._choose_threshold(
+                held_out_probabilities * released_label_mask, labels=labels
+            ),
             input_shape=input_shape,
             num_rows=len(images),
             choices={"unlabeled": float(len(pool)), **self._choices_of_network()},

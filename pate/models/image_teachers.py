@@ -70,29 +70,35 @@ class ImageTeacher(AdamWRecipe, Teacher):
         The initial weights of a teacher and the order of its records depend on the teacher's seed alone.
         """
         require_shards(shards, seeds=seeds)
-        images = [require_images(shard.inputs) for shard in shards]
-        targets = [targets_of(shard) for shard in shards]
+        images_of_shards = [require_images(shard.inputs) for shard in shards]
+        targets_of_shards = [targets_of(shard) for shard in shards]
         rngs = [np.random.default_rng(seed) for seed in seeds]
-        return self._fit_networks(images=images, targets=targets, rngs=rngs)
+        return self._fit_networks(
+            images_of_shards=images_of_shards, targets_of_shards=targets_of_shards, rngs=rngs
+        )
 
     def _fit_networks(
         self,
         *,
-        images: list[NDArray[Any]],
-        targets: list[Float32Array],
+        images_of_shards: list[NDArray[Any]],
+        targets_of_shards: list[Float32Array],
         rngs: list[np.random.Generator],
     ) -> list[State]:
         """Trains a network for each shard, one after the other, and returns their states.
 
         Args:
-            images: the images of each shard, `[num_images, channels, height, width]`.
-            targets: the labels of each shard, 0 or 1, `[num_images, num_labels]`; NaN where they are unknown.
+            images_of_shards: the images of each shard, `[num_images, channels, height, width]`.
+            targets_of_shards: the labels of each shard, 0 or 1, `[num_images, num_labels]`; NaN where they are unknown.
             rngs: the generator of each teacher.
         """
-        network = self._network(input_shape=images[0].shape[1:], num_labels=targets[0].shape[1])
+        network = self._network(
+            input_shape=images_of_shards[0].shape[1:], num_labels=targets_of_shards[0].shape[1]
+        )
         device = require_device(self.device)
         states: list[State] = []
-        for shard_images, shard_targets, rng in zip(images, targets, rngs, strict=True):
+        for shard_images, shard_targets, rng in zip(
+            images_of_shards, targets_of_shards, rngs, strict=True
+        ):
             state_dict, loss_curve = fit_network(
                 network,
                 images=shard_images,
@@ -234,8 +240,8 @@ class CNNTeacher(Architecture, ImageTeacher):
     def _fit_networks(
         self,
         *,
-        images: list[NDArray[Any]],
-        targets: list[Float32Array],
+        images_of_shards: list[NDArray[Any]],
+        targets_of_shards: list[Float32Array],
         rngs: list[np.random.Generator],
     ) -> list[State]:
         """Trains a network for each shard, and returns their states.
@@ -243,11 +249,20 @@ class CNNTeacher(Architecture, ImageTeacher):
         Unless `is_isolated` is true, all networks are trained together, as one batched network.
         """
         if self.is_isolated:
-            return super()._fit_networks(images=images, targets=targets, rngs=rngs)
-        network = self._network(input_shape=images[0].shape[1:], num_labels=targets[0].shape[1])
+            return super()._fit_networks(
+                images_of_shards=images_of_shards, targets_of_shards=targets_of_shards, rngs=rngs
+            )
+        network = self._network(
+            input_shape=images_of_shards[0].shape[1:], num_labels=targets_of_shards[0].shape[1]
+        )
         device = require_device(self.device)
         stacked_state_dict, loss_curves = fit_stacked(
-            network, images=images, targets=targets, recipe=self, rngs=rngs, device=device
+            network,
+            images_of_networks=images_of_shards,
+            targets_of_networks=targets_of_shards,
+            recipe=self,
+            rngs=rngs,
+            device=device,
         )
         stacked_arrays = {name: tensor.cpu().numpy() for name, tensor in stacked_state_dict.items()}
         return [

@@ -123,7 +123,7 @@ class KernelVotes(FunctionVotes):
             teacher_of=self.teacher_of,
             num_teachers=self.num_teachers,
             weights=self.weights,
-            is_known=self.private_split.known,
+            known_label_mask=self.private_split.known,
         )
 
     def span(self, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE) -> FloatArray:
@@ -156,45 +156,54 @@ class KernelVotes(FunctionVotes):
         require(center.ndim < 2, "center.shape", center.shape, "one number for each label")
         inputs = self.private_split.inputs
         labels = self.private_split.labels
-        known = self.private_split.known
+        known_label_mask = self.private_split.known
         num_teachers = self.num_teachers
         public_pca = self._directions_at_once(noise_multiplier, recipe=recipe)
-        span = public_pca.span(self.queries)
-        rows_by_teacher = np.argsort(self.teacher_of, kind="stable")
+        span_basis = public_pca.span(self.queries)
+        row_indices_by_teacher = np.argsort(self.teacher_of, kind="stable")
         teacher_sizes = np.bincount(self.teacher_of, minlength=num_teachers)
         rule = f"{len(teacher_sizes)}, the teachers of the partition"
         require(len(teacher_sizes) == num_teachers, "num_teachers", num_teachers, rule)
         require_each(
             "teacher", np.arange(num_teachers), teacher_sizes > 0, rule="at least one record"
         )
-        # The records of teacher t are rows_by_teacher[teacher_bounds[t] : teacher_bounds[t + 1]].
+        # The records of teacher t are row_indices_by_teacher[teacher_bounds[t] : teacher_bounds[t + 1]].
         teacher_bounds = np.append(0, np.cumsum(teacher_sizes))
-        teachers_at_once = max(1, _BLOCK_ENTRIES // (span.shape[1] * self.num_labels))
+        teachers_at_once = max(1, _BLOCK_ENTRIES // (span_basis.shape[1] * self.num_labels))
 
-        def features_of_rows(row_indices: NDArray[np.intp]) -> FloatArray:
+        def compute_features(row_indices: NDArray[np.intp]) -> FloatArray:
             return public_pca.features(inputs[row_indices])
 
         for first_teacher in range(0, num_teachers, teachers_at_once):
-            block_bounds = teacher_bounds[first_teacher : first_teacher + teachers_at_once + 1]
-            block_rows = rows_by_teacher[block_bounds[0] : block_bounds[-1]]
-            row_blocks = np.split(
-                block_rows, range(_BLOCK_RECORDS, len(block_rows), _BLOCK_RECORDS)
+            teacher_bounds_of_block = teacher_bounds[
+                first_teacher : first_teacher + teachers_at_once + 1
+            ]
+            block_row_indices = row_indices_by_teacher[
+                teacher_bounds_of_block[0] : teacher_bounds_of_block[-1]
+            ]
+            row_index_blocks = np.split(
+                block_row_indices, range(_BLOCK_RECORDS, len(block_row_indices), _BLOCK_RECORDS)
             )
             # The features of all records of the block, [num_block_records, num_directions].
-            features = np.concatenate(list(in_order(features_of_rows, items=row_blocks)))
-            residuals: FloatArray = labels[block_rows] - np.broadcast_to(center, labels.shape[1:])
-            if known is not None:
-                residuals *= known[block_rows]
+            features = np.concatenate(list(in_order(compute_features, items=row_index_blocks)))
+            residuals: FloatArray = labels[block_row_indices] - np.broadcast_to(
+                center, labels.shape[1:]
+            )
+            if known_label_mask is not None:
+                residuals *= known_label_mask[block_row_indices]
             # The weights of each teacher in the directions, [num_block_teachers, num_directions, num_labels].
-            if len(block_rows) == len(block_bounds) - 1:  # Each teacher has one record.
+            teacher_sizes_of_block = np.diff(teacher_bounds_of_block)
+            if (teacher_sizes_of_block == 1).all():
                 weights_of_teachers = np.asarray(features[:, :, None] * residuals[:, None, :])
             else:
-                record_ranges = pairwise((block_bounds - block_bounds[0]).tolist())
+                bounds_within_block = teacher_bounds_of_block - teacher_bounds_of_block[0]
+                record_ranges = pairwise(bounds_within_block.tolist())
                 weights_of_teachers = np.stack(
                     [features[start:end].T @ residuals[start:end] for start, end in record_ranges]
                 )
-            weights_of_teachers *= np.sqrt(self.num_queries / np.diff(block_bounds))[:, None, None]
-            yield LowRankVotes(span=span, weights=weights_of_teachers)
+            vote_factors = np.sqrt(self.num_queries / teacher_sizes_of_block)
+            weights_of_teachers *= vote_factors[:, None, None]
+            yield LowRankVotes(span=span_basis, weights=weights_of_teachers)
 
     def in_rounds(
         self,
@@ -232,7 +241,7 @@ class KernelVotes(FunctionVotes):
             public_inputs=self.public_split.inputs[:num_public_rows],
             public_row_weights=public_row_weights,
             inputs=private_split.inputs,
-            labels=labels_with_gaps(private_split.labels, known=private_split.known),
+            labels=labels_with_gaps(private_split.labels, known_label_mask=private_split.known),
             teacher_of=self.teacher_of,
             num_teachers=self.num_teachers,
             records_per_teacher=self.records_per_teacher

@@ -16,11 +16,11 @@ class LabelGroup:
 
     Attributes:
         label_indices: the indices of the labels, `[group_size]`.
-        known_rows: true for each record for which these labels are known, bool `[num_records]`; never all false.
+        known_record_mask: true for each record for which these labels are known, bool `[num_records]`; never all false.
     """
 
     label_indices: NDArray[np.intp]
-    known_rows: BoolArray
+    known_record_mask: BoolArray
 
 
 def label_groups(known_label_mask: BoolArray) -> list[LabelGroup]:
@@ -35,11 +35,13 @@ def label_groups(known_label_mask: BoolArray) -> list[LabelGroup]:
     _, group_of_label, group_sizes = np.unique(
         packed_columns, axis=0, return_inverse=True, return_counts=True
     )
-    label_indices_by_group = np.argsort(group_of_label.ravel(), kind="stable")
-    groups_of_label_indices = np.split(label_indices_by_group, np.cumsum(group_sizes)[:-1])
+    label_indices_in_group_order = np.argsort(group_of_label.ravel(), kind="stable")
+    groups_of_label_indices = np.split(label_indices_in_group_order, np.cumsum(group_sizes)[:-1])
     groups_of_label_indices.sort(key=len, reverse=True)
     return [
-        LabelGroup(label_indices=label_indices, known_rows=known_label_mask[:, label_indices[0]])
+        LabelGroup(
+            label_indices=label_indices, known_record_mask=known_label_mask[:, label_indices[0]]
+        )
         for label_indices in groups_of_label_indices
         if known_label_mask[:, label_indices[0]].any()
     ]

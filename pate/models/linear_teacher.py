@@ -72,16 +72,16 @@ class LinearTeacher(Teacher):
         """
         require_shards(shards, seeds=seeds)
         padded_batch = PaddedBatch(shards, device=require_device(self.device), dtype=torch.float64)
-        if padded_batch.known is None:
+        if padded_batch.known_label_mask is None:
             fits = _RidgeFits.of_complete_labels(
                 inputs=padded_batch.inputs,
                 labels=padded_batch.labels,
-                is_used=padded_batch.mask,
+                is_used=padded_batch.record_mask,
                 penalty=self.penalty,
             )
         else:
             fits = _RidgeFits.of_labels_with_gaps(
-                padded_batch, known_label_mask=padded_batch.known, penalty=self.penalty
+                padded_batch, known_label_mask=padded_batch.known_label_mask, penalty=self.penalty
             )
         left_out_residuals = fits.left_out_residuals
         if self.threshold is None:
@@ -295,7 +295,11 @@ def _best_thresholds(left_out_scores: torch.Tensor, padded_batch: PaddedBatch) -
         (left_out_scores * _THRESHOLD_STEPS).clamp_(min=0, max=_THRESHOLD_STEPS - 1).long()
     )
     score_bins = steps_of_scores + _THRESHOLD_STEPS * shard_numbers
-    counted_label_mask = padded_batch.mask if padded_batch.known is None else padded_batch.known
+    counted_label_mask = (
+        padded_batch.record_mask
+        if padded_batch.known_label_mask is None
+        else padded_batch.known_label_mask
+    )
     num_predicted = _sums_from_step(
         score_bins,
         score_weights=counted_label_mask.expand_as(left_out_scores),
@@ -307,8 +311,8 @@ def _best_thresholds(left_out_scores: torch.Tensor, padded_batch: PaddedBatch) -
     num_held = num_right[:, :1]  # every score reaches the step 0
     micro_f1 = 2 * num_right / (num_predicted + num_held).clamp_min(1)
     steps = torch.arange(_LOWEST_STEP, _HIGHEST_STEP + 1, device=device)
-    f1_with_tie_break = micro_f1[:, steps] - _TIE_BREAK * (steps - _THRESHOLD_STEPS // 2).abs()
-    return steps[f1_with_tie_break.argmax(dim=1)].to(left_out_scores.dtype) / _THRESHOLD_STEPS
+    f1_by_shard_and_step = micro_f1[:, steps] - _TIE_BREAK * (steps - _THRESHOLD_STEPS // 2).abs()
+    return steps[f1_by_shard_and_step.argmax(dim=1)].to(left_out_scores.dtype) / _THRESHOLD_STEPS
 
 
 def _sums_from_step(

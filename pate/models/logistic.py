@@ -219,7 +219,7 @@ class WhiteCoordinates:
     Attributes:
         center: the mean of the rows, `[d]`.
         directions: the matrix from centered rows to white coordinates, `[d, r]`.
-        penalized: the factor of each squared weight in the penalty; 0 for the constant; `[r + 1, 1]`.
+        penalty_factors: the factor of each squared weight in the penalty; 0 for the constant; `[r + 1, 1]`.
     """
 
     def __init__(self, input_rows: Float32Array) -> None:
@@ -240,7 +240,7 @@ class WhiteCoordinates:
             centered_rows = input_rows - self.center
             directions = centered_rows.T @ directions / np.sqrt(len(input_rows) * kept_variances)
         self.directions = np.asarray(directions / np.sqrt(kept_variances))
-        self.penalized = np.append(kept_variances.sum() / kept_variances, 0.0)[:, None]
+        self.penalty_factors = np.append(kept_variances.sum() / kept_variances, 0.0)[:, None]
 
     def _row_products(self, input_rows: Float32Array) -> FloatArray:
         """Returns X X^T, `[n, n]`, where X has the rows minus `center`, `[n, d]`."""
@@ -250,12 +250,12 @@ class WhiteCoordinates:
     def _column_products(self, input_rows: Float32Array) -> FloatArray:
         """Returns X^T X, `[d, d]`, where X has the rows minus `center`, `[n, d]`, which are processed in blocks."""
 
-        def block_products(row_block: Float32Array) -> FloatArray:
+        def compute_block_products(row_block: Float32Array) -> FloatArray:
             centered_rows = row_block - self.center
             return np.asarray(centered_rows.T @ centered_rows)
 
         row_blocks = np.split(input_rows, range(_BLOCK_ROWS, len(input_rows), _BLOCK_ROWS))
-        return np.asarray(sum(in_order(block_products, items=row_blocks)))
+        return np.asarray(sum(in_order(compute_block_products, items=row_blocks)))
 
     def features(self, input_rows: Float32Array, *, row_order: NDArray[np.intp]) -> Float32Array:
         """Returns the white coordinates of rows and the constant 1, `[n, r + 1]`.
@@ -266,7 +266,7 @@ class WhiteCoordinates:
             input_rows: the rows, `[n, d]`.
             row_order: the order of the rows in the result, as indices `[n]`.
         """
-        features = np.ones((len(input_rows), len(self.penalized)), np.float32)
+        features = np.ones((len(input_rows), len(self.penalty_factors)), np.float32)
         center = self.center.astype(np.float32)
         directions = self.directions.astype(np.float32)
 
@@ -294,15 +294,15 @@ class WhiteCoordinates:
         Args:
             features: the rows in white coordinates, with the constant, `[n, r + 1]`.
             labels: the labels of the rows, bool `[n, num_labels]`.
-            penalty: the factor of the penalty: penalty / 2 times `penalized` times the squared weights is added to the
-                loss.
+            penalty: the factor of the penalty: penalty / 2 times `penalty_factors` times the squared weights is added
+                to the loss.
             initial_weights: the weights at which the search begins, `[r + 1, num_labels]`.
             known_label_mask: which labels are known, bool `[n, num_labels]`; the mean loss of a label is over these
                 rows. None where all are.
         """
         from scipy.optimize import minimize  # loads slowly
 
-        penalties = penalty * self.penalized
+        penalties = penalty * self.penalty_factors
         label_frequencies = _frequencies(labels, known_label_mask=known_label_mask)
         # The weight of each row in the mean loss of each label; None for 1.
         row_weights = None
@@ -320,7 +320,7 @@ class WhiteCoordinates:
             weights = flat_weights.reshape(weight_units.shape) * weight_units
             float32_weights = weights.astype(np.float32)
 
-            def block_loss(first_row: int) -> tuple[float, Float32Array]:
+            def compute_block_loss(first_row: int) -> tuple[float, Float32Array]:
                 """Returns the loss and its gradient, summed over the block of rows that begins at index `first_row`."""
                 row_slice = slice(first_row, first_row + _MAX_ROWS)
                 block_label_bits = label_bits[row_slice]
@@ -344,7 +344,7 @@ class WhiteCoordinates:
             gradient = np.zeros(weights.shape, np.float32)
             # Working copies of a block are small.
             first_rows = range(0, len(label_bits), _MAX_ROWS)
-            for loss_of_block, gradient_of_block in in_order(block_loss, items=first_rows):
+            for loss_of_block, gradient_of_block in in_order(compute_block_loss, items=first_rows):
                 loss += loss_of_block
                 gradient += gradient_of_block
             total_loss = loss / len(label_bits) + (penalties * weights**2).sum() / 2

@@ -69,7 +69,7 @@ class MLPTeacher(Teacher):
         device = require_device(self.device)
         padded_batch = PaddedBatch(shards, device=device, dtype=torch.float32)
         center = padded_batch.mean_over_records(padded_batch.inputs)
-        inputs = (padded_batch.inputs - center).mul_(padded_batch.mask)
+        inputs = (padded_batch.inputs - center).mul_(padded_batch.record_mask)
         # The mean square of each shard, [num_shards, 1, 1].
         mean_squares = padded_batch.mean_over_records(inputs * inputs).mean(dim=2, keepdim=True)
         # The spread is 1 if all records are equal.
@@ -97,7 +97,7 @@ class MLPTeacher(Teacher):
             parameters,
             inputs=inputs.div_(spread),
             labels=padded_batch.labels,
-            known_label_mask=padded_batch.known,
+            known_label_mask=padded_batch.known_label_mask,
             minibatches=minibatches,
         )
         hidden_weights, hidden_bias, weights, bias = (
@@ -307,7 +307,7 @@ class MLPStudent(ThresholdedStudent):
         known_label_mask = training.known
         if len(input_rows) < 2:  # The model predicts the labels of the only row, or none.
             return LinearModel.constant(predicted_labels=labels.any(axis=0), inputs=inputs)
-        released_mask = np.asarray(labels.any(axis=0), np.float32)
+        released_label_mask = np.asarray(labels.any(axis=0), np.float32)
         rng = np.random.default_rng(seed)
         fold_of_row = rng.permutation(len(input_rows)) % min(self.folds, len(input_rows))
         center = input_rows.mean(axis=0)
@@ -326,14 +326,16 @@ class MLPStudent(ThresholdedStudent):
         arrays["hidden_weights"] = arrays["hidden_weights"] / spread
         offset = center @ arrays["hidden_weights"][:, None]
         arrays["hidden_bias"] = arrays["hidden_bias"] - offset
-        arrays["released"] = released_mask
-        predictable_mask = (
-            released_mask if known_label_mask is None else released_mask * known_label_mask
+        arrays["released"] = released_label_mask
+        predictable_label_mask = (
+            released_label_mask
+            if known_label_mask is None
+            else released_label_mask * known_label_mask
         )
         return MLPModel(
             arrays=arrays,
             threshold=self._choose_threshold(
-                best_epoch.held_out_probabilities * predictable_mask, labels=labels
+                best_epoch.held_out_probabilities * predictable_label_mask, labels=labels
             ),
             input_shape=np.shape(inputs)[1:],
             num_rows=len(input_rows),

@@ -55,10 +55,10 @@ class _WorkerProcess:
     def __init__(self, empty_shard: RoundShard) -> None:
         self._connection, end_of_worker = Pipe()
         python_path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
-        connection_number = end_of_worker.fileno()
+        connection_descriptor = end_of_worker.fileno()
         worker_code = (
             f"from {__name__} import answer_requests; "
-            f"answer_requests({connection_number}, run_process_id={os.getpid()})"
+            f"answer_requests({connection_descriptor}, run_process_id={os.getpid()})"
         )
         with end_of_worker:
             self._process = subprocess.Popen(
@@ -66,7 +66,7 @@ class _WorkerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, **WORKER_ENVIRONMENT, "PYTHONPATH": python_path},
-                pass_fds=[connection_number],
+                pass_fds=[connection_descriptor],
                 start_new_session=True,  # the terminal sends Ctrl-C to the run alone
             )
         weakref.finalize(self, _kill, self._process)
@@ -104,17 +104,17 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def answer_requests(connection_number: int, *, run_process_id: int) -> None:
+def answer_requests(connection_descriptor: int, *, run_process_id: int) -> None:
     """Answers the requests of a run, in a worker process, until the run ends.
 
     The first request is a shard without records; `_answer` answers the others.
 
     Args:
-        connection_number: the number of the open file that requests come from.
+        connection_descriptor: the number of the open file that requests come from.
         run_process_id: the id of the process of the run.
     """
     end_with(run_process_id)
-    connection = Connection(connection_number)
+    connection = Connection(connection_descriptor)
     with suppress(EOFError, ConnectionError):
         held_shard = HeldShard(empty_shard=connection.recv())
         connection.send(_NO_NUMBERS)
@@ -132,8 +132,8 @@ def _answer(
     """
     try:
         if isinstance(request, RoundQuestion):
-            return held_shard.total(request)
-        held_shard.append(request)
+            return held_shard.total(question=request)
+        held_shard.append(record_block=request)
     except Exception as error:  # the process of the run raises it
         return _Failure(error)
     return _NO_NUMBERS

@@ -88,10 +88,10 @@ class ProcessesEngine(Engine):
         """Trains the missing teachers in a new pool of processes; raises `BrokenProcessPool` if a process dies."""
         from joblib import cpu_count  # loads slowly
 
-        teacher_chunks = job.chunks(self.chunk_size)
-        num_workers = min(self.num_workers or cpu_count(), max(len(teacher_chunks), 1))
+        teacher_index_ranges = job.chunks(self.chunk_size)
+        num_workers = min(self.num_workers or cpu_count(), max(len(teacher_index_ranges), 1))
         with _worker_pool(num_workers) as worker_pool:
-            job.run(teacher_chunks, workers=worker_pool)
+            job.run(teacher_index_ranges, workers=worker_pool)
 
 
 class _WorkerProcesses:
@@ -108,7 +108,7 @@ class _WorkerProcesses:
         return future
 
     def gather(
-        self, handles: list[Future[dict[int, State]]], timeout: float
+        self, task_handles: list[Future[dict[int, State]]], timeout: float
     ) -> tuple[Iterable[dict[int, State]], Iterable[Any]]:
         """Waits until a task has ended, at most `timeout` seconds.
 
@@ -117,7 +117,7 @@ class _WorkerProcesses:
         Failed tasks come last, since reading their teachers raises the error.
         """
         finished_futures, unfinished_futures = wait(
-            handles, timeout=timeout, return_when=FIRST_COMPLETED
+            task_handles, timeout=timeout, return_when=FIRST_COMPLETED
         )
         failed_last = sorted(finished_futures, key=lambda future: future.exception() is not None)
         return (future.result() for future in failed_last), unfinished_futures

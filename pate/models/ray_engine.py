@@ -62,8 +62,8 @@ class RayEngine(Engine):
         Raises:
             WorkersLost: the cluster does not answer, or has lost too many workers.
         """
-        teacher_chunks = job.chunks(self.chunk_size)
-        if not teacher_chunks:
+        teacher_index_ranges = job.chunks(self.chunk_size)
+        if not teacher_index_ranges:
             return
         require_extra(name="engine", extra="ray", value="ray")
         import ray  # loads slowly, and is optional
@@ -76,7 +76,7 @@ class RayEngine(Engine):
                 ray=ray, train_remotely=remote_function.remote, max_running=self.max_in_flight
             )
             try:
-                job.run(teacher_chunks, workers=ray_tasks)
+                job.run(teacher_index_ranges, workers=ray_tasks)
             except ray.exceptions.RayTaskError as error:
                 if not isinstance(error.cause, ray.exceptions.RayError):
                     # This is the teacher's own error, without a worker's traceback in the message.
@@ -118,13 +118,13 @@ class _RayTasks:
         return self._train_remotely(task)
 
     def gather(
-        self, handles: list[Any], timeout: float
+        self, task_handles: list[Any], timeout: float
     ) -> tuple[Iterable[dict[int, State]], Iterable[Any]]:
         """Waits until a task has ended, at most `timeout` seconds.
 
         Returns the teachers of the ended tasks, which are read lazily, and the references of the other tasks.
         """
-        finished, unfinished = self._ray.wait(handles, timeout=timeout)
+        finished, unfinished = self._ray.wait(task_handles, timeout=timeout)
         return map(self._ray.get, finished), unfinished
 
 

@@ -135,7 +135,7 @@ class _CompleteRidgePath(RidgePath):
         A label that no row has gets the score 0.
         """
         scores = (self._left_vectors * self._singular_values) @ (self._right_vectors @ weights)
-        return _leading_directions(scores, rank=rank, has_label=self.prevalence > 0)
+        return _leading_directions(scores, rank=rank, occurring_label_mask=self.prevalence > 0)
 
     def _shrinkage(self, penalty: float) -> FloatArray:
         """Returns the factor s_i^2 / (s_i^2 + penalty * u) of each singular direction i, in [0, 1]."""
@@ -170,8 +170,8 @@ class _GappedRidgePath(RidgePath):
             _GroupPath(
                 group=label_group,
                 path=_CompleteRidgePath(
-                    input_rows[label_group.known_rows],
-                    labels=labels[label_group.known_rows][:, label_group.label_indices],
+                    input_rows[label_group.known_record_mask],
+                    labels=labels[label_group.known_record_mask][:, label_group.label_indices],
                 ),
             )
             for label_group in label_groups(known_label_mask)
@@ -187,24 +187,25 @@ class _GappedRidgePath(RidgePath):
         scores = self._centered_inputs @ weights
         intercept = self.intercept(weights)
         for group_path in self._group_paths:
-            labels = group_path.group.label_indices
-            known_cells = np.ix_(np.flatnonzero(group_path.group.known_rows), labels)
+            label_indices = group_path.group.label_indices
+            known_cells = np.ix_(np.flatnonzero(group_path.group.known_record_mask), label_indices)
             known_scores = group_path.path.left_out_scores(penalty) + group_path.path.prevalence
-            scores[known_cells] = known_scores - intercept[labels]
+            scores[known_cells] = known_scores - intercept[label_indices]
         return np.asarray(scores)
 
     def squared_error(self, penalty: float) -> float:
         """Returns the mean over known labels of the leave-one-out squared error, for one penalty."""
         if not self._group_paths:
             return 0.0
-        known_labels_of_groups = [
-            np.count_nonzero(group_path.group.known_rows) * len(group_path.group.label_indices)
+        num_known_labels_of_groups = [
+            np.count_nonzero(group_path.group.known_record_mask)
+            * len(group_path.group.label_indices)
             for group_path in self._group_paths
         ]
         errors_of_groups = [
             group_path.path.squared_error(penalty) for group_path in self._group_paths
         ]
-        return float(np.average(errors_of_groups, weights=known_labels_of_groups))
+        return float(np.average(errors_of_groups, weights=num_known_labels_of_groups))
 
     def weights(self, penalty: float) -> FloatArray:
         """Returns the weights of the regressions, `[d, num_labels]`, for one penalty."""
@@ -217,10 +218,10 @@ class _GappedRidgePath(RidgePath):
         """Returns the score of each label at the mean of all rows, `[num_labels]`."""
         intercept = np.zeros(self._labels.shape[1])
         for group_path in self._group_paths:
-            labels = group_path.group.label_indices
+            label_indices = group_path.group.label_indices
             path = group_path.path
             shift = self.center - path.center
-            intercept[labels] = path.prevalence + shift @ weights[:, labels]
+            intercept[label_indices] = path.prevalence + shift @ weights[:, label_indices]
         return intercept
 
     def leading_label_directions(self, weights: FloatArray, rank: int) -> FloatArray:
@@ -228,17 +229,23 @@ class _GappedRidgePath(RidgePath):
 
         A label that no row has gets the score 0.
         """
-        has_label = np.asarray(self._labels.any(axis=0))
-        return _leading_directions(self._centered_inputs @ weights, rank=rank, has_label=has_label)
+        occurring_label_mask = np.asarray(self._labels.any(axis=0))
+        return _leading_directions(
+            self._centered_inputs @ weights, rank=rank, occurring_label_mask=occurring_label_mask
+        )
 
 
-def _leading_directions(scores: FloatArray, *, rank: int, has_label: BoolArray) -> FloatArray:
+def _leading_directions(
+    scores: FloatArray, *, rank: int, occurring_label_mask: BoolArray
+) -> FloatArray:
     """Returns the projection on the leading right singular vectors of scores, `[num_labels, num_labels]`.
 
     Args:
         scores: the scores of rows, `[n, num_labels]`.
         rank: the number of leading vectors.
-        has_label: true for each label that some row has, `[num_labels]`. The projection makes scores of others 0.
+        occurring_label_mask: true for each label that some row has, `[num_labels]`. The projection makes scores of
+            others 0.
     """
     directions = np.linalg.svd(scores, full_matrices=False)[2][:rank]
-    return np.asarray((directions.T @ directions) * has_label)  # rounding must not lift scores of 0
+    # rounding must not lift scores of 0
+    return np.asarray((directions.T @ directions) * occurring_label_mask)

@@ -123,9 +123,9 @@ class PaddedBatch:
     Attributes:
         inputs: the flattened inputs, `[num_shards, n, num_features]`.
         labels: the label bits as 0 or 1, `[num_shards, n, num_labels]`.
-        mask: 1 for a record and 0 for padding, `[num_shards, n, 1]`.
-        known: 1 for a known label and 0 for an unknown one or padding, `[num_shards, n, num_labels]`; None if all
-            labels of all shards are known.
+        record_mask: 1 for a record and 0 for padding, `[num_shards, n, 1]`.
+        known_label_mask: 1 for a known label and 0 for an unknown one or padding, `[num_shards, n, num_labels]`; None
+            if all labels of all shards are known.
         sizes: the number of records of each shard, `[num_shards, 1, 1]`.
     """
 
@@ -150,13 +150,13 @@ class PaddedBatch:
         is_record = torch.arange(most_records, device=device) < shard_sizes[:, None]
         self.inputs = torch.from_numpy(padded_inputs).to(device, dtype)
         self.labels = torch.from_numpy(label_bits).to(device, dtype)
-        self.mask = is_record.to(dtype)[..., None]
-        self.known = None
+        self.record_mask = is_record.to(dtype)[..., None]
+        self.known_label_mask = None
         if any(shard.known is not None for shard in shards):
-            is_known_label = np.zeros(label_bits.shape, np.bool_)
+            known_label_mask = np.zeros(label_bits.shape, np.bool_)
             for row, shard in enumerate(shards):
-                is_known_label[row, : len(shard)] = True if shard.known is None else shard.known
-            self.known = torch.from_numpy(is_known_label).to(device, dtype)
+                known_label_mask[row, : len(shard)] = True if shard.known is None else shard.known
+            self.known_label_mask = torch.from_numpy(known_label_mask).to(device, dtype)
         self.sizes = shard_sizes.to(dtype)[:, None, None]
 
     def mean_over_records(self, values: torch.Tensor) -> torch.Tensor:

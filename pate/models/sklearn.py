@@ -115,7 +115,7 @@ class SklearnTeacher(Teacher):
         states: list[State] = []
         for shard, seed in zip(shards, seeds, strict=True):
             input_rows = self._rows(shard.inputs)
-            with fit_errors_hidden(self.estimator, name="teacher.estimator"):
+            with fit_errors_hidden(self.estimator, estimator_name="teacher.estimator"):
                 if shard.known is None:
                     fitted = FittedLabels.fit(
                         self.estimator, inputs=input_rows, labels=shard.labels, seed=seed
@@ -144,7 +144,7 @@ class SklearnTeacher(Teacher):
     def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
         """Returns the confidences, `[num_states, num_queries, num_labels]`; `map_to_half` maps `threshold` to 0.5."""
         input_rows = self._rows(inputs)
-        with fit_errors_hidden(self.estimator, name="teacher.estimator"):
+        with fit_errors_hidden(self.estimator, estimator_name="teacher.estimator"):
             raw_confidences = np.stack(
                 [pickle.loads(state[PICKLE].tobytes()).confidences(input_rows) for state in states]
             )
@@ -195,8 +195,8 @@ class FittedLabels:
             labels: the labels, bool `[num_rows, num_labels]`.
             seed: the value of every `random_state`.
         """
-        share = labels.mean(axis=0)
-        varying_label_indices = np.flatnonzero((share > 0) & (share < 1))
+        label_shares = labels.mean(axis=0)
+        varying_label_indices = np.flatnonzero((label_shares > 0) & (label_shares < 1))
         targets = labels[:, varying_label_indices].astype(np.int64)
         models = []
         if len(varying_label_indices) and estimator.__sklearn_tags__().target_tags.multi_output:
@@ -239,12 +239,12 @@ class FittedLabels:
         varying_label_indices = []
         models = []
         for label_index in np.flatnonzero(known_label_mask.any(axis=0)).tolist():
-            known_rows = np.flatnonzero(known_label_mask[:, label_index])
-            known_inputs = getattr(inputs, "iloc", inputs)[known_rows]
+            known_row_indices = np.flatnonzero(known_label_mask[:, label_index])
+            known_inputs = getattr(inputs, "iloc", inputs)[known_row_indices]
             fitted = cls.fit(
                 estimator,
                 inputs=known_inputs,
-                labels=labels[known_rows, label_index, None],
+                labels=labels[known_row_indices, label_index, None],
                 seed=seed,
             )
             first_labels[label_index] = fitted.first_labels[0]
@@ -307,7 +307,7 @@ def _probabilities(estimator: Any, inputs: Float32Array, num_labels: int) -> NDA
 
 
 @contextmanager
-def fit_errors_hidden(estimator: Any, name: str = "estimator") -> Iterator[None]:
+def fit_errors_hidden(estimator: Any, estimator_name: str = "estimator") -> Iterator[None]:
     """Replaces any error in a `with` block by an `InvalidValue` that does not name the teacher.
 
     Which teacher failed depends on private records, and no price was paid for it. The new error quotes the notes and
@@ -316,7 +316,7 @@ def fit_errors_hidden(estimator: Any, name: str = "estimator") -> Iterator[None]
 
     Args:
         estimator: the estimator that is fitted in the block.
-        name: the name of the estimator in the error.
+        estimator_name: the name of the estimator in the error.
     """
     try:
         yield
@@ -327,7 +327,7 @@ def fit_errors_hidden(estimator: Any, name: str = "estimator") -> Iterator[None]
             "one that can be fitted to every teacher's part, or fewer teachers, so that parts are larger "
             f"({'; '.join(details)})"
         )
-        raise InvalidValue(name, type(estimator).__name__, rule=rule) from error
+        raise InvalidValue(estimator_name, type(estimator).__name__, rule=rule) from error
 
 
 def map_to_half(confidences: FloatArray, *, threshold: float = 0.5) -> Float32Array:
@@ -354,9 +354,9 @@ def clone_with_seed(estimator: Any, *, seed: int) -> Any:
     from sklearn.base import clone
 
     unfitted_clone = clone(estimator)
-    for name in unfitted_clone.get_params():
-        if name.split("__")[-1] == "random_state":
-            unfitted_clone.set_params(**{name: seed})
+    for parameter_name in unfitted_clone.get_params():
+        if parameter_name.split("__")[-1] == "random_state":
+            unfitted_clone.set_params(**{parameter_name: seed})
     return unfitted_clone
 
 

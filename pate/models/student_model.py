@@ -265,15 +265,15 @@ class StudentModel(ABC):
         if self.arrays.keys() != self.array_axes.keys():
             return f"arrays {', '.join(sorted(self.arrays))[:80]}"
         length_of_axis = {"d": numbers_per_input, "1": 1}
-        for name, axes in self.array_axes.items():
+        for name, axis_letters in self.array_axes.items():
             shape = self.arrays[name].shape
             # The first array with an axis sets the length of the axis for all arrays. `strict=False`: another number of
             # axes is a fault below.
             expected_shape = [
-                length_of_axis.setdefault(axis, length)
-                for axis, length in zip(axes, shape, strict=False)
+                length_of_axis.setdefault(axis_letter, length)
+                for axis_letter, length in zip(axis_letters, shape, strict=False)
             ]
-            if len(shape) != len(axes) or expected_shape != list(shape):
+            if len(shape) != len(axis_letters) or expected_shape != list(shape):
                 return f"{name} of shape {shape}"
         return ""
 

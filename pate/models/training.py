@@ -74,12 +74,12 @@ class Workers(Protocol):
         """Starts a task, and returns its handle."""
 
     def gather(
-        self, handles: list[Any], timeout: float
+        self, task_handles: list[Any], timeout: float
     ) -> tuple[Iterable[dict[int, State]], Iterable[Any]]:
         """Waits until a task has ended, but at most `timeout` seconds.
 
         Args:
-            handles: the handles of all tasks that were not gathered before.
+            task_handles: the handles of all tasks that were not gathered before.
             timeout: the greatest time to wait, in seconds.
 
         Returns:
@@ -98,10 +98,10 @@ class ThisProcess:
         return task()
 
     def gather(
-        self, handles: list[dict[int, State]], timeout: float
+        self, task_handles: list[dict[int, State]], timeout: float
     ) -> tuple[Iterable[dict[int, State]], Iterable[Any]]:
         """Returns the teachers of all tasks; no task is unfinished."""
-        return handles, ()
+        return task_handles, ()
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on the arrays in `shards`
@@ -164,7 +164,10 @@ class TrainingJob:
             chunks: the chunks, as ranges of the indices of teachers.
             workers: the place in which tasks run; None for this process.
         """
-        ChunkedTraining(job=self, workers=ThisProcess() if workers is None else workers).run(chunks)
+        chunked_training = ChunkedTraining(
+            job=self, workers=ThisProcess() if workers is None else workers
+        )
+        chunked_training.run(teacher_index_ranges=chunks)
 
     def task(self, teacher_indices: range) -> ChunkTask:
         """Returns the task that trains the teachers `teacher_indices`, with their private records."""
@@ -188,10 +191,10 @@ class ChunkedTraining:
         self._start_time = time.monotonic()
         self._last_save = self._start_time
 
-    def run(self, chunks: Sequence[range]) -> None:
+    def run(self, teacher_index_ranges: Sequence[range]) -> None:
         """Trains all chunks. Teachers that were collected are written to files however the method ends."""
         try:
-            for teacher_indices in chunks:
+            for teacher_indices in teacher_index_ranges:
                 self._make_room()
                 self._task_handles.append(self._workers.submit(self._job.task(teacher_indices)))
             while self._task_handles:

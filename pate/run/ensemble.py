@@ -328,7 +328,7 @@ class Ensemble:
                         own_features=own_features,
                         own_confidences=own_confidences,
                         own_labels=own_records.labels,
-                        own_is_known=own_records.known,
+                        own_known_label_mask=own_records.known,
                         pool_features=public_features,
                         pool_confidences=pool_confidences,
                     )
@@ -360,7 +360,7 @@ class Ensemble:
         private = self.dataset.private
         return MomentVotes(
             inputs=private.inputs,
-            labels=labels_with_gaps(private.labels, known=private.known),
+            labels=labels_with_gaps(private.labels, known_label_mask=private.known),
             teacher_of=self.partition.teacher_of,
             public_pca=public_pca,
             public_inputs=public_inputs,

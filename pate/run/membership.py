@@ -149,9 +149,9 @@ def _deviations(
         reference_models: models that have not learned from any of these records.
     """
     true_labels = np.concatenate([split.labels for split in sampled_splits])
-    is_known = None
+    known_label_mask = None
     if any(split.known is not None for split in sampled_splits):
-        is_known = np.concatenate(
+        known_label_mask = np.concatenate(
             [
                 np.ones_like(split.labels) if split.known is None else split.known
                 for split in sampled_splits
@@ -163,9 +163,9 @@ def _deviations(
             [reference.predict_proba(split.inputs) for split in sampled_splits]
         )
         reference_log_odds.append(
-            log_odds(reference_probabilities, true_labels=true_labels, known=is_known)
+            log_odds(reference_probabilities, true_labels=true_labels, known=known_label_mask)
         )
     return deviations_from_references(
-        log_odds(student_probabilities, true_labels=true_labels, known=is_known),
+        log_odds(student_probabilities, true_labels=true_labels, known=known_label_mask),
         reference_log_odds=np.stack(reference_log_odds),
     )

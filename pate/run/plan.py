@@ -233,8 +233,8 @@ class Plan(ReleaseTerms, RunSettings):
         ):
             rule = "centered votes in rounds, whose student can begin at labels: experiment=centered_votes"
             raise InvalidValue(setting_name, num_public_labels, rule=rule)
-        labels = labels_with_gaps(public_split.labels, known=public_split.known)[:num_labeled]
-        start_rows = LabeledRows(labels, recipe=aggregator.recipe)
+        all_labels = labels_with_gaps(public_split.labels, known_label_mask=public_split.known)
+        start_rows = LabeledRows(all_labels[:num_labeled], recipe=aggregator.recipe)
         return replace(self, aggregator=replace(aggregator, start=start_rows))
 
     def _votes_in_rounds(self, aggregator: CenteredVotes, *, dataset: Dataset) -> bool:

@@ -126,9 +126,9 @@ class RecordCounts:
             known: which labels are known, `[n, L]`; None where all are.
             influences: how much each label of a record moves macro-F1 and the mean average precision.
         """
-        is_known = np.ones(labels.shape, np.bool_) if known is None else known
+        known_label_mask = np.ones(labels.shape, np.bool_) if known is None else known
         bin_indices = bins_of(probabilities)
-        residuals = np.where(is_known, labels - probabilities, 0.0)
+        residuals = np.where(known_label_mask, labels - probabilities, 0.0)
         residual_sums = np.stack(
             [
                 np.where(bin_indices == bin_index, residuals, 0.0).sum(axis=1)
@@ -137,17 +137,17 @@ class RecordCounts:
             axis=1,
         )
         return cls(
-            hits=predicted & labels & is_known,
-            false_alarms=predicted & ~labels & is_known,
-            misses=~predicted & labels & is_known,
+            hits=predicted & labels & known_label_mask,
+            false_alarms=predicted & ~labels & known_label_mask,
+            misses=~predicted & labels & known_label_mask,
             calibration=np.concatenate(
                 [np.maximum(residual_sums, 0), np.maximum(-residual_sums, 0)], axis=1
             ),
-            macro_f1=_signed_sums(influences.of_f1(predicted, labels) * is_known),
+            macro_f1=_signed_sums(influences.of_f1(predicted, labels) * known_label_mask),
             average_precision=_signed_sums(
-                influences.of_precision(probabilities, labels) * is_known
+                influences.of_precision(probabilities, labels) * known_label_mask
             ),
-            known_share_of_records=is_known.mean(axis=1),
+            known_share_of_records=known_label_mask.mean(axis=1),
         )
 
 

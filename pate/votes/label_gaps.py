@@ -19,19 +19,19 @@ GapLabels = BoolArray | NDArray[np.int8]
 """Labels of records: bool without gaps, or int8 of 0, 1 and `UNKNOWN`."""
 
 
-def labels_with_gaps(labels: BoolArray, *, known: BoolArray | None) -> GapLabels:
-    """Returns labels as int8 `[n, num_labels]`: 0, 1, or -1 (`UNKNOWN`) where `known` is False.
+def labels_with_gaps(labels: BoolArray, *, known_label_mask: BoolArray | None) -> GapLabels:
+    """Returns labels as int8 `[n, num_labels]`: 0, 1, or -1 (`UNKNOWN`) where `known_label_mask` is False.
 
-    If `known` is None, the array of labels itself is returned.
+    If `known_label_mask` is None, the array of labels itself is returned.
 
     Args:
         labels: bool `[n, num_labels]`.
-        known: which labels are known, bool `[n, num_labels]`; None if they have no gaps.
+        known_label_mask: which labels are known, bool `[n, num_labels]`; None if they have no gaps.
     """
-    if known is None:
+    if known_label_mask is None:
         return labels
     gap_labels = labels.astype(np.int8)
-    gap_labels[~known] = UNKNOWN
+    gap_labels[~known_label_mask] = UNKNOWN
     return gap_labels
 
 

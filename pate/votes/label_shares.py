@@ -175,7 +175,7 @@ class RecordShares(BlockShares):
         teacher_of: IntArray,
         num_teachers: int,
         weights: FloatArray | None = None,
-        is_known: BoolArray | None = None,
+        known_label_mask: BoolArray | None = None,
     ) -> None:
         """Keeps the labels; nothing is computed yet.
 
@@ -184,15 +184,16 @@ class RecordShares(BlockShares):
             teacher_of: int `[num_records]`, the index of each record's teacher; every teacher has a record.
             num_teachers: the number of teachers.
             weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
-            is_known: bool `[num_records, num_labels]`, private, which labels are known; None if they have no gaps.
+            known_label_mask: bool `[num_records, num_labels]`, private, which labels are known; None if they have no
+                gaps.
         """
         self.num_teachers = num_teachers
         self.num_labels = labels.shape[1]
         self.weights = weights
         self.parts_of_a_teacher = 1 if weights is None else _PARTS_OF_A_TEACHER
-        self.have_gaps = is_known is not None
+        self.have_gaps = known_label_mask is not None
         self._labels = labels
-        self._is_known = is_known
+        self._known_label_mask = known_label_mask
         self._teacher_of = teacher_of
 
     def blocks(self) -> Iterator[FloatArray]:
@@ -216,10 +217,10 @@ class RecordShares(BlockShares):
             shares = mean_bits(
                 self._labels[rows], first_teacher=first_teacher, end_teacher=end_teacher
             )
-            if self._is_known is None:
+            if self._known_label_mask is None:
                 return shares
             known_shares = mean_bits(
-                self._is_known[rows], first_teacher=first_teacher, end_teacher=end_teacher
+                self._known_label_mask[rows], first_teacher=first_teacher, end_teacher=end_teacher
             )
             return np.concatenate([shares, KNOWN_WEIGHT * known_shares], axis=1)
 

@@ -121,9 +121,9 @@ class LogisticFit:
         """
         labeled_features = self.labeled_features
         probabilities = expit(labeled_features.features @ self.weights + self.constants)
-        curvature = (probabilities * (1 - probabilities) * labeled_features.is_known).sum(
+        curvature = (probabilities * (1 - probabilities) * labeled_features.known_label_mask).sum(
             axis=0
-        ) / len(labeled_features.is_known)
+        ) / len(labeled_features.known_label_mask)
         prior_std = np.sqrt(self.prior_variances)
         scaled_features = labeled_features.features * prior_std
         eigenvalues, eigenvectors = np.linalg.eigh(scaled_features.T @ scaled_features)
@@ -139,12 +139,12 @@ class LabeledFeatures:
     Attributes:
         features: `[n, num_features]`, without the constant.
         labels: float64 `[n, num_labels]`, 0 where they are unknown.
-        is_known: float64 `[n, num_labels]`, 1 where a label is known and 0 elsewhere.
+        known_label_mask: float64 `[n, num_labels]`, 1 where a label is known and 0 elsewhere.
     """
 
     features: FloatArray
     labels: FloatArray
-    is_known: FloatArray
+    known_label_mask: FloatArray
 
     @classmethod
     def from_labels(cls, labels: GapLabels, *, features: FloatArray) -> LabeledFeatures:
@@ -155,11 +155,11 @@ class LabeledFeatures:
             features: `[n, num_features]`.
         """
         has_gaps = labels.dtype != np.bool_
-        is_known = labels != UNKNOWN if has_gaps else np.ones(labels.shape, np.bool_)
+        known_label_mask = labels != UNKNOWN if has_gaps else np.ones(labels.shape, np.bool_)
         return cls(
             features=features,
-            labels=(labels * is_known).astype(np.float64),
-            is_known=is_known.astype(np.float64),
+            labels=(labels * known_label_mask).astype(np.float64),
+            known_label_mask=known_label_mask.astype(np.float64),
         )
 
     def choose_scale(self, expected_variances: FloatArray) -> float:
@@ -206,8 +206,10 @@ class LabeledFeatures:
             weights = parameters[:-1]
             constants = parameters[-1]
             logits = scaled_features @ weights + prior_log_odds + constants * constant_scale
-            residuals = (expit(logits) - self.labels) * self.is_known
-            total_loss = ((np.logaddexp(0, logits) - self.labels * logits) * self.is_known).sum()
+            residuals = (expit(logits) - self.labels) * self.known_label_mask
+            total_loss = (
+                (np.logaddexp(0, logits) - self.labels * logits) * self.known_label_mask
+            ).sum()
             total_loss += ((weights**2).sum() + _CONSTANT_PRECISION * (constants**2).sum()) / 2
             gradient = np.empty_like(parameters)
             gradient[:-1] = scaled_features.T @ residuals + weights
@@ -235,7 +237,7 @@ class LabeledFeatures:
         return LabeledFeatures(
             features=self.features[is_chosen],
             labels=self.labels[is_chosen],
-            is_known=self.is_known[is_chosen],
+            known_label_mask=self.known_label_mask[is_chosen],
         )
 
     def _cross_validated_loss(self, prior_variances: FloatArray) -> float:
@@ -254,7 +256,7 @@ class LabeledFeatures:
             held_out = self.select(fold_of_row == fold)
             logits = held_out.features @ fit.weights + fit.constants
             log_losses = np.logaddexp(0, logits) - held_out.labels * logits
-            total_loss += float((log_losses * held_out.is_known).sum())
+            total_loss += float((log_losses * held_out.known_label_mask).sum())
         return total_loss
 
     @cached_property
@@ -264,5 +266,5 @@ class LabeledFeatures:
         Half a row with the label and half a row without it are added, so that no log-odds are infinite.
         """
         num_present = self.labels.sum(axis=0)
-        num_absent = self.is_known.sum(axis=0) - num_present
+        num_absent = self.known_label_mask.sum(axis=0) - num_present
         return np.asarray(np.log((num_present + 0.5) / (num_absent + 0.5)))

@@ -71,7 +71,7 @@ def pool_excess_of_teacher(
     own_labels: BoolArray,
     pool_features: Float32Array,
     pool_confidences: Float32Array,
-    own_is_known: BoolArray | None = None,
+    own_known_label_mask: BoolArray | None = None,
 ) -> Float32Array:
     """Returns one teacher's row of `PoolAnswers.pool_excess`, float32 `[num_features, num_labels]`.
 
@@ -81,21 +81,21 @@ def pool_excess_of_teacher(
         own_labels: bool `[num_records, num_labels]`, the labels of its records.
         pool_features: `[num_asked, num_features]`, of rows of the pool.
         pool_confidences: `[num_asked, num_labels]`, the teacher's confidences on these rows.
-        own_is_known: bool `[num_records, num_labels]`, which of the records' labels are known; None for all. The mean
-            over the records then has a 0 for unknown labels, and the mean over the pool is multiplied by the known
-            share.
+        own_known_label_mask: bool `[num_records, num_labels]`, which of the records' labels are known; None for all.
+            The mean over the records then has a 0 for unknown labels, and the mean over the pool is multiplied by the
+            known share.
     """
-    if own_is_known is None:
+    if own_known_label_mask is None:
         mean_confidence_excess = (own_confidences - own_labels).mean(axis=0)
         shifted_confidences = own_confidences - mean_confidence_excess
         known_shares: FloatArray | float = 1.0
     else:
-        num_known = np.maximum(own_is_known.sum(axis=0), 1)
-        mean_confidence_excess = ((own_confidences - own_labels) * own_is_known).sum(
+        num_known = np.maximum(own_known_label_mask.sum(axis=0), 1)
+        mean_confidence_excess = ((own_confidences - own_labels) * own_known_label_mask).sum(
             axis=0
         ) / num_known
-        shifted_confidences = (own_confidences - mean_confidence_excess) * own_is_known
-        known_shares = own_is_known.mean(axis=0)
+        shifted_confidences = (own_confidences - mean_confidence_excess) * own_known_label_mask
+        known_shares = own_known_label_mask.mean(axis=0)
     pool_mean = (
         pool_features.T
         @ (pool_confidences - mean_confidence_excess)

@@ -319,15 +319,16 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
         voting_mask = self.voting()
         if voting_mask is None:
             voting_mask = np.ones((self.num_teachers, self.num_labels), dtype=np.bool_)
-        is_known = np.ones_like(true_labels) if known is None else known
+        known_label_mask = np.ones_like(true_labels) if known is None else known
         right_counts_of_blocks = [
-            ((vote_block == true_labels) & is_known).sum(axis=1) for vote_block in self.bits()
+            ((vote_block == true_labels) & known_label_mask).sum(axis=1)
+            for vote_block in self.bits()
         ]
         right_counts_by_teacher_and_label = np.concatenate(
             right_counts_of_blocks
         )  # [num_teachers, num_labels]
         num_right = (right_counts_by_teacher_and_label * voting_mask).sum(axis=1)
-        num_counted = voting_mask @ is_known.sum(axis=0)
+        num_counted = voting_mask @ known_label_mask.sum(axis=0)
         is_counted = num_counted > 0
         return np.asarray(num_right[is_counted] / num_counted[is_counted])
 

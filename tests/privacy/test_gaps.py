@@ -345,7 +345,7 @@ def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: A
             labels=votes_of_teacher == 1,
             teacher_of=np.zeros(1, dtype=np.int64),
             num_teachers=1,
-            is_known=is_known,
+            known_label_mask=is_known,
         )
         clipped_shares.append(shares.total(clipped_sum, center).ravel())
         assert shares.lengths().sum() == int((votes_of_teacher == 1).any())

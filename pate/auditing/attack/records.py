@@ -315,9 +315,9 @@ class Canaries:
         first_labels: GapLabels = labels
         other_labels: GapLabels = labels
         if private.known is not None:
-            is_known_in_first = rng.random(labels.shape) < 0.5
-            first_labels = labels_with_gaps(labels, known=is_known_in_first)
-            other_labels = labels_with_gaps(labels, known=~is_known_in_first)
+            known_label_mask_of_first = rng.random(labels.shape) < 0.5
+            first_labels = labels_with_gaps(labels, known_label_mask=known_label_mask_of_first)
+            other_labels = labels_with_gaps(labels, known_label_mask=~known_label_mask_of_first)
             mirrored_inputs = inputs
         return cls(
             rows=canary_rows,

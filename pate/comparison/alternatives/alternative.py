@@ -67,7 +67,7 @@ class TrainingData:
             labels=private_split.labels,
             teacher_of=group_of_records,
             num_teachers=self.num_groups,
-            is_known=private_split.known,
+            known_label_mask=private_split.known,
         )
         return Prevalence(noise_multiplier=noise_multiplier).release_shares(
             label_share_source, num_teachers=self.num_groups, rng=rng

@@ -60,7 +60,7 @@ class EncoderVectors(TextVectors):
     def fit(
         cls,
         texts: Sequence[str],
-        stage: StageOpener = unwatched,
+        open_stage: StageOpener = unwatched,
         *,
         pretrained_files: Weights,
         dimension: int = 128,
@@ -69,7 +69,7 @@ class EncoderVectors(TextVectors):
 
         Args:
             texts: the public texts; at most 2,000 of them, evenly spaced, are used.
-            stage: opens the stage that reports progress.
+            open_stage: opens the stage that reports progress.
             pretrained_files: the files of the encoder.
             dimension: the largest number of directions.
 
@@ -84,7 +84,7 @@ class EncoderVectors(TextVectors):
                 arrays=arrays, settings=settings, origin={}, pretrained_files=pretrained_files
             )
             encoder.encode(["a text"])  # a mistake is found before threads start
-            with stage("encoding public texts", len(sample)) as advance:
+            with open_stage("encoding public texts", len(sample)) as advance:
                 blocks = list(
                     map_blocks(
                         encoder.encode,

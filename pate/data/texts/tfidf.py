@@ -84,7 +84,7 @@ class TfidfVectors(TextVectors):
     def fit(
         cls,
         texts: Sequence[str],
-        stage: StageOpener = unwatched,
+        open_stage: StageOpener = unwatched,
         *,
         dimension: int = 128,
         seed: int = 0,
@@ -93,7 +93,7 @@ class TfidfVectors(TextVectors):
 
         Args:
             texts: the public texts; at most 10,000 of them, evenly spaced, are used.
-            stage: opens the stage of each of the two passes over the texts.
+            open_stage: opens the stage of each of the two passes over the texts.
             dimension: the largest number of directions.
             seed: the seed of the randomized singular value decomposition.
 
@@ -103,7 +103,7 @@ class TfidfVectors(TextVectors):
         from sklearn.decomposition import TruncatedSVD
 
         sample = evenly_spaced(texts)
-        with stage("words of the public texts", len(sample)) as advance:
+        with open_stage("words of the public texts", len(sample)) as advance:
             vocabulary = _frequent_in(texts=sample, report_progress=advance)
         if not vocabulary.words:
             raise InvalidValue(
@@ -115,7 +115,10 @@ class TfidfVectors(TextVectors):
         origin = origin_of_texts(texts=sample)
         arrays: dict[str, NDArray[Any]] = {"buckets": vocabulary.buckets, "idf": idf}
         unprojected = cls(arrays=arrays, settings=settings, origin=origin)
-        with stage("directions of the public texts", len(sample)) as advance, one_blas_thread():
+        with (
+            open_stage("directions of the public texts", len(sample)) as advance,
+            one_blas_thread(),
+        ):
             weights_of_texts = stack_blocks(
                 count_block=lambda block: unprojected.weigh(texts=block).weights,
                 texts=sample,

@@ -66,7 +66,7 @@ class StaticVectors(TextVectors):
     def fit(
         cls,
         texts: Sequence[str],
-        stage: StageOpener = unwatched,
+        open_stage: StageOpener = unwatched,
         *,
         pretrained_files: Weights,
         dimension: int = 128,
@@ -75,7 +75,7 @@ class StaticVectors(TextVectors):
 
         Args:
             texts: the public texts; at most 10,000 of them, evenly spaced, are used.
-            stage: opens the stage that reports progress.
+            open_stage: opens the stage that reports progress.
             pretrained_files: the file or folder of word vectors.
             dimension: the largest number of directions.
 
@@ -102,7 +102,7 @@ class StaticVectors(TextVectors):
             piece_counts, _ = unweighted.count_pieces(block)
             return piece_counts
 
-        with stage("words of the public texts", len(sample)) as advance:
+        with open_stage("words of the public texts", len(sample)) as advance:
             piece_counts = stack_blocks(
                 count_block=count_pieces_of_block, texts=sample, report_progress=advance
             )

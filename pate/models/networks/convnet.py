@@ -154,29 +154,29 @@ class ConvNet(Architecture, Network):
         """Returns True if the tensor `name` is a running mean or variance, which has no gradient."""
         return name.endswith((".mean", ".var"))
 
-    def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
+    def logits(self, state_dict: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
         """Returns the log-odds of images, `[num_images, num_labels]`.
 
         Args:
-            tensors: the parameters and buffers, by name.
+            state_dict: the parameters and buffers, by name.
             images: images with values in [-1, 1], `[num_images, channels, height, width]`.
             training: true normalizes by the statistics of this batch, and updates the running statistics.
         """
         activations = images
         for layer_index in range(self.blocks + 1):
-            weight = tensors[f"layer{layer_index}.weight"]
+            weight = state_dict[f"layer{layer_index}.weight"]
             side = self.patch if layer_index == 0 else self.kernel_size
             kernel = weight.view(len(weight), side, side, -1).permute(0, 3, 1, 2)
             stride, padding = (self.patch, 0) if layer_index == 0 else (1, side // 2)
             outputs = functional.conv2d(activations, kernel, stride=stride, padding=padding)
             activations = self._normalize(
-                outputs, state_dict=tensors, layer_index=layer_index, is_training=training
+                outputs, state_dict=state_dict, layer_index=layer_index, is_training=training
             ).relu_()
         if activations.shape[2:] != (self.cells, self.cells):  # Otherwise each pixel is a cell.
             activations = functional.adaptive_avg_pool2d(activations, self.cells)
         cell_means = activations.permute(0, 2, 3, 1).flatten(1)
         return functional.linear(
-            cell_means, weight=tensors["head.weight"], bias=tensors["head.bias"]
+            cell_means, weight=state_dict["head.weight"], bias=state_dict["head.bias"]
         )
 
     def _normalize(
@@ -373,8 +373,8 @@ def _normalize_stacked(
 def fit_stacked(
     network: ConvNet,
     *,
-    images: Sequence[NDArray[Any]],
-    targets: Sequence[Float32Array],
+    images_of_networks: Sequence[NDArray[Any]],
+    targets_of_networks: Sequence[Float32Array],
     recipe: AdamWRecipe,
     rngs: Sequence[np.random.Generator],
     device: torch.device,
@@ -386,8 +386,9 @@ def fit_stacked(
 
     Args:
         network: the architecture of all networks.
-        images: the images of each network, as in `fit_network`.
-        targets: the targets of each network in [0, 1], `[num_images, num_labels]`; NaN where they are unknown.
+        images_of_networks: the images of each network, as in `fit_network`.
+        targets_of_networks: the targets of each network in [0, 1], `[num_images, num_labels]`; NaN where they are
+            unknown.
         recipe: the hyper-parameters of the training.
         rngs: the random generator of each network.
         device: the device on which the networks are trained.
@@ -403,20 +404,22 @@ def fit_stacked(
     }
     parameter_names = [name for name in stacked_state_dict if not network.is_buffer(name)]
     parameters = [stacked_state_dict[name].requires_grad_() for name in parameter_names]
-    part_sizes = [len(images_of_part) for images_of_part in images]
+    part_sizes = [len(images) for images in images_of_networks]
     # All records are in one array; those of network t begin at first_rows[t].
-    all_images = torch.from_numpy(np.concatenate(images)).to(device)
-    known_targets = KnownTargets.from_array(torch.from_numpy(np.concatenate(targets)).to(device))
+    all_images = torch.from_numpy(np.concatenate(images_of_networks)).to(device)
+    known_targets = KnownTargets.from_array(
+        torch.from_numpy(np.concatenate(targets_of_networks)).to(device)
+    )
     first_rows = torch.from_numpy(np.cumsum([0, *part_sizes[:-1]])).to(device)
     minibatches = Minibatches(
         part_sizes=part_sizes, batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=rngs
     )
-    num_steps = torch.tensor(minibatches.steps_by_part, device=device)  # [T]
+    steps_of_networks = torch.tensor(minibatches.steps_by_part, device=device)  # [T]
     loss_scale = recipe.loss_scale(device)
     can_overflow = loss_scale != 1
     # With one rate for all the optimizer takes a faster step, which rounds in another way. A network whose gradients
     # overflow leaves a step out, which must not change the rounding of the others: then all take the slower step.
-    has_one_rate = not can_overflow and bool((num_steps == minibatches.num_steps).all())
+    has_one_rate = not can_overflow and bool((steps_of_networks == minibatches.num_steps).all())
     optimizer = StackedAdamW(
         parameters=[parameter.detach().flatten(start_dim=1) for parameter in parameters],
         learning_rate=recipe.learning_rate,
@@ -463,7 +466,7 @@ def fit_stacked(
         if has_one_rate:
             rate_factor: torch.Tensor | float = 1 - step / minibatches.num_steps
         else:
-            rate_factor = (1 - step / num_steps).clamp(min=0)[:, None]
+            rate_factor = (1 - step / steps_of_networks).clamp(min=0)[:, None]
         optimizer.step(gradients, is_active=is_active_network, rate_factor=rate_factor)
         loss_curves[:, step] = torch.where(is_valid_image[:, 0], network_losses.detach(), math.nan)
     trained_state_dict = {name: tensor.detach() for name, tensor in stacked_state_dict.items()}

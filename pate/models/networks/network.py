@@ -37,20 +37,20 @@ class Network(ABC):
         """Returns True if the tensor `name` has no gradient, such as a running mean."""
 
     @abstractmethod
-    def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
+    def logits(self, state_dict: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
         """Returns the log-odds of images, `[num_images, num_labels]`.
 
         Args:
-            tensors: the parameters and buffers, by name.
+            state_dict: the parameters and buffers, by name.
             images: images with values in [-1, 1], `[num_images, channels, height, width]`.
             training: true normalizes by the statistics of this batch, and updates the running statistics.
         """
 
-    def inference_function(self, tensors: Tensors) -> Callable[[torch.Tensor], torch.Tensor]:
+    def inference_function(self, state_dict: Tensors) -> Callable[[torch.Tensor], torch.Tensor]:
         """Returns a function from images with values in [-1, 1] to log-odds, for the exporters of torch."""
 
         def log_odds(images: torch.Tensor) -> torch.Tensor:
-            return self.logits(tensors, images=images, training=False)
+            return self.logits(state_dict, images=images, training=False)
 
         return log_odds
 

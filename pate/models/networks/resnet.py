@@ -122,11 +122,11 @@ class ResNet50(Network):
         """Returns True if the tensor `name` is a running mean, variance or count, which has no gradient."""
         return name.endswith(("running_mean", "running_var", "num_batches_tracked"))
 
-    def logits(self, tensors: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
+    def logits(self, state_dict: Tensors, images: torch.Tensor, *, training: bool) -> torch.Tensor:
         """Returns the log-odds of images, `[num_images, num_labels]`; for a network without a head, its features.
 
         Args:
-            tensors: the parameters and buffers, by name.
+            state_dict: the parameters and buffers, by name.
             images: images with values in [-1, 1], `[num_images, channels, height, width]`.
             training: true normalizes by the statistics of this batch, and updates the running statistics.
         """
@@ -137,11 +137,11 @@ class ResNet50(Network):
             images = torch.cat([images, images.flip(dims=[3])])
         self._module.train(training)
         logits: torch.Tensor = torch.func.functional_call(
-            self._module, parameter_and_buffer_dicts=tensors, args=(images,)
+            self._module, parameter_and_buffer_dicts=state_dict, args=(images,)
         )
         return logits[:1] if has_no_variance else logits
 
-    def inference_function(self, tensors: Tensors) -> Callable[[torch.Tensor], torch.Tensor]:
+    def inference_function(self, state_dict: Tensors) -> Callable[[torch.Tensor], torch.Tensor]:
         """Returns a function from images with values in [-1, 1] to log-odds, for the exporters of torch.
 
         A module inside it holds the parameters, as tracing cannot pass them as an argument.
@@ -149,7 +149,7 @@ class ResNet50(Network):
         with torch.device("meta"):  # without weights, which would be drawn and replaced at once
             module: torch.nn.Module = torchvision_models().resnet50(weights=None)
             module.fc = torch.nn.Linear(FEATURES, self.num_labels)
-        module.load_state_dict(tensors, assign=True)
+        module.load_state_dict(state_dict, assign=True)
         module.eval().requires_grad_(False)
 
         def log_odds(images: torch.Tensor) -> torch.Tensor:

@@ -164,7 +164,7 @@ def test_prevalence_with_unknown_labels_is_that_of_the_known_ones(known_share: f
         labels=labels,
         teacher_of=np.arange(num_records),
         num_teachers=num_records,
-        is_known=known,
+        known_label_mask=known,
     )
     released = Prevalence(noise_multiplier=5.0).release_shares(
         shares, num_teachers=num_records, rng=rng

@@ -41,7 +41,7 @@ def records_of(
     known = np.random.default_rng(2).random(labels.shape) < 0.5 if have_gaps else None
     return RoundRecords(
         inputs=inputs,
-        labels=labels_with_gaps(labels, known=known),
+        labels=labels_with_gaps(labels, known_label_mask=known),
         teacher_of=teacher_of,
         num_teachers=len(teacher_sizes),
         public_pca=PublicPCA.fit(pool, max_directions=4),

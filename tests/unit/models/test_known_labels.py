@@ -212,6 +212,6 @@ def test_labels_known_for_the_same_records_are_one_group() -> None:
     known = np.array([[1, 0, 1, 0, 1, 0], [1, 1, 1, 1, 1, 0]], dtype=np.bool_)
     largest, smallest = label_groups(known)
     assert largest.label_indices.tolist() == [0, 2, 4]
-    assert largest.known_rows.tolist() == [True, True]
+    assert largest.known_record_mask.tolist() == [True, True]
     assert smallest.label_indices.tolist() == [1, 3]
-    assert smallest.known_rows.tolist() == [False, True]
+    assert smallest.known_record_mask.tolist() == [False, True]

@@ -91,7 +91,7 @@ def test_rows_with_an_unknown_label_do_not_change_its_weights() -> None:
     known[100:, 1] = False
     features = votes.public_features[:300, :-1].astype(np.float64)
     prior_variances = np.ones(3)
-    labels_with_unknown = labels_with_gaps(labels, known=known)
+    labels_with_unknown = labels_with_gaps(labels, known_label_mask=known)
     fit = LabeledFeatures.from_labels(labels_with_unknown, features=features).fit(prior_variances)
     first_rows = LabeledFeatures.from_labels(labels[:100], features=features[:100])
     fit_of_100 = first_rows.fit(prior_variances)

@@ -43,8 +43,8 @@ def train_side_by_side(labeled_image_sets, recipe, seeds, norm_kind="group"):
     images = [images for images, _ in labeled_image_sets]
     return fit_stacked(
         network=small_network(norm_kind=norm_kind),
-        images=images,
-        targets=targets,
+        images_of_networks=images,
+        targets_of_networks=targets,
         recipe=recipe,
         rngs=rngs,
         device=CPU,
