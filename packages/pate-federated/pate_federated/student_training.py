@@ -6,7 +6,7 @@ It is post-processing, and costs no epsilon.
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -65,7 +65,7 @@ class StudentPlan:
     student: Student
     queries: Callable[[], Queries]
     seed: int | None = None
-    with_student: Callable[[str], str] = str
+    with_student: Callable[[str], str] = str  # leaves the text as it is
 
 
 @all_cores()
@@ -89,6 +89,8 @@ def train_on_release(
         InvalidValue: the folder has no release, the release was altered, or the samples are not those voted on.
     """
     monitor = monitor or Monitor()
+
+    # 1. Find the release, and the folder of the bundle.
     release_path = Path(release_path)
     published_folder = folder_of(release_path)
     bundle_folder = published_folder if output is None else Path(output)
@@ -97,56 +99,29 @@ def train_on_release(
     else:
         require_no_links(bundle_folder, name="output")
     terms = _terms_of(published_folder, named_folder=release_path)
-    if terms is None and not _is_finished(bundle_folder):
-        rule = "the folder of pate-release; a student that is there already, as of pate-train, is not trained again"
-        raise InvalidValue("release", release_path, rule=rule)
-    if terms is None or _is_finished(bundle_folder):
+    if _is_finished(bundle_folder):
         monitor.say(f"release={bundle_folder}: its student is there; nothing was trained again")
         return Bundle.load(bundle_folder).model
-    # partial files that a killed call left
-    for path in (bundle_folder / name for name in (*_RELEASED_FILES, *_STUDENT_FILES, MANIFEST)):
-        remove_partials(path.parent, name_patterns=[re.escape(path.name)])
-    for name, digest in terms.sha256.items():
-        if file_digest(published_folder / name, rule="a file of a release", remedy=ANEW) != digest:
-            raise damaged(
-                published_folder / name,
-                rule="the file as it was released",
-                finding="it is another",
-                remedy=ANEW,
-            )
+    if terms is None:
+        rule = "the folder of pate-release; a student that is there already, as of pate-train, is not trained again"
+        raise InvalidValue("release", release_path, rule=rule)
+    _remove_partials(bundle_folder)
+    _require_as_released(published_folder, digest_of_file=terms.sha256)
+
+    # 2. Read the release and the public samples that were asked.
     with monitor.stage("reading what was released"):
         published_release, public_names = _read_release(
             published_folder / "release.npz", adjacency=Adjacency.parse(terms.privacy.adjacency)
         )
         queries = plan.queries()
-        num_queries = published_release.num_queries
-    require_queries(
-        queries,
-        num_queries=num_queries,
-        expected_digest=terms.queries,
-        rule=f"at least {num_queries} samples, those that were asked",
-    )
-    are_same_queries = terms.queries or np.array_equal(
-        queries.record_ids[:num_queries].astype(str), public_names.record_ids.astype(str)
-    )
-    require(
-        bool(are_same_queries),
-        "queries",
-        "others",
-        f"those that were asked: {num_queries} samples with the ids of release.npz",
-    )
-    if queries.label_names and terms.queries:
-        # in the order of the holders' files, without a label that none of them has
-        are_asked = set(public_names.label_names) <= set(queries.label_names)
-        require(are_asked, "queries.label_names", "others", "those of the release")
+    num_queries = published_release.num_queries
+    _require_asked(queries, num_queries=num_queries, terms=terms, public_names=public_names)
+
+    # 3. Train the student.
     inputs = queries.inputs
-    entropy = plan.seed
     num_labels = published_release.labels.shape[1]
     plan.student.check(tuple(inputs.shape[1:]), num_labels)
-    if entropy is None:
-        digest = file_digest(published_folder / "release.npz", rule="a release", remedy=ANEW)
-        entropy = int(digest[:16], base=16)
-    seed = RandomStreams(entropy).seed("student")
+    seed = _student_seed(plan, published_folder)
     with monitor.stage("training the student"):
         training_set = replace(
             published_release.training_set(inputs[:num_queries]),
@@ -155,11 +130,10 @@ def train_on_release(
         model = plan.student.learn(training=training_set, pool=inputs[num_queries:], seed=seed)
     for line in constant_student_warnings(model, public_inputs=inputs):
         monitor.say(line)
+
+    # 4. Write the bundle.
     if bundle_folder != published_folder:
-        make_folder(bundle_folder)
-        for path in filter(Path.is_file, (published_folder / name for name in _RELEASED_FILES)):
-            with path.open("rb") as original, atomic_write(bundle_folder / path.name) as copy:
-                shutil.copyfileobj(original, copy)
+        _copy_release(published_folder, bundle_folder)
     model.save(bundle_folder / "student")
     model_form = ModelForm.from_student(
         model,
@@ -174,6 +148,76 @@ def train_on_release(
     )
     _complete_bundle(folder=bundle_folder, with_student=plan.with_student)
     return model
+
+
+def _remove_partials(bundle_folder: Path) -> None:
+    """Removes the partial files of a bundle that a killed call left."""
+    for path in (bundle_folder / name for name in (*_RELEASED_FILES, *_STUDENT_FILES, MANIFEST)):
+        remove_partials(path.parent, name_patterns=[re.escape(path.name)])
+
+
+def _require_as_released(published_folder: Path, *, digest_of_file: Mapping[str, str]) -> None:
+    """Raises `InvalidValue` if a file of a release is not as it was released.
+
+    Args:
+        published_folder: the folder of the release.
+        digest_of_file: the SHA-256 of each file as it was released, by the name of the file.
+    """
+    for name, digest in digest_of_file.items():
+        if file_digest(published_folder / name, rule="a file of a release", remedy=ANEW) != digest:
+            raise damaged(
+                published_folder / name,
+                rule="the file as it was released",
+                finding="it is another",
+                remedy=ANEW,
+            )
+
+
+def _require_asked(
+    queries: Queries, *, num_queries: int, terms: Terms, public_names: PublicNames
+) -> None:
+    """Raises `InvalidValue` unless the first samples and the names of the labels are those of a release.
+
+    Args:
+        queries: the public samples.
+        num_queries: the number of samples that were asked.
+        terms: the terms of the release, with the digest of its queries if it has one.
+        public_names: the names of the queries and of the labels in the release.
+    """
+    require_queries(
+        queries,
+        num_queries=num_queries,
+        expected_digest=terms.queries,
+        rule=f"at least {num_queries} samples, those that were asked",
+    )
+    if not terms.queries:
+        # The release has no digest of its queries, so their ids are compared.
+        has_same_ids = np.array_equal(
+            queries.record_ids[:num_queries].astype(str), public_names.record_ids.astype(str)
+        )
+        rule = f"those that were asked: {num_queries} samples with the ids of release.npz"
+        require(has_same_ids, "queries", "others", rule)
+    elif queries.label_names:
+        # in the order of the holders' files, without a label that none of them has
+        are_asked = set(public_names.label_names) <= set(queries.label_names)
+        require(are_asked, "queries.label_names", "others", "those of the release")
+
+
+def _student_seed(plan: StudentPlan, published_folder: Path) -> int:
+    """Returns the seed of the training, from the seed of the plan or else from the bytes of the release."""
+    entropy = plan.seed
+    if entropy is None:
+        digest = file_digest(published_folder / "release.npz", rule="a release", remedy=ANEW)
+        entropy = int(digest[:16], base=16)
+    return RandomStreams(entropy).seed("student")
+
+
+def _copy_release(published_folder: Path, bundle_folder: Path) -> None:
+    """Copies the files of a release, those that there are, to the folder of a bundle."""
+    make_folder(bundle_folder)
+    for path in filter(Path.is_file, (published_folder / name for name in _RELEASED_FILES)):
+        with path.open("rb") as original, atomic_write(bundle_folder / path.name) as copy:
+            shutil.copyfileobj(original, copy)
 
 
 def _complete_bundle(folder: Path, with_student: Callable[[str], str]) -> None:
