@@ -86,8 +86,8 @@ class PowersetGNMax(Aggregator):
         max_size = self.max_size or votes.num_labels
         confidences = votes.require_type(TeacherVotes).confidences()
         checked_blocks = self.checked_blocks(confidences, vote_shape=votes.shape)
-        first_votes = limit_votes(next(checked_blocks), max_votes=max_size)
-        set_rows = _merge_rows(_rows_of_votes(first_votes))
+        votes_of_first_block = limit_votes(next(checked_blocks), max_votes=max_size)
+        set_rows = _merge_rows(_rows_of_votes(votes_of_first_block))
         for block in checked_blocks:
             block_votes = limit_votes(block, max_votes=max_size)
             block_rows = _merge_rows(_rows_of_votes(block_votes))
@@ -99,28 +99,28 @@ class PowersetGNMax(Aggregator):
         num_queries = shape.num_queries
         num_labels = shape.num_labels
         # The row of the first set of each query, and the number of sets with votes of each query: [num_queries].
-        first_rows = np.searchsorted(summary["query"], np.arange(num_queries))
-        num_seen_sets = np.diff(np.append(first_rows, len(summary)))
+        first_row_of_query = np.searchsorted(summary["query"], np.arange(num_queries))
+        num_seen_sets = np.diff(np.append(first_row_of_query, len(summary)))
         max_size = num_labels if self.max_size is None else min(self.max_size, num_labels)
         num_sets_by_size = [math.comb(num_labels, size) for size in range(max_size + 1)]
         labels = np.empty((num_queries, num_labels), dtype=np.bool_)
         queries_per_block = max(1, _SETS_PER_BLOCK // int(num_seen_sets.max()))
         for start in range(0, num_queries, queries_per_block):
             query_range = slice(start, start + queries_per_block)
-            winners = self._draw_winners(
+            winner_columns = self._draw_winners(
                 summary["count"],
-                first_rows=first_rows[query_range],
+                first_row_of_query=first_row_of_query[query_range],
                 num_seen_sets=num_seen_sets[query_range],
                 num_all_sets=sum(num_sets_by_size),
                 rng=rng,
             )
-            is_unseen = winners == num_seen_sets[query_range]
-            winner_rows = first_rows[query_range] + np.minimum(
-                winners, num_seen_sets[query_range] - 1
+            is_unseen = winner_columns == num_seen_sets[query_range]
+            winner_rows = first_row_of_query[query_range] + np.minimum(
+                winner_columns, num_seen_sets[query_range] - 1
             )
             labels[query_range] = summary["labels"][winner_rows]
             for query in (start + np.flatnonzero(is_unseen)).tolist():
-                first_row = first_rows[query]
+                first_row = first_row_of_query[query]
                 seen_sets = summary["labels"][first_row : first_row + num_seen_sets[query]]
                 labels[query] = _draw_unseen_set(
                     seen_sets, num_sets_by_size=num_sets_by_size, rng=rng
@@ -131,7 +131,7 @@ class PowersetGNMax(Aggregator):
         self,
         counts_of_rows: IntArray,
         *,
-        first_rows: IntArray,
+        first_row_of_query: IntArray,
         num_seen_sets: IntArray,
         num_all_sets: int,
         rng: Rng,
@@ -143,7 +143,7 @@ class PowersetGNMax(Aggregator):
 
         Args:
             counts_of_rows: `[num_rows]`, the number of teachers for each row of the summary.
-            first_rows: `[num_queries]`, the first row of each query.
+            first_row_of_query: `[num_queries]`, the first row of each query.
             num_seen_sets: `[num_queries]`, the number of sets with votes of each query.
             num_all_sets: the number of all sets that compete.
             rng: the source of all noise.
@@ -151,7 +151,9 @@ class PowersetGNMax(Aggregator):
         # A row for each query: its sets with votes, and behind them one column for all sets without votes.
         set_columns = np.arange(int(num_seen_sets.max()) + 1)
         is_seen = set_columns < num_seen_sets[:, None]
-        summary_rows = np.minimum(first_rows[:, None] + set_columns, len(counts_of_rows) - 1)
+        summary_rows = np.minimum(
+            first_row_of_query[:, None] + set_columns, len(counts_of_rows) - 1
+        )
         set_counts = np.where(is_seen, counts_of_rows[summary_rows], 0)
         # Python's whole numbers, as there may be 2**L sets.
         num_unseen_sets: list[int] = [num_all_sets - number for number in num_seen_sets.tolist()]

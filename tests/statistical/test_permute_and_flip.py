@@ -53,13 +53,13 @@ def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int],
     distribution = {}
     for first, p in enumerate(
         largest_distribution(
-            VALUES / scale, class_sizes=SIZES * 1.0, noise_kind=UNIT_NOISES[noise]
+            VALUES / scale, class_sizes=SIZES * 1.0, unit_noise=UNIT_NOISES[noise]
         ).tolist()
     ):
         left = SIZES - (np.arange(len(SIZES)) == first)
         some = left > 0
         then = largest_distribution(
-            VALUES[some] / scale, class_sizes=left[some] * 1.0, noise_kind=UNIT_NOISES[noise]
+            VALUES[some] / scale, class_sizes=left[some] * 1.0, unit_noise=UNIT_NOISES[noise]
         )
         distribution |= {
             (int(VALUES[first]), int(VALUES[c])): p * float(q)

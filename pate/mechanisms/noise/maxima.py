@@ -42,7 +42,7 @@ def exponential_argmax(values_in_scales: FloatArray) -> FloatArray:
 
 def gaussian_argmax(values_in_scales: FloatArray) -> FloatArray:
     """Returns the probability of each index to have the largest sum value + N(0, 1), `[..., n]`, by quadrature."""
-    return _argmax_by_quadrature(values_in_scales, noise_kind=KINDS["gaussian"])
+    return _argmax_by_quadrature(values_in_scales, unit_noise=KINDS["gaussian"])
 
 
 def laplace_argmax(values_in_scales: FloatArray) -> FloatArray:
@@ -50,48 +50,48 @@ def laplace_argmax(values_in_scales: FloatArray) -> FloatArray:
 
     The probabilities are computed by quadrature.
     """
-    return _argmax_by_quadrature(values_in_scales, noise_kind=KINDS["laplace"])
+    return _argmax_by_quadrature(values_in_scales, unit_noise=KINDS["laplace"])
 
 
-def _argmax_by_quadrature(values_in_scales: FloatArray, noise_kind: NoiseKind) -> FloatArray:
+def _argmax_by_quadrature(values_in_scales: FloatArray, unit_noise: NoiseKind) -> FloatArray:
     """Returns the probability of each index to have the largest sum value + noise, `[..., n]`.
 
     Args:
         values_in_scales: divided by the scale of the noise, `[..., n]`.
-        noise_kind: the kind of noise.
+        unit_noise: the kind of noise.
     """
 
     def row_distribution(row_in_scales: FloatArray) -> FloatArray:
         return largest_distribution(
-            row_in_scales, class_sizes=np.ones(len(row_in_scales)), noise_kind=noise_kind
+            row_in_scales, class_sizes=np.ones(len(row_in_scales)), unit_noise=unit_noise
         )
 
     return np.apply_along_axis(row_distribution, -1, values_in_scales)
 
 
 def ordered_distribution(
-    values_in_scales: FloatArray, k: int, noise_kind: NoiseKind
+    values_in_scales: FloatArray, k: int, unit_noise: NoiseKind
 ) -> dict[tuple[int, ...], float]:
     """Returns the probability of each sequence of indices to be those of the k largest sums value + noise, in order.
 
     Args:
         values_in_scales: `[d]`, divided by the scale of the noise.
         k: the number of indices.
-        noise_kind: the kind of noise.
+        unit_noise: the kind of noise.
 
     Raises:
         InvalidValue: the values are too far apart for quadrature.
     """
     spread = float(np.ptp(values_in_scales))
-    largest_spread = _MAX_PANELS * noise_kind.panel_width
+    largest_spread = _MAX_PANELS * unit_noise.panel_width
     if not spread <= largest_spread:  # also where it is NaN
         rule = f"values at most {largest_spread:g} noise scales apart, to be integrated"
         raise InvalidValue("spread", spread, rule=rule)
     # Any value may be among the k largest, so the panels begin where the noise of the smallest value begins.
     densities_at_nodes, cdfs_at_nodes, panel_half_widths = _on_grid(
         values_in_scales,
-        noise_kind=noise_kind,
-        start_value=values_in_scales.min() + noise_kind.negligible_below,
+        unit_noise=unit_noise,
+        start_value=values_in_scales.min() + unit_noise.negligible_below,
     )
     # For each sequence of the first indices, the probability that these come first, in this order, and all lie above
     # a node. The integral over the next value adds one index.
@@ -124,7 +124,7 @@ def ordered_distribution(
 
 
 def largest_distribution(
-    values_in_scales: FloatArray, class_sizes: FloatArray, noise_kind: NoiseKind
+    values_in_scales: FloatArray, class_sizes: FloatArray, unit_noise: NoiseKind
 ) -> FloatArray:
     """Returns for each class the probability that the largest of all members' noisy values is one of its own, `[n]`.
 
@@ -133,16 +133,16 @@ def largest_distribution(
     Args:
         values_in_scales: the value of all members of each class, `[n]`.
         class_sizes: the number of members of each class, `[n]`.
-        noise_kind: the kind of noise, which each member has independently.
+        unit_noise: the kind of noise, which each member has independently.
     """
     # A noisy value this far below the largest value is not the largest, except with a negligible probability.
     lowest_winner = max(
-        values_in_scales.min(), values_in_scales.max() + noise_kind.negligible_below
+        values_in_scales.min(), values_in_scales.max() + unit_noise.negligible_below
     )
     densities_at_nodes, cdfs_at_nodes, panel_half_widths = _on_grid(
         values_in_scales,
-        noise_kind=noise_kind,
-        start_value=lowest_winner + noise_kind.negligible_below,
+        unit_noise=unit_noise,
+        start_value=lowest_winner + unit_noise.negligible_below,
     )
     sizes_at_nodes = class_sizes[:, None, None]
     density_of_largest = sizes_at_nodes * densities_at_nodes * cdfs_at_nodes ** (sizes_at_nodes - 1)
@@ -169,29 +169,29 @@ def _products_over_other_indices(factors_at_nodes: FloatArray) -> FloatArray:
 
 
 def _on_grid(
-    values_in_scales: FloatArray, noise_kind: NoiseKind, start_value: float
+    values_in_scales: FloatArray, unit_noise: NoiseKind, start_value: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Returns density and distribution function of each sum value + noise, at the nodes of a quadrature.
 
     Args:
         values_in_scales: `[n]`.
-        noise_kind: the kind of noise.
+        unit_noise: the kind of noise.
         start_value: the start of the first of P panels. The last panel ends where the noise of the largest value ends.
 
     Returns:
         The density `[n, P, 16]`, the distribution function `[n, P, 16]`, and half the width of each panel `[P, 1]`.
     """
-    kinks = (values_in_scales[:, None] + np.array(noise_kind.kinks)).ravel()
+    kinks = (values_in_scales[:, None] + np.array(unit_noise.kinks)).ravel()
     corners = np.unique(
         [
             start_value,
             *kinks[kinks > start_value],
-            values_in_scales.max() + noise_kind.negligible_above,
+            values_in_scales.max() + unit_noise.negligible_above,
         ]
     )
-    nodes, panel_half_widths = panels(corners, largest_width=noise_kind.panel_width)
+    nodes, panel_half_widths = panels(corners, largest_width=unit_noise.panel_width)
     noise_at_nodes = nodes - values_in_scales[:, None, None]
-    return noise_kind.density(noise_at_nodes), noise_kind.cdf(noise_at_nodes), panel_half_widths
+    return unit_noise.density(noise_at_nodes), unit_noise.cdf(noise_at_nodes), panel_half_widths
 
 
 def panels(corners: FloatArray, largest_width: float) -> tuple[FloatArray, FloatArray]:

@@ -123,7 +123,7 @@ class CanonicalTopK(BoundedRangeTopK):
             * canonical_classes.losses(falling_counts, gamma=self.gamma)[0]
         )
         class_probabilities = largest_distribution(
-            values_of_classes, class_sizes=class_sizes, noise_kind=UNIT_NOISES[self.noise]
+            values_of_classes, class_sizes=class_sizes, unit_noise=UNIT_NOISES[self.noise]
         )
         set_probabilities = dict(
             zip(

@@ -79,7 +79,7 @@ class GammaTopK(PureTopK):
                 distribution_at_radius = ordered_distribution(
                     values_in_scales=counts_in_scales / radius,
                     k=self.k,
-                    noise_kind=KINDS["uniform"],
+                    unit_noise=KINDS["uniform"],
                 )
                 for index_sequence, probability in distribution_at_radius.items():
                     added_probability = float(node_weight * density) * probability

@@ -391,7 +391,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
         class_probabilities = largest_distribution(
             -self.loss_weight * distinct_losses,
             class_sizes=class_sizes.astype(np.float64),
-            noise_kind=UNIT_NOISES["exponential"],
+            unit_noise=UNIT_NOISES["exponential"],
         )
         probabilities_of_sequences = (class_probabilities / class_sizes)[class_indices]
         return dict(zip(sequences, probabilities_of_sequences.tolist(), strict=True))

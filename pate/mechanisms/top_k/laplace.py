@@ -105,7 +105,7 @@ class LaplaceTopK(TopKMechanism):
         """Returns the probability of each outcome, a tuple of k indices, for one histogram `[d]`."""
         utilities = utilities_of(counts, noise_scale=self.noise_scale(num_counts=len(counts)))
         distribution = ordered_distribution(
-            values_in_scales=utilities, k=self.k, noise_kind=UNIT_NOISES["laplace"]
+            values_in_scales=utilities, k=self.k, unit_noise=UNIT_NOISES["laplace"]
         )
         if self.failure_prob is None:
             return distribution

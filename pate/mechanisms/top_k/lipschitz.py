@@ -41,5 +41,5 @@ class LipschitzTopK(PureTopK):
         return ordered_distribution(
             values_in_scales=utilities_of(counts, noise_scale=self.noise_scale),
             k=self.k,
-            noise_kind=UNIT_NOISES[self.noise],
+            unit_noise=UNIT_NOISES[self.noise],
         )

@@ -154,7 +154,7 @@ def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
     sets = list(combinations(range(4), 2))
     loss_weight = mechanism.loss_weight_for(num_counts=len(counts))
     utilities = -loss_weight * losses_of_sets(counts, sets=sets, gamma=gamma)
-    expected = ordered_distribution(values_in_scales=utilities, k=1, noise_kind=UNIT_NOISES[noise])
+    expected = ordered_distribution(values_in_scales=utilities, k=1, unit_noise=UNIT_NOISES[noise])
     distribution = mechanism.distribution(counts)
     assert distribution.keys() == set(sets)
     for set_index, chosen in enumerate(sets):

@@ -184,7 +184,7 @@ def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
     losses = losses_by_definition(counts=counts, k=2)
     utilities = -mechanism.loss_weight * np.array(list(losses.values()), dtype=float)
     expected = ordered_distribution(
-        values_in_scales=utilities, k=1, noise_kind=UNIT_NOISES["exponential"]
+        values_in_scales=utilities, k=1, unit_noise=UNIT_NOISES["exponential"]
     )
     distribution = mechanism.distribution(counts)
     for sequence_index, sequence in enumerate(losses):

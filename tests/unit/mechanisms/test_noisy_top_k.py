@@ -33,7 +33,7 @@ def test_one_shot_gumbel_is_peeling() -> None:
     peeling = PeelingTopK(k=3, epsilon=4.0)
     counts_in_scales = (counts - counts.max()) / peeling.noise_scale
     by_quadrature = ordered_distribution(
-        values_in_scales=counts_in_scales, k=3, noise_kind=UNIT_NOISES["gumbel"]
+        values_in_scales=counts_in_scales, k=3, unit_noise=UNIT_NOISES["gumbel"]
     )
     distribution = peeling.distribution(counts)
     assert by_quadrature.keys() == distribution.keys()
