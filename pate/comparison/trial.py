@@ -203,7 +203,8 @@ def private_trial(
     comparison_plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench
 ) -> Trial:
     """Returns the trial of a method with privacy at an epsilon, with the seeds and the delta of the plan."""
-    accountant_name = comparison_plan.accountant().name
+    make_accountant = comparison_plan.accountant
+    accountant_name = make_accountant().name
     calibration_settings = [
         VERSION,
         method.identity(bench),
@@ -219,9 +220,7 @@ def private_trial(
     ]
     is_first = method is namesakes[0]
     method_title = method.name if is_first else f"{method.name}@{cell_by_column['num_teachers']}"
-    budget = Budget(
-        epsilon=epsilon, delta=comparison_plan.target_delta, accountant=comparison_plan.accountant
-    )
+    budget = Budget(epsilon=epsilon, delta=comparison_plan.target_delta, accountant=make_accountant)
     calibration_file = (
         bench.folder / "calibrations" / f"{trial_name}-{digest(calibration_settings)}.json"
     )

@@ -99,10 +99,12 @@ def run_application(
         config_folders.append(Path(parsed_options.config_dir).expanduser().absolute())
         require(config_folders[0].is_dir(), "--config-dir", config_folders[0], "a folder")
     register_configs(allowed_modules=allowed_modules, config_folders=config_folders)
-    main_folder = Path(parsed_options.config_path or folder_of(command)).expanduser().absolute()
+    main_config_folder = (
+        Path(parsed_options.config_path or folder_of(command)).expanduser().absolute()
+    )
     config_name = parsed_options.config_name or command
     if parsed_options.help:
-        print_help(main_folder, config_name, parsed_options)
+        print_help(main_config_folder, config_name, parsed_options)
         return
     typed_arguments = sys.argv
 
@@ -112,7 +114,7 @@ def run_application(
         return task(config)
 
     application = hydra.main(
-        version_base=_VERSION_BASE, config_path=str(main_folder), config_name=config_name
+        version_base=_VERSION_BASE, config_path=str(main_config_folder), config_name=config_name
     )
     settings = [f"++hydra.job.name={command}", *parsed_options.overrides, *chosen_settings]
     with _hydra_arguments([*_arguments_of(parsed_options), *settings]):

@@ -96,8 +96,8 @@ def default_student(arguments: Iterable[str], *, command: str) -> str | None:
     has_teachers_of_pictures = settings_of_command_line.get("teacher") in _TEACHERS_OF_PICTURES
     if command not in ("train", "compare") or not has_teachers_of_pictures or names_student:
         return None
-    experiment = settings_of_command_line.get("experiment")
-    if experiment is not None and _may_choose_student(experiment):
+    experiment_name = settings_of_command_line.get("experiment")
+    if experiment_name is not None and _may_choose_student(experiment_name):
         return None
     return "cnn"
 

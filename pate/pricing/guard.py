@@ -276,8 +276,9 @@ def group_votes_tell_more(
         return False
     if isinstance(budget, PersonBudgets) or not 0 < priced_release.epsilon < math.inf:
         return False
+    make_accountant = budget.accountant
     same_price = Budget(
-        delta=budget.delta, epsilon=priced_release.epsilon, accountant=budget.accountant
+        delta=budget.delta, epsilon=priced_release.epsilon, accountant=make_accountant
     )
     vote_shape_of_groups = replace(vote_shape, num_teachers=num_groups)
     try:

@@ -166,7 +166,8 @@ def _largest_target_epsilon(
         budget: the budget that it was planned for.
         max_epsilon: the cap of the account.
     """
-    budget_at_cap = Budget(delta=budget.delta, epsilon=max_epsilon, accountant=budget.accountant)
+    make_accountant = budget.accountant
+    budget_at_cap = Budget(delta=budget.delta, epsilon=max_epsilon, accountant=make_accountant)
     if _event_within_cap(ledger, priced_release=priced_release, budget=budget_at_cap) is not None:
         return max_epsilon
     budget_by_renyi = replace(budget_at_cap, accountant=RdpAccountant)

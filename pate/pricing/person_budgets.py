@@ -271,7 +271,8 @@ def _with_teachers_reached(aggregator: Aggregator, *, num_teachers: int) -> Aggr
 
 def _budget_for_all(budgets: PersonBudgets, *, epsilon: float) -> Budget:
     """Returns a budget with one epsilon for all groups, with the delta and accountant of `budgets`."""
-    return Budget(delta=budgets.delta, epsilon=epsilon, accountant=budgets.accountant)
+    make_accountant = budgets.accountant
+    return Budget(delta=budgets.delta, epsilon=epsilon, accountant=make_accountant)
 
 
 def _normalized_class_name(class_name: object) -> str:

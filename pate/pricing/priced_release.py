@@ -160,13 +160,14 @@ def _plan_queries(
         budget: the budget of all queries together.
         max_queries: the largest number of queries; None for no limit.
     """
+    make_accountant = budget.accountant
     num_queries = largest_num_queries(
         aggregator,
         max_epsilon=budget.required_epsilon(),
         target_delta=budget.delta,
         num_labels=num_labels,
         num_teachers=num_teachers,
-        accountant=budget.accountant,
+        accountant=make_accountant,
         at_most=max_queries,
     )
     return _price(
@@ -195,10 +196,11 @@ def _fit_to_mu(aggregator: Aggregator, vote_shape: VoteShape, *, budget: MuBudge
         InvalidValue: no mu is known for the release, or no noise meets that of the budget.
     """
     tried_mu = budget.mu
+    make_accountant = budget.accountant
     for _ in range(_MAX_TRIES):
-        tried_budget = MuBudget.from_mu(tried_mu, delta=budget.delta, accountant=budget.accountant)
+        tried_budget = MuBudget.from_mu(tried_mu, delta=budget.delta, accountant=make_accountant)
         fitted_aggregator = aggregator.fitted(tried_budget, vote_shape)
-        release_mu = budget.accountant().compose(fitted_aggregator.event(vote_shape)).gdp_mu()
+        release_mu = make_accountant().compose(fitted_aggregator.event(vote_shape)).gdp_mu()
         if release_mu <= budget.mu:
             return fitted_aggregator
         if math.isinf(release_mu):

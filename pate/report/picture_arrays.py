@@ -22,7 +22,7 @@ class PictureArrays:
         epsilon_after_query: the epsilon of all queries up to each query, `[num_queries]`.
         gaps: the gaps without noise, `[num_queries]`; None if the votes are not counted. No epsilon covers them.
         gap_name: the name of the gap, on an axis.
-        histogram: the votes without noise, int `[num_queries, num_labels]`; None if the votes are not counted. No
+        vote_counts: the votes without noise, int `[num_queries, num_labels]`; None if the votes are not counted. No
             epsilon covers them.
         num_teachers: the number of teachers, where the axes of votes end; None if it is not known.
         pass_gaps: rising gaps whose pass probability is drawn, `[num_gaps]`; None without a stability test.
@@ -40,7 +40,7 @@ class PictureArrays:
     epsilon_after_query: FloatArray
     gaps: IntArray | FloatArray | None = None
     gap_name: str = "gap at the chosen k"
-    histogram: IntArray | None = None
+    vote_counts: IntArray | None = None
     num_teachers: int | None = None
     pass_gaps: IntArray | FloatArray | None = None
     pass_probability: FloatArray | None = None

@@ -587,11 +587,11 @@ def votes_by_rank(picture_arrays: PictureArrays) -> Picture | None:
 
     The result is None if the votes are not counted, or if there are no queries.
     """
-    if picture_arrays.histogram is None or not len(picture_arrays.histogram):
+    if picture_arrays.vote_counts is None or not len(picture_arrays.vote_counts):
         return None
     # Small integers are sorted faster.
-    smallest_dtype = np.min_scalar_type(int(picture_arrays.histogram.max()))
-    sorted_vote_counts = np.sort(picture_arrays.histogram.astype(smallest_dtype), axis=1)
+    smallest_dtype = np.min_scalar_type(int(picture_arrays.vote_counts.max()))
+    sorted_vote_counts = np.sort(picture_arrays.vote_counts.astype(smallest_dtype), axis=1)
     # [num_labels, num_queries], largest first
     vote_counts_by_rank = sorted_vote_counts[:, ::-1].T.copy()
     low_votes_of_ranks, median_votes_of_ranks, high_votes_of_ranks = np.quantile(

@@ -201,7 +201,7 @@ class Results:
             epsilon_after_query=self._epsilon_after_query(total_epsilon=report.privacy.epsilon),
             gaps=None if vote_counts is None else _largest_gaps(vote_counts, num_teachers),
             gap_name="largest gap",
-            histogram=vote_counts,
+            vote_counts=vote_counts,
             num_teachers=num_teachers,
             pass_gaps=None if stability_test is None else possible_gaps,
             pass_probability=None

@@ -51,8 +51,8 @@ class TrainingData:
         return np.asarray(self.bench.dataset.public.inputs[:MAX_ROWS])
 
     @cached_property
-    def public_directions(self) -> PublicDirections:
-        """The principal directions of the public inputs."""
+    def public_feature_map(self) -> PublicDirections:
+        """Makes features along the principal directions of the public inputs."""
         return PublicDirections.fit(self.public_inputs)
 
     def release_shares(self, noise_multiplier: float, rng: np.random.Generator) -> ReleasedShares:
@@ -145,7 +145,7 @@ class Alternative(Method):
             # The mean gradient is over the records that know a label.
             noise_rate = noise_rate / released_shares.known_shares**2
         return Schedule.best(
-            training_data.public_directions,
+            training_data.public_feature_map,
             training_data.public_inputs,
             released_shares.prevalence,
             noise_rate=noise_rate,
@@ -209,12 +209,13 @@ class Alternative(Method):
         event_for = partial(self.event_for, num_groups=training_data.num_groups)
         if parameters is None:
             target_epsilon = budget.required_epsilon()
+            make_accountant = budget.accountant
             parameters = {
                 "noise_multiplier": calibrate(
                     event_for=event_for,
                     target_epsilon=target_epsilon,
                     target_delta=budget.delta,
-                    accountant=budget.accountant,
+                    accountant=make_accountant,
                 )
             }
         noise_multiplier = require_positive(
@@ -249,9 +250,9 @@ class Alternative(Method):
         # A mean case would refuse too much. A model with 1% of the variance of the log-odds has a correlation of 0.1
         # with them, and real labels vary along wide directions more than along others.
         likely_prevalence = np.full(training_data.bench.dataset.num_labels, _LIKELY_PREVALENCE)
-        likely_shares = ReleasedShares(likely_prevalence)
+        likely_released_shares = ReleasedShares(likely_prevalence)
         schedule = self.schedule(
-            training_data, noise_multiplier, likely_shares, signal_is_concentrated=True
+            training_data, noise_multiplier, likely_released_shares, signal_is_concentrated=True
         )
         learned_share = 1 - schedule.expected_squared_error / self.signal_variance
         if learned_share >= _MIN_LEARNED_SHARE:
@@ -277,7 +278,7 @@ def linear_model(
 
     def compute_log_odds(inputs: Any) -> FloatArray:
         """Returns the log-odds of each label for n inputs, `[n, L]`."""
-        features = training_data.public_directions.features(inputs, ridge=schedule.ridge)
+        features = training_data.public_feature_map.features(inputs, ridge=schedule.ridge)
         return np.asarray(features @ model_weights + bias)
 
     return NoisyModel(

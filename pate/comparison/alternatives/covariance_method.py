@@ -86,10 +86,10 @@ class CovarianceMethod(FullBatch, ABC):
         ridge = self.schedule(
             training_data, noise_multiplier, released_shares=released_shares
         ).ridge
-        private_features = training_data.public_directions.features(
+        private_features = training_data.public_feature_map.features(
             private_split.inputs, ridge=ridge
         )
-        public_features = training_data.public_directions.features(
+        public_features = training_data.public_feature_map.features(
             training_data.public_inputs, ridge=ridge
         )
         covariance_release = self.released_covariance(
@@ -110,7 +110,7 @@ class CovarianceMethod(FullBatch, ABC):
             )
             gradient_share = 1 - COVARIANCE_SHARE
         prior_variances = _prior_variances(
-            training_data.public_directions,
+            training_data.public_feature_map,
             public_features,
             feature_axes,
             signal_variance=self.signal_variance,
@@ -226,7 +226,7 @@ class CovarianceState:
 
 
 def _prior_variances(
-    public_directions: PublicDirections,
+    public_feature_map: PublicDirections,
     public_features: FloatArray,
     feature_axes: FeatureAxes,
     *,
@@ -237,12 +237,12 @@ def _prior_variances(
     The last of the D features is constant. Its weight has the mean variance of the other weights.
 
     Args:
-        public_directions: the principal directions of the public pool.
+        public_feature_map: makes features along the principal directions of the public pool.
         public_features: the features of the public pool, `[m, D]`.
         feature_axes: the principal axes of the features.
         signal_variance: the assumed variance of the log-odds of a label.
     """
-    direction_stds = public_directions.standard_deviations
+    direction_stds = public_feature_map.standard_deviations
     weight_variances = signal_variance * direction_stds / direction_stds.sum()
     weight_variances /= np.square(public_features[:, :-1]).mean(axis=0)
     weight_variances = np.append(weight_variances, weight_variances.mean())

@@ -66,7 +66,7 @@ class DpFeatureCovariance(CovarianceMethod):
 
         def compute_log_odds(inputs: Any) -> FloatArray:
             """Returns the log-odds of each label for n inputs, `[n, L]`."""
-            features = training_data.public_directions.features(inputs, ridge=state.ridge)
+            features = training_data.public_feature_map.features(inputs, ridge=state.ridge)
             return np.asarray(features @ model_weights + bias)
 
         return NoisyModel(

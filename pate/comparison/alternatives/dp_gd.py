@@ -48,7 +48,7 @@ class DpGradientDescent(FullBatch):
             noise_multipliers.prevalence, rng=prevalence_rng
         )
         schedule = self.schedule(training_data, noise_multiplier, released_shares=released_shares)
-        private_features = training_data.public_directions.features(
+        private_features = training_data.public_feature_map.features(
             private_split.inputs, ridge=schedule.ridge
         )
         group_gradients = GroupGradients.from_records(

@@ -58,7 +58,7 @@ class DpLeastSquares(CovarianceMethod):
 
         def compute_log_odds(inputs: Any) -> FloatArray:
             """Returns the log-odds of each label for n inputs, `[n, L]`."""
-            features = training_data.public_directions.features(inputs, ridge=state.ridge)
+            features = training_data.public_feature_map.features(inputs, ridge=state.ridge)
             probabilities = prevalence + features @ model_weights
             return np.asarray(
                 scipy.special.logit(probabilities.clip(_MIN_PROBABILITY, 1 - _MIN_PROBABILITY))

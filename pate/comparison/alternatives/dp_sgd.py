@@ -170,7 +170,7 @@ class DpSgd(Alternative):
             """
             if self.network == "cnn":
                 return np.asarray(inputs, dtype=np.float64) * 2 - 1
-            features = training_data.public_directions.features(inputs, ridge=schedule.ridge)
+            features = training_data.public_feature_map.features(inputs, ridge=schedule.ridge)
             if self.network == "mlp":
                 return features * math.sqrt(features.shape[1])
             return features

@@ -89,38 +89,42 @@ class GroupGradients:
             row_slice = slice(first_row, min(first_row + ROWS_AT_ONCE, num_small_records))
             gradient_total += self.features[row_slice].T @ residuals[row_slice]
         max_records = max(1, _BLOCK_ENTRIES // gradient_total.size)
-        for first_group, end_group in self._blocks(
-            first_group=num_small_groups, max_records=max_records
+        for first_group_index, end_group_index in self._blocks(
+            first_group_index=num_small_groups, max_records=max_records
         ):
             gradient_total += self._clipped_sum_of_block(
-                residuals, clip=clip, first_group=first_group, end_group=end_group
+                residuals,
+                clip=clip,
+                first_group_index=first_group_index,
+                end_group_index=end_group_index,
             )
         return np.asarray(gradient_total)
 
     def _clipped_sum_of_block(
-        self, residuals: FloatArray, *, clip: float, first_group: int, end_group: int
+        self, residuals: FloatArray, *, clip: float, first_group_index: int, end_group_index: int
     ) -> FloatArray:
         """Returns the sum of the clipped gradients of consecutive groups, `[k, L]`; computes each gradient itself.
 
         Args:
             residuals: labels - probabilities of each record, `[n, L]`.
             clip: the largest l2 length of a group's gradient.
-            first_group: the index of the first of the groups.
-            end_group: the index of the last of the groups + 1.
+            first_group_index: the index of the first of the groups.
+            end_group_index: the index of the last of the groups + 1.
         """
         row_slice = slice(
-            int(self._first_rows[first_group]),
-            int(self._first_rows[end_group - 1] + self.group_sizes[end_group - 1]),
+            int(self._first_rows[first_group_index]),
+            int(self._first_rows[end_group_index - 1] + self.group_sizes[end_group_index - 1]),
         )
         gradient_of_records = np.einsum(
             "ik,il->ikl", self.features[row_slice], residuals[row_slice]
         )
         first_rows_in_block = (
-            self._first_rows[first_group:end_group] - self._first_rows[first_group]
+            self._first_rows[first_group_index:end_group_index]
+            - self._first_rows[first_group_index]
         )
         gradient_of_groups = (
             np.add.reduceat(gradient_of_records, first_rows_in_block, axis=0)
-            / self.group_sizes[first_group:end_group, None, None]
+            / self.group_sizes[first_group_index:end_group_index, None, None]
         )
         gradient_lengths = np.sqrt(np.square(gradient_of_groups).sum(axis=(1, 2)))
         return np.asarray(
@@ -148,11 +152,11 @@ class GroupGradients:
         """
         weight_blocks = [np.empty(0)]
         for group_size in range(1, FEW_RECORDS + 1):
-            first_group, end_group = np.searchsorted(
+            first_group_index, end_group_index = np.searchsorted(
                 self.group_sizes, [group_size, group_size + 1]
             ).tolist()
-            for block_start in range(first_group, end_group, ROWS_AT_ONCE):
-                num_groups = min(ROWS_AT_ONCE, end_group - block_start)
+            for block_start in range(first_group_index, end_group_index, ROWS_AT_ONCE):
+                num_groups = min(ROWS_AT_ONCE, end_group_index - block_start)
                 first_row_of_block = int(self._first_rows[block_start])
                 row_slice = slice(first_row_of_block, first_row_of_block + num_groups * group_size)
                 x = self.features[row_slice].reshape(num_groups, group_size, -1)
@@ -171,23 +175,23 @@ class GroupGradients:
                 )
         return np.concatenate(weight_blocks)
 
-    def _blocks(self, first_group: int, max_records: int) -> list[tuple[int, int]]:
+    def _blocks(self, first_group_index: int, max_records: int) -> list[tuple[int, int]]:
         """Returns consecutive blocks of groups up to the last group, as pairs of indices (first group, last group + 1).
 
         Args:
-            first_group: the index of the first group of the first block.
+            first_group_index: the index of the first group of the first block.
             max_records: the largest number of records in a block; a single larger group is a block too.
         """
         group_blocks = []
         num_records = 0
         for group_index, group_size in enumerate(
-            self.group_sizes[first_group:].tolist(), start=first_group
+            self.group_sizes[first_group_index:].tolist(), start=first_group_index
         ):
             if num_records and num_records + group_size > max_records:
-                group_blocks.append((first_group, group_index))
-                first_group = group_index
+                group_blocks.append((first_group_index, group_index))
+                first_group_index = group_index
                 num_records = 0
             num_records += group_size
         if num_records:
-            group_blocks.append((first_group, len(self.group_sizes)))
+            group_blocks.append((first_group_index, len(self.group_sizes)))
         return group_blocks

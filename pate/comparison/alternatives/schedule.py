@@ -40,7 +40,7 @@ class Schedule:
     @classmethod
     def best(
         cls,
-        public_directions: PublicDirections,
+        public_feature_map: PublicDirections,
         public_inputs: Any,
         prevalence: FloatArray,
         noise_rate: FloatArray | float,
@@ -55,7 +55,7 @@ class Schedule:
         ridges. The ridge with the least error is taken.
 
         Args:
-            public_directions: the principal directions of the public pool.
+            public_feature_map: makes features along the principal directions of the public pool.
             public_inputs: the inputs of the public pool.
             prevalence: the prevalence of each label, public or released, `[L]`.
             noise_rate: the variance of the noise in an entry of a mean gradient, divided by the number of steps; one
@@ -67,13 +67,13 @@ class Schedule:
 
         Source: docs/when-to-take-what.md.
         """
-        signal_variances = public_directions.standard_deviations
+        signal_variances = public_feature_map.standard_deviations
         if signal_is_concentrated:
             signal_variances[1:] = 0
         signal_variances = signal_variance * signal_variances / signal_variances.sum()
         schedules = []
         for ridge in _RIDGES:
-            features = public_directions.features(public_inputs, ridge=ridge)[:, :-1]
+            features = public_feature_map.features(public_inputs, ridge=ridge)[:, :-1]
             learning = LearningTimes.best(
                 feature_mean_squares=np.square(features).mean(axis=0),
                 signal_variances=signal_variances,

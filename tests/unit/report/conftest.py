@@ -142,7 +142,7 @@ def picture_arrays() -> PictureArrays:
         labels=np.eye(6, 4, dtype=bool) & answered[:, None],
         epsilon_after_query=np.linspace(1.2, 7.9912, 6),
         gaps=np.array([300, 20, 250, 310, 90, 120]),
-        histogram=rng.integers(0, 412, size=(6, 4)),
+        vote_counts=rng.integers(0, 412, size=(6, 4)),
         num_teachers=411,
         pass_gaps=np.arange(0, 412),
         pass_probability=np.linspace(0, 1, 412),

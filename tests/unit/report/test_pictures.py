@@ -115,7 +115,7 @@ def test_arrays_of_small_runs_have_whole_numbers_on_their_axes() -> None:
         answered=np.ones(2, dtype=bool),
         labels=np.ones((2, 1), dtype=bool),
         epsilon_after_query=np.ones(2),
-        histogram=np.array([[3], [4]]),
+        vote_counts=np.array([[3], [4]]),
         student_curve={"loss": np.array([0.5])},
     )
     assert student_curve(arrays_of_small_run) is None, "one dot is no curve"

@@ -33,7 +33,7 @@ def best_schedule(
         concentrated: whether all signal is along the widest direction.
     """
     return Schedule.best(
-        public_directions=PublicDirections.fit(public_inputs=public_pool()),
+        public_feature_map=PublicDirections.fit(public_inputs=public_pool()),
         public_inputs=public_pool(),
         prevalence=prevalence,
         noise_rate=noise_rate,

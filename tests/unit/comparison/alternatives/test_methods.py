@@ -180,11 +180,13 @@ def test_least_squares_without_noise_or_clip_is_ordinary(covariance: str) -> Non
     ).ridge
     prevalence = private_split.labels.mean(axis=0)
     weights = np.linalg.lstsq(
-        training_data.public_directions.features(private_split.inputs, ridge=ridge),
+        training_data.public_feature_map.features(private_split.inputs, ridge=ridge),
         private_split.labels - prevalence,
         rcond=None,
     )[0]
-    test_features = training_data.public_directions.features(bench.dataset.test.inputs, ridge=ridge)
+    test_features = training_data.public_feature_map.features(
+        bench.dataset.test.inputs, ridge=ridge
+    )
     expected = np.clip(prevalence + test_features @ weights, a_min=1e-3, a_max=1 - 1e-3)
     error = np.abs(model.predict_proba(bench.dataset.test.inputs) - expected).mean()
     assert error < (0.01 if covariance == "noisy" else 0.08)
