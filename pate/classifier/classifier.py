@@ -75,7 +75,7 @@ from pate.run.plan_warnings import constant_student_warnings, one_label_warning
 from pate.run.published_price import privacy_of
 from pate.run.student_prior import StudentPrior
 from pate.run.tuned_runs import TunedRuns
-from pate.setting_names import CLASSIFIER
+from pate.setting_names import CLASSIFIER as CLASSIFIER_SPELLING
 from pate.threads import all_cores, one_blas_thread
 from pate.validation import InvalidValue, printable
 from pate.votes.source import VoteSource
@@ -278,8 +278,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             ),
         )
 
-        # 1. The price. Nothing is spent, and nothing learns from private records. Private: `inputs`, `plan` and
-        #    `priced_scores` of `priced_fit`.
+        # 1. The price. Nothing is spent, and nothing learns from private records. Private: `fit_inputs`, `fit_plan`
+        #    and `priced_scores` of `priced_fit`.
         priced_fit = self._price_fit(fit_arguments)
 
         # 2. The teachers learn from disjoint records, and vote on public samples. Private: `vote_source`.
@@ -593,7 +593,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             verbose=self.verbose,
         )
 
-    @shown_as(CLASSIFIER)
+    @shown_as(CLASSIFIER_SPELLING)
     def _price_fit(self, fit_arguments: FitArguments) -> PricedFit:
         """Reads the arguments of a fit, prices its release and scores, and opens its ledger. Nothing is spent.
 
@@ -638,7 +638,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         fit_plan.rehearse()
         return priced_fit
 
-    @shown_as(CLASSIFIER)
+    @shown_as(CLASSIFIER_SPELLING)
     def _price_release(self, fit_arguments: FitArguments) -> PricedRelease:
         """Returns the price of the release of a fit."""
         _, _, priced_release = self._plan_and_price(fit_arguments)
@@ -773,7 +773,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
         for doubt in priced_release.doubts:
             warnings.warn(
-                CLASSIFIER.doubt_line(doubt), DoubtfulPlan, stacklevel=users_stack_level()
+                CLASSIFIER_SPELLING.doubt_line(doubt), DoubtfulPlan, stacklevel=users_stack_level()
             )
         for remark in fit_plan.remarks():
             warnings.warn(printable(remark), DoubtfulPlan, stacklevel=users_stack_level())
@@ -874,7 +874,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         score_ledger = priced_fit.ledger_settings.score_account(priced_fit.ledger)
         epsilon = format_epsilon(priced_scores.score_price.epsilon)
         with (
-            shown_as(CLASSIFIER),
+            shown_as(CLASSIFIER_SPELLING),
             _stage(f"scores, epsilon {epsilon}", verbose=self.verbose),
             all_cores(),
         ):
@@ -914,7 +914,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             require_readable("X", X)
         inputs = validate_inputs(self, inputs, reset=False)
         if self._table_schema is not None:
-            with shown_as(CLASSIFIER):
+            with shown_as(CLASSIFIER_SPELLING):
                 inputs = encode_new(inputs, self._table_schema)
         with one_blas_thread():  # the same last bits on any number of cores
             if not sparse.issparse(inputs):

@@ -185,7 +185,7 @@ class FitPlanner:
         """Returns an error about the number of teachers as one about epsilon, if the user set epsilon alone.
 
         The pricing blames the number of teachers for a useless release. A user who did not set it can change epsilon.
-        The result is about the setting `target_epsilon`, which `shown_as(CLASSIFIER)` shows as the parameter `epsilon`.
+        The result is about the setting `target_epsilon`, which `shown_as` shows as the parameter `epsilon`.
 
         Args:
             error: the error. It is returned unchanged if it is about another parameter than the number of teachers, if

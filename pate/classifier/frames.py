@@ -48,13 +48,13 @@ def fit_schema(public_frame: Any) -> TableSchema:
             day and month is ambiguous; or the texts share no words.
     """
     public_table = as_table(public_frame)
-    code_columns = [
+    code_column_names = [
         str(column_name)
         for column_name, dtype in public_frame.dtypes.items()
         if str(dtype) == "category"
     ]
     try:
-        schema = TableSchema.fit(public_table, code_columns=code_columns)
+        schema = TableSchema.fit(public_table, code_columns=code_column_names)
     except InvalidValue as error:
         column_name = error.name.removeprefix(_TABLE_PREFIX)
         raise InvalidValue(f"X_public.{column_name}", rule=_COLUMN_RULE) from error
@@ -62,15 +62,15 @@ def fit_schema(public_frame: Any) -> TableSchema:
         if isinstance(column, EmptyColumn):
             rule = "a column with cells, or none: leave it out of X and X_public"
             raise InvalidValue(f"X_public.{column.name}", "no cell", rule=rule)
-    text_columns = [column.name for column in schema.columns if isinstance(column, TextColumn)]
-    if not text_columns:
+    text_column_names = [column.name for column in schema.columns if isinstance(column, TextColumn)]
+    if not text_column_names:
         return schema
     try:
         return schema.with_text_vectors(
-            public_table, text_columns=text_columns, fit_vectors=TfidfVectors.fit
+            public_table, text_columns=text_column_names, fit_vectors=TfidfVectors.fit
         )
     except InvalidValue as error:
-        rule = f"texts that share words in {', '.join(text_columns)}; leave columns out that name a record"
+        rule = f"texts that share words in {', '.join(text_column_names)}; leave columns out that name a record"
         raise InvalidValue("X_public", type(public_frame).__name__, rule=rule) from error
 
 

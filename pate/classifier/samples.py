@@ -203,18 +203,18 @@ def numbered_apart(
     """
     group_names = _group_names(name, groups, num_rows=num_rows)
     group_ids = _numbered_groups(group_names, name=name)
-    for other_name, other_groups in groups_by_argument.items():
-        other_names = _group_names(other_name, other_groups, num_rows=len(other_groups))
+    for other_argument, other_groups in groups_by_argument.items():
+        other_group_names = _group_names(other_argument, other_groups, num_rows=len(other_groups))
         try:
-            all_group_names = np.concatenate([other_names, group_names])
+            all_group_names = np.concatenate([other_group_names, group_names])
         except TypeError as error:  # numbers and dates have no common type
-            rule = f"{other_names.dtype}, as {other_name} has"
+            rule = f"{other_group_names.dtype}, as {other_argument} has"
             raise InvalidValue(f"{name}.dtype", group_names.dtype, rule=rule) from error
         all_group_ids = _numbered_groups(all_group_names)
-        num_others = len(other_names)
+        num_others = len(other_group_names)
         num_shared = len(np.intersect1d(all_group_ids[:num_others], all_group_ids[num_others:]))
         if num_shared:
-            rule = f"no group of {other_name}, {num_shared} are in both"
+            rule = f"no group of {other_argument}, {num_shared} are in both"
             raise InvalidValue(name, rule=rule)
     return group_ids
 

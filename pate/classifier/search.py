@@ -423,10 +423,10 @@ def _record_scores(model: PATEClassifier, inputs: Any, labels: Any) -> FloatArra
     is_predicted = np.asarray(predicted_labels) > 0
     is_true = np.asarray(np.ma.filled(labels, 0)) > 0
     num_common = (is_predicted & is_true).sum(axis=1)
-    num_predicted_and_true = is_predicted.sum(axis=1) + is_true.sum(axis=1)
+    num_predicted_plus_num_true = is_predicted.sum(axis=1) + is_true.sum(axis=1)
     # F1 of a record without true and predicted labels is 1.
-    f1 = 2 * num_common / np.maximum(num_predicted_and_true, 1)
-    return np.asarray(np.where(num_predicted_and_true > 0, f1, 1.0))
+    f1 = 2 * num_common / np.maximum(num_predicted_plus_num_true, 1)
+    return np.asarray(np.where(num_predicted_plus_num_true > 0, f1, 1.0))
 
 
 def _group_ids(inputs: Any, groups: Any) -> IntArray:

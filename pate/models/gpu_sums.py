@@ -99,9 +99,9 @@ class GpuSums(RoundSums):
         clipped_moments = question.clipped_moments
         teacher_weights = self._weights[teacher_block.teacher_range]
         if teacher_block.teacher_size == 1:
-            features = self._features[teacher_block.rows].to(torch.float64)
+            features = self._features[teacher_block.row_range].to(torch.float64)
             residuals = self._residuals(
-                features, row_range=teacher_block.rows, half_weights=half_weights
+                features, row_range=teacher_block.row_range, half_weights=half_weights
             )
             residuals = residuals * self._tensor(label_scale)
             vote_factors = _clip_factors(residuals, clip=clipped_moments.clip) * teacher_weights
@@ -190,7 +190,7 @@ class GpuSums(RoundSums):
     @cached_property
     def _features(self) -> Tensor:
         """The features of all records, int16 `[num_rows, num_features]`, in the order of `_shard`."""
-        features_shape = (len(self._shard.rows), self._records.num_features)
+        features_shape = (len(self._shard.dataset_rows), self._records.num_features)
         features = torch.empty(features_shape, dtype=torch.int16, device=self._device)
         first = 0
         for block in self._shard.blocks():
@@ -203,7 +203,7 @@ class GpuSums(RoundSums):
     @cached_property
     def _labels(self) -> Tensor:
         """The labels of all records, `[num_rows, num_labels]`, in the order of `_shard`: bool, or int8 if with gaps."""
-        return self._tensor(self._records.labels[self._shard.rows])
+        return self._tensor(self._records.labels[self._shard.dataset_rows])
 
     @cached_property
     def _weights(self) -> Tensor:

@@ -87,7 +87,7 @@ class WorkerSums(RoundSums):
         self._worker_slots = [
             _WorkerSlot(shard_records)
             for shard_records in shards_of_workers
-            if len(shard_records.rows) > 0
+            if len(shard_records.dataset_rows) > 0
         ]
         self._max_deaths = max_deaths
         self._num_deaths = 0

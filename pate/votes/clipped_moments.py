@@ -133,14 +133,14 @@ class ClippedMoments:
         """
         num_teachers, num_records, num_labels = residuals.shape
         weight_of_teacher = np.broadcast_to(teacher_weights, num_teachers)
-        residual_parts = residuals / num_records * weight_of_teacher[:, None, None]
+        weighted_residuals = residuals / num_records * weight_of_teacher[:, None, None]
         float64_features = features.astype(np.float64, copy=False)
         # |sum_i f_i r_i^T|^2 = sum_ij (f_i . f_j) (r_i . r_j)
         feature_products = float64_features @ float64_features.transpose(0, 2, 1)
-        residual_products = residual_parts @ residual_parts.transpose(0, 2, 1)
-        squared_lengths = feature_products * residual_products / FEATURE_STEPS**2
-        lengths = np.sqrt(np.maximum(squared_lengths.sum(axis=(1, 2)), 0))
-        uncanceled_lengths = np.sqrt((residual_parts**2).sum(axis=2)).sum(axis=1)
+        residual_products = weighted_residuals @ weighted_residuals.transpose(0, 2, 1)
+        squared_length_terms = feature_products * residual_products / FEATURE_STEPS**2
+        lengths = np.sqrt(np.maximum(squared_length_terms.sum(axis=(1, 2)), 0))
+        uncanceled_lengths = np.sqrt((weighted_residuals**2).sum(axis=2)).sum(axis=1)
         require_finite_lengths(uncanceled_lengths)
         lengths = np.maximum(lengths, uncanceled_lengths / _MAX_CANCELLATION)
         # Rounding moves each entry of a residual by less than a step, so the lengths get that much room.
@@ -148,7 +148,9 @@ class ClippedMoments:
         allowed_lengths = np.maximum(weight_of_teacher * self.clip - rounding_room, 0.0)
         divisors = np.maximum(lengths, np.maximum(allowed_lengths, _MIN_LENGTH))
         factors = allowed_lengths / divisors
-        whole_residuals = np.trunc(residual_parts * (factors * self._residual_steps)[:, None, None])
+        whole_residuals = np.trunc(
+            weighted_residuals * (factors * self._residual_steps)[:, None, None]
+        )
         num_rows = num_teachers * num_records
         products = float64_features.reshape(num_rows, -1).T @ whole_residuals.reshape(
             num_rows, num_labels

@@ -175,20 +175,22 @@ class ConvexVotes(MomentVotes):
             first_row_of_group, np.diff(first_row_of_group, append=len(group_of_row))
         )
         position_in_group = np.arange(len(group_of_row)) - group_start_of_row
-        rows = order[position_in_group < self.most_records]
-        learner_indices, teacher_sizes = np.unique(learner_of_record[rows], return_counts=True)
+        dataset_rows = order[position_in_group < self.most_records]
+        learner_indices, teacher_sizes = np.unique(
+            learner_of_record[dataset_rows], return_counts=True
+        )
         return ShardRecords(
             records=self._records,
             teacher_indices=learner_indices,
             teacher_sizes=teacher_sizes,
-            rows=rows,
+            dataset_rows=dataset_rows,
         )
 
     @cached_property
     def _group_size_of_row(self) -> IntArray:
         """The number of records that are read of each row's group, `[num_rows]`, for the rows of `_shard_records`."""
         group_sizes = np.minimum(self._record_count_of_group, self.most_records)
-        return np.asarray(group_sizes[self.teacher_of[self._shard_records.rows]])
+        return np.asarray(group_sizes[self.teacher_of[self._shard_records.dataset_rows]])
 
     @cached_property
     def _record_count_of_group(self) -> IntArray:

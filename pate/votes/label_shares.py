@@ -206,7 +206,7 @@ class RecordShares(BlockShares):
             1, _BLOCK_RECORDS * self.num_teachers // max(len(rows_by_teacher), 1)
         )
 
-        def shares_from(first_teacher: int) -> FloatArray:
+        def label_shares_of_teachers_from(first_teacher: int) -> FloatArray:
             """Returns the vectors of shares of a block of teachers, `[num_teachers_in_block, num_entries]`.
 
             Args:
@@ -238,7 +238,9 @@ class RecordShares(BlockShares):
             bit_counts = np.add.reduceat(bits, first_row_of_teacher, axis=0, dtype=np.int64)
             return np.asarray(bit_counts / teacher_sizes[first_teacher:end_teacher, None])
 
-        return in_order(shares_from, items=range(0, self.num_teachers, teachers_at_once))
+        return in_order(
+            label_shares_of_teachers_from, items=range(0, self.num_teachers, teachers_at_once)
+        )
 
 
 def _checked_shares(name: str, shares: Any) -> NDArray[Any]:

@@ -72,7 +72,8 @@ class PublicKernel:
         kernel_values = np.concatenate(
             list(
                 in_order(
-                    kernel_without_linear_part._kernel_values, items=kernel_row_blocks(fitted_rows)
+                    kernel_without_linear_part._compute_kernel_values,
+                    items=kernel_row_blocks(fitted_rows),
                 )
             )
         )
@@ -119,14 +120,16 @@ class PublicKernel:
             linear_features: `[num_rows, num_linear]`, the linear features of the inputs, of any length.
         """
 
-        def components(row_block: FloatArray) -> FloatArray:
-            component_values = self._exact_weights.product(self._kernel_values(row_block))
+        def compute_components(row_block: FloatArray) -> FloatArray:
+            component_values = self._exact_weights.product(self._compute_kernel_values(row_block))
             component_values -= self._exact_linear_weights.product(row_block)
             return component_values
 
-        return np.concatenate(list(in_order(components, items=kernel_row_blocks(linear_features))))
+        return np.concatenate(
+            list(in_order(compute_components, items=kernel_row_blocks(linear_features)))
+        )
 
-    def _kernel_values(self, feature_rows: FloatArray) -> FloatArray:
+    def _compute_kernel_values(self, feature_rows: FloatArray) -> FloatArray:
         """Returns the kernel between each row `[num_linear]` and each landmark, `[num_rows, num_landmarks]`."""
         cosines_minus_1 = self._exact_landmarks.product(of_length_1(feature_rows))
         cosines_minus_1 -= 1

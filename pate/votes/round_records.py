@@ -108,7 +108,7 @@ class RoundRecords:
             records=self,
             teacher_indices=teacher_indices,
             teacher_sizes=teacher_sizes[order_of_teachers],
-            rows=np.argsort(rank_of_teacher[self.teacher_of], kind="stable"),
+            dataset_rows=np.argsort(rank_of_teacher[self.teacher_of], kind="stable"),
         )
 
 
@@ -121,13 +121,13 @@ class ShardRecords:
         teacher_indices: `[num_teachers]`, the indices of the shard's teachers.
         teacher_sizes: `[num_teachers]`, the number of records of each of these teachers, >= 1; teachers of equal size
             stand together.
-        rows: `[num_rows]`, the row of each record in the data set, sorted by teacher.
+        dataset_rows: `[num_rows]`, the row of each record in the data set, sorted by teacher.
     """
 
     records: RoundRecords
     teacher_indices: IntArray
     teacher_sizes: IntArray
-    rows: IntArray
+    dataset_rows: IntArray
 
     def empty_shard(self) -> RoundShard:
         """Returns a shard for these teachers that does not hold their records yet; it can be pickled."""
@@ -150,8 +150,8 @@ class ShardRecords:
         """Yields blocks of the records in the order of the rows, and reports each block to `report_num_rows`."""
         row_bytes = np.dtype(np.float32).itemsize * math.prod(self.records.inputs.shape[1:])
         rows_at_once = max(1, _BLOCK_BYTES // row_bytes)
-        for first_row in range(0, len(self.rows), rows_at_once):
-            row_range = slice(first_row, min(first_row + rows_at_once, len(self.rows)))
+        for first_row in range(0, len(self.dataset_rows), rows_at_once):
+            row_range = slice(first_row, min(first_row + rows_at_once, len(self.dataset_rows)))
             yield RecordBlock(
                 inputs=self._read_inputs(row_range), labels=self._read_labels(row_range)
             )
@@ -167,7 +167,9 @@ class ShardRecords:
             for record_block in self.blocks():
                 shard.append(inputs=record_block.inputs, labels=record_block.labels)
         else:
-            shard.read_from(self._read_inputs, labels=self._read_labels(slice(0, len(self.rows))))
+            shard.read_from(
+                self._read_inputs, labels=self._read_labels(slice(0, len(self.dataset_rows)))
+            )
         return shard
 
     def select(self, teacher_range: slice) -> ShardRecords:
@@ -178,7 +180,7 @@ class ShardRecords:
             self,
             teacher_indices=self.teacher_indices[teacher_range],
             teacher_sizes=self.teacher_sizes[teacher_range],
-            rows=self.rows[first_row : first_row + num_rows],
+            dataset_rows=self.dataset_rows[first_row : first_row + num_rows],
         )
 
     def _read_inputs(self, row_range: slice) -> Float32Array:
@@ -194,7 +196,7 @@ class ShardRecords:
 
         If these rows are consecutive, the result is a slice.
         """
-        dataset_rows = self.rows[row_range]
+        dataset_rows = self.dataset_rows[row_range]
         if len(dataset_rows) > 0 and bool((np.diff(dataset_rows) == 1).all()):
             return slice(int(dataset_rows[0]), int(dataset_rows[-1]) + 1)
         return dataset_rows

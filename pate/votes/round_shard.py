@@ -251,11 +251,11 @@ class RoundShard:
 
         The sum is in grid steps. No mean matrix of a single teacher is computed, which saves time.
         """
-        features = self.features(teacher_block.rows)
-        residual_scale = self._scale(question, teacher_block=teacher_block)
+        features = self.features(teacher_block.row_range)
+        residual_scale_of_label = self._scale(question, teacher_block=teacher_block)
         residuals = (
-            self.residuals(student, features=features, row_range=teacher_block.rows)
-            * residual_scale
+            self.residuals(student, features=features, row_range=teacher_block.row_range)
+            * residual_scale_of_label
         )
         teacher_weights = self._weights_of(teacher_block)
         if teacher_block.teacher_size == 1:
@@ -307,7 +307,7 @@ class RoundShard:
             pool_part: the part of the votes of trained teachers that comes from the pool; None for other teachers.
         """
         num_teachers = teacher_block.num_teachers
-        residual_scale = self._scale(question, teacher_block=teacher_block)
+        residual_scale_of_label = self._scale(question, teacher_block=teacher_block)
         sums = np.zeros((num_teachers, *question.student_weights.shape))
         for row_range in teacher_block.row_ranges(max_rows=_MAX_PRODUCT_ROWS):
             features = self.features(row_range)
@@ -320,9 +320,9 @@ class RoundShard:
                 labels = self._labels[row_range]
                 known_labels = without_unknown(labels.astype(np.float64), labels=labels)
                 residuals += pool_part.trust * known_labels
-            residuals *= residual_scale
+            residuals *= residual_scale_of_label
             features_by_teacher = features.reshape(num_teachers, -1, features.shape[1])
-            residuals_by_teacher = residuals.reshape(num_teachers, -1, len(residual_scale))
+            residuals_by_teacher = residuals.reshape(num_teachers, -1, len(residual_scale_of_label))
             sums += features_by_teacher.transpose(0, 2, 1) @ residuals_by_teacher
         vote_matrices = sums / (FEATURE_STEPS * teacher_block.teacher_size)
         if pool_part is not None:
@@ -380,7 +380,7 @@ class EqualSizes:
         return int(self.teacher_range.stop - self.teacher_range.start)
 
     @property
-    def rows(self) -> slice:
+    def row_range(self) -> slice:
         """The range of rows in the shard that hold the records of these teachers."""
         return slice(self.first_row, self.first_row + self.teacher_size * self.num_teachers)
 
@@ -401,10 +401,10 @@ class EqualSizes:
 
         Only if there is a single teacher, its rows are cut into ranges of at most `max_rows`.
         """
-        rows = self.rows
-        rows_at_once = max_rows if self.num_teachers == 1 else rows.stop - rows.start
-        for start in range(rows.start, rows.stop, rows_at_once):
-            yield slice(start, min(start + rows_at_once, rows.stop))
+        row_range = self.row_range
+        rows_at_once = max_rows if self.num_teachers == 1 else row_range.stop - row_range.start
+        for start in range(row_range.start, row_range.stop, rows_at_once):
+            yield slice(start, min(start + rows_at_once, row_range.stop))
 
 
 def equal_sizes(teacher_sizes: IntArray, *, max_rows: int) -> Iterator[EqualSizes]:
@@ -422,4 +422,4 @@ def equal_sizes(teacher_sizes: IntArray, *, max_rows: int) -> Iterator[EqualSize
             teacher_size=teacher_size, teacher_range=slice(first, last), first_row=first_row
         )
         yield from teachers_of_equal_size.blocks(max_rows=max_rows)
-        first_row = teachers_of_equal_size.rows.stop
+        first_row = teachers_of_equal_size.row_range.stop

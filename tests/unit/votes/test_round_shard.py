@@ -183,9 +183,9 @@ def test_shards_hold_each_teacher_whole_and_once() -> None:
         np.testing.assert_array_equal(
             shard.teacher_sizes, TEACHER_SIZES["any records"][shard.teacher_indices]
         )
-        owners = records.teacher_of[shard.rows]
+        owners = records.teacher_of[shard.dataset_rows]
         np.testing.assert_array_equal(owners, np.repeat(shard.teacher_indices, shard.teacher_sizes))
-        assert abs(len(shard.rows) - len(records.labels) / 4) <= 60
+        assert abs(len(shard.dataset_rows) - len(records.labels) / 4) <= 60
 
 
 def test_records_without_a_teacher_have_no_vote() -> None:
@@ -198,7 +198,7 @@ def test_records_without_a_teacher_have_no_vote() -> None:
 def test_records_of_single_teachers_are_not_copied() -> None:
     """With one record per teacher, blocks are slices of the data set and no copies of selected rows."""
     (shard,) = records_of(teacher_sizes=TEACHER_SIZES["one record"]).shards(num_shards=1)
-    np.testing.assert_array_equal(shard.rows, np.arange(NUM_TEACHERS))
+    np.testing.assert_array_equal(shard.dataset_rows, np.arange(NUM_TEACHERS))
     assert all(np.shares_memory(block.labels, shard.records.labels) for block in shard.blocks())
 
 
