@@ -18,12 +18,12 @@ import numpy as np
 
 from pate.array_types import BoolArray, FloatArray, IntArray
 
-# The penalty for a violated row, and so the largest dual price of a row.
+# The penalty for a violated row (the M of the big-M method), and so the largest dual price of a row.
 _PENALTY = 20.0
 # A row may be violated by this amount without a penalty. Then the solver returns the smallest of many equally good
 # prices.
 _TOLERANCE = 1e-7
-# A gain, or the fall of a variable, counts as positive above this.
+# A reduced cost, or the fall of a variable, counts as positive above this.
 _POSITIVE = 1e-9
 # The solver stops after so many steps of the simplex method; the bound that it has reached is valid.
 _LARGEST_NUM_STEPS = 200
@@ -143,7 +143,7 @@ class _SimplexState:
         objective = np.take_along_axis(self.tableau[:, :1], self.basis_columns[:, None], axis=2)
         return np.asarray(objective @ self.basis_inverse)
 
-    def exchange(self, entering_columns: IntArray) -> None:
+    def pivot(self, entering_columns: IntArray) -> None:
         """Makes one pivot step in each program: a column enters the basis, and the column that reaches 0 first leaves.
 
         Args:
@@ -181,7 +181,7 @@ def row_prices(type_values: FloatArray, constraint_rows: FloatArray) -> FloatArr
         constraint_rows: the constraint rows, with absolute values of at most 1, `[B, R, K]`.
     """
     right_sides = np.full((len(constraint_rows), constraint_rows.shape[1] + 1), _TOLERANCE)
-    # The first row, of an equation, may be missed on the side of its larger entries.
+    # The mean of the first row, an equation, is to be the tolerance in place of 0, with the sign of its largest entry.
     right_sides[:, 0] *= np.sign(
         constraint_rows[:, 0].max(axis=1) + constraint_rows[:, 0].min(axis=1)
     )
@@ -195,16 +195,18 @@ def row_prices(type_values: FloatArray, constraint_rows: FloatArray) -> FloatArr
     for _ in range(_LARGEST_NUM_STEPS):
         dual_prices = simplex_state.prices()
         dual_prices_of_all[rising_program_indices] = dual_prices[:, 0]
-        gains = (simplex_state.tableau[:, :1] - dual_prices @ simplex_state.tableau[:, 1:])[:, 0]
-        entering_columns = gains.argmax(axis=1)
-        still_rises = gains.max(axis=1) > _POSITIVE
+        tableau = simplex_state.tableau
+        # the reduced cost of each column: the rise of the objective as the column enters the basis
+        reduced_costs = (tableau[:, :1] - dual_prices @ tableau[:, 1:])[:, 0]
+        entering_columns = reduced_costs.argmax(axis=1)
+        still_rises = reduced_costs.max(axis=1) > _POSITIVE
         if not still_rises.any():
             break
         if not still_rises.all():
             rising_program_indices = rising_program_indices[still_rises]
             simplex_state = simplex_state.restricted_to(still_rises)
             entering_columns = entering_columns[still_rises]
-        simplex_state.exchange(entering_columns)
+        simplex_state.pivot(entering_columns)
     return dual_prices_of_all
 
 
@@ -232,9 +234,7 @@ def _initial_state(
     tableau[:, 1:-1, type_columns] = constraint_rows
     tableau[:, -1, type_columns] = 1
     best_type_indices = type_values.argmax(axis=1)
-    entries_of_best_type = np.take_along_axis(
-        constraint_rows, best_type_indices[:, None, None], axis=2
-    )[:, :, 0]
+    entries_of_best_type = constraint_rows[np.arange(num_programs), :, best_type_indices]
     is_within_limit = entries_of_best_type <= right_sides[:, :-1]
     row_indices = np.arange(num_rows)
     basis_columns = np.column_stack(

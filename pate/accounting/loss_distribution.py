@@ -29,11 +29,13 @@ _NEGLIGIBLE = 1e-13
 _NEGLIGIBLE_LEAF = 1e-15
 # This is added to every profile: more than rounding takes away.
 _ROUNDING = 1e-13
-# The smallest and the largest number of points on either side of 0 of the grid of all releases, and the number of
-# points of the grid of one release.
+# The smallest and the largest number of points on either side of 0 of the grid of all releases.
 _SMALLEST_NUM_POINTS = 2.0**10
 _LARGEST_NUM_POINTS = 2.0**17
-_POINTS_PER_RELEASE = 2**10
+# The numbers of points on either side of 0 of the grid of one release: aimed at for the release with the smallest
+# losses, and the largest.
+_FEWEST_POINTS_OF_RELEASE = 2**8
+_MOST_POINTS_OF_RELEASE = 2**10
 
 
 class LossDistribution:
@@ -43,6 +45,9 @@ class LossDistribution:
 
     Args:
         counted_events: pairs of the price of a release and the number of such releases.
+
+    Attributes:
+        rounding_delta: the number that is added to every delta, for the rounding of Fourier transforms.
     """
 
     def __init__(self, counted_events: list[tuple[LeafEvent, int]]) -> None:
@@ -52,14 +57,16 @@ class LossDistribution:
             for event, _ in counted_events
         ]
         largest_total_loss = RdpAccountant().compose_all(counted_events).get_epsilon(_NEGLIGIBLE)
-        self._loss_distribution: PrivacyLossDistribution | None = None
-        self.allowance = 0.0  # added to every delta for the rounding of Fourier transforms
+        self._composed_pld: PrivacyLossDistribution | None = None
+        self.rounding_delta = 0.0
         if not counted_events or not SMALLEST_EPSILON < largest_total_loss < LARGEST_EPSILON:
             return
         finest_spacing = largest_total_loss / _LARGEST_NUM_POINTS
         coarsest_spacing = largest_total_loss / _SMALLEST_NUM_POINTS
         spacing = float(
-            np.clip(4 * min(largest_losses) / _POINTS_PER_RELEASE, finest_spacing, coarsest_spacing)
+            np.clip(
+                min(largest_losses) / _FEWEST_POINTS_OF_RELEASE, finest_spacing, coarsest_spacing
+            )
         )
         distributions_of_events = []
         for (event, count), largest_loss in zip(counted_events, largest_losses, strict=True):
@@ -67,17 +74,20 @@ class LossDistribution:
                 event, spacing=spacing, largest_loss=min(largest_loss, largest_total_loss)
             )
             distributions_of_events.append(distribution_of_event.self_compose(count))
-        self._loss_distribution = distributions_of_events[0]
+        self._composed_pld = distributions_of_events[0]
         for distribution_of_event in distributions_of_events[1:]:
-            self._loss_distribution = self._loss_distribution.compose(distribution_of_event)
+            self._composed_pld = self._composed_pld.compose(distribution_of_event)
+        # A convolution of two grids has this length if each goes from -largest_total_loss to largest_total_loss.
         num_transform_points = 4 * largest_total_loss / spacing
+        # The error of the count-th power of a transform is `count` times that of the transform. The product with the
+        # transform of the next kind of release adds one.
         num_transforms = len(counted_events) + sum(count for _, count in counted_events)
         rounding_of_transform = (
             math.sqrt(num_transform_points)
             * math.log2(num_transform_points)
             * float(np.finfo(float).eps)
         )
-        self.allowance = num_transforms * rounding_of_transform
+        self.rounding_delta = num_transforms * rounding_of_transform
 
     def epsilon(self, target_delta: float) -> float:
         """Returns an upper bound on the epsilon of all releases at `target_delta`; infinity where none is known.
@@ -85,20 +95,20 @@ class LossDistribution:
         The bound covers losses beyond the grid and rounding errors. It is unknown where no grid can hold the losses, or
         where `target_delta` is below the rounding errors.
         """
-        if self._loss_distribution is None or target_delta <= self.allowance:
+        if self._composed_pld is None or target_delta <= self.rounding_delta:
             return math.inf
-        return float(self._loss_distribution.get_epsilon_for_delta(target_delta - self.allowance))
+        return float(self._composed_pld.get_epsilon_for_delta(target_delta - self.rounding_delta))
 
     def delta(self, target_epsilon: float) -> float:
         """Returns an upper bound on the delta of all releases at `target_epsilon`; 1 where no grid can hold them.
 
         The bound covers losses beyond the grid and rounding errors.
         """
-        if self._loss_distribution is None:
+        if self._composed_pld is None:
             return 1.0
         return min(
             1.0,
-            float(self._loss_distribution.get_delta_for_epsilon(target_epsilon)) + self.allowance,
+            float(self._composed_pld.get_delta_for_epsilon(target_epsilon)) + self.rounding_delta,
         )
 
 
@@ -117,7 +127,7 @@ def _discretized(event: LeafEvent, spacing: float, largest_loss: float) -> Priva
 
     num_cells = math.ceil(largest_loss / spacing)
     # The profile may be computed at every stride-th point, because chords over several cells are above it, too.
-    stride = math.ceil(num_cells / _POINTS_PER_RELEASE)
+    stride = math.ceil(num_cells / _MOST_POINTS_OF_RELEASE)
     num_strides = math.ceil(num_cells / stride)
     spacing_multiples = np.arange(-num_strides, num_strides + 1) * stride
     epsilons = np.asarray(spacing_multiples * spacing, dtype=np.float64)
