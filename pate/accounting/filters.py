@@ -1,10 +1,13 @@
-"""Privacy filters: rules that keep a cap on epsilon even if prices are chosen after seeing earlier releases.
+"""Privacy filters keep a cap on epsilon even if the price of each release is chosen after seeing earlier releases.
 
-A filter adds up the prices of events in one unit, such as the Renyi divergence at one order a. Let B be the largest sum
-of which the conversion at delta is an epsilon of at most `max_epsilon`. The filter admits an event while the sum stays
-at most B. Then all admitted events together are (max_epsilon, delta)-DP, although the analyst chose each event by what
-the earlier releases showed (Rogers et al. 2016; Feldman & Zrnic 2021; Lecuyer 2021). That holds because the unit, B and
-the share of delta for failures were fixed before the first release (docs/proofs/filters.md).
+An event describes a release by its public parameters. A filter adds up the prices of events in one unit, such as the
+Renyi divergence at one order. A price may hold only up to a small probability, the *failure probability*. So a part of
+delta is set aside for the sum of these probabilities, and a sum of prices is converted into an epsilon at the rest of
+delta. The filter admits an event if both sums with this event fit: the epsilon is at most `max_epsilon`, and the
+failure probabilities are within their part. Then all admitted events together are (max_epsilon, delta)-DP, although the
+analyst chose each event by what the earlier releases showed (Rogers et al. 2016; Feldman & Zrnic 2021; Lecuyer 2021).
+That holds because the cap, delta, the unit and the part of delta for failures were fixed before the first release
+(docs/proofs/filters.md).
 """
 
 from __future__ import annotations

@@ -249,8 +249,9 @@ class LedgerIndex:
         """Returns all charges of the file, on any data set, whose noise was drawn from a seed.
 
         Args:
-            seed_name: the name of the seed; empty for noise without a seed, which no two charges share.
-            except_key_prefix: keys that begin with this text are left out; empty leaves out none.
+            seed_name: the name of the seed. An empty name means noise without a seed, which no two charges share; the
+                result is then an empty list.
+            except_key_prefix: charges whose keys begin with this text are left out; an empty text leaves out none.
         """
         if not seed_name:
             return []

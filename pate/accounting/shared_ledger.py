@@ -47,7 +47,11 @@ class SharedLedger(LedgerFile):
         Args:
             data: a digest of the private records, which must be the same in every run. A digest of computed features
                 may differ between runs.
-            unit: the unit of privacy of all prices of the account; None takes the unit of the earlier charges.
+            unit: the unit of privacy of all prices of the account. None takes the unit of the earlier charges; if no
+                charge has a unit, the account has none.
+
+        Raises:
+            InvalidValue: `data` is no text or is empty, or `unit` differs from that of an earlier charge.
         """
         is_digest = isinstance(data, str) and data != ""
         require(is_digest, "data", type(data).__name__, "a digest that is not empty")

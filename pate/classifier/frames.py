@@ -91,14 +91,17 @@ def encode_records(frame: Any, schema: TableSchema, *, name: str) -> Encoded:
 
 
 def encode_new(frame: Any, schema: TableSchema) -> Float32Array:
-    """Returns the features of new rows, `[num_rows, num_features]`; warns of words that public rows do not have.
+    """Returns the features of new rows, `[num_rows, num_features]`; warns of cells that are unlike the public ones.
+
+    The warnings are `UnlikePublic`; `TableSchema.unknown_cell_remarks` tells which cells they count.
 
     Args:
         frame: a DataFrame with the columns of the schema.
         schema: the schema, which `fit_schema` made of public rows.
 
     Raises:
-        InvalidValue: a cell is no number or date although its column is one of numbers or dates.
+        InvalidValue: a column of the schema is missing, or a column of numbers or dates has a cell that cannot be read
+            as one.
     """
     with hints_for_frames():
         return schema.inputs_with_warnings(frame, name="X")

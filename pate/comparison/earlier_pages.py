@@ -1,4 +1,4 @@
-"""The pages of a comparison. Pages that show other runs are kept under other names before new pages are written."""
+"""This module renames the pages of an earlier comparison that show other runs, before new pages are written."""
 
 import os
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""Labels of which some are unknown (gaps), as one array of numbers for votes in rounds.
+"""This module stores labels of which some are unknown (gaps) in one array: 1, 0, or -1 where a label is unknown.
 
-Source: docs/proofs/label_gaps.md.
+Teachers that vote in rounds read the labels of their records in this form. Source: docs/proofs/label_gaps.md.
 """
 
 from __future__ import annotations

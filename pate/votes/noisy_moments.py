@@ -32,12 +32,14 @@ _MAX_SLOPE = 2.0
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class NoisyMoments:
-    """Noisy covariances of features and labels, with the variance of their noise; every field may be published.
+    """These moments are noisy covariances of features and labels, each with a variance; every field may be published.
 
     Attributes:
-        values: float64 `[num_features - 1, num_labels]`, the mean of feature times (label minus prevalence), for every
-            feature but the constant.
-        variances: float64 of the same shape, > 0, the variance of the noise and of the choice of people in each value.
+        values: float64 `[num_features - 1, num_labels]`, for every feature but the constant: the noisy mean of feature
+            times label over records, less the feature's mean on public rows times the label's prevalence. The
+            prevalence is the share of records that have the label, which is public or was released with noise.
+        variances: float64 of the same shape, > 0, the variance of each value. It includes the variance of the noise,
+            and that of a mean over few records, which differs by chance from the mean over all people.
     """
 
     values: FloatArray

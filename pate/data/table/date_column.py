@@ -77,9 +77,12 @@ class DateColumn(NumberColumn):
 
     @classmethod
     def read(cls, name: str, schema_entry: Mapping[str, Any], schema_folder: Path | None) -> Self:
-        """Builds the column from the entry that `plain` returned; raises an error if its order or dates are invalid.
+        """Builds the column from the entry that `plain` returned. For the arguments see `Column.read`.
 
-        For the arguments see `Column.read`.
+        Raises:
+            InvalidValue: the entry has impossible numbers, or an order of day, month and year that is not in
+                `dates.ORDERS`, or its placeholder dates are no list.
+            ValueError: a placeholder date is no date. An entry of another form raises another error of Python.
         """
         column = super().read(name, schema_entry, schema_folder)
         order = schema_entry.get("order")

@@ -137,8 +137,9 @@ class LazyUniforms:
     def __getitem__(self, index: Any) -> Self:
         """Returns a part of the array, for an index as numpy takes it.
 
-        A part extends its numbers by itself. Two parts that share a number need reserved words; without them they
-        extend the number by different bits.
+        The part draws the further bits of its numbers itself, apart from the array and from other parts. Two parts that
+        share a number extend it by the same bits only as far as words were drawn in advance (`num_reserved_words` of
+        `draw`). Beyond these words their bits differ, and no error is raised.
         """
         return type(self)(
             first_words=self.first_words[index],

@@ -26,10 +26,11 @@ class Minibatch:
 
 
 class Minibatches:
-    """The minibatches of several models that are trained at once, each on its own records, a part of the data.
+    """`Minibatches` yields the records of each step for several models trained at once, each on its part of the data.
 
-    Each part is passed through `epochs` times without pause, each time in a new random order by its own generator. A
-    small part ends before the others, and its minibatches are empty from then on.
+    A model passes through its part `epochs` times. The next pass begins in the step after the last minibatch of a pass,
+    in a new random order by the part's own generator. A small part ends before the others, and its minibatches are
+    empty from then on.
 
     Attributes:
         steps_by_part: the number of steps after which each part ends, `[num_parts]`.
