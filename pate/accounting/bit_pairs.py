@@ -99,7 +99,7 @@ def _pairs_above_runs(event: events.ThresholdEvent) -> FloatArray:
 
 
 def _rounded_up_difference(larger_log_prob: FloatArray, smaller_log_prob: FloatArray) -> FloatArray:
-    """Returns `larger - smaller`, rounded up; both are logarithms of probabilities."""
+    """Returns the larger logarithm of a probability less the smaller one, rounded up."""
     return np.asarray(
         larger_log_prob - smaller_log_prob - LOG_ROUNDING * (larger_log_prob + smaller_log_prob)
     )

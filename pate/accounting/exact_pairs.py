@@ -187,7 +187,7 @@ def _bit_box(event: events.BitEvent) -> Box | None:
 
 
 def _rounded_up_difference(larger_log_prob: FloatArray, smaller_log_prob: FloatArray) -> FloatArray:
-    """Returns `larger - smaller`, two logarithms of probabilities, rounded upwards to 36 binary digits."""
+    """Returns the larger logarithm of a probability less the smaller one, rounded upwards to 36 binary digits."""
     # Both logarithms are at most 0, so the slack is at least 0.
     rounding_slack = -_LOG_EXPIT_ROUNDING * (larger_log_prob + smaller_log_prob)
     difference = larger_log_prob - smaller_log_prob + rounding_slack + np.finfo(np.float64).tiny

@@ -44,5 +44,5 @@ def pure_epsilon(event: LeafEvent) -> float:
 
 
 def _rounded_up_difference(larger_log_prob: FloatArray, smaller_log_prob: FloatArray) -> FloatArray:
-    """Returns `larger - smaller`, rounded up; both are logarithms of probabilities."""
+    """Returns the larger logarithm of a probability less the smaller one, rounded up."""
     return np.asarray(larger_log_prob - smaller_log_prob - LOG_ROUNDING * smaller_log_prob)

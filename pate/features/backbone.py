@@ -102,7 +102,7 @@ class BackboneExtractor(Extractor):
             name: torch.from_numpy(np.array(self.arrays[f"{PREFIX}{name}"])) for name in net.shapes
         }
         # `strict=False`: the network also has counters of training batches. `Net.shapes` leaves them out, as a network
-        # in use does not read them. All its other arrays are in `tensors`.
+        # in use does not read them. All its other arrays are in `weights_by_name`.
         net.module.load_state_dict(weights_by_name, strict=False)
         net.module.eval().requires_grad_(False).to(self._device)
         return net

@@ -159,7 +159,7 @@ class FileRows:
         ascending = row_numbers[order]
 
         # Rows that lie close to each other form a range, which is read at once: its first and its last row,
-        # `[num_ranges]`. `is_first` marks the entries of `ascending` that begin a range.
+        # `[num_ranges]`. `begins_range` marks the entries of `ascending` that begin a range.
         row_bytes = self._row_bytes
         max_distance = max(1, _CLOSE_BYTES // max(1, row_bytes))  # in rows
         begins_range = np.append(True, np.diff(ascending) > max_distance)

@@ -17,7 +17,7 @@ class Minibatch:
 
     Attributes:
         record_rows: the indices of the step's records within each part, `[num_parts, batch_size]`. Of part i, the first
-            `counts[i]` entries count, and the others are 0.
+            `num_records[i]` entries count, and the others are 0.
         num_records: the number of records of each part in this step, `[num_parts]`.
     """
 
