@@ -323,7 +323,7 @@ class NotPriorTopK(TargetChargedAggregator):
             num_labels=counts.shape[1], num_teachers=num_teachers
         ).selection
         selected_k = selection.select(vote_ranking, lazy_uniforms[:, 1])
-        labels, answered = release_step.test_sets(
+        labels, answered = release_step.release_stable_sets(
             vote_ranking,
             selected_k=selected_k,
             uniforms=lazy_uniforms[:, 2].rounded_down(),

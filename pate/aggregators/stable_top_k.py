@@ -174,12 +174,10 @@ class StableTopK(StableAggregator):
         vote_ranking = VoteRanking.from_counts(counts.astype(np.int64)[None])
         distribution: dict[tuple[int, ...] | None, float] = {None: 0.0}
         for k, k_prob in zip(selection.candidates, selection.probabilities(counts), strict=True):
-            pass_prob = float(
-                self._pass_probs(vote_ranking, selected_k=np.array([k]), num_teachers=num_teachers)[
-                    0
-                ]
-            )
-            released_labels = tuple(np.flatnonzero(vote_ranking.top(np.array([k]))[0]).tolist())
+            selected_k = np.array([k])
+            pass_probs = self._pass_probs(vote_ranking, selected_k, num_teachers)
+            pass_prob = float(pass_probs.item())
+            released_labels = tuple(np.flatnonzero(vote_ranking.top(selected_k)[0]).tolist())
             distribution[released_labels] = (
                 distribution.get(released_labels, 0.0) + float(k_prob) * pass_prob
             )
@@ -195,7 +193,7 @@ class StableTopK(StableAggregator):
         selection = self.gap_selection(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         return f"{other_fields}, {selection.offsets.tolist()}"
 
-    def test_sets(
+    def release_stable_sets(
         self,
         vote_ranking: VoteRanking,
         *,
@@ -225,7 +223,7 @@ class StableTopK(StableAggregator):
         vote_ranking = VoteRanking.from_counts(summary)
         selected_k = steps.selection.draw(vote_ranking, rng)
         uniforms = rng.random(len(selected_k))
-        labels, answered = self.test_sets(
+        labels, answered = self.release_stable_sets(
             vote_ranking, selected_k=selected_k, uniforms=uniforms, num_teachers=shape.num_teachers
         )
         return Answers(labels=labels, answered=answered)

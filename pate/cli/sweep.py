@@ -110,7 +110,7 @@ class SweepTable(Callback):
         if job_return.status == JobStatus.COMPLETED:
             returned_value = job_return.return_value
         result_row = returned_value if isinstance(returned_value, dict) else {}
-        if result_row.get("competes"):
+        if result_row.get("is_candidate"):
             return  # a setting of `tune=true`, which has run nothing yet
         error_line = result_row.get("note")
         if error_line:

@@ -84,16 +84,15 @@ class ConfiguredRun:
         return replace(self.plan, load_dataset=load_dataset)
 
 
-# Hydra calls `train_from_config` once for each job of a sweep, and offers no place between the jobs. So the runs wait
-# here until the sweep ends.
-_COMPETITORS: list[ConfiguredRun] = []
-"""The runs that compete in the present sweep, in the order of the sweep."""
+# The candidates of a tuning, in the order of the sweep. Hydra calls `train_from_config` once for each job, and offers
+# no place between the jobs. So the runs wait here until the sweep ends.
+_CANDIDATES: list[ConfiguredRun] = []
 
 
 def train_from_config(config: DictConfig) -> dict[str, Any]:
     """Runs or continues the configured run, prints its report, and returns its row in the table of a sweep.
 
-    With `tune=true` nothing is run yet: the run is noted as one that competes for the release, and the row says so.
+    With `tune=true` nothing is run yet: the run is noted as a candidate of the tuning, and the row says so.
     """
     logger_name = require_choice("logger", config.logger, ("tensorboard", "mlflow", "none"))
     if logger_name == "mlflow":
@@ -104,7 +103,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         config, train_settings=train_settings, logger_name=logger_name, monitor=monitor
     )
     if train_settings.tune:
-        return _enter_competition(configured_run, logger_name=logger_name)
+        return _add_candidate(configured_run, logger_name=logger_name)
     return _train(configured_run, logger_name=logger_name, monitor=monitor)
 
 
@@ -122,11 +121,6 @@ def _configured_run(
         chosen_member_of_group=hydra.runtime.choices,
         changeable_names=_CHANGEABLE_NAMES,
     )
-    compute_epsilon_on_votes: EpsilonOnVotes | None = None
-    if train_settings.data_dependent:
-        from pate.auditing.aggregator_cost import epsilon_on  # which few runs need
-
-        compute_epsilon_on_votes = epsilon_on
     build_part = part_maker(config, takes_public_labels=True)
     data_reader = build_part("data")
     plan = Plan(
@@ -145,9 +139,10 @@ def _configured_run(
         centered_votes=_centered_votes_remedy(
             hydra.overrides.task, target_epsilon=train_settings.solved_epsilon
         ),
-        compute_epsilon_on_votes=compute_epsilon_on_votes,
+        compute_epsilon_on_votes=_epsilon_on_votes(train_settings),
         target_epsilon=train_settings.solved_epsilon,
-        # All further fields of a plan: those of `RunSettings`, such as `seed`, named in `pate/settings.py` alone.
+        # The settings of `RunSettings` (`pate/settings.py`), such as `seed`, are fields of a plan under the same names.
+        # `target_epsilon` is left out: the plan has the epsilon above, which is None where the noise is given.
         **values_of(
             settings=train_settings, settings_class=RunSettings, omitted_names=("target_epsilon",)
         ),
@@ -159,6 +154,16 @@ def _configured_run(
         output_dir=config.output_dir,
         mean_num_runs=train_settings.tune_runs,
     )
+
+
+def _epsilon_on_votes(train_settings: TrainSettings) -> EpsilonOnVotes | None:
+    """Returns the function that prices a release on its own votes; None unless `data_dependent` is true."""
+    if not train_settings.data_dependent:
+        return None
+    # Few runs need the audit, so it is not imported with this module.
+    from pate.auditing.aggregator_cost import epsilon_on
+
+    return epsilon_on
 
 
 def _train(configured_run: ConfiguredRun, *, logger_name: str, monitor: Monitor) -> dict[str, Any]:
@@ -183,8 +188,8 @@ def _train(configured_run: ConfiguredRun, *, logger_name: str, monitor: Monitor)
     return sweep_row(report, output_dir=output_dir)
 
 
-def _enter_competition(configured_run: ConfiguredRun, *, logger_name: str) -> dict[str, Any]:
-    """Notes a run that competes for the release of its sweep, and returns its row of the sweep.
+def _add_candidate(configured_run: ConfiguredRun, *, logger_name: str) -> dict[str, Any]:
+    """Notes a run as a candidate of the tuning, and returns its row of the sweep.
 
     Raises `InvalidValue` if no sweep can compare such runs.
     """
@@ -194,8 +199,8 @@ def _enter_competition(configured_run: ConfiguredRun, *, logger_name: str) -> di
         launcher_name=hydra.runtime.choices.get("hydra/launcher"),
         logger_name=logger_name,
     )
-    _COMPETITORS.append(configured_run)
-    return {"competes": True}
+    _CANDIDATES.append(configured_run)
+    return {"is_candidate": True}
 
 
 def _require_tunable(*, is_sweep: bool, launcher_name: str | None, logger_name: str) -> None:
@@ -216,22 +221,22 @@ def _require_tunable(*, is_sweep: bool, launcher_name: str | None, logger_name: 
         raise InvalidValue("logger", logger_name, rule="tensorboard or none beside tune=true")
 
 
-def tune_competitors() -> None:
+def tune_candidates() -> None:
     """Publishes the best run of a sweep with `tune=true`, and prints its report; does nothing if there is none.
 
-    The jobs of the sweep name the settings of PATE that compete. `tune` makes a secret number of runs with them, and
+    The jobs of the sweep name the settings of the candidates. `tune` makes a secret number of runs with them, and
     the run with the best score becomes the release in the output folder.
     """
-    if not _COMPETITORS:
+    if not _CANDIDATES:
         return
-    first_run = _COMPETITORS[0]
-    output_dirs = {competitor.output_dir for competitor in _COMPETITORS}
+    first_run = _CANDIDATES[0]
+    output_dirs = {candidate.output_dir for candidate in _CANDIDATES}
     if len(output_dirs) > 1:
         rule = "one folder for all settings that compete"
         raise InvalidValue("output_dir", " or ".join(map(str, output_dirs)), rule=rule)
     heading = first_run.plan.heading
     settings = {
-        str(number): competitor.plan.settings for number, competitor in enumerate(_COMPETITORS)
+        str(number): candidate.plan.settings for number, candidate in enumerate(_CANDIDATES)
     }
     data_name = str(heading.compared["data"])
     usual_folder = default_folder(data_name, heading.aggregator, "tuned", settings=settings)
@@ -239,7 +244,7 @@ def tune_competitors() -> None:
     # The stages of single runs would show how many runs there are, which is secret.
     silent_monitor = Monitor()
     report = tune(
-        [competitor.plan_in(output_dir, monitor=silent_monitor) for competitor in _COMPETITORS],
+        [candidate.plan_in(output_dir, monitor=silent_monitor) for candidate in _CANDIDATES],
         output_dir=output_dir,
         distribution=TruncatedNegativeBinomial.of_mean(mean=first_run.mean_num_runs),
         monitor=ConsoleMonitor(),
@@ -280,8 +285,8 @@ main = command_of(
     train_from_config,
     command="train",
     # An earlier sweep of this process may have ended with an error.
-    begin=_COMPETITORS.clear,
-    finish=tune_competitors,
+    begin=_CANDIDATES.clear,
+    finish=tune_candidates,
 )
 
 

@@ -108,7 +108,7 @@ class JointMechanism(TopKMechanism):
             draw_one=partial(self._draw_sequences, class_draw=self.draw_class_of_one, rng=rng),
         )
 
-    def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
+    def num_sequences_by_loss(self, counts: NDArray[np.integer]) -> dict[int, int]:
         """Returns the exact number of sequences of k indices with each loss, by loss, for one histogram `[d]`.
 
         No draw needs it. Tests compare the sizes of `JointClasses` with it.
@@ -119,7 +119,7 @@ class JointMechanism(TopKMechanism):
         num_ranks = np.searchsorted(
             -falling_counts, distinct_losses[:, None] - falling_counts[: self.k], side="right"
         )
-        class_counts = {}
+        num_by_loss = {}
         num_with_less = 0
         for loss, ranks_by_position in zip(
             distinct_losses.tolist(), num_ranks.tolist(), strict=True
@@ -129,17 +129,16 @@ class JointMechanism(TopKMechanism):
                 max(0, ranks - position) for position, ranks in enumerate(ranks_by_position)
             )
             if num_up_to_loss > num_with_less:
-                class_counts[loss] = num_up_to_loss - num_with_less
+                num_by_loss[loss] = num_up_to_loss - num_with_less
             num_with_less = num_up_to_loss
-        return class_counts
+        return num_by_loss
 
     def losses_of(self, counts: IntArray) -> tuple[list[tuple[int, ...]], FloatArray]:
         """Returns a list of all sequences of k indices, and the loss of each of them, for one histogram `[d]`."""
         sequences = list(permutations(range(len(counts)), self.k))
         largest_counts = -np.sort(-counts)[: self.k]
-        return sequences, (largest_counts - counts[np.array(sequences)]).max(axis=1).astype(
-            np.float64
-        )
+        losses_of_positions = largest_counts - counts[np.array(sequences)]
+        return sequences, losses_of_positions.max(axis=1).astype(np.float64)
 
     def _draw_sequences(
         self, counts: IntArray, *, class_draw: ClassDraw, rng: np.random.Generator
@@ -167,7 +166,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
     for every k. The order of the indices is released too.
     Source: Gillenwater, Joseph, Munoz Medina & Ribero 2022; docs/proofs/joint_top_k.md.
 
-    >>> JointTopK(k=2, epsilon=1.0).class_counts(np.array([3, 2, 2, 0]))  # loss: number of sequences
+    >>> JointTopK(k=2, epsilon=1.0).num_sequences_by_loss(np.array([3, 2, 2, 0]))  # loss: number of sequences
     {0: 2, 1: 4, 2: 3, 3: 3}
     """
 
@@ -200,8 +199,14 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         outside of the window.
         """
         window_classes = JointClasses.likely(falling_counts, k=self.k, loss_weight=self.loss_weight)
+        exact_weights_of_window = partial(self._exact_weights, window_classes)
         largest_loss = int(falling_counts[0, 0] - falling_counts[0, -1])
-        is_complete = window_classes.loss_window == (-1, largest_loss)
+        if window_classes.loss_window == (-1, largest_loss):
+            # The window holds all classes.
+            class_indices = self._draw_by_weight(
+                window_classes, exact_weights_of_row=exact_weights_of_window, rng=rng
+            )
+            return window_classes, class_indices
 
         @cache
         def all_classes() -> tuple[JointClasses, IntArray]:
@@ -213,16 +218,15 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             joint_classes, class_places = all_classes()
             return self._exact_weights(joint_classes, row=0, class_places=class_places)
 
-        def exact_weights_of_row(row: int) -> Weights:
-            window_weights_at_digits = self._exact_weights(window_classes, row=row)
-            if is_complete:
-                return window_weights_at_digits
+        def weights_of_window_and_rest(row: int) -> Weights:
             return weights_with_rest(
-                window_weights_at_digits, rest_share=_REST_SHARE, make_all_weights=make_all_weights
+                exact_weights_of_window(row),
+                rest_share=_REST_SHARE,
+                make_all_weights=make_all_weights,
             )
 
         class_indices = self._draw_by_weight(
-            window_classes, exact_weights_of_row=exact_weights_of_row, rng=rng
+            window_classes, exact_weights_of_row=weights_of_window_and_rest, rng=rng
         )
         num_classes_in_window = window_classes.losses.shape[1]
         if int(class_indices.max()) < num_classes_in_window:
