@@ -81,7 +81,7 @@ class PldAccountant(LossAccountant):
         return self._distribution().epsilon(target_delta)
 
     def _delta(self, target_epsilon: float, renyi_delta: float) -> float:
-        # The delta of the distribution is computed without a bound.
+        # `renyi_delta` is not needed: a loss distribution has a delta at every epsilon.
         return self._distribution().delta(target_epsilon)
 
     def _distribution(self) -> LossDistribution:

@@ -25,7 +25,6 @@ import numpy as np
 from pate.accounting import events
 from pate.accounting.bit_pairs import bit_pairs
 from pate.accounting.convex import lower_hull
-from pate.accounting.events import LeafEvent, OneBitEvent
 from pate.accounting.pure_epsilon import pure_epsilon
 from pate.accounting.special import expit
 from pate.accounting.special import ndtr_without_scipy as ndtr
@@ -138,7 +137,9 @@ class GaussianBounds:
     is_exact: bool = False
 
     @classmethod
-    def from_leaves(cls, counted_leaves: Iterable[tuple[LeafEvent, float]]) -> GaussianBounds:
+    def from_leaves(
+        cls, counted_leaves: Iterable[tuple[events.LeafEvent, float]]
+    ) -> GaussianBounds:
         """Returns the bounds of several releases together: sums of rho and of epsilon, and for mu a sum of squares.
 
         Args:
@@ -236,7 +237,7 @@ def _golden_section_max(function: Callable[[float], float], *, largest_x: float)
     return max(largest_value, lower_value, upper_value)
 
 
-def _bounds_of_leaf(leaf: LeafEvent) -> GaussianBounds:
+def _bounds_of_leaf(leaf: events.LeafEvent) -> GaussianBounds:
     """Returns the mu, rho and epsilon that bound one release; each is infinite where none is known."""
     match leaf:
         case events.NoOpEvent():
@@ -312,7 +313,7 @@ def _mu_of_pure_dp(epsilon: float) -> float:
     return -2 * float(ndtri(math.exp(log_alpha)))
 
 
-def _mu_of_bit(bit: OneBitEvent) -> float:
+def _mu_of_bit(bit: events.OneBitEvent) -> float:
     """Returns the least mu for which a bit is mu-GDP, the largest Phi^-1(p) - Phi^-1(q) of neighbors, rounded up.
 
     The trade-off curve of two neighbors with the probabilities p > q of a 1 is a polygon with one corner, at alpha = q

@@ -146,7 +146,7 @@ def _price_run(
     plan = plan.for_dataset(dataset, monitor=monitor)
     priced_release = price_release(plan, dataset=dataset, monitor=monitor)
     score_price = ScorePrice.of_plan(plan, dataset=dataset)
-    charge = RunCharge.open(
+    run_charge = RunCharge.open(
         release_terms=plan,
         priced_release=priced_release,
         run_folder=run_folder,
@@ -175,16 +175,17 @@ def _price_run(
         num_teachers=priced_release.shape.num_teachers,
     ):
         monitor.say(line)
-    charge.begin(monitor, redraw=plan.redraw, score_price=score_price)
+    # Makes the ledger, and shows what these records have cost so far. No new charge is made.
+    run_charge.begin(monitor, redraw=plan.redraw, score_price=score_price)
     score_charge = None
     if score_price is not None:
-        score_charge = charge.score_charge(score_price=score_price)
+        score_charge = run_charge.score_charge(score_price=score_price)
         score_charge.require_room()
     return PricedRun(
         plan=plan,
         dataset=dataset,
         priced_release=priced_release,
-        run_charge=charge,
+        run_charge=run_charge,
         score_charge=score_charge,
         run_folder=run_folder,
         streams=RandomStreams.of_run(run_folder.training_secret, seed=plan.seed),
@@ -207,12 +208,12 @@ def _train_teachers(priced_run: PricedRun, *, run_writer: RunWriter) -> Ensemble
         manifest_file=priced_run.run_folder.partition,
         rng=priced_run.streams.generator("partition"),
     )
-    training_words = training_progress(
+    training_status = training_progress(
         teacher_recipe=priced_run.plan.teacher,
         partition=partition,
         ensemble_folder=priced_run.run_folder,
     )
-    _say_what_is_there(priced_run, training_words=training_words)
+    _say_what_is_there(priced_run, training_status=training_status)
     return Ensemble.train(
         teacher_recipe=priced_run.plan.teacher,
         dataset=training_data,
@@ -230,16 +231,16 @@ def _train_teachers(priced_run: PricedRun, *, run_writer: RunWriter) -> Ensemble
     )
 
 
-def _say_what_is_there(priced_run: PricedRun, *, training_words: str) -> None:
+def _say_what_is_there(priced_run: PricedRun, *, training_status: str) -> None:
     """Shows which steps of a run that was stopped earlier are done and will not be repeated.
 
     Nothing is shown if no step is done.
 
     Args:
         priced_run: the run, which is continued.
-        training_words: a phrase on the teachers that are trained, or "" if none is.
+        training_status: a phrase on the teachers that are trained, or "" if none is.
     """
-    finished_parts = [training_words] if training_words else []
+    finished_parts = [training_status] if training_status else []
     if os.path.lexists(priced_run.run_folder.release_file):
         finished_parts.append("the release is drawn and paid for")
     model_names = priced_run.kept_models.names
@@ -477,14 +478,16 @@ def _majority_labels(priced_run: PricedRun, *, released_run: ReleasedRun) -> Maj
     private_records = ensemble.dataset.private
     all_records = priced_run.plan.all_records
     vote_source = released_run.vote_source
-    sample_words = ""
+    sample_description = ""
     if ensemble.reads_records_to_vote and is_sampled(private_records, all_records=all_records):
         if all_records is False:
             num_records = len(private_records)
             reason = f"all_records=false, and a release without noise of {num_records:,} private records takes long"
             return MajorityLabels(training_set=None, reason=reason)
         row_indices = baseline_rows(private_records)
-        sample_words = sample_in_words(num_taken=len(row_indices), num_records=len(private_records))
+        sample_description = sample_in_words(
+            num_taken=len(row_indices), num_records=len(private_records)
+        )
         vote_source = ensemble.of_rows(row_indices).vote()
     # A closed source computes its votes anew, so `_public_start` can read `released_run.vote_source` later.
     with closing(vote_source), priced_run.monitor.stage("releasing without noise, to compare with"):
@@ -492,7 +495,7 @@ def _majority_labels(priced_run: PricedRun, *, released_run: ReleasedRun) -> Maj
             vote_source, record=released_run.release_record
         )
     training_set = majority_release.training_set(ensemble.queries.inputs)
-    return MajorityLabels(training_set, sample_in_words=sample_words)
+    return MajorityLabels(training_set, sample_in_words=sample_description)
 
 
 def _public_start(priced_run: PricedRun, *, released_run: ReleasedRun) -> TrainingSet | None:
