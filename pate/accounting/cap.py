@@ -42,7 +42,7 @@ class Cap:
     at most the cap, because its price was fixed before any release.
 
     Args:
-        rule: the filter before the first charge, with the cap as its `max_epsilon`.
+        initial_filter: the filter before the first charge, with the cap as its `max_epsilon`.
         entries: the charges of the data set. The caller appends later charges to this list, and the cap counts them.
     """
 
@@ -166,7 +166,7 @@ class Caps:
     the first.
 
     Args:
-        rules: the filters before the first charge, the smallest cap first; empty without a cap.
+        initial_filters: the filters before the first charge, the smallest cap first; empty without a cap.
         entries: the charges of the data set. The caller appends later charges to this list, and the caps count them.
         make_accountant: makes the empty accountant of the data set's ledger.
         target_delta: the delta of every total.

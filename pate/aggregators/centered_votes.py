@@ -13,8 +13,8 @@ teacher's vector may be. Three things keep the noise small beside the sum:
 
 Teachers that can be asked again vote in rounds, against the student of the rounds before, at the same price.
 
-`CenteredVotes` chooses between both forms and divides the budget. `CenteredMatrix` (`centered_matrix.py`) clips, sums
-and adds the noise for one matrix of votes, and `CenteredRounds` (`centered_rounds.py`) for rounds.
+`CenteredVotes` chooses between both forms and divides the budget. For one matrix of votes, `CenteredMatrix`
+(`centered_matrix.py`) clips, sums and adds the noise. For rounds, `CenteredRounds` (`centered_rounds.py`) does.
 docs/how-centered-votes-work.md goes through both forms; docs/proofs/centered_votes.md has the theorem.
 """
 

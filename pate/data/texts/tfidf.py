@@ -45,8 +45,8 @@ class _Vocabulary(NamedTuple):
     Attributes:
         words: the words, sorted.
         buckets: the buckets of the parts, in ascending order, `[num_buckets]`.
-        num_texts_with_term: the number of public texts with each word, and then with a part in each bucket, `[num_words
-            + num_buckets]`.
+        num_texts_with_term: the number of public texts with each word, and then with a part in each bucket,
+            `[num_words + num_buckets]`.
     """
 
     words: list[str]
