@@ -40,7 +40,7 @@ class LedgerIndex:
     Only `refresh` reads the file. All other methods search the lines that were read.
 
     Args:
-        store: the lines of the file.
+        ledger_store: the lines of the file.
         data_digest: the digest of the private data; empty takes the digest from the lines, which must then be of one
             data set.
         adjacency: the adjacency of all prices.

@@ -281,8 +281,8 @@ class _CornerPrograms:
     to the subset where a solution over the subset does not give a close bound over all types (column generation).
 
     Args:
-        types: the types of the gaps that a query may select.
-        divergence: the convex function f of `largest_divergence`.
+        candidate_types: the types of the gaps that a query may select.
+        divergence_function: the convex function f of `largest_divergence`.
     """
 
     def __init__(self, candidate_types: CandidateTypes, divergence_function: Divergence) -> None:

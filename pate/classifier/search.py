@@ -59,7 +59,7 @@ class _SearchRecords:
         public_inputs: the public inputs of each fit.
         scored_inputs: the private inputs that each fit is scored on.
         scored_labels: the labels of `scored_inputs`.
-        scored_groups: the id of the group of each scored record, `[num_scored]`.
+        scored_group_ids: the id of the group of each scored record, `[num_scored]`.
     """
 
     fitted_inputs: Any

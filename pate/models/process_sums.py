@@ -49,7 +49,7 @@ class _WorkerProcess:
     """A worker process, as a `Worker`: it holds a shard, the records of some teachers.
 
     Args:
-        shard: the shard without records, which `append` adds.
+        empty_shard: the shard without records, which `append` adds.
     """
 
     def __init__(self, empty_shard: RoundShard) -> None:

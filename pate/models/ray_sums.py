@@ -79,7 +79,7 @@ class _Actor(HeldShard):
     Ray itself takes seconds to end the workers of a node that is gone.
 
     Args:
-        shard: the shard without records, which `append` adds.
+        empty_shard: the shard without records, which `append` adds.
     """
 
     def __init__(self, empty_shard: RoundShard) -> None:

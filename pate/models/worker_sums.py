@@ -52,7 +52,7 @@ class HeldShard:
     """A shard, the records of some whole teachers, in the process of a worker. It computes with one thread.
 
     Args:
-        shard: the shard without records, which `append` adds.
+        empty_shard: the shard without records, which `append` adds.
     """
 
     def __init__(self, empty_shard: RoundShard) -> None:
@@ -193,7 +193,7 @@ class _WorkerSlot:
     """The place of a worker: the records of a shard, and the worker that holds them now.
 
     Args:
-        shard: the records of some whole teachers.
+        shard_records: the records of some whole teachers.
     """
 
     def __init__(self, shard_records: ShardRecords) -> None:
