@@ -278,15 +278,15 @@ class Block:
         deltas = list(accumulate(mass_beyond, next_delta))
         return np.array(deltas[::-1]) + self.infinite_loss_prob
 
-    def convolved(self, other_block: Self, *, largest_num_points: int) -> Self:
+    def convolved(self, other_block: Self, *, largest_multiple: int) -> Self:
         """Returns the distribution of the sum of the losses of this and another block with the same spacing.
 
         Args:
             other_block: the other block.
-            largest_num_points: n; a sum below -n times the spacing is rounded up to -n times the spacing, and a sum
+            largest_multiple: n; a sum below -n times the spacing is rounded up to -n times the spacing, and a sum
                 above n times the spacing counts as infinite.
         """
-        n = largest_num_points
+        n = largest_multiple
         loss_masses = np.convolve(self.loss_masses, other_block.loss_masses)
         loss_masses *= 1 + min(len(self.loss_masses), len(other_block.loss_masses)) * 2.0**-51
         infinite_loss_prob = self.infinite_loss_prob * max(
@@ -304,10 +304,10 @@ class Block:
             infinite_loss_prob=infinite_loss_prob * (1 + _BLOCK_ROUNDING),
         )
 
-    def power(self, num_losses: int, *, largest_num_points: int) -> Self:
+    def power(self, num_losses: int, *, largest_multiple: int) -> Self:
         """Returns the distribution of the sum of `num_losses` >= 1 independent losses of this block.
 
-        The sum is computed by repeated squaring. `convolved` explains `largest_num_points`.
+        The sum is computed by repeated squaring. `convolved` explains `largest_multiple`.
         """
         block_of_power = self  # of 1, 2, 4, … losses
         block_of_product: Self | None = None
@@ -318,12 +318,12 @@ class Block:
                 block_of_product = block_of_power
             elif is_odd and block_of_product is not None:
                 block_of_product = block_of_product.convolved(
-                    block_of_power, largest_num_points=largest_num_points
+                    block_of_power, largest_multiple=largest_multiple
                 )
             num_remaining //= 2
             if num_remaining:
                 block_of_power = block_of_power.convolved(
-                    block_of_power, largest_num_points=largest_num_points
+                    block_of_power, largest_multiple=largest_multiple
                 )
         return block_of_product or block_of_power
 
@@ -388,7 +388,7 @@ def compose_in_blocks(
                 deltas = profiles[len(pairs_of_run) - 1][::stride]
                 block_of[pairs_of_run] = Block.from_profile(deltas, spacing=stride * grid.spacing)
     blocks = [
-        block.power(num_losses=num_of_run[pairs_of_run], largest_num_points=num_points)
+        block.power(num_losses=num_of_run[pairs_of_run], largest_multiple=num_points)
         for pairs_of_run, block in block_of.items()
     ]
     blocks += [
@@ -399,7 +399,7 @@ def compose_in_blocks(
     ]
     total_block = blocks[0]
     for block in blocks[1:]:
-        total_block = total_block.convolved(block, largest_num_points=num_points)
+        total_block = total_block.convolved(block, largest_multiple=num_points)
     return total_block
 
 
@@ -454,7 +454,7 @@ def _repeated_block(
         block = Block(
             loss_masses=masses, infinite_loss_prob=infinite_loss_prob, spacing=grid.spacing
         )
-    return block.power(num_losses=num_times, largest_num_points=num_points)
+    return block.power(num_losses=num_times, largest_multiple=num_points)
 
 
 @lru_cache(maxsize=16)  # several blocks of steps hold the same maximum

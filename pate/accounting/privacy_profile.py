@@ -36,8 +36,8 @@ def privacy_profile(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
         event: the price of the release.
         epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
     """
-    smallest_profile = np.maximum(-np.expm1(epsilons), 0.0)
-    return np.clip(_profile(event, epsilons), smallest_profile, 1.0)
+    profile_of_equal_distributions = np.maximum(-np.expm1(epsilons), 0.0)
+    return np.clip(_profile(event, epsilons), profile_of_equal_distributions, 1.0)
 
 
 def profiles_both_ways(event: LeafEvent, epsilons: FloatArray) -> list[FloatArray]:
@@ -54,9 +54,9 @@ def profiles_both_ways(event: LeafEvent, epsilons: FloatArray) -> list[FloatArra
     """
     if not isinstance(event, events.SampledGaussianEvent):
         return [privacy_profile(event, epsilons)]
-    smallest_profile = np.maximum(-np.expm1(epsilons), 0.0)  # that of two equal distributions
+    profile_of_equal_distributions = np.maximum(-np.expm1(epsilons), 0.0)
     profiles = [
-        np.clip(profile, smallest_profile, 1.0)
+        np.clip(profile, profile_of_equal_distributions, 1.0)
         for profile in sampled_gaussian_profiles(event, epsilons)
     ]
     # Rounding may let a profile rise by its last digit.

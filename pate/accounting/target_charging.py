@@ -380,8 +380,8 @@ class TargetCharging(HeldBudget):
         )
         if not is_possible:
             rule = (
-                f"{len(self.hits)} counts, at most num_calls={num_calls}, "
-                f"and one at most {self.target_hits}"
+                f"one count for each counter ({len(self.hits)}), each at most "
+                f"num_calls={num_calls}, and one of them at most {self.target_hits}"
             )
             raise InvalidValue("hits", stored_hits, rule=rule)
         return hits

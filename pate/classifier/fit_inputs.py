@@ -23,8 +23,8 @@ from pate.classifier.inputs import (
     column_labels,
     dense,
     is_frame,
-    numbers_of,
     only_column,
+    require_moderate_numbers,
     require_order_of_rows,
     require_readable,
     require_same_columns,
@@ -38,7 +38,7 @@ from pate.classifier.public_labels import read_public_labels
 from pate.classifier.samples import Pools, numbered_apart
 from pate.classifier.tasks import LabelSets, OneClass, Task, task_of
 from pate.data import TableSchema
-from pate.validation import InvalidValue, require, require_array, require_moderate
+from pate.validation import InvalidValue, require, require_array
 from pate.votes.label_gaps import GapLabels
 
 _ESTIMATOR_METHODS = ("fit", "predict", "get_params")  # that teachers and students must have
@@ -287,7 +287,7 @@ class InputReader:
                 accept_sparse="csr",
                 ensure_all_finite=_finite_rule(self.validation_estimator),
             )
-        require_moderate("X", numbers_of(inputs), allows_missing=True)
+        require_moderate_numbers("X", inputs)
         return inputs, np.asarray(dense(labels))
 
     def _validate_public_inputs(self, fit_arguments: FitArguments, private_inputs: Any) -> Any:
@@ -304,7 +304,7 @@ class InputReader:
         public_inputs = validate_inputs(
             self.validation_estimator, fit_arguments.public_inputs, reset=False
         )
-        require_moderate("X_public", numbers_of(public_inputs), allows_missing=True)
+        require_moderate_numbers("X_public", public_inputs)
         warn_of_shared_rows(
             private_inputs,
             public_inputs,
@@ -329,7 +329,7 @@ class InputReader:
         require_readable("X_test", held_out_arguments.inputs)
         require_same_kind(data_pools.private_inputs, held_out_arguments.inputs, name="X_test")
         inputs = validate_inputs(self.validation_estimator, held_out_arguments.inputs, reset=False)
-        require_moderate("X_test", numbers_of(inputs), allows_missing=True)
+        require_moderate_numbers("X_test", inputs)
         warn_of_shared_rows(
             data_pools.private_inputs,
             inputs,

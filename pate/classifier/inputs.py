@@ -16,7 +16,7 @@ from scipy import sparse
 
 from pate.classifier.fit_warnings import SharedRows
 from pate.errors import users_stack_level
-from pate.validation import InvalidValue, printable, require
+from pate.validation import InvalidValue, printable, require, require_moderate
 
 
 def require_readable(name: str, inputs: Any) -> None:
@@ -132,6 +132,24 @@ def numbers_of(inputs: Any) -> NDArray[Any]:
         return np.asarray(inputs)
     # pandas.NA of nullable columns, such as Int64, is a missing number, as NaN is.
     return np.asarray(inputs.select_dtypes("number").to_numpy(np.float64, na_value=np.nan))
+
+
+def require_moderate_numbers(name: str, inputs: Any) -> None:
+    """Raises `InvalidValue` unless the numbers of inputs are missing or in [-1e12, 1e12]; see `require_moderate`.
+
+    The error names the entry: `X[0, 2]` of an array, `X['age'][0]` of a DataFrame, and `X.data[7]` of a sparse matrix.
+
+    Args:
+        name: the name of the parameter.
+        inputs: an array, a sparse matrix or a DataFrame.
+    """
+    if is_frame(inputs):
+        for column_name, column in inputs.select_dtypes("number").items():
+            column_numbers = column.to_numpy(np.float64, na_value=np.nan)
+            require_moderate(f"{name}[{column_name!r}]", column_numbers, allows_missing=True)
+        return
+    array_name = f"{name}.data" if sparse.issparse(inputs) else name
+    require_moderate(array_name, numbers_of(inputs), allows_missing=True)
 
 
 def rows_as_bytes(inputs: Any) -> NDArray[Any]:

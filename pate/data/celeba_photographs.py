@@ -119,10 +119,10 @@ def _file_versions(folder: Path) -> dict[str, _FileVersion]:
             if not entry.is_file():
                 continue
             status = entry.stat()
-            inode = (status.st_dev, status.st_ino)
+            device_and_inode = (status.st_dev, status.st_ino)
             time_and_size = status.st_mtime_ns * 1_000_003 + status.st_size
             version_of_file[entry.name] = _FileVersion(
-                identity=inode if status.st_ino else file_identity(entry.path),
+                identity=device_and_inode if status.st_ino else file_identity(entry.path),
                 stamp=time_and_size % 2**62 + 1,
             )
     return version_of_file

@@ -107,11 +107,11 @@ class ClippedMoments:
 
         Args:
             features: `[num_teachers, num_features]`, whole numbers of steps of 2**-14.
-            residuals: `[num_teachers, num_labels]`.
+            residuals: `[num_teachers, num_labels]`, labels minus probabilities.
             teacher_weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
         """
-        factors = self._clip_factors(residuals) * teacher_weights * self._residual_steps
-        whole_residuals = residuals * factors[:, None]
+        factor_of_teacher = self._clip_factors(residuals) * teacher_weights * self._residual_steps
+        whole_residuals = residuals * factor_of_teacher[:, None]
         np.trunc(whole_residuals, out=whole_residuals)
         # The product is exact in any order; this order is the fastest.
         products = whole_residuals.T @ features.astype(np.float64, copy=False)

@@ -253,14 +253,14 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
     )
     num_pairs = len(first_counts)
     # the pair of neighbors of each of the two queries, in all combinations
-    first_query, second_query = (
+    pair_of_first_query, pair_of_second_query = (
         indices.ravel() for indices in np.meshgrid(np.arange(num_pairs), np.arange(num_pairs))
     )
 
     def laws_of_two_queries(counts: IntArray) -> FloatArray:
         laws = bits_distributions(counts, num_teachers=num_teachers, noise_std=noise_std)
-        joint_laws = laws[first_query, :, None] * laws[second_query, None, :]
-        return joint_laws.reshape(len(first_query), -1)
+        joint_laws = laws[pair_of_first_query, :, None] * laws[pair_of_second_query, None, :]
+        return joint_laws.reshape(len(joint_laws), -1)
 
     first_laws = laws_of_two_queries(first_counts)
     second_laws = laws_of_two_queries(second_counts)
@@ -270,7 +270,7 @@ def test_two_queries_at_once_cost_the_larger_sum() -> None:
         num_queries=1, num_labels=1, num_teachers=num_teachers
     )
     counts_of_both_queries = np.stack(
-        [first_counts[first_query, 0], first_counts[second_query, 0]], axis=1
+        [first_counts[pair_of_first_query, 0], first_counts[pair_of_second_query, 0]], axis=1
     )
     costs_at_orders = np.array(
         [

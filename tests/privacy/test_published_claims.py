@@ -26,8 +26,8 @@ from pate.testing import (
 from tests.refusals import ANY, refused_parameter
 
 REPLACE_ONE = pa.Adjacency.REPLACE_ONE
-ADD_REMOVE = pa.Adjacency.ADD_REMOVE
-"""The adjacency of the papers."""
+ADD_REMOVE_TEACHER = pa.Adjacency.ADD_REMOVE
+"""The adjacency of the papers: one teacher is added or removed, which protects no single record."""
 Distribution = Mapping[object, float]
 
 
@@ -88,7 +88,7 @@ def test_noisy_max_with_three_labels_names_the_pair_of_opposite_moves() -> None:
     """
     claim = Claim(renyi=((8.0, 8 / (2 * 50.0**2)),))
     worst = selection_verdict(
-        noise="gaussian", noise_scale=50.0, adjacency=ADD_REMOVE, event=claim, num_labels=3
+        noise="gaussian", noise_scale=50.0, adjacency=ADD_REMOVE_TEACHER, event=claim, num_labels=3
     ).worst
     assert worst.ratio == pytest.approx(1.27, abs=0.01)
     gaps = [-np.diff(-np.sort(-np.array(side))) for side in (worst.first, worst.second)]
@@ -107,7 +107,11 @@ def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
     tied_counts = 10 * np.arange(40)[::-1] + 5
     moved_counts = tied_counts + np.arange(40) % 2
     selection = GapSelection(
-        noise="gaussian", noise_scale=50.0, num_labels=40, num_teachers=400, adjacency=ADD_REMOVE
+        noise="gaussian",
+        noise_scale=50.0,
+        num_labels=40,
+        num_teachers=400,
+        adjacency=ADD_REMOVE_TEACHER,
     )
     claimed_event = pa.GaussianEvent(noise_multiplier=50.0 / sensitivity)
     verdict = verify_distributions(
@@ -130,7 +134,9 @@ def verdict_on_noisy_count(noise_std: float, claim: Claim) -> Verdict:
     def distribution(histogram: IntArray) -> Distribution:
         return dict(enumerate(np.diff(ndtr((edges - histogram[0]) / noise_std))))
 
-    return verify(distribution, event=claim, num_labels=1, num_teachers=1, adjacency=ADD_REMOVE)
+    return verify(
+        distribution, event=claim, num_labels=1, num_teachers=1, adjacency=ADD_REMOVE_TEACHER
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,7 +195,7 @@ def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() 
     """
     paper_test, our_test = (
         StabilityTest.gaussian(test_std=1.0, failure_prob=0.05, num_teachers=6, adjacency=adjacency)
-        for adjacency in (ADD_REMOVE, REPLACE_ONE)
+        for adjacency in (ADD_REMOVE_TEACHER, REPLACE_ONE)
     )
     verdict = verdict_on_best_label(
         paper_test.pass_probs,
@@ -201,7 +207,7 @@ def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() 
     assert verdict.delta.exact == pytest.approx(paper_test.pass_probs[2])
     assert math.isinf(verdict.renyi.ratio)  # no failure of 0.05 makes the distributions comparable
     assert verdict_on_best_label(
-        paper_test.pass_probs, adjacency=ADD_REMOVE, event=paper_test.event
+        paper_test.pass_probs, adjacency=ADD_REMOVE_TEACHER, event=paper_test.event
     ).sound
     assert verdict_on_best_label(
         our_test.pass_probs, adjacency=REPLACE_ONE, event=our_test.event
@@ -223,7 +229,7 @@ def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
     claim = Claim(deltas=((2 * parameter, delta),))
     replace_one, add_remove = (
         verdict_on_best_label(pass_probs, adjacency=adjacency, event=claim).worst
-        for adjacency in (REPLACE_ONE, ADD_REMOVE)
+        for adjacency in (REPLACE_ONE, ADD_REMOVE_TEACHER)
     )
     assert replace_one.ratio == pytest.approx(2.24, abs=0.01)
     assert max(replace_one.first) - sorted(replace_one.first)[1] == 2
@@ -236,7 +242,7 @@ def test_limited_domain_for_add_remove_under_replace_one() -> None:
     There the exact delta at epsilon 2 is 233 times the claimed one, for (4, 0) and (3, 1).
     """
     mechanism = LimitedDomainTopK(
-        k=1, domain_size=1, epsilon=2.0, failure_prob=1e-3, adjacency=ADD_REMOVE
+        k=1, domain_size=1, epsilon=2.0, failure_prob=1e-3, adjacency=ADD_REMOVE_TEACHER
     )
 
     def verdict_under(adjacency: pa.Adjacency) -> Verdict:
@@ -251,7 +257,7 @@ def test_limited_domain_for_add_remove_under_replace_one() -> None:
     worst = verdict_under(REPLACE_ONE).worst
     assert worst.ratio == pytest.approx(233, abs=1)
     assert sorted([sorted(worst.first), sorted(worst.second)]) == [[0, 4], [1, 3]]
-    assert verdict_under(ADD_REMOVE).sound
+    assert verdict_under(ADD_REMOVE_TEACHER).sound
 
 
 @pytest.mark.parametrize(
@@ -314,7 +320,7 @@ def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None
         selection_scale=50.0,
         test_std=60.0,
         failure_prob=1e-9,
-        adjacency=ADD_REMOVE,
+        adjacency=ADD_REMOVE_TEACHER,
     )
     counts = (799, 401, *[1] * 38)
     neighboring_counts = (800, 400, *[2] * 38)

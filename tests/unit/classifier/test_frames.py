@@ -161,7 +161,7 @@ def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
         model.fit(frame.rename(columns={"fare": "age"}), survived, X_public=frame)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         model.fit(frame, survived[:-1], X_public=frame)
-    with refused_parameter("X[0, 2]", rule_words="finite numbers"):
+    with refused_parameter("X['fare'][0]", rule_words="finite numbers"):
         model.fit(frame.assign(fare=np.inf), survived, X_public=frame)
 
 
