@@ -165,8 +165,8 @@ class _CoveredStep:
                 shifts_of_leaves.append(shifts)
                 continue
             weighted_deltas_of_losses = [
-                self._grid.shifted(padded_deltas, self._num_padding, shift=shift)
-                for shift in shifts
+                self._grid.shifted(padded_deltas, self._num_padding, shift=weighted_shift)
+                for weighted_shift in shifts
             ]
             # the sum of P(loss) V(x - loss)
             node_expectations = reduce(np.add, weighted_deltas_of_losses)

@@ -109,10 +109,10 @@ class PureDpAccountant(AccountantBesideRenyi):
     def _sum_of_epsilons(self) -> float:
         """Returns the sum of the epsilons of all releases, rounded up."""
         with np.errstate(over="ignore"):
-            total = sum(
+            total_epsilon = sum(
                 np.float64(epsilon) * count for epsilon, count in self._count_of_epsilon.items()
             )
-            return float(total * (1 + 1e-12))
+            return float(total_epsilon * (1 + 1e-12))
 
     def _has_tails(self) -> bool:
         """Returns True if the optimal composition can be computed.

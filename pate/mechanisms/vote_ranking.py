@@ -16,13 +16,13 @@ class VoteRanking:
     Shapes: Q is the number of queries, L the number of labels.
 
     Attributes:
-        rank_keys: distinct numbers in label order, `[Q, L]`; a larger key is a better rank.
-        sorted_rank_keys: the keys in falling order, `[Q, L]`.
+        rank_keys_of_labels: distinct numbers in label order, `[Q, L]`; a larger key is a better rank.
+        falling_rank_keys: the keys in falling order, `[Q, L]`.
         num_labels: the number of labels L.
     """
 
-    rank_keys: IntArray
-    sorted_rank_keys: IntArray
+    rank_keys_of_labels: IntArray
+    falling_rank_keys: IntArray
     num_labels: int
 
     @classmethod
@@ -30,19 +30,23 @@ class VoteRanking:
         """Returns the ranking of the labels of each query, from counts `[Q, L]`."""
         # Count and index share one integer, because a sort is faster than an argsort.
         num_labels = counts.shape[1]
-        rank_keys = counts * num_labels + np.arange(num_labels - 1, -1, -1)
-        sorted_rank_keys = np.sort(rank_keys, axis=1)[:, ::-1]
-        return cls(rank_keys=rank_keys, sorted_rank_keys=sorted_rank_keys, num_labels=num_labels)
+        rank_keys_of_labels = counts * num_labels + np.arange(num_labels - 1, -1, -1)
+        falling_rank_keys = np.sort(rank_keys_of_labels, axis=1)[:, ::-1]
+        return cls(
+            rank_keys_of_labels=rank_keys_of_labels,
+            falling_rank_keys=falling_rank_keys,
+            num_labels=num_labels,
+        )
 
     @property
     def num_queries(self) -> int:
         """The number of queries Q."""
-        return len(self.rank_keys)
+        return len(self.rank_keys_of_labels)
 
     @cached_property
     def sorted_counts(self) -> IntArray:
         """The counts of each query in falling order, `[Q, L]`."""
-        return self.sorted_rank_keys // self.num_labels
+        return self.falling_rank_keys // self.num_labels
 
     def gaps(self, *, padded: bool, num_teachers: int) -> IntArray:
         """Returns the gap c_(k) - c_(k+1) of the sorted counts for each k.
@@ -58,5 +62,5 @@ class VoteRanking:
 
     def top(self, k: IntArray) -> BoolArray:
         """Returns bits `[Q, L]` that mark the k labels with the largest counts of each query, for k `[Q]` in 0..L."""
-        last_top_keys = self.sorted_rank_keys[np.arange(len(k)), np.maximum(k, 1) - 1]
-        return np.asarray((self.rank_keys >= last_top_keys[:, None]) & (k > 0)[:, None])
+        last_top_keys = self.falling_rank_keys[np.arange(len(k)), np.maximum(k, 1) - 1]
+        return np.asarray((self.rank_keys_of_labels >= last_top_keys[:, None]) & (k > 0)[:, None])

@@ -18,7 +18,7 @@ from pate.files.reading import read_value
 from pate.files.strict_json import plain, to_json
 from pate.html_table import html_table
 from pate.report.privacy import (
-    NUM_PUBLIC_LABELS,
+    NUM_LABELED_AT_START,
     EarlierPrice,
     Privacy,
     Scalar,
@@ -408,7 +408,7 @@ def _stated_public_lines(fact_names: Sequence[str]) -> str:
 
 def _public_labels_line(privacy: Privacy) -> str:
     """Returns a line on the public labels that the student learned from before any vote; empty if there were none."""
-    num_labeled = privacy.parameters.get(NUM_PUBLIC_LABELS)
+    num_labeled = privacy.parameters.get(NUM_LABELED_AT_START)
     if num_labeled is None:
         return ""
     return (

@@ -29,7 +29,7 @@ _NONE_OR_NON_NEGATIVE = (
     "plain_epsilon",
 )
 
-NUM_PUBLIC_LABELS = "num_public_labels"
+NUM_LABELED_AT_START = "num_public_labels"
 """The parameter of a release that says how many public rows have labels at which the student began."""
 
 

@@ -20,7 +20,7 @@ from pate.files.published_fields import published_fields
 from pate.pricing import PricedRelease
 from pate.report import Privacy, PrivacyStatement, privacy_card
 from pate.report.metrics import micro_f1
-from pate.report.privacy import NUM_PUBLIC_LABELS, EarlierPrice, Scalar
+from pate.report.privacy import NUM_LABELED_AT_START, EarlierPrice, Scalar
 from pate.report.report import ReleaseSummary
 from pate.run.released_start import ReleasedStart
 from pate.run.tuned_runs import TunedRuns
@@ -147,7 +147,7 @@ def _num_public_labels(aggregator: Aggregator) -> dict[str, Scalar]:
     The mapping has this number by its published name. It is empty if the student did not start from public labels.
     """
     start = aggregator.start if isinstance(aggregator, CenteredVotes) else None
-    return {NUM_PUBLIC_LABELS: len(start.labels)} if isinstance(start, LabeledRows) else {}
+    return {NUM_LABELED_AT_START: len(start.labels)} if isinstance(start, LabeledRows) else {}
 
 
 def _attack_bounds(release_charge: Charge) -> AttackBounds:

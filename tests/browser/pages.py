@@ -91,7 +91,7 @@ def usual_figures(names: tuple[str, ...], num_queries: int, num_answered: int) -
         epsilon_after_query=np.linspace(2.8, 7.9912, num_queries),
         gaps=rng.integers(0, NUM_TEACHERS, size=num_queries),
         gap_name="largest gap",
-        histogram=votes,
+        vote_counts=votes,
         num_teachers=NUM_TEACHERS,
         pass_gaps=np.arange(NUM_TEACHERS + 1),
         pass_probability=np.linspace(0, 1, NUM_TEACHERS + 1),

@@ -168,7 +168,7 @@ def test_a_killed_run_with_public_labels_goes_on_from_the_same_start(
     Release, student and charges are those of an uninterrupted run. The report of the latter has the scores of a student
     that learned from those labels alone.
     """
-    plan = replace(centered_plan(), public_labels=40)
+    plan = replace(centered_plan(), num_public_labels=40)
     report = train(plan, output_dir=tmp_path / "whole")
     assert report.baselines.start_alone is not None
     assert report.privacy.parameters["num_public_labels"] == 40

@@ -467,11 +467,12 @@ def take_words_of_private_texts(patch: pytest.MonkeyPatch) -> None:
     fit_texts = Text.fit_texts
 
     def fit_to_private_texts_too(
-        self: Text, cache_folder: Path, texts: Sequence[str], stage: StageOpener = unwatched
+        self: Text, cache_folder: Path, texts: Sequence[str], open_stage: StageOpener = unwatched
     ) -> TextVectors:
         with (cache_folder.parent / "private.csv").open() as file:
             private_texts = [row["note"] for row in csv.DictReader(file)]
-        return fit_texts(self, cache_folder, texts=[*texts, *private_texts], stage=stage)
+        all_texts = [*texts, *private_texts]
+        return fit_texts(self, cache_folder, texts=all_texts, open_stage=open_stage)
 
     patch.setattr(Text, "fit_texts", fit_to_private_texts_too)
 

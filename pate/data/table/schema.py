@@ -411,21 +411,23 @@ class TableSchema(Preprocessing):
                 `Encoded.num_unknown_and_missing`.
             num_records: the number of rows of the table.
         """
-        num_losses: dict[str, int] = {}  # the number of such cells, by remark
+        num_odd_cells_by_line: dict[str, int] = {}  # the number of such cells
         for column, (num_unknown, num_missing) in zip(
             self.columns, num_unknown_and_missing.tolist(), strict=True
         ):
             is_usual = column.missing and num_missing < num_records
-            num_lost = 0 if is_usual else num_missing
-            losses = []
+            num_unexpected_missing = 0 if is_usual else num_missing
+            odd_cells_in_words = []
             if num_unknown:
-                losses.append(f"{num_unknown:,} {_unknown_cells_in_words(column)}")
-            if num_lost:
-                losses.append(f"{num_lost:,} missing")
-            if losses:
-                line = f"{name}.{column.name}: {num_records:,} cells, {', '.join(losses)}"
-                num_losses[line] = num_unknown + num_lost
-        lines = sorted(num_losses, key=num_losses.__getitem__, reverse=True)
+                odd_cells_in_words.append(f"{num_unknown:,} {_unknown_cells_in_words(column)}")
+            if num_unexpected_missing:
+                odd_cells_in_words.append(f"{num_unexpected_missing:,} missing")
+            if odd_cells_in_words:
+                line = (
+                    f"{name}.{column.name}: {num_records:,} cells, {', '.join(odd_cells_in_words)}"
+                )
+                num_odd_cells_by_line[line] = num_unknown + num_unexpected_missing
+        lines = sorted(num_odd_cells_by_line, key=num_odd_cells_by_line.__getitem__, reverse=True)
         yield from lines[:_MAX_COLUMNS_SHOWN]
         num_others = len(lines) - _MAX_COLUMNS_SHOWN
         if num_others > 0:
