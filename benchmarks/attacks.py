@@ -113,7 +113,7 @@ def table(kept: KeptResults, console: Console, *, record: bool) -> int:
             member for member in names_in_config_group("aggregator") if member not in _NOT_ALONE
         ]:
             node = compose("account", overrides=[f"aggregator={name}"]).aggregator
-            aggregator = build_aggregator(node, adjacency="replace_one", allowed_modules=[])
+            aggregator = build_aggregator(node, adjacency="replace_one", allowed_targets=[])
             results[name] = kept.once(
                 name, find=lambda attacked=aggregator: attack_release(attacked, dataset)
             )

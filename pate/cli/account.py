@@ -240,7 +240,7 @@ def _accountant(accountant_name: str, *, allowed_targets: list[str]) -> Accounta
         # A file of the user may have a defaults list, which Hydra composes.
         accountant_config = compose("account", [f"accountant={accountant_name}"]).accountant
     accountant: Accountant = build(
-        accountant_config, slot="accountant", allowed_modules=allowed_targets
+        accountant_config, slot="accountant", allowed_targets=allowed_targets
     )
     return accountant
 

@@ -191,7 +191,7 @@ def _run(task: Task, *, command: str, arguments: list[str], finish: Hook | None)
             command=command,
             arguments=arguments,
             chosen_settings=default_overrides,
-            allowed_modules=command_line.allowed_modules(arguments),
+            allowed_targets=command_line.allowed_modules(arguments),
         )
         if finish is not None and not job_ends and not SweepEnds.last:
             finish()

@@ -83,7 +83,7 @@ def compare_from_config(config: DictConfig) -> None:
             build,
             accountant_config,
             slot="accountant",
-            allowed_modules=list(config.allowed_targets),
+            allowed_targets=list(config.allowed_targets),
         ),
         shares=_numbers(config.shares, setting_name="shares"),
         all_records=config.all_records,
@@ -124,7 +124,7 @@ def _other_methods(config: DictConfig) -> tuple[Method, ...]:
         build(
             method_config,
             slot="method",
-            allowed_modules=list(config.allowed_targets),
+            allowed_targets=list(config.allowed_targets),
             name=method_name,
             adjacency=config.adjacency,  # arguments of the class
         )

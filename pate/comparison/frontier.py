@@ -161,7 +161,7 @@ class Frontier:
         """The methods with privacy in the order of the runs, each with its scores by `metric`."""
         return self.lines_of(self.metric)
 
-    def lines_of(self, metric_key: str) -> tuple[Line, ...]:
+    def lines_of(self, metric: str) -> tuple[Line, ...]:
         """Returns the methods with privacy in the order of the runs, each with its scores by a metric."""
         # The runs of each method, by epsilon. A method is known by its name, teacher and number of teachers.
         runs_by_method: dict[tuple[str, str | None, int | None], dict[float, list[Run]]] = {}
@@ -179,7 +179,7 @@ class Frontier:
         for (method_name, teacher_kind, num_teachers), runs_by_epsilon in runs_by_method.items():
             first_run = next(iter(runs_by_epsilon.values()))[0]
             points = [
-                Point.from_runs(epsilon, runs_at_epsilon, metric_key=metric_key)
+                Point.from_runs(epsilon, runs_at_epsilon, metric_key=metric)
                 for epsilon, runs_at_epsilon in sorted(runs_by_epsilon.items())
             ]
             method_line = Line(
@@ -206,23 +206,23 @@ class Frontier:
             if line.kinds_text != usual_kinds
         ]
 
-    def baseline(self, baseline_name: str, metric_key: str | None = None) -> float:
+    def baseline(self, name: str, metric: str | None = None) -> float:
         """Returns the score of the first run of the baseline with a name.
 
         Raises `InvalidValue` if there is no such run, or if it has no score by the metric.
 
         Args:
-            baseline_name: the name of the baseline.
-            metric_key: the metric; None for the metric of the frontier.
+            name: the name of the baseline.
+            metric: the metric; None for the metric of the frontier.
         """
-        metric_key = metric_key or self.metric
+        metric = metric or self.metric
         scores = [
-            getattr(comparison_run, metric_key)
+            getattr(comparison_run, metric)
             for comparison_run in self.baselines
-            if comparison_run.aggregator == baseline_name
+            if comparison_run.aggregator == name
         ]
         if not scores or scores[0] is None:
-            raise InvalidValue(baseline_name, None, rule=f"a run with {metric_key}")
+            raise InvalidValue(name, None, rule=f"a run with {metric}")
         return float(scores[0])
 
     def floor(self) -> float:
@@ -265,19 +265,17 @@ class Frontier:
         """The headings of the goals, each with its share and its score, such as "50% of the way (0.412)"."""
         return [f"{share:.0%} of the way ({self.goal(share):.3f})" for share in self.shares]
 
-    def cheapest(self, method_line: Line, share: float) -> float | None:
+    def cheapest(self, line: Line, share: float) -> float | None:
         """Returns the smallest epsilon at which the mean score of a method reaches the goal of a share.
 
         Returns None if the method reaches the goal at no epsilon, or if the ceiling is not above the floor.
         """
         goal = self.goal(share) if self.ceiling() > self.floor() else math.inf
-        return next(
-            (epsilon for epsilon, mean_score, _ in method_line.scored if mean_score >= goal), None
-        )
+        return next((epsilon for epsilon, mean_score, _ in line.scored if mean_score >= goal), None)
 
-    def cheapest_of(self, method_line: Line) -> list[str]:
+    def cheapest_of(self, line: Line) -> list[str]:
         """Returns the smallest epsilon at which a method reaches each goal, as texts; a dash if it never does."""
-        epsilons = [self.cheapest(method_line, share) for share in self.shares]
+        epsilons = [self.cheapest(line, share) for share in self.shares]
         return [DASH if epsilon is None else f"{epsilon:g}" for epsilon in epsilons]
 
     @property
@@ -287,10 +285,10 @@ class Frontier:
             sorted(self.lines, key=lambda method_line: -self.mean_over_epsilons(method_line))
         )
 
-    def mean_over_epsilons(self, method_line: Line) -> float:
+    def mean_over_epsilons(self, line: Line) -> float:
         """Returns the mean score of a method over all epsilons; an epsilon without a score counts as the floor."""
         floor_score = self.floor()
-        scores = [floor_score if point.mean is None else point.mean for point in method_line.points]
+        scores = [floor_score if point.mean is None else point.mean for point in line.points]
         return float(np.mean(scores))
 
     @property

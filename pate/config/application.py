@@ -79,7 +79,7 @@ def run_application(
     command: str,
     arguments: Sequence[str],
     chosen_settings: Sequence[str] = (),
-    allowed_modules: Sequence[str] = (),
+    allowed_targets: Sequence[str] = (),
 ) -> None:
     """Composes a command's configuration with `hydra.main`, and runs a task on it.
 
@@ -91,14 +91,14 @@ def run_application(
         arguments: the arguments of the command line, options and settings in any order.
         chosen_settings: the settings `NAME=VALUE` that the command itself chooses, as the command line leaves them
             open.
-        allowed_modules: the user's own modules whose classes may be loaded.
+        allowed_targets: the user's own modules whose classes may be loaded.
     """
     parsed_options = options_parser().parse_intermixed_args(arguments)
     config_folders = []
     if parsed_options.config_dir is not None:
         config_folders.append(Path(parsed_options.config_dir).expanduser().absolute())
         require(config_folders[0].is_dir(), "--config-dir", config_folders[0], "a folder")
-    register_configs(allowed_modules=allowed_modules, config_folders=config_folders)
+    register_configs(allowed_targets=allowed_targets, config_folders=config_folders)
     main_config_folder = (
         Path(parsed_options.config_path or folder_of(command)).expanduser().absolute()
     )

@@ -32,21 +32,21 @@ def build(
     node: DictConfig,
     slot: str,
     *,
-    allowed_modules: Iterable[str] = (),
+    allowed_targets: Iterable[str] = (),
     left_out_keys: Container[str] = (),
     **further_arguments: Any,
 ) -> Any:
     """Builds the object that a configuration node describes, and the objects that it contains.
 
     The class in `_target_` is called with the other values of the node as keyword arguments. The class must fit the
-    slot. It must come from pate, from scikit-learn, from a module in `allowed_modules`, or from an entry point of an
+    slot. It must come from pate, from scikit-learn, from a module in `allowed_targets`, or from an entry point of an
     installed package. All classes are checked before the first object is built, and no other module is imported.
 
     Args:
         node: a node with the key `_target_`.
         slot: the role of the object: accountant, aggregator, data, engine, estimator, features, method, student or
             teacher.
-        allowed_modules: the user's own modules.
+        allowed_targets: the user's own modules.
         left_out_keys: keys of the node that are settings of the run and no arguments of the class.
         **further_arguments: further keyword arguments of the class.
 
@@ -57,7 +57,7 @@ def build(
     # them would become a node whose `_target_` nobody judged. So the classes are called with the judged values.
     # A missing value is named by its whole path as long as the node lies in the configuration; a copy would not.
     plain_node = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
-    trusted_prefixes = (*TRUSTED_PREFIXES, *allowed_modules)
+    trusted_prefixes = (*TRUSTED_PREFIXES, *allowed_targets)
     for module_prefix in trusted_prefixes:
         if not is_class_name(f"{module_prefix.rstrip('.')}.Class"):
             rule = "names of modules, such as my_module."
@@ -80,19 +80,19 @@ def build(
 
 
 def build_aggregator(
-    node: DictConfig, *, adjacency: str, allowed_modules: Iterable[str] = ()
+    node: DictConfig, *, adjacency: str, allowed_targets: Iterable[str] = ()
 ) -> Aggregator:
     """Builds the aggregator that a configuration node describes, with the adjacency of the command.
 
     Args:
         node: the node of the aggregator.
         adjacency: "replace_one" or "add_remove".
-        allowed_modules: the user's own modules.
+        allowed_targets: the user's own modules.
     """
     aggregator: Aggregator = build(
         node,
         slot="aggregator",
-        allowed_modules=allowed_modules,
+        allowed_targets=allowed_targets,
         adjacency=Adjacency.parse(adjacency),
     )
     return aggregator
@@ -131,7 +131,7 @@ def part_maker(config: DictConfig, *, takes_public_labels: bool = False) -> Call
         return build(
             part_node,
             slot=group,
-            allowed_modules=list(config.allowed_targets),
+            allowed_targets=list(config.allowed_targets),
             left_out_keys=left_out_keys,
             **further_arguments,
         )

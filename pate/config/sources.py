@@ -151,15 +151,15 @@ class PartSearchPath(SearchPathPlugin):
 
 
 def register_configs(
-    *, allowed_modules: Iterable[str] = (), config_folders: Iterable[Path] = ()
+    *, allowed_targets: Iterable[str] = (), config_folders: Iterable[Path] = ()
 ) -> None:
     """Registers schemas and parts with Hydra, for all configurations that this process composes afterwards.
 
     Args:
-        allowed_modules: the user's own modules whose classes may be loaded, in addition to the trusted modules.
+        allowed_targets: the user's own modules whose classes may be loaded, in addition to the trusted modules.
         config_folders: the user's own folders of configurations, in addition to those of the packages.
     """
-    PartSource.trusted = (*TRUSTED_PREFIXES, *allowed_modules)
+    PartSource.trusted = (*TRUSTED_PREFIXES, *allowed_targets)
     PartSearchPath.folders = tuple(config_folders)
     Plugins.instance().register(PartSource)
     Plugins.instance().register(PartSearchPath)

@@ -160,19 +160,19 @@ class Backbone(Features):
             rule = f"a size that {self.model} takes ({str(error).splitlines()[0][:80]})"
             raise InvalidValue("features.image_size", image_size, rule=rule) from error
 
-    def fit(self, pictures: PublicPictures, open_stage: StageOpener) -> BackboneExtractor:
+    def fit(self, pictures: PublicPictures, stage: StageOpener) -> BackboneExtractor:
         """Returns the extractor, whose directions are the principal ones of the network's vectors of public images.
 
         Args:
             pictures: the public images.
-            open_stage: opens the stage that reports progress.
+            stage: opens the stage that reports progress.
         """
         rule = "pate.features.PublicPictures"
         require_kind("pictures", value=pictures, kind=PublicPictures, rule=rule)
         network = self._network(picture_shape=pictures.picture_shape, origin=pictures.origin)
         with one_thread():
             return network.with_projection(
-                pictures, dimension=self.dimension, seed=self.seed, open_stage=open_stage
+                pictures, dimension=self.dimension, seed=self.seed, open_stage=stage
             )
 
     def identity(self, pictures: PublicPictures) -> str:

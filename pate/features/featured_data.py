@@ -126,7 +126,7 @@ class FeaturedData:
                     recipe_folder,
                     name_patterns=(re.escape(EXTRACTOR_FILE), re.escape(_DIGEST_FILE)),
                 )
-                fitted_extractor = self.features.fit(public_pictures, open_stage=open_stage)
+                fitted_extractor = self.features.fit(public_pictures, stage=open_stage)
                 fitted_extractor.save(recipe_folder / EXTRACTOR_FILE)
                 write_text(recipe_folder / _DIGEST_FILE, text=fitted_extractor.digest + "\n")
                 first_features = fitted_extractor.first_features

@@ -41,14 +41,14 @@ class Features(ABC):
         """
 
     @abstractmethod
-    def fit(self, pictures: PublicPictures, open_stage: StageOpener) -> Extractor:
+    def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
         """Returns the extractor that is fitted to public images.
 
         On one machine, equal images and settings give equal extractors.
 
         Args:
             pictures: the public images.
-            open_stage: opens the stages that report progress.
+            stage: opens the stages that report progress.
         """
 
     def identity(self, pictures: PublicPictures) -> str:
@@ -72,7 +72,7 @@ class NoFeatures(Features):
     def check(self, picture_shape: tuple[int, int, int]) -> None:
         """Accepts images of any shape."""
 
-    def fit(self, pictures: PublicPictures, open_stage: StageOpener) -> Extractor:
+    def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
         """Raises `TypeError`, because there is nothing to fit."""
         raise TypeError("features=none fits nothing")
 

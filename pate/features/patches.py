@@ -406,17 +406,17 @@ class Patches(Features):
         rule = f"at most {smaller_side}, the pictures' smaller side"
         require(self.patch_size <= smaller_side, "features.patch_size", self.patch_size, rule)
 
-    def fit(self, pictures: PublicPictures, open_stage: StageOpener) -> PatchExtractor:
+    def fit(self, pictures: PublicPictures, stage: StageOpener) -> PatchExtractor:
         """Returns the extractor, whose filters and directions are learned from public images.
 
         Args:
             pictures: the public images.
-            open_stage: opens the stages that report progress.
+            stage: opens the stages that report progress.
         """
         rule = "pate.features.PublicPictures"
         require_kind("pictures", value=pictures, kind=PublicPictures, rule=rule)
         with one_thread():  # the last bits do not depend on the number of cores
-            with open_stage("learning filters from public pictures", _NUM_STEPS) as advance:
+            with stage("learning filters from public pictures", _NUM_STEPS) as advance:
                 filters, offsets = learn_filters(
                     pictures,
                     patch_size=self.patch_size,
@@ -437,5 +437,5 @@ class Patches(Features):
             arrays = {"filters": filters, "offsets": np.asarray(offsets, np.float32)}
             extractor = PatchExtractor(arrays=arrays, settings=settings, origin=pictures.origin)
             return extractor.with_projection(
-                pictures, dimension=self.dimension, seed=self.seed, open_stage=open_stage
+                pictures, dimension=self.dimension, seed=self.seed, open_stage=stage
             )

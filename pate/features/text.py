@@ -62,7 +62,7 @@ class Text(Features):
         """Raises `InvalidValue`, because images have no texts."""
         raise InvalidValue("features", "text", rule="data with texts, and these are pictures")
 
-    def fit(self, pictures: PublicPictures, open_stage: StageOpener) -> Extractor:
+    def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
         """Raises `TypeError`, because images have no texts."""
         raise TypeError("features=text fits no pictures")
 

@@ -250,21 +250,19 @@ class GapSelection(Parameters):
         selected_k = self.draw(VoteRanking.from_counts(np.atleast_2d(counts)), rng)
         return selected_k if counts.ndim == 2 else selected_k[0]
 
-    def draw(self, vote_ranking: VoteRanking, rng: np.random.Generator) -> IntArray:
+    def draw(self, ranking: VoteRanking, rng: np.random.Generator) -> IntArray:
         """Draws k for each query of a ranking and returns an array `[Q]`."""
         if self.noise == "gumbel":
             # The largest of sums with Gumbel noise is k with the probabilities of a softmax (the Gumbel-max trick). One
             # uniform number for each query decides it, so no noise is added to the sums.
-            return self.select(
-                vote_ranking, lazy_uniforms=LazyUniforms.draw((vote_ranking.num_queries,), rng)
-            )
-        sums_of_candidates = self._sums(vote_ranking)
+            return self.select(ranking, uniforms=LazyUniforms.draw((ranking.num_queries,), rng))
+        sums_of_candidates = self._sums(ranking)
         exact_values = ExactValues.scaled(sums_of_candidates, noise_scale=self.noise_scale)
         drawn_noise = draw_noise(noise_kind=self.noise, shape=sums_of_candidates.shape, rng=rng)
         candidate_indices = largest_noisy(exact_values, drawn_noise, k=1)[:, 0]
         return np.asarray(self.candidates[0] + candidate_indices)
 
-    def select(self, vote_ranking: VoteRanking, lazy_uniforms: LazyUniforms) -> IntArray:
+    def select(self, ranking: VoteRanking, uniforms: LazyUniforms) -> IntArray:
         """Returns k for each query of a ranking, `[Q]`, as a function of one uniform number per query.
 
         Mechanisms that draw the uniform numbers themselves, such as `NotPriorTopK`, call this method instead of `draw`.
@@ -272,7 +270,7 @@ class GapSelection(Parameters):
         Raises `InvalidValue` unless the noise is "gumbel".
         """
         require(self.noise == "gumbel", "noise", self.noise, "gumbel")
-        sums_of_candidates = self._sums(vote_ranking)
+        sums_of_candidates = self._sums(ranking)
         deficits_of_candidates = sums_of_candidates.max(axis=1, keepdims=True) - sums_of_candidates
         with np.errstate(over="ignore"):  # a quotient of minus infinity has the weight 0
             float_weights = np.exp(-deficits_of_candidates / self.noise_scale)
@@ -282,7 +280,7 @@ class GapSelection(Parameters):
 
         candidate_indices = draw_index(
             float_weights=float_weights,
-            lazy_uniforms=lazy_uniforms,
+            lazy_uniforms=uniforms,
             exact_weights_of_row=exact_weights_of_row,
         )
         return np.asarray(self.candidates[0] + candidate_indices)

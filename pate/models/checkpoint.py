@@ -284,7 +284,7 @@ def cast_votes(
     inputs: Float32Array,
     *,
     chunk_size: int = 16,
-    scratch_folder: Path | str | None = None,
+    scratch: Path | str | None = None,
 ) -> Iterator[tuple[int, Float32Array]]:
     """Yields the confidences of the teachers in a store, a chunk of teachers at a time.
 
@@ -296,7 +296,7 @@ def cast_votes(
         num_teachers: the number of teachers; teachers 0..num_teachers-1 vote.
         inputs: the inputs of the queries, float32, one entry for each query.
         chunk_size: the greatest number of teachers that are in memory at one time.
-        scratch_folder: a folder in which confidences are kept, so that a killed run can continue. The caller removes
+        scratch: a folder in which confidences are kept, so that a killed run can continue. The caller removes
             the folder. None keeps nothing.
 
     Yields:
@@ -305,7 +305,7 @@ def cast_votes(
 
     Raises:
         InvalidValue: a teacher is missing, or its confidences have a wrong shape or are outside [0, 1]; or a file in
-            `scratch_folder` is damaged.
+            `scratch` is damaged.
         DeviceFull: the memory of the GPU is too small.
     """
     require_count("num_teachers", num_teachers)
@@ -316,9 +316,9 @@ def cast_votes(
         end_teacher = min(first_teacher + chunk_size, num_teachers)
         states = list(islice(trained_states, end_teacher - first_teacher))
         confidences_file = None
-        if scratch_folder is not None:
+        if scratch is not None:
             confidences_file = (
-                Path(scratch_folder) / f"confidences-{first_teacher:06d}-{end_teacher:06d}.npz"
+                Path(scratch) / f"confidences-{first_teacher:06d}-{end_teacher:06d}.npz"
             )
         if confidences_file is not None and os.path.lexists(confidences_file):
             confidences_form = ArrayForm(

@@ -298,12 +298,12 @@ class Report:
         return to_json(value_by_field)
 
     @classmethod
-    def from_json(cls, json_text: str) -> Self:
+    def from_json(cls, text: str) -> Self:
         """Reads a report from JSON.
 
         Raises `InvalidValue` if a key is missing or unknown, or a value has a wrong type.
         """
-        return from_json(cls, json_text, name="report")
+        return from_json(cls, text, name="report")
 
     @classmethod
     def read(cls, path: Path | str) -> Self:

@@ -278,7 +278,7 @@ class Ensemble:
                 self._checkpoints,
                 num_teachers=self.num_teachers,
                 inputs=self.queries.inputs,
-                scratch_folder=scratch_folder,
+                scratch=scratch_folder,
             ):
                 if known_shares is not None:
                     confidence_block = confidence_block * (

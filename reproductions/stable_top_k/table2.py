@@ -103,7 +103,7 @@ def _experiment(chosen: argparse.Namespace) -> tuple[StudentExperiment, str]:
     plan = json.loads(settings.read_text())
     votes = VoteStore.open(chosen.run / "votes.npz", num_teachers=plan["teacher"]["num_teachers"])
     data: Dataset = build(
-        OmegaConf.create(plan["data"]), slot="data", allowed_modules=plan["allowed_targets"]
+        OmegaConf.create(plan["data"]), slot="data", allowed_targets=plan["allowed_targets"]
     ).load()
     public = np.asarray(data.public.inputs).reshape(len(data.public), -1)
     directions = PublicPCA.fit(public, max_directions=min(chosen.directions, *public.shape))

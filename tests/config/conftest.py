@@ -43,7 +43,7 @@ def with_files(
     for name, text in texts.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / f"{name}.yaml").write_text(text)
-    register_configs(allowed_modules=allowed_targets, config_folders=[folder])
+    register_configs(allowed_targets=allowed_targets, config_folders=[folder])
     try:
         with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
             yield

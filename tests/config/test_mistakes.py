@@ -96,7 +96,7 @@ def test_classes_that_are_not_there_are_named() -> None:
     """A `_target_` in a module that does not exist is refused and named, even if the module is allowed."""
     node = OmegaConf.create({"_target_": "nowhere.Data"})
     with refused_parameter("_target_", value="nowhere.Data"):
-        build(node, slot="data", allowed_modules=["nowhere."])
+        build(node, slot="data", allowed_targets=["nowhere."])
     with refused_parameter("_target_", value="nowhere.Data"):
         build(node, slot="data")
 

@@ -223,12 +223,12 @@ def test_a_users_class_is_built_where_it_is_allowed() -> None:
     """
     node = OmegaConf.create({"_target_": f"{__name__}.Sized", "size": 3})
     for allowed in (f"{__name__}.", __name__, __name__.partition(".")[0]):
-        assert build(node, slot="data", allowed_modules=[allowed]).load() == 3
+        assert build(node, slot="data", allowed_targets=[allowed]).load() == 3
         with refused_parameter("_target_", value="tests.config.test_schema.Sized"):
-            build(node, slot="teacher", allowed_modules=[allowed])
+            build(node, slot="teacher", allowed_targets=[allowed])
     fraction = OmegaConf.create({"_target_": "fractions.Fraction", "numerator": 3})
     with refused_parameter("_target_", value="fractions.Fraction"):
-        build(fraction, slot="data", allowed_modules=["fractions."])
+        build(fraction, slot="data", allowed_targets=["fractions."])
 
 
 @pytest.mark.slow

@@ -222,7 +222,7 @@ def test_module_is_loaded_only_if_allowed(
         with refused_parameter(
             "_target_", value=ANY, rule_words="name that begins with pate. or sklearn. or"
         ):
-            build(OmegaConf.create(node), slot="student", allowed_modules=["lone.", "lonely_t"])
+            build(OmegaConf.create(node), slot="student", allowed_targets=["lone.", "lonely_t"])
     assert not (tmp_path / "ran").exists()
 
 
@@ -236,14 +236,14 @@ def test_class_imported_by_an_allowed_module_is_refused() -> None:
             build(
                 OmegaConf.create(node_of(target=ACCOUNTANT_PATH)),
                 slot="accountant",
-                allowed_modules=[allowed],
+                allowed_targets=[allowed],
             )
     for name in ("Path", "subprocess.Popen", "ModuleType", "cache"):
         with refused_parameter("_target_", value=ANY, rule_words="class that"):
             build(
                 OmegaConf.create(node_of(target=f"{__name__}.{name}")),
                 slot="data",
-                allowed_modules=[f"{__name__}."],
+                allowed_targets=[f"{__name__}."],
             )
 
 

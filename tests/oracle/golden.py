@@ -285,7 +285,7 @@ def _pnf_joint_probs(inputs: Inputs) -> dict[str, float]:
 def _joint_class_counts(inputs: Inputs) -> dict[str, int]:
     """Returns how many sequences of labels have each loss, by the loss as a text."""
     mechanism = JointTopK(k=inputs["k"], epsilon=1.0)
-    counts = mechanism.num_sequences_by_loss(np.array(inputs["hist"]))
+    counts = mechanism.class_counts(np.array(inputs["hist"]))
     return {str(loss): count for loss, count in counts.items()}
 
 

@@ -108,7 +108,7 @@ class JointMechanism(TopKMechanism):
             draw_one=partial(self._draw_sequences, class_draw=self.draw_class_of_one, rng=rng),
         )
 
-    def num_sequences_by_loss(self, counts: NDArray[np.integer]) -> dict[int, int]:
+    def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
         """Returns the exact number of sequences of k indices with each loss, by loss, for one histogram `[d]`.
 
         No draw needs it. Tests compare the sizes of `JointClasses` with it.
@@ -166,7 +166,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
     for every k. The order of the indices is released too.
     Source: Gillenwater, Joseph, Munoz Medina & Ribero 2022; docs/proofs/joint_top_k.md.
 
-    >>> JointTopK(k=2, epsilon=1.0).num_sequences_by_loss(np.array([3, 2, 2, 0]))  # loss: number of sequences
+    >>> JointTopK(k=2, epsilon=1.0).class_counts(np.array([3, 2, 2, 0]))  # loss: number of sequences
     {0: 2, 1: 4, 2: 3, 3: 3}
     """
 

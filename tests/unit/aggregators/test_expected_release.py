@@ -42,7 +42,7 @@ NAMES = names_in_config_group(group="aggregator")
 def shipped_aggregator(name: str) -> Aggregator:
     """Returns the aggregator that the setting `aggregator=NAME` builds."""
     return build_aggregator(
-        node=settings_of_aggregator(name), adjacency="replace_one", allowed_modules=[]
+        node=settings_of_aggregator(name), adjacency="replace_one", allowed_targets=[]
     )
 
 

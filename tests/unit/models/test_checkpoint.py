@@ -337,7 +337,7 @@ def test_a_continued_run_reads_the_votes_of_a_killed_run(shards, queries, tmp_pa
         )
     ]
     killed = cast_votes(
-        teacher, store=store, num_teachers=6, inputs=queries, chunk_size=2, scratch_folder=scratch
+        teacher, store=store, num_teachers=6, inputs=queries, chunk_size=2, scratch=scratch
     )
     next(killed)
     next(killed)
@@ -357,7 +357,7 @@ def test_a_continued_run_reads_the_votes_of_a_killed_run(shards, queries, tmp_pa
             num_teachers=6,
             inputs=queries,
             chunk_size=2,
-            scratch_folder=scratch,
+            scratch=scratch,
         )
     )
     assert [first for first, _ in continued] == [0, 2, 4]
