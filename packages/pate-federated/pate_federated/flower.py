@@ -282,11 +282,9 @@ def secure_holder_app(
     Args:
         plans: returns the holder's plan and folder, given the holder's name.
         own: the holder's terms and its share of the noise; for rounds the roll, from which the terms are computed.
-        shares: the field `shares_per_key` of `SumTerms` for rounds; None for keys divided among all holders.
+        shares: the field `shares` of `SumTerms` for rounds; None for keys divided among all holders.
     """
-    terms = (
-        SumTerms.of_digits(roll=own, shares_per_key=shares) if isinstance(own, Roll) else own.terms
-    )
+    terms = SumTerms.of_digits(roll=own, shares=shares) if isinstance(own, Roll) else own.terms
     app = ClientApp()
     if isinstance(own, Roll):
         _add_reply(
@@ -766,7 +764,7 @@ def rounds_app(
         release: the release, or a function that returns the release for the run's context.
         secure: whether to make the sums by SecAgg+, so that the server reads no sum of a single holder. Holders then
             run `secure_holder_app`.
-        shares: the field `shares_per_key` of `SumTerms`, if `secure`; None for keys divided among all holders.
+        shares: the field `shares` of `SumTerms`, if `secure`; None for keys divided among all holders.
         seconds: the time for an answer, or for each of the four stages of a secure sum.
         connect_seconds: the time to wait for a node of each holder.
         monitor: displays the progress and the absent holders of each round; None for no display.
@@ -774,7 +772,7 @@ def rounds_app(
 
     def serve(grid: Grid, context: Context, rounds: RoundsOfHolders) -> None:
         if secure:  # refuses a roll that no secure sum has room for, before anybody learns
-            SumTerms.of_digits(rounds.roll, shares_per_key=shares)
+            SumTerms.of_digits(rounds.roll, shares=shares)
 
         def ask_openly(question: Question) -> SumOfAnswers:
             return sum_of_answers(
@@ -794,7 +792,7 @@ def rounds_app(
         def ask_with_masks(question: Question) -> SumOfAnswers:
             if question.kind == OPENING:
                 return ask_openly(question)
-            limbs = Limbs.of(question, roll=rounds.roll, shares_per_key=shares)
+            limbs = Limbs.of(question, roll=rounds.roll, shares=shares)
             sums_of_digits, holders = secure_sum(
                 grid,
                 context,

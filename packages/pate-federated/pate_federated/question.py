@@ -309,16 +309,27 @@ class Request:
         )
 
     @classmethod
-    def of_samples(cls, arrays: Mapping[str, NDArray[Any]], **vote_form: Any) -> Self:
+    def of_samples(
+        cls,
+        arrays: Mapping[str, NDArray[Any]],
+        *,
+        cast: str = "bits",
+        vote_clip: int | None = None,
+    ) -> Self:
         """Returns a request for votes on samples.
 
         Args:
             arrays: the samples by name, in the forms that `SAMPLES` lists.
-            **vote_form: the fields `cast` and `vote_clip` of the request.
+            cast: the field `cast` of the request.
+            vote_clip: the field `vote_clip` of the request.
         """
-        inputs = np.asarray(arrays["inputs"], dtype=np.float32)
-        label_names = tuple(arrays["label_names"].tolist())
-        return cls(inputs=inputs, record_ids=arrays["ids"], label_names=label_names, **vote_form)
+        return cls(
+            inputs=np.asarray(arrays["inputs"], dtype=np.float32),
+            record_ids=arrays["ids"],
+            label_names=tuple(arrays["label_names"].tolist()),
+            cast=cast,
+            vote_clip=vote_clip,
+        )
 
     @classmethod
     def from_bytes(cls, request_bytes: bytes) -> Self:

@@ -345,28 +345,28 @@ class AskedMoments(RoundVotes):
             num_directions: the largest number of directions; those of the largest variance are taken (`PublicPCA`).
         """
         self._votes = asked_votes
-        self._directions = PublicPCA.fit(
+        self._public_pca = PublicPCA.fit(
             asked_votes.pool, max_directions=num_directions, ridge=DEFAULT_RECIPE.ridge_in_rounds
         )
         public_inputs = asked_votes.pool[: max(DEFAULT_RECIPE.public_rows, asked_votes.num_queries)]
-        self.public_features = self._directions.with_constant(inputs=public_inputs).astype(
+        self.public_features = self._public_pca.with_constant(inputs=public_inputs).astype(
             np.float32
         )
-        self.feature_variances = self._directions.feature_variances
+        self.feature_variances = self._public_pca.feature_variances
         self.num_teachers = asked_votes.num_teachers
         self.num_labels = asked_votes.num_labels
         self.records_per_teacher = asked_votes.records_per_teacher
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Asks the holders for the sum of their teachers' clipped votes, and returns the sum over holders."""
-        directions = self._directions
+        public_pca = self._public_pca
         return self._votes.sum_of(
             MOMENTS,
             records_per_teacher=self.records_per_teacher,
             weights=question.student_weights,
             label_scale=question.label_scale,
             clip=question.clipped_moments.clip,
-            pool_center=directions.center,
-            projection=directions.projection,
-            variances=directions.variances,
+            pool_center=public_pca.center,
+            projection=public_pca.projection,
+            variances=public_pca.variances,
         )

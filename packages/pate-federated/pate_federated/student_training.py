@@ -271,6 +271,7 @@ def _terms_of(published_folder: Path, *, named_folder: Path) -> Terms | None:
 
 
 def _is_finished(folder: Path) -> bool:
+    """Returns True if a student was trained in a folder: it has a manifest, and no terms are left."""
     return (folder / MANIFEST).is_file() and not os.path.lexists(folder / TERMS)
 
 

@@ -34,7 +34,7 @@ class SumTerms:
         num_holders: n, the number of holders.
         max_absent: d, the largest number of absent holders, >= 1; a sum over fewer than n - d holders is refused.
         largest_number: the largest absolute value of a number that a holder sends.
-        shares_per_key: k, the number of shares of each key, odd. A holder divides its keys among itself and k - 1
+        shares: k, the number of shares of each key, odd. A holder divides its keys among itself and k - 1
             others, chosen at random, and two thirds of them can open its part. None divides a key among all n holders,
             of whom n - d can open a part. Then not even the server can open a sum over fewer holders.
     """
@@ -42,7 +42,7 @@ class SumTerms:
     num_holders: int
     max_absent: int
     largest_number: int
-    shares_per_key: int | None = None
+    shares: int | None = None
 
     def __post_init__(self) -> None:
         require_count("num_holders", self.num_holders, minimum=3)
@@ -55,13 +55,11 @@ class SumTerms:
         room = (MODULUS - 1) // (2 * self.num_holders)
         rule = f"at most {room}, so that the sum of {self.num_holders} holders stays below 2**32"
         require(self.largest_number <= room, "largest_number", self.largest_number, rule)
-        if self.shares_per_key is not None:
-            require_count("shares", self.shares_per_key, minimum=_MIN_SHARES)
+        if self.shares is not None:
+            require_count("shares", self.shares, minimum=_MIN_SHARES)
             rule = f"an odd number below num_holders={self.num_holders}"
-            is_odd_and_below = (
-                self.shares_per_key % 2 == 1 and self.shares_per_key < self.num_holders
-            )
-            require(is_odd_and_below, "shares", self.shares_per_key, rule)
+            is_odd_and_below = self.shares % 2 == 1 and self.shares < self.num_holders
+            require(is_odd_and_below, "shares", self.shares, rule)
             # a union bound over holders: too many of a holder's shares are with absent holders (hypergeometric tail)
             max_absent_shares = self.num_shares - self.threshold
             failure_prob_of_key = hypergeom.sf(
@@ -72,17 +70,17 @@ class SumTerms:
                 f"more: with max_absent={self.max_absent} a sum could not be opened with probability "
                 f"{failure_prob:.1g}"
             )
-            require(failure_prob <= _MAX_FAILURE_PROB, "shares", self.shares_per_key, rule)
+            require(failure_prob <= _MAX_FAILURE_PROB, "shares", self.shares, rule)
 
     @classmethod
-    def of_counts(cls, roll: Roll, shares_per_key: int | None = None) -> Self:
-        """Returns the terms for a sum of the counts of all holders; `shares_per_key` is the field of that name."""
+    def of_counts(cls, roll: Roll, shares: int | None = None) -> Self:
+        """Returns the terms for a sum of the counts of all holders; `shares` is the field of that name."""
         largest_number = max(roll.holders.values())
         return cls(
             num_holders=len(roll.holders),
             max_absent=roll.max_absent,
             largest_number=largest_number,
-            shares_per_key=shares_per_key,
+            shares=shares,
         )
 
     @classmethod
@@ -116,10 +114,10 @@ class SumTerms:
         )
 
     @classmethod
-    def of_digits(cls, roll: Roll, shares_per_key: int | None = None) -> Self:
+    def of_digits(cls, roll: Roll, shares: int | None = None) -> Self:
         """Returns the terms for all secure sums in rounds, with the largest digits that fit.
 
-        `shares_per_key` is the field of that name.
+        `shares` is the field of that name.
         """
         num_holders = len(roll.holders)
         largest_number = 2 ** (((MODULUS - 1) // (2 * num_holders)).bit_length() - 1)
@@ -127,7 +125,7 @@ class SumTerms:
             num_holders=num_holders,
             max_absent=roll.max_absent,
             largest_number=largest_number,
-            shares_per_key=shares_per_key,
+            shares=shares,
         )
 
     @property
@@ -137,15 +135,15 @@ class SumTerms:
 
     @property
     def num_shares(self) -> int:
-        """The number of holders among which a key is divided: `shares_per_key`, or all holders if that is None."""
-        return self.num_holders if self.shares_per_key is None else self.shares_per_key
+        """The number of holders among which a key is divided: `shares`, or all holders if that is None."""
+        return self.num_holders if self.shares is None else self.shares
 
     @property
     def threshold(self) -> int:
-        """The number of shares that reconstruct a holder's key: two thirds of `shares_per_key`, or n - d."""
-        if self.shares_per_key is None:
+        """The number of shares that reconstruct a holder's key: two thirds of `shares`, or n - d."""
+        if self.shares is None:
             return self.fewest_holders
-        return math.ceil(2 * self.shares_per_key / 3)
+        return math.ceil(2 * self.shares / 3)
 
     def require_sendable(self, numbers: IntArray) -> FloatArray:
         """Returns whole numbers as floats of the same values.
@@ -205,12 +203,12 @@ class Limbs:
     num_digits: int
 
     @classmethod
-    def of(cls, question: Question, roll: Roll, shares_per_key: int | None = None) -> Self:
+    def of(cls, question: Question, roll: Roll, shares: int | None = None) -> Self:
         """Returns the form of digits, large enough in number for the answer of any holder to a question.
 
-        The holder with the most teachers needs the most. `shares_per_key` is the field of `SumTerms`.
+        The holder with the most teachers needs the most. `shares` is the field of `SumTerms`.
         """
-        terms = SumTerms.of_digits(roll, shares_per_key=shares_per_key)
+        terms = SumTerms.of_digits(roll, shares=shares)
         bits_per_digit = terms.largest_number.bit_length() - 1
         largest = 1 if question.kind == LENGTHS else math.ceil(question.reach)
         num_bits = (largest * max(roll.holders.values())).bit_length() + 1

@@ -50,7 +50,7 @@ class SummedRelease:
         output_dir: the folder of the release; its `release/` may be published.
         dataset: the public name of the holders' data. All charges for one name are in one account of the ledger.
         real: False for synthetic records.
-        shares: the field `shares_per_key` of `SumTerms`. It must be None if holders share the noise, whose price
+        shares: the field `shares` of `SumTerms`. It must be None if holders share the noise, whose price
             depends on who can open the sum.
     """
 
@@ -87,7 +87,7 @@ class SummedRelease:
         noise = self.noise
         roll = self.roll
         return (
-            SumTerms.of_counts(roll, shares_per_key=self.shares)
+            SumTerms.of_counts(roll, shares=self.shares)
             if noise is None
             else SumTerms.of_noise(aggregator=noise, roll=roll)
         )

@@ -367,7 +367,7 @@ def test_shares_of_a_part_of_the_holders_are_enough() -> None:
 
     Numbers of shares that are even, too small or too large are refused.
     """
-    terms = SumTerms(num_holders=400, max_absent=40, largest_number=9, shares_per_key=43)
+    terms = SumTerms(num_holders=400, max_absent=40, largest_number=9, shares=43)
     assert (terms.num_shares, terms.threshold, terms.fewest_holders) == (43, 29, 360)
     assert SumTerms(num_holders=400, max_absent=40, largest_number=9).threshold == 360
     for shares, refusal in (
@@ -380,4 +380,4 @@ def test_shares_of_a_part_of_the_holders_are_enough() -> None:
         (5, refused_parameter("shares", value=5)),
     ):
         with refusal:
-            SumTerms(num_holders=400, max_absent=40, largest_number=9, shares_per_key=shares)
+            SumTerms(num_holders=400, max_absent=40, largest_number=9, shares=shares)
