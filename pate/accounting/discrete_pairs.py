@@ -216,7 +216,7 @@ def gaussian_pair(mean_shift: float, cell_edges: FloatArray) -> Pair:
     return Pair(q_masses=q_masses, excess_ratios=slopes, infinite_loss_prob=infinite_loss_prob)
 
 
-def pair_above_pairs(pairs: list[Pair]) -> Pair:
+def dominating_pair_of(pairs: list[Pair]) -> Pair:
     """Returns the pair that dominates all pairs in a list and is dominated by every other such pair.
 
     A single pair is returned as it is. Otherwise the pairs become the children (`dominated_pairs`) of the new pair.

@@ -216,25 +216,25 @@ def _golden_section_max(function: Callable[[float], float], *, largest_x: float)
     smallest_x = 0.0
     largest_value = max(function(smallest_x), function(largest_x))
     # Two points within the interval; the part beyond the one with the smaller value is cut off in each step.
-    lower_point = largest_x - _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
-    upper_point = smallest_x + _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
-    lower_value = function(lower_point)
-    upper_value = function(upper_point)
+    lower_inner_x = largest_x - _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
+    upper_inner_x = smallest_x + _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
+    value_at_lower_inner_x = function(lower_inner_x)
+    value_at_upper_inner_x = function(upper_inner_x)
     for _ in range(_NUM_GOLDEN_STEPS):
-        largest_value = max(largest_value, lower_value, upper_value)
-        if lower_value > upper_value:
-            largest_x = upper_point
-            upper_point = lower_point
-            upper_value = lower_value
-            lower_point = largest_x - _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
-            lower_value = function(lower_point)
+        largest_value = max(largest_value, value_at_lower_inner_x, value_at_upper_inner_x)
+        if value_at_lower_inner_x > value_at_upper_inner_x:
+            largest_x = upper_inner_x
+            upper_inner_x = lower_inner_x
+            value_at_upper_inner_x = value_at_lower_inner_x
+            lower_inner_x = largest_x - _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
+            value_at_lower_inner_x = function(lower_inner_x)
         else:
-            smallest_x = lower_point
-            lower_point = upper_point
-            lower_value = upper_value
-            upper_point = smallest_x + _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
-            upper_value = function(upper_point)
-    return max(largest_value, lower_value, upper_value)
+            smallest_x = lower_inner_x
+            lower_inner_x = upper_inner_x
+            value_at_lower_inner_x = value_at_upper_inner_x
+            upper_inner_x = smallest_x + _INVERSE_GOLDEN_RATIO * (largest_x - smallest_x)
+            value_at_upper_inner_x = function(upper_inner_x)
+    return max(largest_value, value_at_lower_inner_x, value_at_upper_inner_x)
 
 
 def _bounds_of_leaf(leaf: events.LeafEvent) -> GaussianBounds:

@@ -34,9 +34,9 @@ from pate.accounting.discrete_pairs import (
     FARTHEST,
     Pair,
     censored_pair,
+    dominating_pair_of,
     gaussian_pair,
     largest_excess_moment,
-    pair_above_pairs,
     pair_above_points,
 )
 from pate.accounting.special import log_ndtr, ndtr
@@ -418,7 +418,7 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
     pairs_of_level = [pairs[index] for index in order_of_pairs]
     while len(pairs_of_level) > _LARGEST_NUM_ROOTS:
         pairs_of_level = [
-            pair_above_pairs(pairs_of_level[start : start + _LARGEST_NUM_CHILDREN])
+            dominating_pair_of(pairs_of_level[start : start + _LARGEST_NUM_CHILDREN])
             for start in range(0, len(pairs_of_level), _LARGEST_NUM_CHILDREN)
         ]
         pairs += pairs_of_level

@@ -32,10 +32,10 @@ from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.weighted_index import (
     Interval,
-    Weights,
-    boundary_weights,
+    WeightEncloser,
+    boundary_encloser,
     draw_index,
-    softmax_weights,
+    softmax_encloser,
 )
 from pate.mechanisms.parameters import NOISE, PROBABILITY
 from pate.mechanisms.stability_test import StabilityTest
@@ -54,14 +54,14 @@ class Calls:
 
     Attributes:
         distributions: float64 `[Q, n]`, the probability of each outcome of each query; a row sums to 1.
-        exact_weights_of_row: a function that takes the index of a query and returns integer weights of its n outcomes,
-            from which the outcome is drawn exactly.
+        make_encloser: takes the index of a query, and returns the function that encloses the weights of its n
+            outcomes, from which the outcome is drawn exactly.
         answers_to: a function that takes one outcome for each query, int `[Q]`, and returns the `Answers`. Outcome n,
             the boundary, is no answer.
     """
 
     distributions: FloatArray
-    exact_weights_of_row: Callable[[int], Weights]
+    make_encloser: Callable[[int], WeightEncloser]
     answers_to: Callable[[IntArray], Answers]
 
 
@@ -117,14 +117,14 @@ class BoundaryAggregator(TargetChargedAggregator):
         calls = self._calls(counts, num_teachers)
         boundary_index = calls.distributions.shape[1]
 
-        def weights_with_boundary(query_index: int) -> Weights:
-            return boundary_weights(weights_at_digits=calls.exact_weights_of_row(query_index))
+        def make_encloser_with_boundary(query_index: int) -> WeightEncloser:
+            return boundary_encloser(enclose_weights=calls.make_encloser(query_index))
 
         outcome_probs = charging.boundary_distribution(calls.distributions)
         outcome_indices = draw_index(
             float_weights=outcome_probs,
             lazy_uniforms=lazy_uniforms[:, 0],
-            exact_weights_of_row=weights_with_boundary,
+            make_encloser=make_encloser_with_boundary,
         )
         answers = calls.answers_to(outcome_indices)
         return Round(
@@ -214,8 +214,8 @@ class BoundaryMax(BoundaryAggregator):
         count_deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
         label_indices = np.arange(counts.shape[1])
 
-        def exact_weights_of_row(query_index: int) -> Weights:
-            return softmax_weights(count_deficits[query_index], noise_scale=self.selection_scale)
+        def make_encloser(query_index: int) -> WeightEncloser:
+            return softmax_encloser(count_deficits[query_index], noise_scale=self.selection_scale)
 
         def answers_to(outcome_indices: IntArray) -> Answers:
             return Answers(
@@ -225,7 +225,7 @@ class BoundaryMax(BoundaryAggregator):
 
         return Calls(
             distributions=softmax(counts / self.selection_scale, axis=1),
-            exact_weights_of_row=exact_weights_of_row,
+            make_encloser=make_encloser,
             answers_to=answers_to,
         )
 
@@ -361,20 +361,20 @@ class BoundaryTopK(BoundaryAggregator):
         selection_probs = softmax(gaps / self.selection_scale, axis=1)
         refusal_probs = (selection_probs * (1 - pass_probs)).sum(axis=1, keepdims=True)
 
-        def exact_weights_of_row(query_index: int) -> Weights:
+        def make_encloser(query_index: int) -> WeightEncloser:
             gap_deficits = (gaps[query_index].max() - gaps[query_index]).astype(np.float64)
-            selection_weights_at_digits = softmax_weights(
+            enclose_selection_weights = softmax_encloser(
                 gap_deficits, noise_scale=self.selection_scale
             )
             # Pass probabilities as whole multiples of 1 / _GRID.
             pass_units = (pass_probs[query_index] * _GRID).astype(np.int64).tolist()
 
-            def weights(digits: int) -> list[Interval]:
+            def enclose_weights(digits: int) -> list[Interval]:
                 released_intervals = []
                 refused_low = 0
                 refused_high = 0
                 for (low_weight, high_weight), num_pass_units in zip(
-                    selection_weights_at_digits(digits), pass_units, strict=True
+                    enclose_selection_weights(digits), pass_units, strict=True
                 ):
                     released_intervals.append(
                         (low_weight * num_pass_units, high_weight * num_pass_units)
@@ -383,7 +383,7 @@ class BoundaryTopK(BoundaryAggregator):
                     refused_high += high_weight * (_GRID - num_pass_units)
                 return [*released_intervals, (refused_low, refused_high)]
 
-            return weights
+            return enclose_weights
 
         def answers_to(outcome_indices: IntArray) -> Answers:
             answered = outcome_indices < len(selection.candidates)
@@ -393,6 +393,6 @@ class BoundaryTopK(BoundaryAggregator):
 
         return Calls(
             distributions=np.concatenate([selection_probs * pass_probs, refusal_probs], axis=1),
-            exact_weights_of_row=exact_weights_of_row,
+            make_encloser=make_encloser,
             answers_to=answers_to,
         )

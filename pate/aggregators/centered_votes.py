@@ -462,7 +462,8 @@ class CenteredVotes(Aggregator):
                 release = matrix_mechanism.noisy_release(
                     clipped_sum, event=event, num_teachers=vote_shape.num_teachers, rng=votes_rng
                 )
-                return _arrays_with_known_shares(release, released_shares)
+                known_shares = None if released_shares is None else released_shares.known_shares
+                return replace(release, known_shares=known_shares).arrays()
 
             arrays = record.part("release", draw_part)
         return CenteredRelease.from_arrays(
@@ -621,7 +622,8 @@ class CenteredVotes(Aggregator):
                 record=record,
                 public_start=self._public_start(round_votes),
             )
-            return _arrays_with_known_shares(release, released_shares)
+            known_shares = None if released_shares is None else released_shares.known_shares
+            return replace(release, known_shares=known_shares).arrays()
 
         arrays = record.part("release", draw_part)
         return RoundsRelease.from_arrays(
@@ -665,14 +667,6 @@ def _committed_shares(record: ReleaseRecord) -> ReleasedShares | None:
     """Returns the prevalence that a record holds; None if it holds none."""
     prevalence_arrays = record.committed("prevalence")
     return None if prevalence_arrays is None else ReleasedShares.from_arrays(prevalence_arrays)
-
-
-def _arrays_with_known_shares(
-    release: CenteredRelease | RoundsRelease, released_shares: ReleasedShares | None
-) -> Arrays:
-    """Returns the arrays of a release, with the shares of records for which labels are known, if they were released."""
-    known_shares = None if released_shares is None else released_shares.known_shares
-    return replace(release, known_shares=known_shares).arrays()
 
 
 @expected_from_votes.register(CenteredVotes)

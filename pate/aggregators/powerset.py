@@ -165,7 +165,7 @@ class PowersetGNMax(Aggregator):
         largest_noise_of_unseen = draw_largest(
             noise_kind="gaussian",
             log_num_noises=log_num_unseen_sets,
-            num_noises_at=num_unseen_sets_at,
+            count_noises=num_unseen_sets_at,
             rng=rng,
         )
         noise_of_seen_sets = draw_noise(noise_kind="gaussian", shape=set_counts.shape, rng=rng)
@@ -237,13 +237,13 @@ def _draw_unseen_set(seen_sets: BoolArray, *, num_sets_by_size: list[int], rng: 
     seen = {row.tobytes() for row in seen_sets}
     size_intervals = [(number, number) for number in num_sets_by_size]
 
-    def size_weights_at_digits(digits: int) -> list[tuple[int, int]]:
+    def enclose_size_weights(digits: int) -> list[tuple[int, int]]:
         return size_intervals  # whole numbers, exact for any number of digits
 
     # The size of a set is drawn by the share of such sets, and then its labels as the first of a random order.
     while True:
         lazy_uniform = LazyUniforms.draw((1,), rng).entry((0,))
-        size = index_of(lazy_uniform, weights_at_digits=size_weights_at_digits)
+        size = index_of(lazy_uniform, enclose_weights=enclose_size_weights)
         candidate_set = np.zeros(seen_sets.shape[1], dtype=np.bool_)
         candidate_set[rng.permutation(len(candidate_set))[:size]] = True
         if candidate_set.tobytes() not in seen:

@@ -13,10 +13,10 @@ from pate.accounting import (
     Accountant,
     Adjacency,
     AutoAccountant,
-    Budget,
     Event,
     NonPrivateEvent,
 )
+from pate.accounting.accountant import require_maker
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon, UnknownCost
 from pate.aggregators import Aggregator
 from pate.aggregators.failures import with_failure_prob_for
@@ -24,7 +24,7 @@ from pate.auditing.aggregator_cost import epsilon_on
 from pate.auditing.published_claims import published_claim
 from pate.auditing.release_parameters import ASSUMED, ReleaseParameters
 from pate.files.strict_json import plain
-from pate.validation import InvalidValue
+from pate.validation import InvalidValue, require_probability
 from pate.votes.imported import ImportedVotes
 from pate.votes.shape import VoteShape
 
@@ -129,7 +129,8 @@ def audit_votes(
     Raises:
         InvalidValue: the aggregator does not release such votes, or a value is out of range.
     """
-    Budget(delta=target_delta, accountant=accountant)  # raises where a value is out of range
+    require_probability("target_delta", target_delta)
+    make_accountant = require_maker(accountant)
     parameters = parameters or ReleaseParameters()
     num_queries, num_labels = votes.counts.shape
     vote_shape = VoteShape(
@@ -151,7 +152,7 @@ def audit_votes(
             release_parameters=parameters,
             is_own=candidate is aggregator,
             target_delta=target_delta,
-            accountant=accountant,
+            make_accountant=make_accountant,
             data_dependent=data_dependent,
         )
         if not (given_only and finding.assumed and findings):
@@ -160,7 +161,7 @@ def audit_votes(
         findings=tuple(findings),
         parameters=parameters,
         target_delta=target_delta,
-        accountant=accountant().name,
+        accountant=make_accountant().name,
         layout=votes.layout,
         shape=vote_shape,
     )
@@ -174,7 +175,7 @@ def _finding(
     release_parameters: ReleaseParameters,
     is_own: bool,
     target_delta: float,
-    accountant: Callable[[], Accountant],
+    make_accountant: Callable[[], Accountant],
     data_dependent: bool,
 ) -> AuditFinding:
     """Returns the price of a release of votes by one aggregator, and the published claim about it.
@@ -186,7 +187,7 @@ def _finding(
         release_parameters: the known parameters of the release.
         is_own: whether the caller passed the aggregator, so that its own values are not assumed.
         target_delta: the delta of all epsilons.
-        accountant: a function without arguments that returns an empty accountant, which computes the prices.
+        make_accountant: returns an empty accountant, which computes the prices.
         data_dependent: whether to add the data-dependent epsilon.
     """
     known_release = release_parameters.applied(audited_aggregator)
@@ -198,7 +199,8 @@ def _finding(
         event: Event = NonPrivateEvent()
         if not known_release.is_noiseless:
             event = replace(aggregator, adjacency=adjacency).event(vote_shape)
-        epsilon_by_adjacency[str(adjacency)] = accountant().compose(event).get_epsilon(target_delta)
+        accountant = make_accountant().compose(event)
+        epsilon_by_adjacency[str(adjacency)] = accountant.get_epsilon(target_delta)
     paper_epsilon: float | None = 0.0
     claim = "no noise costs nothing"
     epsilon_on_votes = None

@@ -584,7 +584,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             adjacency=self.adjacency,
             epsilon=self.epsilon,
             target_delta=self.target_delta,
-            accountant=self.accountant,
+            make_accountant=self.accountant,
             num_teachers=self.n_teachers,
             num_queries=self.n_queries,
             classes_are_stated=self.classes is not None,
@@ -785,7 +785,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             max_epsilon=self.max_total_epsilon,
             target_delta=self.target_delta,
             # In a file, one accountant adds up all fits, whatever their plans.
-            accountant=fit_plan.budget.accountant if self.ledger is None else self._accountant,
+            make_accountant=fit_plan.budget.accountant if self.ledger is None else self._accountant,
             unit=privacy_unit,
             seed=self._seed,
         )

@@ -70,7 +70,7 @@ class LedgerSettings:
         ledger_path: the ledger file; None for a ledger in memory.
         max_epsilon: the greatest total epsilon of all fits in the file; None for no cap.
         target_delta: the delta of the total.
-        accountant: the function that makes the accountant of the total.
+        make_accountant: makes the accountant of the total.
         unit: the unit of privacy of the fit.
         seed: the seed of the fit's noise; None for noise from the operating system.
     """
@@ -78,7 +78,7 @@ class LedgerSettings:
     ledger_path: str | os.PathLike[str] | None
     max_epsilon: float | None
     target_delta: float
-    accountant: Callable[[], Accountant]
+    make_accountant: Callable[[], Accountant]
     unit: PrivacyUnit
     seed: int | None
 
@@ -152,7 +152,7 @@ class LedgerSettings:
             path=ledger_path,
             adjacency=adjacency,
             target_delta=self.target_delta,
-            accountant=self.accountant,
+            accountant=self.make_accountant,
             max_epsilon=self.max_epsilon,
             unit=self.unit,
         )

@@ -35,7 +35,7 @@ class FitPlanner:
         adjacency: the parameter `adjacency`.
         epsilon: the parameter `epsilon`; None takes the noise of the aggregator as it is.
         target_delta: the parameter `target_delta`.
-        accountant: the parameter `accountant`; None for the default.
+        make_accountant: the parameter `accountant`, which makes an empty accountant; None for the default.
         num_teachers: the parameter `n_teachers`; None for the default.
         num_queries: the parameter `n_queries`; None for the default.
         classes_are_stated: whether the parameter `classes` is set, whose names are then public.
@@ -51,7 +51,7 @@ class FitPlanner:
     adjacency: str
     epsilon: float | None
     target_delta: float
-    accountant: Callable[[], Accountant] | None
+    make_accountant: Callable[[], Accountant] | None
     num_teachers: int | None
     num_queries: int | None
     classes_are_stated: bool
@@ -123,7 +123,7 @@ class FitPlanner:
         return Budget(
             epsilon=self.epsilon,
             delta=self.target_delta,
-            accountant=self.accountant or default_accountant,
+            accountant=self.make_accountant or default_accountant,
         )
 
     def _num_queries(self, num_public: int) -> int | None:

@@ -127,7 +127,7 @@ class PATEMethod(Method):
         """
         ensemble_folder = self._ensemble_folder(bench)
         random_streams = RandomStreams.of_run(
-            ensemble_folder.training_secret, seed=bench.ensemble_seed
+            secret_file=ensemble_folder.training_secret, seed=bench.ensemble_seed
         )
         ensemble = Ensemble.train(
             self.teacher,
@@ -249,7 +249,7 @@ class PATEMethod(Method):
         """Returns the assignment of private records to teachers; the first call writes it to the ensemble's folder."""
         ensemble_folder = self._ensemble_folder(bench)
         random_streams = RandomStreams.of_run(
-            ensemble_folder.training_secret, seed=bench.ensemble_seed
+            secret_file=ensemble_folder.training_secret, seed=bench.ensemble_seed
         )
         return draw_partition(
             bench.dataset.private,

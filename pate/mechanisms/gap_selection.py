@@ -28,10 +28,10 @@ from pate.mechanisms.noise.maxima import (
     laplace_argmax,
 )
 from pate.mechanisms.noise.weighted_index import (
-    Weights,
+    WeightEncloser,
     draw_index,
-    permute_and_flip_weights,
-    softmax_weights,
+    permute_and_flip_encloser,
+    softmax_encloser,
 )
 from pate.mechanisms.parameters import COUNT, NATURAL, NON_NEGATIVE, POSITIVE, Parameters, one_of
 from pate.mechanisms.vote_ranking import VoteRanking
@@ -59,7 +59,7 @@ _ARGMAX_DISTRIBUTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
 }
 # The same distribution as exact weights, for the kinds of noise for which it has a closed form. Each function takes
 # the noise scale and deficits: a deficit is largest sum - sum, at least 0.
-_EXACT_WEIGHTS = {"gumbel": softmax_weights, "exponential": permute_and_flip_weights}
+_MAKE_ENCLOSER = {"gumbel": softmax_encloser, "exponential": permute_and_flip_encloser}
 # The largest absolute value of a regularizer. Sums of a gap and a larger number would be rounded.
 _LARGEST_OFFSET = 2.0**50
 # The number of bits of a sum of gap and regularizer. A difference of two sums takes one bit more.
@@ -275,13 +275,13 @@ class GapSelection(Parameters):
         with np.errstate(over="ignore"):  # a quotient of minus infinity has the weight 0
             float_weights = np.exp(-deficits_of_candidates / self.noise_scale)
 
-        def exact_weights_of_row(row: int) -> Weights:
-            return softmax_weights(deficits_of_candidates[row], noise_scale=self.noise_scale)
+        def make_encloser(row: int) -> WeightEncloser:
+            return softmax_encloser(deficits_of_candidates[row], noise_scale=self.noise_scale)
 
         candidate_indices = draw_index(
             float_weights=float_weights,
             lazy_uniforms=uniforms,
-            exact_weights_of_row=exact_weights_of_row,
+            make_encloser=make_encloser,
         )
         return np.asarray(self.candidates[0] + candidate_indices)
 
@@ -301,17 +301,17 @@ class GapSelection(Parameters):
     @property
     def has_weights(self) -> bool:
         """Whether the probabilities of all candidates have a closed form, as for Gumbel and exponential noise."""
-        return self.noise in _EXACT_WEIGHTS
+        return self.noise in _MAKE_ENCLOSER
 
-    def weights(self, votes: NDArray[np.integer]) -> Weights:
-        """Returns exact weights, in proportion to the probabilities of the candidates, for one histogram `[L]`.
+    def weights(self, votes: NDArray[np.integer]) -> WeightEncloser:
+        """Returns the function that encloses weights in proportion to the candidates' probabilities, for counts `[L]`.
 
         Raises `InvalidValue` for noise without such weights, where `has_weights` is False.
         """
-        require(self.has_weights, "noise", self.noise, f"one of {', '.join(_EXACT_WEIGHTS)}")
+        require(self.has_weights, "noise", self.noise, f"one of {', '.join(_MAKE_ENCLOSER)}")
         sums_of_candidates = self._sums(VoteRanking.from_counts(self._counts(votes)[None]))[0]
         deficits_of_candidates = sums_of_candidates.max() - sums_of_candidates
-        return _EXACT_WEIGHTS[self.noise](deficits_of_candidates, noise_scale=self.noise_scale)
+        return _MAKE_ENCLOSER[self.noise](deficits_of_candidates, noise_scale=self.noise_scale)
 
     def _sums(self, vote_ranking: VoteRanking) -> FloatArray:
         """Returns gap plus regularizer of each of the n candidates, `[Q, n]`; sums and their differences are exact."""

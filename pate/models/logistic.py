@@ -314,6 +314,7 @@ class WhiteCoordinates:
         # the steps.
         weight_units = 1 / np.sqrt(label_frequencies * (1 - label_frequencies) + penalties)
         label_bits = labels.astype(np.float32)
+        num_rows = len(label_bits)
 
         def penalized_loss(flat_weights: FloatArray) -> tuple[float, FloatArray]:
             """Returns the penalized mean loss and its gradient, for flat weights that are divided by `weight_units`."""
@@ -343,12 +344,12 @@ class WhiteCoordinates:
             loss = 0.0
             gradient = np.zeros(weights.shape, np.float32)
             # Working copies of a block are small.
-            first_rows = range(0, len(label_bits), _MAX_ROWS)
+            first_rows = range(0, num_rows, _MAX_ROWS)
             for loss_of_block, gradient_of_block in in_order(compute_block_loss, items=first_rows):
                 loss += loss_of_block
                 gradient += gradient_of_block
-            total_loss = loss / len(label_bits) + (penalties * weights**2).sum() / 2
-            total_gradient = gradient / len(label_bits) + penalties * weights
+            total_loss = loss / num_rows + (penalties * weights**2).sum() / 2
+            total_gradient = gradient / num_rows + penalties * weights
             scaled_gradient = np.asarray(total_gradient * weight_units, dtype=np.float64)
             return float(total_loss), scaled_gradient.ravel()
 

@@ -122,17 +122,17 @@ def shared_owner_lines(
     )
 
 
-def accountant_remark(account: Ledger, *, accountant: Callable[[], Accountant]) -> str:
+def accountant_remark(account: Ledger, *, make_accountant: Callable[[], Accountant]) -> str:
     """Returns a remark such as ", by accountant=rdp" that names the accountant of a ledger.
 
     The remark is empty if the run is priced by the same accountant, or if releases in the account share noise.
 
     Args:
         account: the account of the private records in the ledger.
-        accountant: makes an accountant of the kind that prices the run.
+        make_accountant: makes an accountant of the kind that prices the run.
     """
     name = account.accountant_name
-    if name == accountant().name or account.noise_is_shared:
+    if name == make_accountant().name or account.noise_is_shared:
         return ""
     return f", by accountant={name}"
 

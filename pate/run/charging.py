@@ -335,7 +335,7 @@ class RunCharge:
         if account_statement.num_charges > 1:
             cost = f"all {account_statement.num_charges} releases of these records cost"
         total = total_in_words(self.account, account_statement=account_statement)
-        remark = accountant_remark(self.account, accountant=self.budget.accountant)
+        remark = accountant_remark(self.account, make_accountant=self.budget.accountant)
         monitor.say(f"ledger={self.account.path}: {cost} {total}{remark}")
 
     def require_paid(self) -> None:
@@ -497,7 +497,9 @@ class RunCharge:
             self.account,
             event=self.priced_release.event,
             run_key=self.keys.run_key,
-            accountant_remark=accountant_remark(self.account, accountant=self.budget.accountant),
+            accountant_remark=accountant_remark(
+                self.account, make_accountant=self.budget.accountant
+            ),
         )
 
     def _require_ledger_of_run(self) -> None:

@@ -54,7 +54,7 @@ class PaidRelease:
         unit: the unit of privacy; None if the ledger is of an earlier version of pate, which stored no unit.
         seed_name: the name of the seed of the noise; "" for noise from the operating system, which nobody can repeat.
         shares_noise_in_ledger: whether another release in the same ledger was drawn from the same seed.
-        accountant: makes an accountant of the ledger's kind.
+        make_accountant: makes an accountant of the ledger's kind.
         ledger_total: the number and total epsilon of all releases of the same records in the ledger; None if unknown.
     """
 
@@ -67,7 +67,7 @@ class PaidRelease:
     unit: PrivacyUnit | None
     seed_name: str
     shares_noise_in_ledger: bool
-    accountant: Callable[[], Accountant]
+    make_accountant: Callable[[], Accountant]
     ledger_total: LedgerTotal | None = None
 
     def shares_noise_with(self, other: PaidRelease) -> bool:
@@ -142,7 +142,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
             shares_noise_in_ledger=ledger.is_seed_used(
                 charge_entry.seed_name, except_release=charge_entry.key
             ),
-            accountant=ledger.accountant,
+            make_accountant=ledger.accountant,
             ledger_total=ledger_total,
         )
         for charge_entry in ledger.charges_of(DrawKeys.read(run_folder).run_key)
@@ -190,12 +190,12 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
 
 def _total_of(releases: Sequence[PaidRelease], *, unit: PrivacyUnit) -> Total:
     """Returns the total price of releases of the same records, under one adjacency and for one unit of privacy."""
-    accountant_names = {release.accountant().name for release in releases}
-    accountant = releases[0].accountant if len(accountant_names) == 1 else AutoAccountant
+    accountant_names = {release.make_accountant().name for release in releases}
+    make_accountant = releases[0].make_accountant if len(accountant_names) == 1 else AutoAccountant
     epsilon, delta = total_price(
         events=[release.event for release in releases],
         deltas=[release.target_delta for release in releases],
-        accountant=accountant,
+        accountant=make_accountant,
     )
     ledger_totals = {release.ledger_total for release in releases}
     in_ledger = ledger_totals.pop() if len(ledger_totals) == 1 else None

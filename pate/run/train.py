@@ -188,7 +188,7 @@ def _price_run(
         run_charge=run_charge,
         score_charge=score_charge,
         run_folder=run_folder,
-        streams=RandomStreams.of_run(run_folder.training_secret, seed=plan.seed),
+        streams=RandomStreams.of_run(secret_file=run_folder.training_secret, seed=plan.seed),
         kept_models=KeptModels(run_folder.models),
         monitor=monitor,
         start_time=start_time,

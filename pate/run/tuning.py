@@ -415,7 +415,7 @@ def _secret_choices(
     charge of the private records.
     """
     streams = RandomStreams.of_run(
-        tuning_folder.training_secret, seed=priced_tuning.first_plan.seed
+        secret_file=tuning_folder.training_secret, seed=priced_tuning.first_plan.seed
     )
     rng = streams.generator("tuning")
     num_runs = priced_tuning.run_count_distribution.draw(rng)
@@ -477,7 +477,7 @@ def _best_run(
     """
     runs_folder = make_folder(tuning_folder.runs.resolve())
     streams = RandomStreams.of_run(
-        tuning_folder.training_secret, seed=priced_tuning.first_plan.seed
+        secret_file=tuning_folder.training_secret, seed=priced_tuning.first_plan.seed
     )
     seeds_of_runs = streams.seeds("tuning", num_seeds=len(plan_indices))
     best_run: _FinishedRun | None = None

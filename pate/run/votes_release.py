@@ -183,7 +183,9 @@ def release_votes(
             for holder_line in cohort.label_holders.lines(max_shown=_MAX_LABELS_SHOWN):
                 monitor.say(holder_line)
         run_charge.begin(monitor, redraw=release_plan.redraw)
-        streams = RandomStreams.of_run(run_folder.training_secret, seed=release_plan.seed)
+        streams = RandomStreams.of_run(
+            secret_file=run_folder.training_secret, seed=release_plan.seed
+        )
 
         # 2. The teachers of the holders have learned from their records, and voted (`pate-vote`).
         #    Private: `vote_source`. No epsilon covers them.

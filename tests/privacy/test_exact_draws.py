@@ -34,14 +34,14 @@ from pate.mechanisms.gap_selection import SELECTION_NOISES
 from pate.mechanisms.noise import comparisons, exponential_coins, weighted_index
 from pate.mechanisms.noise.comparisons import _probability_below, are_normally_above
 from pate.mechanisms.noise.drawn_noise import draw_noise
-from pate.mechanisms.noise.exponential_coins import _first_coin_weights, toss_rare_exponential
+from pate.mechanisms.noise.exponential_coins import _first_coin_encloser, toss_rare_exponential
 from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
 from pate.mechanisms.noise.lazy_uniforms import LazyUniform, LazyUniforms
 from pate.mechanisms.noise.weighted_index import (
-    Weights,
-    boundary_weights,
+    WeightEncloser,
+    boundary_encloser,
     index_of,
-    softmax_weights,
+    softmax_encloser,
 )
 from pate.testing import neighbors
 from tests.contract.aggregator_cases import CASES, NUM_LABELS, NUM_TEACHERS, Case
@@ -70,9 +70,9 @@ def draw_from_floats(deficits: np.ndarray, uniform: float) -> int:
     return int((cumulated <= uniform * cumulated[-1]).sum())
 
 
-def probability_intervals(weights: Weights) -> list[tuple[Fraction, Fraction]]:
+def probability_intervals(enclose_weights: WeightEncloser) -> list[tuple[Fraction, Fraction]]:
     """Returns each probability as an interval between two fractions."""
-    intervals = weights(DIGITS)
+    intervals = enclose_weights(DIGITS)
     smallest_total = sum(low for low, _ in intervals)
     largest_total = sum(high for _, high in intervals)
     return [
@@ -95,7 +95,7 @@ def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
     assert num_draws >= 6
     assert num_neighboring_draws == 0
     (_, high), (neighboring_low, _) = (
-        probability_intervals(softmax_weights(gaps, noise_scale=1.0))[1]
+        probability_intervals(softmax_encloser(gaps, noise_scale=1.0))[1]
         for gaps in (deficits, neighboring_deficits)
     )
     assert neighboring_low > 0
@@ -127,8 +127,8 @@ def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
 
     One just above gives the next.
     """
-    weights = softmax_weights(np.array(deficits), noise_scale=1.5)
-    intervals = weights(900)
+    enclose_weights = softmax_encloser(np.array(deficits), noise_scale=1.5)
+    intervals = enclose_weights(900)
     total_weight = sum(low for low, _ in intervals)
     cumulated_weight = 0
     for index, (low, _) in enumerate(intervals[:-1]):
@@ -138,7 +138,7 @@ def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
             steps = boundary + (sign << 320)
             words = [(steps >> (2048 - 64 * (number + 1))) & ONES for number in range(32)]
             uniform = LazyUniform(words[0], rng=ChosenWords(words[1:]))
-            assert index_of(uniform, weights) == expected
+            assert index_of(uniform, enclose_weights=enclose_weights) == expected
 
 
 @pytest.mark.parametrize("noise", sorted(UNIT_NOISES))
@@ -239,12 +239,12 @@ def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.Mo
 
 def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control of the two tests above: exact intervals for another noise scale give other outcomes."""
-    true_weights = softmax_weights
+    make_right_encloser = softmax_encloser
 
-    def weights_of_wrong_scale(deficits: FloatArray, noise_scale: float) -> Weights:
-        return true_weights(deficits, noise_scale=2 * noise_scale)
+    def make_wrong_encloser(deficits: FloatArray, noise_scale: float) -> WeightEncloser:
+        return make_right_encloser(deficits, noise_scale=2 * noise_scale)
 
-    monkeypatch.setattr(gap_selection, "softmax_weights", weights_of_wrong_scale)
+    monkeypatch.setattr(gap_selection, "softmax_encloser", make_wrong_encloser)
     with pytest.raises(AssertionError):
         test_floats_decide_as_fractions_do("gap_selection-gumbel", monkeypatch)
 
@@ -265,7 +265,7 @@ def test_the_exact_law_keeps_its_range_on_all_neighbors(
     event = selection.event
     assert isinstance(event, BoundedRangeEvent)
     pairs = neighbors(num_labels=3, num_teachers=3, adjacency=adjacency)
-    weights: list[Any] = [selection.weights(votes) for votes in pairs.histograms]
+    enclosers = [selection.weights(votes) for votes in pairs.histograms]
 
     def largest_log_ratio(intervals: list[list[tuple[Fraction, Fraction]]]) -> float:
         """Returns the largest log ratio of probabilities on all neighbors, given intervals by histogram and outcome."""
@@ -278,8 +278,10 @@ def test_the_exact_law_keeps_its_range_on_all_neighbors(
             if neighboring_low > 0 or high > Fraction(1, 10 ** (DIGITS - 6))
         )
 
-    plain_intervals = [probability_intervals(each) for each in weights]
-    wrapped_intervals = [probability_intervals(boundary_weights(each)) for each in weights]
+    plain_intervals = [probability_intervals(enclose_weights) for enclose_weights in enclosers]
+    wrapped_intervals = [
+        probability_intervals(boundary_encloser(enclose_weights)) for enclose_weights in enclosers
+    ]
     wrapped_epsilon = tight_boundary(event.epsilon).epsilon
     assert largest_log_ratio(plain_intervals) <= event.epsilon * (1 + 1e-9)
     assert largest_log_ratio(wrapped_intervals) <= wrapped_epsilon * (1 + 1e-9)
@@ -310,7 +312,7 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
     for word, coins in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
         tossed = toss_rare_exponential(deficits, noise_scale=1.0, rng=ChosenWords([word]))
         assert tossed.tolist() == [coins]
-    first, second, none = probability_intervals(_first_coin_weights(deficits[0], noise_scale=1.0))
+    first, second, none = probability_intervals(_first_coin_encloser(deficits[0], noise_scale=1.0))
     assert float(first[0]) == pytest.approx(math.exp(-50), rel=1e-9)
     assert float(second[0]) == pytest.approx(math.exp(-60), rel=1e-6)
     assert none[1] >= 1 - first[1] - second[1] > 0
@@ -321,7 +323,7 @@ def test_a_session_that_is_continued_reads_the_same_bits() -> None:
 
     So the same index is drawn after a continuation, whose generator is another.
     """
-    weights = softmax_weights(np.array([0.0, 36.0]), noise_scale=1.0)
+    enclose_weights = softmax_encloser(np.array([0.0, 36.0]), noise_scale=1.0)
 
     def draw_uniform(seed_of_generator: int) -> LazyUniform:
         uniforms = LazyUniforms(
@@ -331,8 +333,8 @@ def test_a_session_that_is_continued_reads_the_same_bits() -> None:
         )
         return uniforms.entry(index=(0,))
 
-    assert index_of(draw_uniform(seed_of_generator=0), weights) == 1
-    assert index_of(draw_uniform(seed_of_generator=9), weights) == 1
+    assert index_of(draw_uniform(seed_of_generator=0), enclose_weights=enclose_weights) == 1
+    assert index_of(draw_uniform(seed_of_generator=9), enclose_weights=enclose_weights) == 1
     uniform = draw_uniform(seed_of_generator=0)
     continued_uniform = draw_uniform(seed_of_generator=9)
     assert uniform.compute_bounds() == continued_uniform.compute_bounds()
@@ -353,9 +355,8 @@ def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone(
         noise_scale=2.0, noise="exponential", num_labels=4, num_teachers=9, padded=True
     )
     votes = np.array([8, 5, 5, 1])
-    exact_weights = selection.weights(votes)
-    assert exact_weights is not None
-    probabilities = [float(low) for low, _ in probability_intervals(exact_weights)]
+    enclose_weights = selection.weights(votes)
+    probabilities = [float(low) for low, _ in probability_intervals(enclose_weights)]
     np.testing.assert_allclose(probabilities, selection.probabilities(votes), rtol=1e-12)
 
 
@@ -366,7 +367,7 @@ def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.Monkey
         noise = draw_noise(noise_kind, shape=(1, 40), rng=np.random.default_rng(1))
         for column in range(40):
             drawn_float = noise.values[0, column]
-            low, high = noise.number_at(0, column).compute_bounds()
+            low, high = noise.make_number(0, column).compute_bounds()
             slack = Fraction(noise.rounding_error + 2.0**-46 * (1 + abs(drawn_float)))
             assert low - slack <= Fraction(drawn_float) <= high + slack
 

@@ -55,7 +55,7 @@ def test_the_largest_of_many_normals_by_its_quantile(number: int) -> None:
     drawn = draw_largest(
         noise_kind="gaussian",
         log_num_noises=logs,
-        num_noises_at=lambda row, place: number,
+        count_noises=lambda row, place: number,
         rng=np.random.default_rng(1),
     ).values[0]
     small = number < 2**50

@@ -235,7 +235,7 @@ class HolderShare:
             folder: the folder of partition and teachers.
         """
         num_teachers = plan.num_teachers_of(dataset)
-        streams = RandomStreams.of_run(folder.training_secret, plan.seed)
+        streams = RandomStreams.of_run(secret_file=folder.training_secret, seed=plan.seed)
         rng = streams.generator("partition")
         if plan.holders is None:
             partition = draw_partition(

@@ -67,7 +67,7 @@ def is_list(cell: str) -> bool:
         return False
 
 
-def are_bits(cells: Iterable[str]) -> bool:
+def are_lists_of_bits(cells: Iterable[str]) -> bool:
     """Returns True if all lists in a column have only the items 0 and 1, as if each item were the bit of a label.
 
     Cells that are no lists are ignored. Without any list that has items, the result is False.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pate.data.table.cells import as_texts, with_missing
-from pate.data.table.label_cells import NoNames, are_bits, names_in
+from pate.data.table.label_cells import NoNames, are_lists_of_bits, names_in
 from pate.data.table.labels import LABEL_HINT, Labels, Truths, naming_rule
 from pate.data.table.spelling import canonical_word
 from pate.data.table.table_file import TableFile
@@ -176,7 +176,7 @@ def _public_names(column_name: str, public_file: TableFile | None, separator: st
         names = _names_in_cells(distinct_cells, separator=separator)
     except NoNames:
         raise InvalidValue(f"data.public.{column_name}", rule=naming_rule(separator)) from None
-    if are_bits(distinct_cells):
+    if are_lists_of_bits(distinct_cells):
         rule = "names of labels, found lists of 0 and 1: a column for each label says the same"
         raise InvalidValue(f"data.public.{column_name}", rule=rule)
     return names

@@ -13,7 +13,12 @@ from pate.accounting.event_tree import failure_probability, leaves
 from pate.accounting.q_targets import QTarget
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
-from pate.mechanisms.noise.weighted_index import Interval, Weights, boundary_weights, draw_index
+from pate.mechanisms.noise.weighted_index import (
+    Interval,
+    WeightEncloser,
+    boundary_encloser,
+    draw_index,
+)
 from pate.validation import InvalidValue, require, require_generator
 
 # A bound on the error, in total variation, of the distribution of a wrapped call. The probabilities of the wrapped
@@ -103,14 +108,14 @@ class BoundaryWrapper:
         outcome_probs_of_rows = np.atleast_2d(outcome_probs)
         histograms = np.atleast_2d(votes)
 
-        def exact_weights_of_row(row: int) -> Weights:
-            return boundary_weights(weights_at_digits=self._exact_weights(histograms[row]))
+        def make_encloser(row: int) -> WeightEncloser:
+            return boundary_encloser(enclose_weights=self._weight_encloser(histograms[row]))
 
         lazy_uniforms = LazyUniforms.draw((len(outcome_probs_of_rows),), rng)
         outcome_indices = draw_index(
             float_weights=outcome_probs_of_rows,
             lazy_uniforms=lazy_uniforms,
-            exact_weights_of_row=exact_weights_of_row,
+            make_encloser=make_encloser,
         )
         if outcome_probs.ndim == 1:
             outcome_indices = np.asarray(outcome_indices[0])
@@ -131,15 +136,15 @@ class BoundaryWrapper:
         """Whether the wrapped mechanism computes exact weights, in proportion to the probabilities of its outcomes."""
         return bool(getattr(self.mechanism, "has_weights", False))
 
-    def _exact_weights(self, histogram: NDArray[np.integer]) -> Weights:
-        """Returns exact weights of the n outcomes of the wrapped mechanism, for one histogram of votes `[d]`.
+    def _weight_encloser(self, histogram: NDArray[np.integer]) -> WeightEncloser:
+        """Returns the function that encloses the weights of the n outcomes, for one histogram of votes `[d]`.
 
         Draws are in proportion to them. For a mechanism that computes no weights, they are its probabilities in floats,
         taken as exact fractions.
         """
         if self._has_weights:
-            weights_at_digits: Weights = self.mechanism.weights(histogram)
-            return weights_at_digits
+            enclose_weights: WeightEncloser = self.mechanism.weights(histogram)
+            return enclose_weights
         probabilities = [
             Fraction(probability)
             for probability in self.mechanism.probabilities(histogram).tolist()
@@ -147,10 +152,10 @@ class BoundaryWrapper:
         common_denominator = math.lcm(*(probability.denominator for probability in probabilities))
         numerators = [int(probability * common_denominator) for probability in probabilities]
 
-        def probability_intervals_at_digits(digits: int) -> list[Interval]:
+        def enclose_probabilities(digits: int) -> list[Interval]:
             return [(numerator, numerator) for numerator in numerators]
 
-        return probability_intervals_at_digits
+        return enclose_probabilities
 
 
 def mechanism_epsilon(mechanism: Any) -> float:

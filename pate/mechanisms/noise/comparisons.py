@@ -49,11 +49,11 @@ class ExactValues:
 
     Attributes:
         floats: the values `[Q, n]`, with an error of at most 2**-46 (1 + |value|).
-        fraction_at: returns the exact value at a row and a column.
+        compute_fraction: returns the exact value at a row and a column.
     """
 
     floats: FloatArray
-    fraction_at: Callable[[int, int], Fraction]
+    compute_fraction: Callable[[int, int], Fraction]
 
     @classmethod
     def scaled(cls, unscaled_values: NDArray[Any], noise_scale: float | FloatArray) -> Self:
@@ -68,7 +68,7 @@ class ExactValues:
         )
         noise_scales = np.broadcast_to(noise_scale, (len(differences_from_largest), 1))
 
-        def fraction_at(row: int, column: int) -> Fraction:
+        def compute_fraction(row: int, column: int) -> Fraction:
             return Fraction(differences_from_largest[row, column].item()) / Fraction(
                 noise_scales[row, 0].item()
             )
@@ -77,7 +77,7 @@ class ExactValues:
         with np.errstate(over="ignore"):
             return cls(
                 floats=np.maximum(differences_from_largest / noise_scales, _LOWEST_VALUE),
-                fraction_at=fraction_at,
+                compute_fraction=compute_fraction,
             )
 
 
@@ -115,8 +115,8 @@ def largest_noisy(
             (
                 column,
                 weighted_sum(
-                    constant=exact_values.fraction_at(row, column),
-                    weighted_numbers=((1, drawn_noise.number_at(row, column)),),
+                    constant=exact_values.compute_fraction(row, column),
+                    weighted_numbers=((1, drawn_noise.make_number(row, column)),),
                 ),
             )
             for column in possible_columns.tolist()
@@ -285,7 +285,7 @@ def are_normally_above(
             row = start + row_in_block
             gaussian_number = number_of(
                 lazy_uniforms.entry((row, column)),
-                quantile_bounds=KINDS["gaussian"].quantile_bounds,
+                enclose_quantile=KINDS["gaussian"].enclose_quantile,
             )
             clipped_value = min(
                 max(noiseless_values[row, column].item(), smallest_count), largest_count
@@ -339,7 +339,7 @@ def are_above(
     is_above = excess_of_sums >= 0
     for row, column in np.argwhere(np.abs(excess_of_sums) <= rounding_errors).tolist():
         exact_noises = [
-            (Fraction(factor), drawn_noise.number_at(row, column))
+            (Fraction(factor), drawn_noise.make_number(row, column))
             for drawn_noise, factor in weighted_noises
         ]
         is_above[row, column] = _is_above(

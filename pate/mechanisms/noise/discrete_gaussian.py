@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
-from pate.mechanisms.noise.weighted_index import Interval, exponential_weights, index_of
+from pate.mechanisms.noise.weighted_index import Interval, exponential_encloser, index_of
 from pate.mechanisms.parameters import COUNT, Parameters
 from pate.validation import InvalidValue, require_generator
 
@@ -22,7 +22,7 @@ from pate.validation import InvalidValue, require_generator
 LARGEST_VARIANCE = 2**24
 # The number of values that are drawn at a time, so that working copies stay small.
 _BLOCK_SIZE = 2**17
-# Weights in the table are whole multiples of 1 / _TABLE_UNIT, whose sums fit into 64 bits.
+# WeightEncloser in the table are whole multiples of 1 / _TABLE_UNIT, whose sums fit into 64 bits.
 _TABLE_UNIT = 2.0**48
 # The table ends at so many standard deviations. Numbers beyond are decided like those near an edge.
 _TABLE_STDS = 9.5
@@ -91,12 +91,12 @@ class DiscreteGaussian(Parameters):
         )
         for index in np.flatnonzero(is_near_edge).tolist():
             places_in_order[index] = index_of(
-                lazy_uniforms.entry((index,)), weights_at_digits=self._exact_weights_at_digits
+                lazy_uniforms.entry((index,)), enclose_weights=self._enclose_weights
             )
         signs = np.where(places_in_order % 2 == 1, 1, -1)
         return signs * ((places_in_order + 1) // 2)
 
-    def _exact_weights_at_digits(self, digits: int) -> Sequence[Interval]:
+    def _enclose_weights(self, digits: int) -> Sequence[Interval]:
         """Returns an interval of whole numbers around the weight exp(-z**2 / (2 variance)) of z = 0, 1, -1, 2, -2, ….
 
         All weights are multiplied by one factor. The last interval encloses the total weight of all further z, which
@@ -108,7 +108,7 @@ class DiscreteGaussian(Parameters):
         num_digits = digits + len(str(2 * self.variance))
         largest_z = math.isqrt(math.ceil(2 * self.variance * _LOG_10_UP * num_digits)) + 1
         exponents = [Fraction(z * z, 2 * self.variance) for z in range(largest_z + 1)]
-        weight_intervals = exponential_weights(exponents)(digits)
+        weight_intervals = exponential_encloser(exponents)(digits)
         both_signs = [interval for interval in weight_intervals[1:] for _ in range(2)]
         return [weight_intervals[0], *both_signs, (0, 1)]
 

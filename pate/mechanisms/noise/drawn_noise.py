@@ -40,19 +40,19 @@ class Number:
 
 
 def number_of(
-    lazy_uniform: LazyUniform, quantile_bounds: Callable[[Fraction, int], Bounds]
+    lazy_uniform: LazyUniform, enclose_quantile: Callable[[Fraction, int], Bounds]
 ) -> Number:
     """Returns the value of an increasing function at a uniform number, which further bits of that number narrow.
 
     Args:
         lazy_uniform: the uniform number.
-        quantile_bounds: returns fractions below and above the function at a fraction, for a number of decimal digits.
+        enclose_quantile: returns fractions below and above the function at a fraction, for a number of decimal digits.
     """
 
     def compute_bounds() -> Limits:
         low_end, high_end = lazy_uniform.compute_bounds()
-        lower = quantile_bounds(low_end, lazy_uniform.num_digits)[0] if low_end > 0 else -math.inf
-        upper = quantile_bounds(high_end, lazy_uniform.num_digits)[1] if high_end < 1 else math.inf
+        lower = enclose_quantile(low_end, lazy_uniform.num_digits)[0] if low_end > 0 else -math.inf
+        upper = enclose_quantile(high_end, lazy_uniform.num_digits)[1] if high_end < 1 else math.inf
         return lower, upper
 
     return Number(compute_bounds=compute_bounds, refine_functions=(lazy_uniform.extend,))
@@ -106,27 +106,27 @@ class DrawnNoise:
     Attributes:
         values: the noise as floats, `[Q, n]`.
         rounding_error: a bound on the error of every float; may be infinite.
-        number_at: returns the exact noise at a row and a column.
+        make_number: returns the exact noise at a row and a column.
     """
 
     values: FloatArray
     rounding_error: float
-    number_at: Callable[[int, int], Number]
+    make_number: Callable[[int, int], Number]
 
     def summed(self) -> Self:
         """Returns the sum of each row, `[Q, 1]`; all values must be >= 0."""
         num_columns = self.values.shape[1]
-        number_at = self.number_at
+        make_number = self.make_number
         row_sums = self.values.sum(axis=1, keepdims=True)
         rounding_error = num_columns * (
             self.rounding_error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max()))
         )
 
         def exact_sum(row: int, _: int) -> Number:
-            summands = [(1, number_at(row, column)) for column in range(num_columns)]
+            summands = [(1, make_number(row, column)) for column in range(num_columns)]
             return weighted_sum(constant=Fraction(0), weighted_numbers=summands)
 
-        return type(self)(values=row_sums, rounding_error=rounding_error, number_at=exact_sum)
+        return type(self)(values=row_sums, rounding_error=rounding_error, make_number=exact_sum)
 
     def times(self, row_factors: Self) -> Self:
         """Returns each value times the factor of its row, `[Q, n]`, for `row_factors` `[Q, 1]`."""
@@ -145,14 +145,14 @@ class DrawnNoise:
             products = [first * second for first in intervals[0] for second in intervals[1]]
             return min(products), max(products)
 
-        def number_at(row: int, column: int) -> Number:
-            factors = [self.number_at(row, column), row_factors.number_at(row, _ONLY_COLUMN)]
+        def make_number(row: int, column: int) -> Number:
+            factors = [self.make_number(row, column), row_factors.make_number(row, _ONLY_COLUMN)]
             return _function_of_numbers(factors, combine_bounds=product_bounds)
 
         return type(self)(
             values=self.values * row_factors.values,
             rounding_error=rounding_error,
-            number_at=number_at,
+            make_number=make_number,
         )
 
     def with_replaced_columns(self, new_noise: Self, column_of_row: IntArray) -> Self:
@@ -165,17 +165,17 @@ class DrawnNoise:
         values_with_new_ones = self.values.copy()
         np.put_along_axis(values_with_new_ones, column_of_row[:, None], new_noise.values, axis=1)
 
-        def number_at(row: int, column: int) -> Number:
+        def make_number(row: int, column: int) -> Number:
             return (
-                new_noise.number_at(row, _ONLY_COLUMN)
+                new_noise.make_number(row, _ONLY_COLUMN)
                 if column == column_of_row[row]
-                else self.number_at(row, column)
+                else self.make_number(row, column)
             )
 
         return type(self)(
             values=values_with_new_ones,
             rounding_error=max(self.rounding_error, new_noise.rounding_error),
-            number_at=number_at,
+            make_number=make_number,
         )
 
 
@@ -190,21 +190,21 @@ def draw_noise(noise_kind: str, shape: tuple[int, ...], rng: np.random.Generator
     kind = KINDS[noise_kind]
     lazy_uniforms = LazyUniforms.draw(shape=shape, rng=rng)
 
-    def number_at(row: int, column: int) -> Number:
+    def make_number(row: int, column: int) -> Number:
         # An array `[Q, 1]` has one value for all columns of a row.
         entry_index = (row, column if shape[1] > 1 else 0)
-        return number_of(lazy_uniforms.entry(entry_index), quantile_bounds=kind.quantile_bounds)
+        return number_of(lazy_uniforms.entry(entry_index), enclose_quantile=kind.enclose_quantile)
 
     u = lazy_uniforms.approximate()
     return DrawnNoise(
-        values=kind.quantile(u), rounding_error=_quantile_error(u), number_at=number_at
+        values=kind.quantile(u), rounding_error=_quantile_error(u), make_number=make_number
     )
 
 
 def draw_largest(
     noise_kind: str,
     log_num_noises: FloatArray,
-    num_noises_at: Callable[[int, int], int],
+    count_noises: Callable[[int, int], int],
     rng: np.random.Generator,
     log_rounding_error: float = 0.0,
 ) -> DrawnNoise:
@@ -213,7 +213,7 @@ def draw_largest(
     Args:
         noise_kind: the kind of noise, a name of `KINDS` in `kinds.py`, such as "gumbel" or "gaussian".
         log_num_noises: log N for each entry, `[Q, n]`.
-        num_noises_at: returns the exact N at a row and a column.
+        count_noises: returns the exact N at a row and a column.
         rng: draws one uniform number for each entry.
         log_rounding_error: a bound on the error of `log_num_noises`.
     """
@@ -233,31 +233,35 @@ def draw_largest(
     error_of_logs = log_rounding_error + _ERROR_OF_LOG * (1 + float(np.abs(log_num_noises).max()))
     error_of_values = (_quantile_error(u) + error_of_logs) * (1 + float(np.abs(values).max()))
 
-    def number_at(row: int, column: int) -> Number:
-        num_noises = num_noises_at(row, column)
+    def make_number(row: int, column: int) -> Number:
+        num_noises = count_noises(row, column)
         return number_of(
             lazy_uniforms.entry((row, column)),
-            quantile_bounds=partial(
-                _largest_quantile_bounds, kind.quantile_bounds, num_noises=num_noises
+            enclose_quantile=partial(
+                _enclose_largest_quantile, kind.enclose_quantile, num_noises=num_noises
             ),
         )
 
-    return DrawnNoise(values=values, rounding_error=error_of_values, number_at=number_at)
+    return DrawnNoise(values=values, rounding_error=error_of_values, make_number=make_number)
 
 
-def _largest_quantile_bounds(
-    quantile_bounds: Callable[[Fraction, int], Bounds], u: Fraction, digits: int, *, num_noises: int
+def _enclose_largest_quantile(
+    enclose_quantile: Callable[[Fraction, int], Bounds],
+    u: Fraction,
+    digits: int,
+    *,
+    num_noises: int,
 ) -> Bounds:
     """Returns fractions below and above the quantile at u of the largest of several noises.
 
     Args:
-        quantile_bounds: returns fractions below and above the quantile of one noise.
+        enclose_quantile: returns fractions below and above the quantile of one noise.
         u: the probability, in (0, 1).
         digits: the number of decimal digits of the result.
         num_noises: the number of noises, a whole number >= 1.
     """
     if num_noises == 1:
-        return quantile_bounds(u, digits)
+        return enclose_quantile(u, digits)
     # All noises lie below the quantile of u**(1 / num_noises) with probability u. That number is close to 1, and u may
     # be close to 0 or 1, so more digits are computed.
     extra_digits = sum(len(str(int(inverse))) for inverse in (num_noises, 1 / u, 1 / (1 - u)))
@@ -265,7 +269,7 @@ def _largest_quantile_bounds(
     low_log, high_log = log_bounds(u, digits=num_digits)
     low_root = exp_bounds(low_log / num_noises, digits=num_digits)[0]
     high_root = exp_bounds(high_log / num_noises, digits=num_digits)[1]
-    return quantile_bounds(low_root, digits)[0], quantile_bounds(high_root, digits)[1]
+    return enclose_quantile(low_root, digits)[0], enclose_quantile(high_root, digits)[1]
 
 
 def _quantile_error(u: FloatArray) -> float:

@@ -13,8 +13,8 @@ from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.weighted_index import (
     FEW_OPERATIONS,
     Interval,
-    Weights,
-    exponential_weights,
+    WeightEncloser,
+    exponential_encloser,
     index_of,
 )
 
@@ -98,7 +98,7 @@ def toss_rare_exponential(
         row_deficits = deficits[row] - base_deficit
         first_true_coin = index_of(
             lazy_uniforms.entry((row,)),
-            weights_at_digits=_first_coin_weights(row_deficits, noise_scale),
+            enclose_weights=_first_coin_encloser(row_deficits, noise_scale),
         )
         if first_true_coin < num_coins:
             coins[row, first_true_coin] = True
@@ -108,8 +108,8 @@ def toss_rare_exponential(
     return coins
 
 
-def _first_coin_weights(deficits: IntArray, noise_scale: float) -> Weights:
-    """Returns the exact probability, for each coin of a row, that it is the first coin to show True.
+def _first_coin_encloser(deficits: IntArray, noise_scale: float) -> WeightEncloser:
+    """Returns the function that encloses the probability of each coin of a row to be the first that shows True.
 
     The last entry is the probability that no coin of the row shows True.
 
@@ -118,15 +118,15 @@ def _first_coin_weights(deficits: IntArray, noise_scale: float) -> Weights:
         noise_scale: the scale, > 0.
     """
     exponents = [Fraction(deficit) / Fraction(noise_scale) for deficit in deficits.tolist()]
-    coin_weights_at_digits = exponential_weights(exponents)
+    enclose_coin_weights = exponential_encloser(exponents)
 
-    def weights_at_digits(digits: int) -> list[Interval]:
+    def enclose_weights(digits: int) -> list[Interval]:
         unit = 10**digits
         # Bounds, in the unit, on the probability that no coin so far shows True.
         lower_bound_of_none = unit
         upper_bound_of_none = unit
         weight_intervals = []
-        for lower_coin_weight, upper_coin_weight in coin_weights_at_digits(digits):
+        for lower_coin_weight, upper_coin_weight in enclose_coin_weights(digits):
             weight_intervals.append(
                 (
                     lower_bound_of_none * lower_coin_weight // unit,
@@ -139,7 +139,7 @@ def _first_coin_weights(deficits: IntArray, noise_scale: float) -> Weights:
             )
         return [*weight_intervals, (lower_bound_of_none, upper_bound_of_none)]
 
-    return weights_at_digits
+    return enclose_weights
 
 
 def _divide_up(numerator: int, denominator: int) -> int:

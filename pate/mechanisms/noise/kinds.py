@@ -28,7 +28,7 @@ class NoiseKind:
             error that comes from an error of u.
         quantile_of_log: returns the same quantile from two arguments that are accurate at both ends: log q, where
             u = exp(-q), and log(1 - u).
-        quantile_bounds: returns fractions below and above the quantile of a fraction u, at most 3 * 10**-digits apart.
+        enclose_quantile: returns fractions below and above the quantile of a fraction u, at most 3 * 10**-digits apart.
         negligible_below: the number below which the noise has a negligible probability in double precision.
         negligible_above: the number above which the noise has a negligible probability in double precision.
         kinks: the numbers at which the density is not smooth.
@@ -40,7 +40,7 @@ class NoiseKind:
     cdf: Curve
     quantile: Curve
     quantile_of_log: Callable[[FloatArray, FloatArray], FloatArray]
-    quantile_bounds: Callable[[Fraction, int], Bounds]
+    enclose_quantile: Callable[[Fraction, int], Bounds]
     negligible_below: float
     negligible_above: float = 42.0
     kinks: tuple[float, ...] = (0.0,)
@@ -57,7 +57,7 @@ def _negated(bounds: Bounds) -> Bounds:
     return -bounds[1], -bounds[0]
 
 
-def _gumbel_quantile_bounds(u: Fraction, digits: int) -> Bounds:
+def _enclose_gumbel_quantile(u: Fraction, digits: int) -> Bounds:
     """Returns fractions below and above the Gumbel quantile -log(-log u)."""
     # -log u is at least 1 - u, so these digits are enough for the outer logarithm.
     num_digits = digits + len(str(int(1 / (1 - u)))) + 1
@@ -65,10 +65,10 @@ def _gumbel_quantile_bounds(u: Fraction, digits: int) -> Bounds:
     return -log_bounds(-low, digits=digits)[1], -log_bounds(-high, digits=digits)[0]
 
 
-def _normal_quantile_bounds(u: Fraction, digits: int) -> Bounds:
+def _enclose_normal_quantile(u: Fraction, digits: int) -> Bounds:
     """Returns fractions below and above the normal quantile of u, by Newton's method."""
     if u > _HALF:
-        return _negated(_normal_quantile_bounds(1 - u, digits))
+        return _negated(_enclose_normal_quantile(1 - u, digits))
     log_u = math.log(u.numerator) - math.log(u.denominator)
     x = Fraction(float(ndtri_exp(log_u)))
     half_width = Fraction(1, 10**digits)
@@ -93,7 +93,7 @@ UNIT_NOISES = {
         cdf=_zero_if_negative(curve=lambda x: -np.expm1(-x)),
         quantile=lambda u: -np.log1p(-u),
         quantile_of_log=lambda log_q, log_above: -log_above,
-        quantile_bounds=lambda u, digits: _negated(log_bounds(1 - u, digits=digits)),
+        enclose_quantile=lambda u, digits: _negated(log_bounds(1 - u, digits=digits)),
         negligible_below=0.0,
     ),
     "gumbel": NoiseKind(
@@ -101,7 +101,7 @@ UNIT_NOISES = {
         cdf=lambda x: np.exp(-np.exp(np.minimum(-x, 600.0))),
         quantile=lambda u: -np.log(-np.log(u)),
         quantile_of_log=lambda log_q, log_above: -log_q,
-        quantile_bounds=_gumbel_quantile_bounds,
+        enclose_quantile=_enclose_gumbel_quantile,
         negligible_below=-7.0,
     ),
     "half_logistic": NoiseKind(
@@ -109,7 +109,7 @@ UNIT_NOISES = {
         cdf=_zero_if_negative(curve=lambda x: np.tanh(x / 2)),
         quantile=lambda u: np.log((1 + u) / (1 - u)),
         quantile_of_log=lambda log_q, log_above: np.log1p(np.exp(-np.exp(log_q))) - log_above,
-        quantile_bounds=lambda u, digits: log_bounds((1 + u) / (1 - u), digits=digits),
+        enclose_quantile=lambda u, digits: log_bounds((1 + u) / (1 - u), digits=digits),
         negligible_below=0.0,
     ),
     "laplace": NoiseKind(
@@ -121,7 +121,7 @@ UNIT_NOISES = {
         quantile_of_log=lambda log_q, log_above: np.where(
             log_q > math.log(math.log(2)), math.log(2) - np.exp(log_q), -math.log(2) - log_above
         ),
-        quantile_bounds=lambda u, digits: (
+        enclose_quantile=lambda u, digits: (
             log_bounds(2 * u, digits=digits)
             if u <= _HALF
             else _negated(log_bounds(2 - 2 * u, digits=digits))
@@ -133,7 +133,7 @@ UNIT_NOISES = {
         cdf=lambda x: np.asarray(expit(x)),
         quantile=lambda u: np.log(u / (1 - u)),
         quantile_of_log=lambda log_q, log_above: -np.exp(log_q) - log_above,
-        quantile_bounds=lambda u, digits: log_bounds(u / (1 - u), digits=digits),
+        enclose_quantile=lambda u, digits: log_bounds(u / (1 - u), digits=digits),
         negligible_below=-42.0,
     ),
 }
@@ -146,7 +146,7 @@ KINDS = UNIT_NOISES | {
         quantile_of_log=lambda log_q, log_above: np.where(
             -np.exp(log_q) < log_above, ndtri_exp(-np.exp(log_q)), -ndtri_exp(log_above)
         ),
-        quantile_bounds=_normal_quantile_bounds,
+        enclose_quantile=_enclose_normal_quantile,
         negligible_below=-9.5,
         negligible_above=9.5,
         kinks=(),
@@ -156,7 +156,7 @@ KINDS = UNIT_NOISES | {
         cdf=lambda x: np.clip((x + 1) / 2, 0.0, 1.0),
         quantile=lambda u: 2 * u - 1,
         quantile_of_log=lambda log_q, log_above: 2 * np.exp(-np.exp(log_q)) - 1,
-        quantile_bounds=lambda u, digits: (2 * u - 1, 2 * u - 1),
+        enclose_quantile=lambda u, digits: (2 * u - 1, 2 * u - 1),
         negligible_below=-1.0,
         negligible_above=1.0,
         kinks=(-1.0, 1.0),

@@ -75,15 +75,15 @@ class LazyUniform:
             return self._reserved_words.pop(0)
         return int(draw_words(self._rng, shape=(1,))[0])
 
-    def below(self, number_bounds_at_digits: Callable[[int], Bounds]) -> bool:
+    def below(self, enclose_number: Callable[[int], Bounds]) -> bool:
         """Returns whether this number is below a real number, exactly.
 
         Args:
-            number_bounds_at_digits: returns bounds on the real number, for a number of decimal digits.
+            enclose_number: returns bounds on the real number, for a number of decimal digits.
         """
 
         def bounds_so_far() -> Bounds:
-            return number_bounds_at_digits(self.num_digits)
+            return enclose_number(self.num_digits)
 
         return is_below(
             self.compute_bounds, compute_second_bounds=bounds_so_far, refine_functions=[self.extend]

@@ -94,8 +94,9 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
         """
         num_bytes = np.dtype(dtype).itemsize * n_words
         if num_bytes != _KEY_BYTES:
-            rule = f"words of {_KEY_BYTES} bytes in all, a key of ChaCha20"
-            raise InvalidValue("n_words", n_words, rule=rule)
+            raise InvalidValue(
+                "n_words", n_words, rule=f"words of {_KEY_BYTES} bytes in all, a key of ChaCha20"
+            )
         return np.frombuffer(self._key, dtype=np.dtype(dtype).newbyteorder("<")).astype(dtype)
 
     def spawn(self, n_children: int) -> list[Self]:

@@ -17,9 +17,9 @@ from pate.mechanisms.noise.enclosures import exp_bounds
 from pate.mechanisms.noise.lazy_uniforms import LazyUniform, LazyUniforms
 
 Interval = tuple[int, int]
-# Returns, for a number of digits, an interval of whole numbers around each weight. All intervals have one unit, and
-# more digits make them narrower.
-Weights = Callable[[int], Sequence[Interval]]
+# A function that encloses the weights of the indices: for a number of digits it returns an interval of whole numbers
+# around each weight. All intervals have one unit, and more digits make them narrower.
+WeightEncloser = Callable[[int], Sequence[Interval]]
 # A relative error far above the rounding errors of a quotient, an exp, a product, and of a uniform number itself.
 FEW_OPERATIONS = 2.0**-46
 # A relative error far above what each weight of a row adds to the rounding error of its running sums.
@@ -29,7 +29,7 @@ _ERROR_PER_WEIGHT = 2.0**-49
 def draw_index(
     float_weights: FloatArray,
     lazy_uniforms: LazyUniforms,
-    exact_weights_of_row: Callable[[int], Weights],
+    make_encloser: Callable[[int], WeightEncloser],
     relative_error: float = 0.0,
 ) -> IntArray:
     """Draws one of n indices for each of Q rows, `[Q]`, with a probability in proportion to its exact weight.
@@ -39,7 +39,7 @@ def draw_index(
             the weights of a row add up to at most 2**-47 + n 2**-50 + `relative_error`, relative to the row's total
             weight.
         lazy_uniforms: one uniform number for each row, `[Q]`.
-        exact_weights_of_row: returns the exact weights of a row, for the number of the row.
+        make_encloser: takes the number of a row, and returns the function that encloses its exact weights.
         relative_error: a bound on the relative error of the weights, beyond the rounding errors of a few operations.
     """
     num_rows, num_weights = float_weights.shape
@@ -52,16 +52,19 @@ def draw_index(
     indices: IntArray = (running_sums > (targets - margins)[:, None]).argmax(axis=1)
     is_decided = running_sums[np.arange(num_rows), indices] > targets + margins
     for row in np.flatnonzero(~is_decided).tolist():
-        indices[row] = index_of(
-            lazy_uniforms.entry((row,)), weights_at_digits=exact_weights_of_row(row)
-        )
+        indices[row] = index_of(lazy_uniforms.entry((row,)), enclose_weights=make_encloser(row))
     return indices
 
 
-def index_of(lazy_uniform: LazyUniform, weights_at_digits: Weights) -> int:
-    """Returns the first index whose cumulated weight exceeds `lazy_uniform` times the total weight, exactly."""
+def index_of(lazy_uniform: LazyUniform, enclose_weights: WeightEncloser) -> int:
+    """Returns the first index whose cumulated weight exceeds `lazy_uniform` times the total weight, exactly.
+
+    Args:
+        lazy_uniform: the uniform number; its further bits are drawn as they are needed.
+        enclose_weights: encloses the weights of all indices.
+    """
     while True:
-        intervals = weights_at_digits(lazy_uniform.num_digits)
+        intervals = enclose_weights(lazy_uniform.num_digits)
         # The target, u times the total weight, lies between these numbers over 2**bits.
         lowest_target = lazy_uniform.numerator * sum(lower_weight for lower_weight, _ in intervals)
         highest_target = (lazy_uniform.numerator + 1) * sum(
@@ -79,17 +82,17 @@ def index_of(lazy_uniform: LazyUniform, weights_at_digits: Weights) -> int:
         lazy_uniform.extend()
 
 
-def exponential_weights(
+def exponential_encloser(
     exponents: Sequence[Fraction], class_sizes: Sequence[int] | None = None
-) -> Weights:
-    """Returns the exact weights size * exp(-exponent).
+) -> WeightEncloser:
+    """Returns the function that encloses the weights size * exp(-exponent).
 
     Args:
         exponents: numbers >= 0, one for each index.
         class_sizes: whole numbers >= 1, one for each index; None for 1.
     """
 
-    def weights_at_digits(digits: int) -> list[Interval]:
+    def enclose_weights(digits: int) -> list[Interval]:
         num_digits = digits + (0 if class_sizes is None else len(str(max(class_sizes))))
         units_per_one = 10**num_digits
         interval_of = dict[Fraction, Interval]()
@@ -107,52 +110,57 @@ def exponential_weights(
             for class_size, (lower_bound, upper_bound) in zip(class_sizes, intervals, strict=True)
         ]
 
-    return weights_at_digits
+    return enclose_weights
 
 
-def weights_with_rest(
-    window_weights_at_digits: Weights, rest_share: Fraction, make_all_weights: Callable[[], Weights]
-) -> Weights:
-    """Returns the weights of the first few indices and, as last entry, the total weight of all further indices.
+def encloser_with_rest(
+    enclose_window_weights: WeightEncloser,
+    rest_share: Fraction,
+    make_encloser_of_all: Callable[[], WeightEncloser],
+) -> WeightEncloser:
+    """Returns the function that encloses the first few weights and, as last entry, the total of all further weights.
 
     The last entry is known only as an interval from 0 to `rest_share` of the total, about. If a draw asks for so many
     digits that this interval is too wide, the weights of all indices are returned instead.
 
     Args:
-        window_weights_at_digits: the weights of the first few indices.
+        enclose_window_weights: encloses the weights of the first few indices.
         rest_share: a bound on the total weight of all further indices, divided by the total weight of all indices.
-        make_all_weights: returns the weights of all indices, in the same order.
+        make_encloser_of_all: returns the function that encloses the weights of all indices, in the same order.
     """
 
-    def weights_at_digits(digits: int) -> Sequence[Interval]:
+    def enclose_weights(digits: int) -> Sequence[Interval]:
         if rest_share * 10**digits > 1:
-            return make_all_weights()(digits)
-        intervals = window_weights_at_digits(digits)
+            return make_encloser_of_all()(digits)
+        intervals = enclose_window_weights(digits)
         window_total = sum(high for _, high in intervals)
         return [*intervals, (0, math.ceil(rest_share * 2 * window_total))]
 
-    return weights_at_digits
+    return enclose_weights
 
 
-def boundary_weights(weights_at_digits: Weights) -> Weights:
-    """Returns the weights of the outcomes of `BoundaryWrapper`, from the weights of the wrapped mechanism.
+def boundary_encloser(enclose_weights: WeightEncloser) -> WeightEncloser:
+    """Returns the function that encloses the weights of the outcomes of `BoundaryWrapper`, with the boundary.
 
     The last entry is the weight of the boundary: the total weight less the largest weight, or half of the total weight,
     whichever is smaller.
+
+    Args:
+        enclose_weights: encloses the weights of the outcomes of the wrapped mechanism.
     """
 
-    def weights_with_boundary_at_digits(digits: int) -> list[Interval]:
+    def enclose_weights_with_boundary(digits: int) -> list[Interval]:
         # All weights are doubled, so that half of the total is a whole number.
         doubled_intervals = [
             (2 * lower_weight, 2 * upper_weight)
-            for lower_weight, upper_weight in weights_at_digits(digits)
+            for lower_weight, upper_weight in enclose_weights(digits)
         ]
         # The weight of the boundary rises with every weight, so lows give its low, and highs its high.
         low_boundary = _boundary_weight([lower_weight for lower_weight, _ in doubled_intervals])
         high_boundary = _boundary_weight([upper_weight for _, upper_weight in doubled_intervals])
         return [*doubled_intervals, (low_boundary, high_boundary)]
 
-    return weights_with_boundary_at_digits
+    return enclose_weights_with_boundary
 
 
 def _boundary_weight(outcome_weights: list[int]) -> int:
@@ -161,19 +169,19 @@ def _boundary_weight(outcome_weights: list[int]) -> int:
     return min(total - max(outcome_weights), total // 2)
 
 
-def softmax_weights(deficits: FloatArray, noise_scale: float) -> Weights:
-    """Returns the exact weights exp(-deficit / scale), one for each of n deficits.
+def softmax_encloser(deficits: FloatArray, noise_scale: float) -> WeightEncloser:
+    """Returns the function that encloses the weights exp(-deficit / scale), one for each of n deficits.
 
     Args:
         deficits: floats >= 0 without rounding error, `[n]`.
         noise_scale: the scale of the noise, > 0.
     """
     exponents = [Fraction(deficit) / Fraction(noise_scale) for deficit in deficits.tolist()]
-    return exponential_weights(exponents)
+    return exponential_encloser(exponents)
 
 
-def permute_and_flip_weights(deficits: FloatArray, noise_scale: float) -> Weights:
-    """Returns the exact probability of each of n indices to be picked by permute-and-flip.
+def permute_and_flip_encloser(deficits: FloatArray, noise_scale: float) -> WeightEncloser:
+    """Returns the function that encloses the probability of each of n indices to be picked by permute-and-flip.
 
     With w_i = exp(-deficit_i / noise_scale), index i has the probability w_i times the integral over z in [0, 1] of
     prod_{j != i} (1 - w_j z).
@@ -182,14 +190,14 @@ def permute_and_flip_weights(deficits: FloatArray, noise_scale: float) -> Weight
         deficits: the largest value less each value, floats >= 0 without rounding error, `[n]`.
         noise_scale: the scale of the noise, > 0.
     """
-    softmax_weights_at_digits = softmax_weights(deficits, noise_scale=noise_scale)
+    enclose_softmax_weights = softmax_encloser(deficits, noise_scale=noise_scale)
 
     # Each w is taken as a fraction within 10**-digits, which moves the integral by at most 1 + n / 2 times as much. The
     # integral of the fractions is exact.
-    def weights_at_digits(digits: int) -> list[Interval]:
+    def enclose_weights(digits: int) -> list[Interval]:
         denominator = 10**digits
         slack = len(deficits) + 2
-        numerators = [low for low, _ in softmax_weights_at_digits(digits)]
+        numerators = [low for low, _ in enclose_softmax_weights(digits)]
         weight_intervals = []
         for index, numerator in enumerate(numerators):
             other_numerators = [*numerators[:index], *numerators[index + 1 :]]
@@ -201,7 +209,7 @@ def permute_and_flip_weights(deficits: FloatArray, noise_scale: float) -> Weight
             )
         return weight_intervals
 
-    return weights_at_digits
+    return enclose_weights
 
 
 def _integral_of_product(numerators: list[int], denominator: int) -> Fraction:

@@ -23,7 +23,11 @@ from pate.mechanisms.noise.comparisons import ExactValues, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_largest
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import largest_distribution
-from pate.mechanisms.noise.weighted_index import Weights, exponential_weights, weights_with_rest
+from pate.mechanisms.noise.weighted_index import (
+    WeightEncloser,
+    encloser_with_rest,
+    exponential_encloser,
+)
 from pate.mechanisms.parameters import one_of
 from pate.mechanisms.top_k.canonical_classes import LOG_NEGLIGIBLE, CanonicalClasses
 from pate.mechanisms.top_k.histogram_blocks import draw_in_blocks
@@ -173,13 +177,13 @@ class CanonicalTopK(BoundedRangeTopK):
                 canonical_classes, falling_counts=falling_counts, rng=rng
             )
 
-        def exact_weights_of_row(row: int) -> Weights:
-            return self._exact_weights(canonical_classes, falling_counts=falling_counts[row])
+        def make_encloser(row: int) -> WeightEncloser:
+            return self._weight_encloser(canonical_classes, falling_counts=falling_counts[row])
 
         class_indices = self._draw_by_weight(
             canonical_classes,
             falling_counts=falling_counts,
-            exact_weights_of_row=exact_weights_of_row,
+            make_encloser=make_encloser,
             rng=rng,
         )
         return canonical_classes, class_indices
@@ -211,21 +215,23 @@ class CanonicalTopK(BoundedRangeTopK):
             all_classes = CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
             return all_classes.with_window_first(window_classes)
 
-        def make_all_weights() -> Weights:
-            return self._exact_weights(classes_window_first(), falling_counts=falling_counts[0])
+        def make_encloser_of_all() -> WeightEncloser:
+            return self._weight_encloser(classes_window_first(), falling_counts=falling_counts[0])
 
-        def exact_weights_of_row(row: int) -> Weights:
-            window_weights_at_digits = self._exact_weights(
+        def make_encloser_of_window_and_rest(row: int) -> WeightEncloser:
+            enclose_window_weights = self._weight_encloser(
                 window_classes, falling_counts=falling_counts[row]
             )
-            return weights_with_rest(
-                window_weights_at_digits, rest_share=_REST_SHARE, make_all_weights=make_all_weights
+            return encloser_with_rest(
+                enclose_window_weights,
+                rest_share=_REST_SHARE,
+                make_encloser_of_all=make_encloser_of_all,
             )
 
         class_indices = self._draw_by_weight(
             window_classes,
             falling_counts=falling_counts,
-            exact_weights_of_row=exact_weights_of_row,
+            make_encloser=make_encloser_of_window_and_rest,
             rng=rng,
         )
         if int(class_indices.max()) < len(window_classes.log_sizes):
@@ -237,7 +243,7 @@ class CanonicalTopK(BoundedRangeTopK):
         canonical_classes: CanonicalClasses,
         *,
         falling_counts: IntArray,
-        exact_weights_of_row: Callable[[int], Weights],
+        make_encloser: Callable[[int], WeightEncloser],
         rng: np.random.Generator,
     ) -> IntArray:
         """Draws a class for each histogram `[q, d]`, with Gumbel noise on losses: `[q]`.
@@ -247,19 +253,19 @@ class CanonicalTopK(BoundedRangeTopK):
         return draw_class(
             log_weights=self._values_of(canonical_classes, falling_counts)
             + canonical_classes.log_sizes,
-            exact_weights_of_row=exact_weights_of_row,
+            make_encloser=make_encloser,
             log_rounding_error=canonical_classes.log_size_error,
             rng=rng,
         )
 
-    def _exact_weights(
+    def _weight_encloser(
         self, canonical_classes: CanonicalClasses, *, falling_counts: IntArray
-    ) -> Weights:
-        """Returns the exact weights of the classes of one histogram `[d]`."""
+    ) -> WeightEncloser:
+        """Returns the function that encloses the exact weights of the classes of one histogram `[d]`."""
         losses = canonical_classes.losses(falling_counts, gamma=Fraction(self.gamma))
         exponents = (Fraction(self.loss_weight_for(len(falling_counts))) * losses).tolist()
         class_sizes = [canonical_classes.size(class_index) for class_index in range(len(exponents))]
-        return exponential_weights(exponents, class_sizes=class_sizes)
+        return exponential_encloser(exponents, class_sizes=class_sizes)
 
     def _draw_by_noise(
         self,
@@ -284,7 +290,7 @@ class CanonicalTopK(BoundedRangeTopK):
         drawn_noise = draw_largest(
             noise_kind=self.noise,
             log_num_noises=np.where(has_sets, canonical_classes.log_sizes, 0.0),
-            num_noises_at=size_of_class,
+            count_noises=size_of_class,
             rng=rng,
             log_rounding_error=canonical_classes.log_size_error,
         )
@@ -296,11 +302,11 @@ class CanonicalTopK(BoundedRangeTopK):
 
         loss_weight = Fraction(self.loss_weight_for(falling_counts.shape[1]))
 
-        def exact_value(row: int, class_index: int) -> Fraction:
+        def compute_fraction(row: int, class_index: int) -> Fraction:
             value: Fraction = -loss_weight * exact_losses(row)[class_index]
             return value
 
-        exact_values = ExactValues(floats=values_of_classes, fraction_at=exact_value)
+        exact_values = ExactValues(floats=values_of_classes, compute_fraction=compute_fraction)
         return largest_noisy(exact_values, drawn_noise, k=1, candidate_mask=has_sets)[:, 0]
 
     def _values_of(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import FloatArray, IntArray
-from pate.mechanisms.noise.weighted_index import Interval, Weights
+from pate.mechanisms.noise.weighted_index import Interval, WeightEncloser
 from pate.mechanisms.top_k.weighted_class import draw_class
 
 # Sets whose weight is below exp(-120) times that of the k largest counts are left out of likely classes.
@@ -313,12 +313,12 @@ class CanonicalClasses:
         def size_intervals_at_digits(digits: int) -> list[Interval]:
             return [(exact_size, exact_size) for exact_size in exact_sizes]
 
-        def exact_weights_of_row(row: int) -> Weights:
+        def make_encloser(row: int) -> WeightEncloser:
             return size_intervals_at_digits
 
         drawn_steps = draw_class(
             log_weights=log_sizes[None],
-            exact_weights_of_row=exact_weights_of_row,
+            make_encloser=make_encloser,
             log_rounding_error=rounding_error,
             rng=rng,
         )

@@ -30,7 +30,11 @@ from pate.mechanisms.noise.comparisons import ExactValues, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_largest
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import largest_distribution
-from pate.mechanisms.noise.weighted_index import Weights, exponential_weights, weights_with_rest
+from pate.mechanisms.noise.weighted_index import (
+    WeightEncloser,
+    encloser_with_rest,
+    exponential_encloser,
+)
 from pate.mechanisms.parameters import POSITIVE
 from pate.mechanisms.top_k.histogram_blocks import draw_in_blocks
 from pate.mechanisms.top_k.joint_classes import JointClasses
@@ -186,7 +190,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         """Draws a class with a probability in proportion to its weight; arguments and result as in the base class."""
         joint_classes = JointClasses.from_counts(falling_counts, k=self.k, splits_ties=True)
         class_indices = self._draw_by_weight(
-            joint_classes, exact_weights_of_row=partial(self._exact_weights, joint_classes), rng=rng
+            joint_classes, make_encloser=partial(self._weight_encloser, joint_classes), rng=rng
         )
         return joint_classes, class_indices
 
@@ -199,12 +203,12 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         outside of the window.
         """
         window_classes = JointClasses.likely(falling_counts, k=self.k, loss_weight=self.loss_weight)
-        exact_weights_of_window = partial(self._exact_weights, window_classes)
+        make_encloser_of_window = partial(self._weight_encloser, window_classes)
         largest_loss = int(falling_counts[0, 0] - falling_counts[0, -1])
         if window_classes.loss_window == (-1, largest_loss):
             # The window holds all classes.
             class_indices = self._draw_by_weight(
-                window_classes, exact_weights_of_row=exact_weights_of_window, rng=rng
+                window_classes, make_encloser=make_encloser_of_window, rng=rng
             )
             return window_classes, class_indices
 
@@ -214,19 +218,19 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             joint_classes = JointClasses.from_counts(falling_counts, k=self.k)
             return joint_classes, joint_classes.places_with_window_first(window_classes)
 
-        def make_all_weights() -> Weights:
+        def make_encloser_of_all() -> WeightEncloser:
             joint_classes, class_places = all_classes()
-            return self._exact_weights(joint_classes, row=0, class_places=class_places)
+            return self._weight_encloser(joint_classes, row=0, class_places=class_places)
 
-        def weights_of_window_and_rest(row: int) -> Weights:
-            return weights_with_rest(
-                exact_weights_of_window(row),
+        def make_encloser_of_window_and_rest(row: int) -> WeightEncloser:
+            return encloser_with_rest(
+                make_encloser_of_window(row),
                 rest_share=_REST_SHARE,
-                make_all_weights=make_all_weights,
+                make_encloser_of_all=make_encloser_of_all,
             )
 
         class_indices = self._draw_by_weight(
-            window_classes, exact_weights_of_row=weights_of_window_and_rest, rng=rng
+            window_classes, make_encloser=make_encloser_of_window_and_rest, rng=rng
         )
         num_classes_in_window = window_classes.losses.shape[1]
         if int(class_indices.max()) < num_classes_in_window:
@@ -238,21 +242,21 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         self,
         joint_classes: JointClasses,
         *,
-        exact_weights_of_row: Callable[[int], Weights],
+        make_encloser: Callable[[int], WeightEncloser],
         rng: np.random.Generator,
     ) -> IntArray:
         """Draws a class for each of q histograms, with a probability in proportion to its weight; returns its place."""
         return draw_class(
             log_weights=joint_classes.log_sizes - self.loss_weight * joint_classes.losses,
-            exact_weights_of_row=exact_weights_of_row,
+            make_encloser=make_encloser,
             log_rounding_error=joint_classes.log_size_error,
             rng=rng,
         )
 
-    def _exact_weights(
+    def _weight_encloser(
         self, joint_classes: JointClasses, row: int, *, class_places: IntArray | None = None
-    ) -> Weights:
-        """Returns the exact weights of the classes of one histogram.
+    ) -> WeightEncloser:
+        """Returns the function that encloses the exact weights of the classes of one histogram.
 
         Args:
             joint_classes: the classes.
@@ -269,7 +273,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             class_sizes = [class_sizes[class_place] for class_place in class_places.tolist()]
         loss_weight = Fraction(self.loss_weight)
         exponents = [loss_weight * loss for loss in losses_of_classes]
-        return exponential_weights(exponents, class_sizes=class_sizes)
+        return exponential_encloser(exponents, class_sizes=class_sizes)
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
@@ -371,18 +375,18 @@ class PermuteAndFlipJointTopK(JointMechanism):
         drawn_noise = draw_largest(
             noise_kind="exponential",
             log_num_noises=joint_classes.log_sizes,
-            num_noises_at=size_of_class,
+            count_noises=size_of_class,
             rng=rng,
             log_rounding_error=joint_classes.log_size_error,
         )
         loss_weight = Fraction(self.loss_weight)
 
-        def exact_value(row: int, class_place: int) -> Fraction:
+        def compute_fraction(row: int, class_place: int) -> Fraction:
             return -loss_weight * int(joint_classes.losses[row, class_place])
 
         exact_values = ExactValues(
             floats=-self.loss_weight * joint_classes.losses.astype(np.float64),
-            fraction_at=exact_value,
+            compute_fraction=compute_fraction,
         )
         return largest_noisy(exact_values, drawn_noise, k=1)[:, 0]
 

@@ -96,11 +96,11 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         drawn_noise = draw_noise(noise_kind="gumbel", shape=candidate_heights.shape, rng=rng)
         exact_noise_scale = Fraction(self.noise_scale)
 
-        def exact_height(row: int, place: int) -> Fraction:
+        def compute_fraction(row: int, place: int) -> Fraction:
             return Fraction(candidate_heights[row, place].item()) / exact_noise_scale
 
         exact_values = ExactValues(
-            floats=candidate_heights / self.noise_scale, fraction_at=exact_height
+            floats=candidate_heights / self.noise_scale, compute_fraction=compute_fraction
         )
         places_by_noisy_height = largest_noisy(exact_values, drawn_noise, k=self.k)
         return _cut_at_bottom(np.take_along_axis(candidate_indices, places_by_noisy_height, axis=1))

@@ -6,12 +6,12 @@ import numpy as np
 
 from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
-from pate.mechanisms.noise.weighted_index import Weights, draw_index
+from pate.mechanisms.noise.weighted_index import WeightEncloser, draw_index
 
 
 def draw_class(
     log_weights: FloatArray,
-    exact_weights_of_row: Callable[[int], Weights],
+    make_encloser: Callable[[int], WeightEncloser],
     log_rounding_error: float,
     rng: np.random.Generator,
 ) -> IntArray:
@@ -19,8 +19,8 @@ def draw_class(
 
     Args:
         log_weights: the logarithm of the weight of each class, `[Q, n]`.
-        exact_weights_of_row: returns the exact weights of a histogram, for its row. They may have one more entry, for
-            all classes that `log_weights` leaves out.
+        make_encloser: takes the row of a histogram, and returns the function that encloses its exact weights. They may
+            have one more entry, for all classes that `log_weights` leaves out.
         log_rounding_error: a bound on the error of each logarithm.
         rng: draws a uniform number for each histogram.
 
@@ -31,6 +31,6 @@ def draw_class(
     return draw_index(
         float_weights=float_weights,
         lazy_uniforms=LazyUniforms.draw(shape=(len(float_weights),), rng=rng),
-        exact_weights_of_row=exact_weights_of_row,
+        make_encloser=make_encloser,
         relative_error=log_rounding_error,
     )

@@ -76,7 +76,7 @@ def test_largest_of_many_noises_has_the_mean_of_its_distribution(
     largest = draw_largest(
         noise,
         log_num_noises=np.full((1, 20_000), log_num_noises),
-        num_noises_at=exact_num_noises,
+        count_noises=exact_num_noises,
         rng=np.random.default_rng(0),
     )
     excess = largest.values - log_num_noises

@@ -28,7 +28,7 @@ RELEASE = PaidRelease(
     unit=PATIENT,
     seed_name="",
     shares_noise_in_ledger=False,
-    accountant=RdpAccountant,
+    make_accountant=RdpAccountant,
 )
 
 

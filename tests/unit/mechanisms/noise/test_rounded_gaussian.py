@@ -84,7 +84,7 @@ def test_further_bits_decide_a_comparison() -> None:
     def limit_bounds(digits: int) -> Bounds:
         return limit, limit
 
-    assert uniform.below(number_bounds_at_digits=limit_bounds) in (True, False)
+    assert uniform.below(enclose_number=limit_bounds) in (True, False)
     assert uniform.num_digits > 40
 
 
