@@ -19,7 +19,7 @@ from pate.mechanisms.parameters import Parameters
 from pate.mechanisms.stability_test import GRID, StabilityTest
 from pate.validation import InvalidValue, require, require_count
 
-# The numerator of `LARGEST_PROB`.
+# The numerator of `LARGEST_PASS_PROB`.
 _LARGEST_NUMERATOR = GRID - 2**13
 # The name of the file format.
 _FORMAT = "pate stability table"

@@ -35,7 +35,8 @@ class StabilityTable:
     def __post_init__(self) -> None:
         are_numbers = all(isinstance(logit, (int, float)) for logit in self.logits)
         is_valid = len(self.logits) > 0 and are_numbers
-        require(is_valid, "logits", self.logits[:3], "at least one number")
+        first_logits = self.logits[:3]
+        require(is_valid, "logits", first_logits, "at least one number")
 
 
 # Calibration, price and draw ask for the same table, and each level takes a search.
@@ -67,7 +68,10 @@ def optimal_stability_table(
     logit_step = 1.0
     while len(logits) < num_levels and logits[-1] < _LARGEST_LOGIT:
         logit_step = _largest_step(
-            lower_logit=logits[-1], order=order, rdp_budget=rdp_budget, guessed_step=logit_step
+            lower_logit=logits[-1],
+            order=order,
+            rdp_budget=rdp_budget,
+            guessed_logit_step=logit_step,
         )
         logits.append(logits[-1] + logit_step)
     return StabilityTable(
@@ -76,7 +80,7 @@ def optimal_stability_table(
 
 
 def _largest_step(
-    lower_logit: float, order: float, rdp_budget: float, guessed_step: float
+    lower_logit: float, order: float, rdp_budget: float, guessed_logit_step: float
 ) -> float:
     """Returns the largest rise of the log odds from a level to the next that costs at most `rdp_budget`, rounded down.
 
@@ -84,7 +88,8 @@ def _largest_step(
         lower_logit: the log odds of passing at the lower level.
         order: the Renyi order.
         rdp_budget: the largest Renyi divergence between the levels.
-        guessed_step: a rise > 0 from which the search starts. The search is regula falsi (the Illinois algorithm).
+        guessed_logit_step: a rise > 0 from which the search starts. The search is regula falsi (the Illinois
+            algorithm).
     """
     # Logarithms of the probabilities q and 1 - q of passing and not passing at the lower level.
     log_pass_prob = -_log_add(0.0, -lower_logit)
@@ -127,40 +132,42 @@ def _largest_step(
         )
         return log_moment / less_order - rdp_budget
 
-    low_step = 0.0
+    low_logit_step = 0.0
     low_excess = -rdp_budget
-    high_step = guessed_step
-    high_excess = divergence_excess(high_step)
+    high_logit_step = guessed_logit_step
+    high_excess = divergence_excess(high_logit_step)
     while high_excess <= 0:
-        low_step = high_step
+        low_logit_step = high_logit_step
         low_excess = high_excess
-        high_step = high_step * 2
-        high_excess = divergence_excess(high_step)
+        high_logit_step = high_logit_step * 2
+        high_excess = divergence_excess(high_logit_step)
     # -1 after the low end has moved, 1 after the high end has.
     last_moved = 0
     for _ in range(_MAX_STEPS):
-        if high_step - low_step <= _TOLERANCE * max(1.0, high_step):
+        if high_logit_step - low_logit_step <= _TOLERANCE * max(1.0, high_logit_step):
             break
-        middle_step = (low_step * high_excess - high_step * low_excess) / (high_excess - low_excess)
-        if not low_step < middle_step < high_step:
-            middle_step = (low_step + high_step) / 2
-        middle_excess = divergence_excess(middle_step)
+        middle_logit_step = (low_logit_step * high_excess - high_logit_step * low_excess) / (
+            high_excess - low_excess
+        )
+        if not low_logit_step < middle_logit_step < high_logit_step:
+            middle_logit_step = (low_logit_step + high_logit_step) / 2
+        middle_excess = divergence_excess(middle_logit_step)
         # The Illinois algorithm: the value of an end that stays for the second time is halved.
         if middle_excess <= 0:
-            low_step = middle_step
+            low_logit_step = middle_logit_step
             low_excess = middle_excess
             if last_moved < 0:
                 high_excess = high_excess / 2
             last_moved = -1
         else:
-            high_step = middle_step
+            high_logit_step = middle_logit_step
             high_excess = middle_excess
             if last_moved > 0:
                 low_excess = low_excess / 2
             last_moved = 1
         if middle_excess == 0:
             break
-    return low_step
+    return low_logit_step
 
 
 def _log_add(a: float, b: float) -> float:

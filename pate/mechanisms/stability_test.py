@@ -33,7 +33,7 @@ from pate.validation import (
 # Pass probabilities are multiples of 1 / GRID.
 GRID = 2**53
 # The largest pass probability. Above it, the steps of the grid would be visible at high Renyi orders.
-LARGEST_PROB = 1 - 2.0**-40
+LARGEST_PASS_PROB = 1 - 2.0**-40
 # No noise exceeds so many of its standard deviations with a probability above 2**-40.
 _MAX_STDS = 128
 # Two bounds on the largest gap whose probability a test stores. `_build_test` explains them.
@@ -81,7 +81,9 @@ class StabilityTest(Parameters):
         checked_pass_probs = _require_probabilities(
             self.pass_probs, failure_prob=self.failure_prob, adjacency=self.adjacency
         )
-        rounded_pass_probs = np.floor(np.minimum(checked_pass_probs, LARGEST_PROB) * GRID) / GRID
+        rounded_pass_probs = (
+            np.floor(np.minimum(checked_pass_probs, LARGEST_PASS_PROB) * GRID) / GRID
+        )
         normalize_field(self, "pass_probs", tuple(rounded_pass_probs.tolist()))
         normalize_field(self, "num_teachers", max(self.num_teachers, len(rounded_pass_probs) - 1))
 
@@ -201,21 +203,21 @@ def _require_probabilities(
     Raises `InvalidValue` unless they are probabilities that never decrease, and at most `failure_prob` for gaps up to
     the sensitivity of a gap.
     """
-    pass_prob_array = require_array("pass_probs", pass_probs).astype(np.float64)
-    is_list = pass_prob_array.ndim == 1 and pass_prob_array.size > 0
-    require(is_list, "pass_probs", pass_prob_array.shape, "one probability for each gap")
+    pass_probs_by_gap = require_array("pass_probs", pass_probs).astype(np.float64)
+    is_list = pass_probs_by_gap.ndim == 1 and pass_probs_by_gap.size > 0
+    require(is_list, "pass_probs", pass_probs_by_gap.shape, "one probability for each gap")
     require_each(
         "pass_probs",
-        pass_prob_array,
-        (pass_prob_array >= 0) & (pass_prob_array <= 1),
+        pass_probs_by_gap,
+        (pass_probs_by_gap >= 0) & (pass_probs_by_gap <= 1),
         rule="numbers in [0, 1]",
     )
-    require_rising("pass_probs", pass_prob_array.tolist())
-    largest_failure = pass_prob_array[: adjacency.gap_sensitivity + 1].max()
-    if not largest_failure <= failure_prob:  # also where `failure_prob` is NaN
+    require_rising("pass_probs", pass_probs_by_gap.tolist())
+    largest_prob_without_excess = pass_probs_by_gap[: adjacency.gap_sensitivity + 1].max()
+    if not largest_prob_without_excess <= failure_prob:  # also where `failure_prob` is NaN
         rule = f"at most failure_prob={failure_prob} up to the sensitivity"
-        raise InvalidValue("pass_probs", largest_failure, rule=rule)
-    return pass_prob_array
+        raise InvalidValue("pass_probs", largest_prob_without_excess, rule=rule)
+    return pass_probs_by_gap
 
 
 # The functions below build the tests of the three kinds. Each states the probability of passing as a function of the
@@ -229,14 +231,14 @@ def _gaussian_test(
 ) -> StabilityTest:
     """Returns the test of `StabilityTest.gaussian` from a cache; the arguments are valid."""
 
-    def pass_probs_at_excesses(gap_excesses: FloatArray) -> FloatArray:
+    def compute_pass_probs(excesses_over_sensitivity: FloatArray) -> FloatArray:
         # P(sens + excess + N(0, test_std**2) - c > sens), where c / test_std = -ndtri(failure_prob)
-        normal_quantiles = gap_excesses / test_std + ndtri(failure_prob)
+        normal_quantiles = excesses_over_sensitivity / test_std + ndtri(failure_prob)
         return np.asarray(np.exp(log_ndtr(normal_quantiles)))
 
     return _build_test(
-        pass_probs_at_excesses=pass_probs_at_excesses,
-        certain_excess=_certain_excess(pass_probs_at_excesses, test_std=test_std),
+        compute_pass_probs=compute_pass_probs,
+        certain_excess=_certain_excess(compute_pass_probs, test_std=test_std),
         failure_prob=failure_prob,
         num_teachers=num_teachers,
         adjacency=adjacency,
@@ -249,15 +251,17 @@ def _laplace_test(
 ) -> StabilityTest:
     """Returns the test of `StabilityTest.laplace` from a cache; the arguments are valid."""
 
-    def pass_probs_at_excesses(gap_excesses: FloatArray) -> FloatArray:
+    def compute_pass_probs(excesses_over_sensitivity: FloatArray) -> FloatArray:
         # P(sens + excess + Laplace(b) - c > sens): the distribution function of Laplace(1) at (excess - c) / b
-        laplace_quantiles = gap_excesses * math.sqrt(2) / test_std + math.log(2 * failure_prob)
+        laplace_quantiles = excesses_over_sensitivity * math.sqrt(2) / test_std + math.log(
+            2 * failure_prob
+        )
         tails = 0.5 * np.exp(-np.abs(laplace_quantiles))
         return np.where(laplace_quantiles < 0, tails, 1 - tails)
 
     return _build_test(
-        pass_probs_at_excesses=pass_probs_at_excesses,
-        certain_excess=_certain_excess(pass_probs_at_excesses, test_std=test_std),
+        compute_pass_probs=compute_pass_probs,
+        certain_excess=_certain_excess(compute_pass_probs, test_std=test_std),
         failure_prob=failure_prob,
         num_teachers=num_teachers,
         adjacency=adjacency,
@@ -272,12 +276,14 @@ def _table_test(
     gap_sensitivity = adjacency.gap_sensitivity
     last_level = len(stability_table.logits) - 1
 
-    def pass_probs_at_excesses(gap_excesses: FloatArray) -> FloatArray:
-        levels = np.minimum(np.ceil(gap_excesses / gap_sensitivity).astype(np.int64), last_level)
-        return np.asarray(expit(np.array(stability_table.logits)[levels]))
+    def compute_pass_probs(excesses_over_sensitivity: FloatArray) -> FloatArray:
+        levels_of_excesses = np.minimum(
+            np.ceil(excesses_over_sensitivity / gap_sensitivity).astype(np.int64), last_level
+        )
+        return np.asarray(expit(np.array(stability_table.logits)[levels_of_excesses]))
 
     return _build_test(
-        pass_probs_at_excesses=pass_probs_at_excesses,
+        compute_pass_probs=compute_pass_probs,
         certain_excess=float(gap_sensitivity * last_level),
         failure_prob=stability_table.failure_prob,
         num_teachers=num_teachers,
@@ -286,24 +292,24 @@ def _table_test(
 
 
 def _certain_excess(
-    pass_probs_at_excesses: Callable[[FloatArray], FloatArray], test_std: float
+    compute_pass_probs: Callable[[FloatArray], FloatArray], test_std: float
 ) -> float:
     """Returns the smallest of the excesses 0, test_std, 2 test_std, … at which the test passes almost certainly.
 
-    Almost certainly means with a probability of at least `LARGEST_PROB`, the largest that a test has.
+    Almost certainly means with a probability of at least `LARGEST_PASS_PROB`, the largest that a test has.
 
     Args:
-        pass_probs_at_excesses: the probability of passing, as a function of the excess, max(gap - sens, 0).
+        compute_pass_probs: the probability of passing, as a function of the excess, max(gap - sens, 0).
         test_std: the standard deviation of the noise of the test, in votes.
     """
     num_stds = np.arange(_MAX_STDS + 1.0)
-    rising_pass_probs = pass_probs_at_excesses(num_stds * test_std)
-    return test_std * float(np.searchsorted(rising_pass_probs, LARGEST_PROB))
+    rising_pass_probs = compute_pass_probs(num_stds * test_std)
+    return test_std * float(np.searchsorted(rising_pass_probs, LARGEST_PASS_PROB))
 
 
 def _build_test(
     *,
-    pass_probs_at_excesses: Callable[[FloatArray], FloatArray],
+    compute_pass_probs: Callable[[FloatArray], FloatArray],
     certain_excess: float,
     failure_prob: float,
     num_teachers: int,
@@ -315,7 +321,7 @@ def _build_test(
     that is more). Larger gaps pass with the last probability.
 
     Args:
-        pass_probs_at_excesses: the probability of passing, as a function of the excess, max(gap - sens, 0).
+        compute_pass_probs: the probability of passing, as a function of the excess, max(gap - sens, 0).
         certain_excess: the excess at which the largest possible probability is reached.
         failure_prob: the largest pass probability at gaps up to sens.
         num_teachers: the number of teachers T.
@@ -324,11 +330,11 @@ def _build_test(
     gap_sensitivity = adjacency.gap_sensitivity
     first_certain_gap = gap_sensitivity + math.ceil(min(certain_excess, _MAX_GAPS))
     largest_gap = min(num_teachers, max(_FEW_GAPS, first_certain_gap), _MAX_GAPS)
-    gaps = np.arange(largest_gap + 1.0)
-    unlimited_pass_probs = pass_probs_at_excesses(np.maximum(gaps - gap_sensitivity, 0.0))
+    all_gaps = np.arange(largest_gap + 1.0)
+    unlimited_pass_probs = compute_pass_probs(np.maximum(all_gaps - gap_sensitivity, 0.0))
     # Without excess the probability is at most `failure_prob`, which rounding must not exceed.
     pass_probs = np.where(
-        gaps <= gap_sensitivity,
+        all_gaps <= gap_sensitivity,
         np.minimum(unlimited_pass_probs, failure_prob),
         unlimited_pass_probs,
     )

@@ -68,7 +68,7 @@ def weighted_sum(
         weighted_numbers: pairs (factor, number); no factor is 0.
     """
 
-    def sum_bounds(intervals: list[Limits]) -> Limits:
+    def enclose_sum(intervals: list[Limits]) -> Limits:
         product_intervals = [
             sorted(factor * end for end in interval)
             for (factor, _), interval in zip(weighted_numbers, intervals, strict=True)
@@ -78,7 +78,7 @@ def weighted_sum(
         return lower, upper
 
     return _function_of_numbers(
-        [number for _, number in weighted_numbers], combine_bounds=sum_bounds
+        [number for _, number in weighted_numbers], combine_bounds=enclose_sum
     )
 
 
@@ -122,11 +122,13 @@ class DrawnNoise:
             self.rounding_error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max()))
         )
 
-        def exact_sum(row: int, _: int) -> Number:
+        def make_exact_sum(row: int, _: int) -> Number:
             summands = [(1, make_number(row, column)) for column in range(num_columns)]
             return weighted_sum(constant=Fraction(0), weighted_numbers=summands)
 
-        return type(self)(values=row_sums, rounding_error=rounding_error, make_number=exact_sum)
+        return type(self)(
+            values=row_sums, rounding_error=rounding_error, make_number=make_exact_sum
+        )
 
     def times(self, row_factors: Self) -> Self:
         """Returns each value times the factor of its row, `[Q, n]`, for `row_factors` `[Q, 1]`."""
@@ -138,7 +140,7 @@ class DrawnNoise:
             + _ERROR_OF_LOG * (largest_noise * largest_factor)
         )
 
-        def product_bounds(intervals: list[Limits]) -> Limits:
+        def enclose_product(intervals: list[Limits]) -> Limits:
             is_infinite = any(isinstance(end, float) for interval in intervals for end in interval)
             if is_infinite:
                 return -math.inf, math.inf
@@ -147,7 +149,7 @@ class DrawnNoise:
 
         def make_number(row: int, column: int) -> Number:
             factors = [self.make_number(row, column), row_factors.make_number(row, _ONLY_COLUMN)]
-            return _function_of_numbers(factors, combine_bounds=product_bounds)
+            return _function_of_numbers(factors, combine_bounds=enclose_product)
 
         return type(self)(
             values=self.values * row_factors.values,

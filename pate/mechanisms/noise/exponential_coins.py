@@ -52,7 +52,7 @@ def toss_exponential(
         One bit for each deficit: True if its coin shows True.
     """
 
-    def chance_bounds(exponent: Fraction, digits: int) -> Bounds:
+    def enclose_chance(exponent: Fraction, digits: int) -> Bounds:
         lower_bound, upper_bound = exp_bounds(exponent, digits=digits + log2_factor)
         return lower_bound * 2**log2_factor, upper_bound * 2**log2_factor
 
@@ -66,7 +66,7 @@ def toss_exponential(
     for position in np.argwhere(np.abs(u - chances) <= FEW_OPERATIONS).tolist():
         coin_index = tuple(position)
         exponent = -Fraction(int(deficits[coin_index])) / Fraction(noise_scale)
-        coins[coin_index] = lazy_uniforms.entry(coin_index).below(partial(chance_bounds, exponent))
+        coins[coin_index] = lazy_uniforms.entry(coin_index).below(partial(enclose_chance, exponent))
     return np.asarray(coins | (deficits == 0))
 
 

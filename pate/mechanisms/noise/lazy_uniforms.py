@@ -82,11 +82,13 @@ class LazyUniform:
             enclose_number: returns bounds on the real number, for a number of decimal digits.
         """
 
-        def bounds_so_far() -> Bounds:
+        def compute_bounds_so_far() -> Bounds:
             return enclose_number(self.num_digits)
 
         return is_below(
-            self.compute_bounds, compute_second_bounds=bounds_so_far, refine_functions=[self.extend]
+            self.compute_bounds,
+            compute_second_bounds=compute_bounds_so_far,
+            refine_functions=[self.extend],
         )
 
 

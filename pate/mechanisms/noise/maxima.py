@@ -35,8 +35,8 @@ def exponential_argmax(values_in_scales: FloatArray) -> FloatArray:
     nodes, panel_half_widths = panels(
         corners=np.array([0.0, 1.0]), largest_width=8 / exp_values.shape[-1]
     )
-    factors_at_nodes = 1 - exp_values[..., None, None] * nodes
-    integrands = _products_over_other_indices(factors_at_nodes)
+    factors_by_panel_and_node = 1 - exp_values[..., None, None] * nodes
+    integrands = _products_over_other_indices(factors_by_panel_and_node)
     return np.asarray(exp_values * _integral(integrands, panel_half_widths=panel_half_widths))
 
 
@@ -61,12 +61,12 @@ def _argmax_by_quadrature(values_in_scales: FloatArray, unit_noise: NoiseKind) -
         unit_noise: the kind of noise.
     """
 
-    def row_distribution(row_in_scales: FloatArray) -> FloatArray:
+    def compute_row_distribution(row_in_scales: FloatArray) -> FloatArray:
         return largest_distribution(
             row_in_scales, class_sizes=np.ones(len(row_in_scales)), unit_noise=unit_noise
         )
 
-    return np.apply_along_axis(row_distribution, -1, values_in_scales)
+    return np.apply_along_axis(compute_row_distribution, -1, values_in_scales)
 
 
 def ordered_distribution(
@@ -95,18 +95,18 @@ def ordered_distribution(
     )
     # For each sequence of the first indices, the probability that these come first, in this order, and all lie above
     # a node. The integral over the next value adds one index.
-    above_nodes: dict[tuple[int, ...], FloatArray] = {(): np.ones_like(densities_at_nodes[0])}
+    probs_above_nodes: dict[tuple[int, ...], FloatArray] = {(): np.ones_like(densities_at_nodes[0])}
     for _ in range(k - 1):
-        above_nodes = {
+        probs_above_nodes = {
             (*first_indices, index): _integral_above(
-                densities_at_nodes[index] * probability, panel_half_widths=panel_half_widths
+                densities_at_nodes[index] * probs_above, panel_half_widths=panel_half_widths
             )
-            for first_indices, probability in above_nodes.items()
+            for first_indices, probs_above in probs_above_nodes.items()
             for index in range(len(values_in_scales))
             if index not in first_indices
         }
     distribution = {}
-    for first_indices, probability in above_nodes.items():
+    for first_indices, probs_above in probs_above_nodes.items():
         for last_index in set(range(len(values_in_scales))) - set(first_indices):
             index_sequence = (*first_indices, last_index)
             other_indices = [
@@ -114,7 +114,7 @@ def ordered_distribution(
             ]
             integrand = (
                 densities_at_nodes[last_index]
-                * probability
+                * probs_above
                 * cdfs_at_nodes[other_indices].prod(axis=0)
             )
             distribution[index_sequence] = float(
@@ -124,23 +124,23 @@ def ordered_distribution(
 
 
 def largest_distribution(
-    values_in_scales: FloatArray, class_sizes: FloatArray, unit_noise: NoiseKind
+    class_values_in_scales: FloatArray, class_sizes: FloatArray, unit_noise: NoiseKind
 ) -> FloatArray:
     """Returns for each class the probability that the largest of all members' noisy values is one of its own, `[n]`.
 
     A class is a number of members with one value.
 
     Args:
-        values_in_scales: the value of all members of each class, `[n]`.
+        class_values_in_scales: the value of all members of each class, `[n]`.
         class_sizes: the number of members of each class, `[n]`.
         unit_noise: the kind of noise, which each member has independently.
     """
     # A noisy value this far below the largest value is not the largest, except with a negligible probability.
     lowest_winner = max(
-        values_in_scales.min(), values_in_scales.max() + unit_noise.negligible_below
+        class_values_in_scales.min(), class_values_in_scales.max() + unit_noise.negligible_below
     )
     densities_at_nodes, cdfs_at_nodes, panel_half_widths = _on_grid(
-        values_in_scales,
+        class_values_in_scales,
         unit_noise=unit_noise,
         start_value=lowest_winner + unit_noise.negligible_below,
     )
@@ -152,45 +152,47 @@ def largest_distribution(
     )
 
 
-def _products_over_other_indices(factors_at_nodes: FloatArray) -> FloatArray:
+def _products_over_other_indices(factors_by_panel_and_node: FloatArray) -> FloatArray:
     """Returns for each of n factors the product of the n - 1 other factors, at each node of a quadrature.
 
     The quadrature has P panels with 16 nodes each. The argument and the result are `[..., n, P, 16]`.
     """
-    factor_of_ones = np.ones_like(factors_at_nodes[..., :1, :, :])
-    products_before = np.cumprod(
-        np.concatenate([factor_of_ones, factors_at_nodes[..., :-1, :, :]], axis=-3), axis=-3
+    factor_of_ones = np.ones_like(factors_by_panel_and_node[..., :1, :, :])
+    products_of_earlier_factors = np.cumprod(
+        np.concatenate([factor_of_ones, factors_by_panel_and_node[..., :-1, :, :]], axis=-3),
+        axis=-3,
     )
     # The last factor comes first, and the first is left out.
-    products_after = np.cumprod(
-        np.concatenate([factor_of_ones, factors_at_nodes[..., :0:-1, :, :]], axis=-3), axis=-3
+    products_of_later_factors = np.cumprod(
+        np.concatenate([factor_of_ones, factors_by_panel_and_node[..., :0:-1, :, :]], axis=-3),
+        axis=-3,
     )
-    return np.asarray(products_before * products_after[..., ::-1, :, :])
+    return np.asarray(products_of_earlier_factors * products_of_later_factors[..., ::-1, :, :])
 
 
 def _on_grid(
-    values_in_scales: FloatArray, unit_noise: NoiseKind, start_value: float
+    row_in_scales: FloatArray, unit_noise: NoiseKind, start_value: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Returns density and distribution function of each sum value + noise, at the nodes of a quadrature.
 
     Args:
-        values_in_scales: `[n]`.
+        row_in_scales: `[n]`.
         unit_noise: the kind of noise.
         start_value: the start of the first of P panels. The last panel ends where the noise of the largest value ends.
 
     Returns:
         The density `[n, P, 16]`, the distribution function `[n, P, 16]`, and half the width of each panel `[P, 1]`.
     """
-    kinks = (values_in_scales[:, None] + np.array(unit_noise.kinks)).ravel()
+    kinks = (row_in_scales[:, None] + np.array(unit_noise.kinks)).ravel()
     corners = np.unique(
         [
             start_value,
             *kinks[kinks > start_value],
-            values_in_scales.max() + unit_noise.negligible_above,
+            row_in_scales.max() + unit_noise.negligible_above,
         ]
     )
     nodes, panel_half_widths = panels(corners, largest_width=unit_noise.panel_width)
-    noise_at_nodes = nodes - values_in_scales[:, None, None]
+    noise_at_nodes = nodes - row_in_scales[:, None, None]
     return unit_noise.density(noise_at_nodes), unit_noise.cdf(noise_at_nodes), panel_half_widths
 
 

@@ -132,9 +132,9 @@ def encloser_with_rest(
     def enclose_weights(digits: int) -> Sequence[Interval]:
         if rest_share * 10**digits > 1:
             return make_encloser_of_all()(digits)
-        intervals = enclose_window_weights(digits)
-        window_total = sum(high for _, high in intervals)
-        return [*intervals, (0, math.ceil(rest_share * 2 * window_total))]
+        window_weight_intervals = enclose_window_weights(digits)
+        window_total = sum(high for _, high in window_weight_intervals)
+        return [*window_weight_intervals, (0, math.ceil(rest_share * 2 * window_total))]
 
     return enclose_weights
 
@@ -197,12 +197,15 @@ def permute_and_flip_encloser(deficits: FloatArray, noise_scale: float) -> Weigh
     def enclose_weights(digits: int) -> list[Interval]:
         denominator = 10**digits
         slack = len(deficits) + 2
-        numerators = [low for low, _ in enclose_softmax_weights(digits)]
+        weight_numerators = [low for low, _ in enclose_softmax_weights(digits)]
         weight_intervals = []
-        for index, numerator in enumerate(numerators):
-            other_numerators = [*numerators[:index], *numerators[index + 1 :]]
-            scaled_chance = numerator * _integral_of_product(
-                other_numerators, denominator=denominator
+        for index, weight_numerator in enumerate(weight_numerators):
+            numerators_of_other_weights = [
+                *weight_numerators[:index],
+                *weight_numerators[index + 1 :],
+            ]
+            scaled_chance = weight_numerator * _integral_of_product(
+                numerators_of_other_weights, denominator=denominator
             )
             weight_intervals.append(
                 (max(math.floor(scaled_chance) - slack, 0), math.ceil(scaled_chance) + slack)
@@ -213,8 +216,8 @@ def permute_and_flip_encloser(deficits: FloatArray, noise_scale: float) -> Weigh
 
 
 def _integral_of_product(numerators: list[int], denominator: int) -> Fraction:
-    """Returns the integral over z in [0, 1] of the product of all 1 - (numerator / unit) z, exactly."""
-    coefficients = [1]  # of z**n, times unit**n
+    """Returns the integral over z in [0, 1] of the product of all 1 - (numerator / denominator) z, exactly."""
+    coefficients = [1]  # of z**n, times denominator**n
     for numerator in numerators:
         shifted = [0, *(-numerator * coefficient for coefficient in coefficients)]
         coefficients = [

@@ -107,31 +107,31 @@ class CanonicalTopK(BoundedRangeTopK):
         return draw_in_blocks(
             counts,
             num_outcome_classes=num_classes_of_histogram,
-            draw_batch=partial(self._draw_sets, class_draw=self._draw_class_of_each, rng=rng),
-            draw_one=partial(self._draw_sets, class_draw=self._draw_class_of_one, rng=rng),
+            draw_batch=partial(self._draw_sets, draw_classes=self._draw_class_of_each, rng=rng),
+            draw_one=partial(self._draw_sets, draw_classes=self._draw_class_of_one, rng=rng),
         )
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each set of k indices, a tuple in rising order, for one histogram `[d]`."""
         num_counts = len(counts)
-        canonical_classes = CanonicalClasses.all(num_ranks=num_counts, k=self.k)
+        set_classes = CanonicalClasses.all(num_ranks=num_counts, k=self.k)
         class_sizes = np.array(
             [
-                float(canonical_classes.size(class_index))
-                for class_index in range(len(canonical_classes.first_missing_ranks))
+                float(set_classes.size(class_index))
+                for class_index in range(len(set_classes.first_missing_ranks))
             ]
         )
         ranked_indices, falling_counts = falling_order(counts[None])
         values_of_classes = (
             -self.loss_weight_for(num_counts)
-            * canonical_classes.losses(falling_counts, gamma=self.gamma)[0]
+            * set_classes.losses(falling_counts, share_of_smallest_count=self.gamma)[0]
         )
         class_probabilities = largest_distribution(
             values_of_classes, class_sizes=class_sizes, unit_noise=UNIT_NOISES[self.noise]
         )
         set_probabilities = dict(
             zip(
-                canonical_classes.rank_pairs,
+                set_classes.rank_pairs,
                 (class_probabilities / class_sizes).tolist(),
                 strict=True,
             )
@@ -146,7 +146,7 @@ class CanonicalTopK(BoundedRangeTopK):
         return distribution
 
     def _draw_sets(
-        self, counts: IntArray, *, class_draw: ClassDraw, rng: np.random.Generator
+        self, counts: IntArray, *, draw_classes: ClassDraw, rng: np.random.Generator
     ) -> IntArray:
         """Draws a set of k indices for each histogram `[q, d]`: first a class of sets, and then a set of this class.
 
@@ -154,8 +154,8 @@ class CanonicalTopK(BoundedRangeTopK):
             The indices `[q, k]`, in rising order.
         """
         ranked_indices, falling_counts = falling_order(counts)
-        canonical_classes, class_indices = class_draw(falling_counts, rng)
-        ranks_in_set = canonical_classes.draw_members(class_indices, rng)
+        set_classes, class_indices = draw_classes(falling_counts, rng)
+        ranks_in_set = set_classes.draw_members(class_indices, rng)
         return np.sort(np.take_along_axis(ranked_indices, ranks_in_set, axis=1), axis=1)
 
     def _draw_class_of_each(
@@ -171,22 +171,22 @@ class CanonicalTopK(BoundedRangeTopK):
             The classes, and for each histogram the place of the class that was drawn among them, `[q]`.
         """
         make_classes = CanonicalClasses.by_worst if self.gamma == 1 else CanonicalClasses.all
-        canonical_classes = make_classes(num_ranks=falling_counts.shape[1], k=self.k)
+        set_classes = make_classes(num_ranks=falling_counts.shape[1], k=self.k)
         if self.noise != "gumbel":
-            return canonical_classes, self._draw_by_noise(
-                canonical_classes, falling_counts=falling_counts, rng=rng
+            return set_classes, self._draw_by_noise(
+                set_classes, falling_counts=falling_counts, rng=rng
             )
 
         def make_encloser(row: int) -> WeightEncloser:
-            return self._weight_encloser(canonical_classes, falling_counts=falling_counts[row])
+            return self._weight_encloser(set_classes, falling_counts=falling_counts[row])
 
         class_indices = self._draw_by_weight(
-            canonical_classes,
+            set_classes,
             falling_counts=falling_counts,
             make_encloser=make_encloser,
             rng=rng,
         )
-        return canonical_classes, class_indices
+        return set_classes, class_indices
 
     def _draw_class_of_one(
         self, falling_counts: IntArray, rng: np.random.Generator
@@ -204,23 +204,29 @@ class CanonicalTopK(BoundedRangeTopK):
             The classes, and the place of the class that was drawn among them, `[1]`.
         """
         if self.noise != "gumbel":
-            canonical_classes = CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
-            return canonical_classes, self._draw_by_noise(
-                canonical_classes, falling_counts=falling_counts, rng=rng
+            set_classes = CanonicalClasses.runs(
+                falling_counts[0], k=self.k, share_of_smallest_count=self.gamma
             )
-        window_classes = self._likely_classes(falling_counts[0])
+            return set_classes, self._draw_by_noise(
+                set_classes, falling_counts=falling_counts, rng=rng
+            )
+        likely_classes = self._likely_classes(falling_counts[0])
 
         @cache
-        def classes_window_first() -> CanonicalClasses:
-            all_classes = CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
-            return all_classes.with_window_first(window_classes)
+        def make_classes_likely_first() -> CanonicalClasses:
+            all_classes = CanonicalClasses.runs(
+                falling_counts[0], k=self.k, share_of_smallest_count=self.gamma
+            )
+            return all_classes.with_window_first(likely_classes)
 
         def make_encloser_of_all() -> WeightEncloser:
-            return self._weight_encloser(classes_window_first(), falling_counts=falling_counts[0])
+            return self._weight_encloser(
+                make_classes_likely_first(), falling_counts=falling_counts[0]
+            )
 
         def make_encloser_of_window_and_rest(row: int) -> WeightEncloser:
             enclose_window_weights = self._weight_encloser(
-                window_classes, falling_counts=falling_counts[row]
+                likely_classes, falling_counts=falling_counts[row]
             )
             return encloser_with_rest(
                 enclose_window_weights,
@@ -229,18 +235,18 @@ class CanonicalTopK(BoundedRangeTopK):
             )
 
         class_indices = self._draw_by_weight(
-            window_classes,
+            likely_classes,
             falling_counts=falling_counts,
             make_encloser=make_encloser_of_window_and_rest,
             rng=rng,
         )
-        if int(class_indices.max()) < len(window_classes.log_sizes):
-            return window_classes, class_indices
-        return classes_window_first(), class_indices
+        if int(class_indices.max()) < len(likely_classes.log_sizes):
+            return likely_classes, class_indices
+        return make_classes_likely_first(), class_indices
 
     def _draw_by_weight(
         self,
-        canonical_classes: CanonicalClasses,
+        set_classes: CanonicalClasses,
         *,
         falling_counts: IntArray,
         make_encloser: Callable[[int], WeightEncloser],
@@ -251,25 +257,24 @@ class CanonicalTopK(BoundedRangeTopK):
         By the Gumbel-max trick a class wins with a probability in proportion to its weight.
         """
         return draw_class(
-            log_weights=self._values_of(canonical_classes, falling_counts)
-            + canonical_classes.log_sizes,
+            log_weights=self._values_of(set_classes, falling_counts) + set_classes.log_sizes,
             make_encloser=make_encloser,
-            log_rounding_error=canonical_classes.log_size_error,
+            log_rounding_error=set_classes.log_size_error,
             rng=rng,
         )
 
     def _weight_encloser(
-        self, canonical_classes: CanonicalClasses, *, falling_counts: IntArray
+        self, set_classes: CanonicalClasses, *, falling_counts: IntArray
     ) -> WeightEncloser:
         """Returns the function that encloses the exact weights of the classes of one histogram `[d]`."""
-        losses = canonical_classes.losses(falling_counts, gamma=Fraction(self.gamma))
+        losses = set_classes.losses(falling_counts, share_of_smallest_count=Fraction(self.gamma))
         exponents = (Fraction(self.loss_weight_for(len(falling_counts))) * losses).tolist()
-        class_sizes = [canonical_classes.size(class_index) for class_index in range(len(exponents))]
+        class_sizes = [set_classes.size(class_index) for class_index in range(len(exponents))]
         return exponential_encloser(exponents, class_sizes=class_sizes)
 
     def _draw_by_noise(
         self,
-        canonical_classes: CanonicalClasses,
+        set_classes: CanonicalClasses,
         *,
         falling_counts: IntArray,
         rng: np.random.Generator,
@@ -278,43 +283,45 @@ class CanonicalTopK(BoundedRangeTopK):
 
         A class wins with its value plus the largest of as many noises as it has sets.
         """
-        values_of_classes = self._values_of(canonical_classes, falling_counts)
-        has_sets = np.broadcast_to(
-            np.isfinite(canonical_classes.log_sizes), values_of_classes.shape
-        )
+        values_of_classes = self._values_of(set_classes, falling_counts)
+        has_sets = np.broadcast_to(np.isfinite(set_classes.log_sizes), values_of_classes.shape)
 
         # All rows share the classes and their sizes.
-        def size_of_class(row: int, class_index: int) -> int:
-            return canonical_classes.size(class_index)
+        def compute_class_size(row: int, class_index: int) -> int:
+            return set_classes.size(class_index)
 
         drawn_noise = draw_largest(
             noise_kind=self.noise,
-            log_num_noises=np.where(has_sets, canonical_classes.log_sizes, 0.0),
-            count_noises=size_of_class,
+            log_num_noises=np.where(has_sets, set_classes.log_sizes, 0.0),
+            count_noises=compute_class_size,
             rng=rng,
-            log_rounding_error=canonical_classes.log_size_error,
+            log_rounding_error=set_classes.log_size_error,
         )
 
         # Fractions are slow, and several classes of a row may need a comparison in fractions.
         @cache
-        def exact_losses(row: int) -> NDArray[Any]:
-            return canonical_classes.losses(falling_counts[row], gamma=Fraction(self.gamma))
+        def compute_exact_losses(row: int) -> NDArray[Any]:
+            return set_classes.losses(
+                falling_counts[row], share_of_smallest_count=Fraction(self.gamma)
+            )
 
         loss_weight = Fraction(self.loss_weight_for(falling_counts.shape[1]))
 
         def compute_fraction(row: int, class_index: int) -> Fraction:
-            value: Fraction = -loss_weight * exact_losses(row)[class_index]
+            value: Fraction = -loss_weight * compute_exact_losses(row)[class_index]
             return value
 
-        exact_values = ExactValues(floats=values_of_classes, compute_fraction=compute_fraction)
-        return largest_noisy(exact_values, drawn_noise, k=1, candidate_mask=has_sets)[:, 0]
+        values_as_floats_and_fractions = ExactValues(
+            floats=values_of_classes, compute_fraction=compute_fraction
+        )
+        return largest_noisy(
+            values_as_floats_and_fractions, drawn_noise, k=1, candidate_mask=has_sets
+        )[:, 0]
 
-    def _values_of(
-        self, canonical_classes: CanonicalClasses, falling_counts: IntArray
-    ) -> FloatArray:
+    def _values_of(self, set_classes: CanonicalClasses, falling_counts: IntArray) -> FloatArray:
         """Returns minus the loss of each class, divided by the scale of the noise, as floats: `[q, n]`."""
         loss_weight = self.loss_weight_for(falling_counts.shape[1])
-        return -loss_weight * canonical_classes.losses(falling_counts, gamma=self.gamma)
+        return -loss_weight * set_classes.losses(falling_counts, share_of_smallest_count=self.gamma)
 
     def _likely_classes(self, falling_counts: IntArray) -> CanonicalClasses:
         """Returns the classes of one histogram `[d]` without those whose weight is negligible with Gumbel noise."""
@@ -322,12 +329,16 @@ class CanonicalTopK(BoundedRangeTopK):
         loss_weight = self.loss_weight_for(num_ranks)
         if self.gamma < 1:
             return CanonicalClasses.likely(
-                falling_counts, k=self.k, loss_weight=loss_weight, gamma=self.gamma
+                falling_counts,
+                k=self.k,
+                loss_weight=loss_weight,
+                share_of_smallest_count=self.gamma,
             )
-        canonical_classes = CanonicalClasses.runs(falling_counts, k=self.k, gamma=self.gamma)
+        set_classes = CanonicalClasses.runs(
+            falling_counts, k=self.k, share_of_smallest_count=self.gamma
+        )
         # There are at most d**k sets.
         log_num_sets = self.k * math.log(num_ranks)
         smallest_count = falling_counts[self.k - 1] - (LOG_NEGLIGIBLE + log_num_sets) / loss_weight
-        num_likely = int((falling_counts >= smallest_count).sum()) - self.k + 1
-        likely_range = slice(num_likely)
-        return canonical_classes.at(likely_range)
+        num_likely_classes = int((falling_counts >= smallest_count).sum()) - self.k + 1
+        return set_classes.at(class_indices=slice(num_likely_classes))

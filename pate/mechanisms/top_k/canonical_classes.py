@@ -23,16 +23,16 @@ _NUM_LEVELS = 96
 class CanonicalClasses:
     """n classes of sets of k ranks out of 1..d. Rank 1 is that of the largest count, rank d that of the smallest.
 
-    A class holds all sets with the same first missing rank and with a last rank in `ranks_below` + 1..`largest_ranks`.
-    So the ranks before the first missing rank are in each set, that rank is not, and ranks between it and the last one
-    may be in the set or not. One class has a single set, the ranks 1..k: there the largest last rank is k, and the
-    first missing rank is k or 0.
+    A class holds all sets with the same first missing rank and with a last rank in
+    `ranks_below_last` + 1..`largest_last_ranks`. So the ranks before the first missing rank are in each set, that rank
+    is not, and ranks between it and the last one may be in the set or not. One class has a single set, the ranks 1..k:
+    there the largest last rank is k, and the first missing rank is k or 0.
 
     Attributes:
         first_missing_ranks: the first missing rank of each class, `[n]`; 0 for a class that leaves the first missing
             rank open.
-        ranks_below: the last rank of a set is larger than this, `[n]`.
-        largest_ranks: the last rank of a set is at most this, `[n]`.
+        ranks_below_last: the last rank of a set is larger than this, `[n]`.
+        largest_last_ranks: the last rank of a set is at most this, `[n]`.
         log_sizes: the logarithm of the number of sets of each class, `[n]`.
         k: the number of ranks in a set.
 
@@ -40,8 +40,8 @@ class CanonicalClasses:
     """
 
     first_missing_ranks: IntArray
-    ranks_below: IntArray
-    largest_ranks: IntArray
+    ranks_below_last: IntArray
+    largest_last_ranks: IntArray
     log_sizes: FloatArray
     k: int
 
@@ -50,12 +50,12 @@ class CanonicalClasses:
     @lru_cache(maxsize=32)
     def all(cls, num_ranks: int, k: int) -> Self:
         """Returns the class of the set of ranks 1..k, then one for each pair of a first missing and a last rank."""
-        return cls.runs(falling_counts=-np.arange(num_ranks), k=k, gamma=0.5)
+        return cls.runs(falling_counts=-np.arange(num_ranks), k=k, share_of_smallest_count=0.5)
 
     @classmethod
     @lru_cache(maxsize=32)
     def by_worst(cls, num_ranks: int, k: int) -> Self:
-        """Returns one class for each last rank k..`num_ranks` of a set of k ranks, for `gamma` = 1.
+        """Returns one class for each last rank k..`num_ranks` of a set of k ranks, for `share_of_smallest_count` = 1.
 
         The loss of a set then depends on the smallest count in the set alone, and not on missing ranks.
         """
@@ -65,14 +65,16 @@ class CanonicalClasses:
         log_ratios = np.log((last_ranks[1:] - 1.0) / (last_ranks[1:] - k))
         return cls(
             first_missing_ranks=open_missing_ranks,
-            ranks_below=last_ranks - 1,
-            largest_ranks=last_ranks,
+            ranks_below_last=last_ranks - 1,
+            largest_last_ranks=last_ranks,
             log_sizes=np.append(0.0, np.cumsum(log_ratios)),
             k=k,
         )
 
     @classmethod
-    def likely(cls, falling_counts: IntArray, k: int, *, loss_weight: float, gamma: float) -> Self:
+    def likely(
+        cls, falling_counts: IntArray, k: int, *, loss_weight: float, share_of_smallest_count: float
+    ) -> Self:
         """Returns the classes of one histogram, without classes of negligible weight.
 
         All sets that are left out weigh together at most exp(-120) times the set of the k largest counts.
@@ -81,7 +83,7 @@ class CanonicalClasses:
             falling_counts: counts in falling order, `[d]`.
             k: the size of a set.
             loss_weight: the factor of losses in the exponent; a set weighs exp(-loss_weight * loss).
-            gamma: the share of the smallest count in the set in the loss, in [0, 1).
+            share_of_smallest_count: the share of the smallest count in the set in the loss, in [0, 1).
         """
         # Blocks of ranks behind rank k, by the deficit of a count, which is the k-th largest count less the count. A
         # block reaches from above one level of the deficit up to the next.
@@ -99,26 +101,30 @@ class CanonicalClasses:
         if has_ranks.any():
             log_sizes[:, has_ranks] = _log_sizes(
                 missing_ranks=missing_ranks,
-                ranks_below=np.full(has_ranks.sum(), k),
-                largest_ranks=block_end_ranks[has_ranks],
+                ranks_below_last=np.full(has_ranks.sum(), k),
+                largest_last_ranks=block_end_ranks[has_ranks],
                 k=k,
             )
         # A bound on the weight of all sets with a first missing rank whose last rank is in a block: [k, blocks].
-        smallest_losses = (1 - gamma) * (falling_counts[missing_ranks - 1, None] - kth_count)
-        smallest_losses = smallest_losses + gamma * smallest_deficits
-        log_weights_of_blocks = log_sizes - loss_weight * smallest_losses
+        smallest_losses = (1 - share_of_smallest_count) * (
+            falling_counts[missing_ranks - 1, None] - kth_count
+        )
+        smallest_losses = smallest_losses + share_of_smallest_count * smallest_deficits
+        log_weights_by_rank_and_block = log_sizes - loss_weight * smallest_losses
         # Bounds on the weight of each block and all blocks behind it, which fall, and of each first missing rank and
         # all ranks before it, which rise.
-        block_log_weights = np.logaddexp.reduce(log_weights_of_blocks, axis=0)
-        tail_log_weights = np.logaddexp.accumulate(block_log_weights[::-1])[::-1]
-        missing_log_weights = np.logaddexp.reduce(log_weights_of_blocks, axis=1)
-        head_log_weights = np.logaddexp.accumulate(missing_log_weights)
-        num_blocks = int(np.count_nonzero(tail_log_weights >= -LOG_NEGLIGIBLE))
-        num_negligible_ranks = int(np.count_nonzero(head_log_weights < -LOG_NEGLIGIBLE))
+        log_weights_by_block = np.logaddexp.reduce(log_weights_by_rank_and_block, axis=0)
+        log_weights_from_block_on = np.logaddexp.accumulate(log_weights_by_block[::-1])[::-1]
+        log_weights_by_missing_rank = np.logaddexp.reduce(log_weights_by_rank_and_block, axis=1)
+        log_weights_up_to_missing_rank = np.logaddexp.accumulate(log_weights_by_missing_rank)
+        num_blocks = int(np.count_nonzero(log_weights_from_block_on >= -LOG_NEGLIGIBLE))
+        num_negligible_ranks = int(
+            np.count_nonzero(log_weights_up_to_missing_rank < -LOG_NEGLIGIBLE)
+        )
         return cls.runs(
             falling_counts=falling_counts,
             k=k,
-            gamma=gamma,
+            share_of_smallest_count=share_of_smallest_count,
             smallest_missing_rank=1 + num_negligible_ranks,
             largest_last_rank=int(block_end_ranks[num_blocks - 1]) if num_blocks else k,
         )
@@ -129,7 +135,7 @@ class CanonicalClasses:
         falling_counts: IntArray,
         k: int,
         *,
-        gamma: float,
+        share_of_smallest_count: float,
         smallest_missing_rank: int = 1,
         largest_last_rank: int | None = None,
     ) -> Self:
@@ -138,18 +144,20 @@ class CanonicalClasses:
         Args:
             falling_counts: counts in falling order, `[d]`.
             k: the size of a set.
-            gamma: the share of the smallest count in the set in the loss. With 0 all last ranks share a class. With 1
-                all first missing ranks share a class.
+            share_of_smallest_count: the share of the smallest count in the set in the loss. With 0 all last ranks share
+                a class. With 1 all first missing ranks share a class.
             smallest_missing_rank: the smallest first missing rank of a class.
             largest_last_rank: the largest last rank of a class; None for d.
         """
-        if gamma == 1:
+        if share_of_smallest_count == 1:
             return cls.by_worst(num_ranks=len(falling_counts), k=k)
         if largest_last_rank is None:
             largest_last_rank = len(falling_counts)
         # Last ranks form runs of equal losses.
         last_counts = falling_counts[k:largest_last_rank]
-        counts_of_last_ranks = last_counts if gamma > 0 else np.zeros(len(last_counts))
+        counts_of_last_ranks = (
+            last_counts if share_of_smallest_count > 0 else np.zeros(len(last_counts))
+        )
         ranks_below_runs = np.empty(0, dtype=np.int64)
         if len(counts_of_last_ranks) > 0:
             ranks_below_runs = k + np.flatnonzero(np.diff(counts_of_last_ranks, prepend=np.inf))
@@ -159,15 +167,15 @@ class CanonicalClasses:
         missing_ranks = np.arange(smallest_missing_rank, k + 1)
         log_sizes = _log_sizes(
             missing_ranks=missing_ranks,
-            ranks_below=ranks_below_runs,
-            largest_ranks=last_ranks_of_runs,
+            ranks_below_last=ranks_below_runs,
+            largest_last_ranks=last_ranks_of_runs,
             k=k,
         )
         # The set of ranks 1..k comes first, then each first missing rank with each run.
         return cls(
             first_missing_ranks=np.append(k, np.repeat(missing_ranks, len(ranks_below_runs))),
-            ranks_below=np.append(k - 1, np.tile(ranks_below_runs, len(missing_ranks))),
-            largest_ranks=np.append(k, np.tile(last_ranks_of_runs, len(missing_ranks))),
+            ranks_below_last=np.append(k - 1, np.tile(ranks_below_runs, len(missing_ranks))),
+            largest_last_ranks=np.append(k, np.tile(last_ranks_of_runs, len(missing_ranks))),
             log_sizes=np.append(0.0, log_sizes),
             k=k,
         )
@@ -179,24 +187,24 @@ class CanonicalClasses:
         num_steps = len(self.log_sizes) + self.k + 8
         return num_steps * 2.0**-52 * (1 + largest_log_size)
 
-    def with_window_first(self, window_classes: Self) -> Self:
-        """Returns the same classes in another order, which begins with `window_classes` in their order."""
+    def with_window_first(self, likely_classes: Self) -> Self:
+        """Returns the same classes in another order, which begins with `likely_classes` in their order."""
         place_of_rank_pair = {
-            rank_pair: place for place, rank_pair in enumerate(window_classes.rank_pairs)
+            rank_pair: place for place, rank_pair in enumerate(likely_classes.rank_pairs)
         }
-        new_places = [
+        places_in_likely_classes = [
             place_of_rank_pair.get(rank_pair, len(place_of_rank_pair))
             for rank_pair in self.rank_pairs
         ]
-        return self.at(np.argsort(new_places, kind="stable"))
+        return self.at(np.argsort(places_in_likely_classes, kind="stable"))
 
     def at(self, class_indices: IntArray | slice) -> Self:
         """Returns the classes at the given m places, in the order of the places."""
         return replace(
             self,
             first_missing_ranks=self.first_missing_ranks[class_indices],
-            ranks_below=self.ranks_below[class_indices],
-            largest_ranks=self.largest_ranks[class_indices],
+            ranks_below_last=self.ranks_below_last[class_indices],
+            largest_last_ranks=self.largest_last_ranks[class_indices],
             log_sizes=self.log_sizes[class_indices],
         )
 
@@ -204,40 +212,44 @@ class CanonicalClasses:
     def rank_pairs(self) -> list[tuple[int, int]]:
         """The pair (first missing rank, largest last rank) of each class, which identifies the class."""
         return list(
-            zip(self.first_missing_ranks.tolist(), self.largest_ranks.tolist(), strict=True)
+            zip(self.first_missing_ranks.tolist(), self.largest_last_ranks.tolist(), strict=True)
         )
 
     def size(self, class_index: int) -> int:
         """Returns the exact number of sets of the class at a place."""
         first_missing_rank = int(self.first_missing_ranks[class_index])
-        rank_below = int(self.ranks_below[class_index])
-        largest_rank = int(self.largest_ranks[class_index])
-        if first_missing_rank == largest_rank:
+        rank_below_last = int(self.ranks_below_last[class_index])
+        largest_last_rank = int(self.largest_last_ranks[class_index])
+        if first_missing_rank == largest_last_rank:
             return 1
         # The ranks before the first missing rank are in the set. The others are chosen among the ranks behind it.
         num_before = max(first_missing_rank - 1, 0)
         num_chosen = self.k - num_before
-        return comb(largest_rank - first_missing_rank, num_chosen) - comb(
-            rank_below - first_missing_rank, num_chosen
+        return comb(largest_last_rank - first_missing_rank, num_chosen) - comb(
+            rank_below_last - first_missing_rank, num_chosen
         )
 
-    def losses(self, falling_counts: IntArray, gamma: Any) -> NDArray[Any]:
+    def losses(self, falling_counts: IntArray, share_of_smallest_count: Any) -> NDArray[Any]:
         """Returns the loss of each class, less the loss of the set of the k largest counts: `[..., n]`.
 
         Args:
             falling_counts: counts in falling order, `[..., d]`.
-            gamma: the share of the smallest count in the set in the loss. A `Fraction` makes all losses fractions.
+            share_of_smallest_count: the share of the smallest count in the set in the loss. A `Fraction` makes all
+                losses fractions.
         """
         # The largest count outside the set, and the smallest count in the set, less the k-th largest count.
         kth_counts = falling_counts[..., [self.k - 1]]
-        # 0 stands for a class with any missing rank, whose counts are not read, as gamma is then 1.
+        # 0 stands for a class with any missing rank, whose counts are not read, as share_of_smallest_count is then 1.
         missing_places = np.maximum(self.first_missing_ranks - 1, 0)
-        largest_outside = falling_counts[..., missing_places] - kth_counts
-        smallest_inside = falling_counts[..., self.largest_ranks - 1] - kth_counts
-        if isinstance(gamma, Fraction):
-            largest_outside = largest_outside.astype(object)
-            smallest_inside = smallest_inside.astype(object)
-        return np.asarray((1 - gamma) * largest_outside - gamma * smallest_inside)
+        largest_counts_outside_set = falling_counts[..., missing_places] - kth_counts
+        smallest_counts_inside_set = falling_counts[..., self.largest_last_ranks - 1] - kth_counts
+        if isinstance(share_of_smallest_count, Fraction):
+            largest_counts_outside_set = largest_counts_outside_set.astype(object)
+            smallest_counts_inside_set = smallest_counts_inside_set.astype(object)
+        return np.asarray(
+            (1 - share_of_smallest_count) * largest_counts_outside_set
+            - share_of_smallest_count * smallest_counts_inside_set
+        )
 
     def draw_members(self, class_indices: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws a uniform set of one class for each of Q histograms.
@@ -250,20 +262,20 @@ class CanonicalClasses:
             The ranks of each set, counted from 0, in rising order: `[Q, k]`.
         """
         first_missing_ranks = self.first_missing_ranks[class_indices]
-        ranks_below = self.ranks_below[class_indices]
-        largest_ranks = self.largest_ranks[class_indices]
+        ranks_below_last = self.ranks_below_last[class_indices]
+        largest_last_ranks = self.largest_last_ranks[class_indices]
         last_ranks = np.array(
             [
                 self._draw_last_rank(
                     first_rank_not_in_set=first_rank_not_in_set,
-                    rank_below=rank_below,
-                    largest_rank=largest_rank,
+                    rank_below_last=rank_below_last,
+                    largest_last_rank=largest_last_rank,
                     rng=rng,
                 )
-                for first_rank_not_in_set, rank_below, largest_rank in zip(
+                for first_rank_not_in_set, rank_below_last, largest_last_rank in zip(
                     first_missing_ranks.tolist(),
-                    ranks_below.tolist(),
-                    largest_ranks.tolist(),
+                    ranks_below_last.tolist(),
+                    largest_last_ranks.tolist(),
                     strict=True,
                 )
             ]
@@ -287,53 +299,57 @@ class CanonicalClasses:
         self,
         *,
         first_rank_not_in_set: int,
-        rank_below: int,
-        largest_rank: int,
+        rank_below_last: int,
+        largest_last_rank: int,
         rng: np.random.Generator,
     ) -> int:
         """Draws the last rank of a uniform set of k ranks with a given first rank that is not in the set; 0 for any.
 
-        The last rank lies in rank_below + 1..largest_rank.
+        The last rank lies in rank_below_last + 1..largest_last_rank.
         """
-        if largest_rank - rank_below == 1:
-            return largest_rank
-        # The logarithm of the number of sets that end at a rank, divided by the number that end at rank_below + 1.
-        earlier_ranks = np.arange(rank_below + 1, largest_rank)
+        if largest_last_rank - rank_below_last == 1:
+            return largest_last_rank
+        # The logarithm of the number of sets that end at a rank, divided by the number that end at rank_below_last + 1.
+        earlier_ranks = np.arange(rank_below_last + 1, largest_last_rank)
         log_ratios = np.log((earlier_ranks - first_rank_not_in_set) / (earlier_ranks - self.k))
-        log_sizes = np.append(0.0, np.cumsum(log_ratios))
-        rounding_error = len(log_sizes) * 2.0**-52 * (1 + float(np.abs(log_sizes).max()))
+        log_nums_ending_at_ranks = np.append(0.0, np.cumsum(log_ratios))
+        rounding_error = (
+            len(log_nums_ending_at_ranks)
+            * 2.0**-52
+            * (1 + float(np.abs(log_nums_ending_at_ranks).max()))
+        )
         # Before the missing rank stand all ranks; 0 stands for any missing rank, with none before it.
         num_before_missing = max(first_rank_not_in_set - 1, 0)
         num_between = self.k - 1 - num_before_missing
         exact_sizes = [
             comb(rank - first_rank_not_in_set, num_between)
-            for rank in range(rank_below, largest_rank)
+            for rank in range(rank_below_last, largest_last_rank)
         ]
 
-        def size_intervals_at_digits(digits: int) -> list[Interval]:
+        def enclose_sizes(digits: int) -> list[Interval]:
             return [(exact_size, exact_size) for exact_size in exact_sizes]
 
         def make_encloser(row: int) -> WeightEncloser:
-            return size_intervals_at_digits
+            return enclose_sizes
 
         drawn_steps = draw_class(
-            log_weights=log_sizes[None],
+            log_weights=log_nums_ending_at_ranks[None],
             make_encloser=make_encloser,
             log_rounding_error=rounding_error,
             rng=rng,
         )
-        return rank_below + 1 + int(drawn_steps[0])
+        return rank_below_last + 1 + int(drawn_steps[0])
 
 
 def _log_sizes(
-    *, missing_ranks: IntArray, ranks_below: IntArray, largest_ranks: IntArray, k: int
+    *, missing_ranks: IntArray, ranks_below_last: IntArray, largest_last_ranks: IntArray, k: int
 ) -> FloatArray:
     """Returns the log of the number of sets of each class, log(C(high - f, k - f + 1) - C(low - f, k - f + 1)).
 
     Args:
         missing_ranks: the first missing ranks f, rising, of which the last is k: `[F]`.
-        ranks_below: the numbers low; last ranks are larger than this: `[R]`.
-        largest_ranks: the numbers high; last ranks are at most this: `[R]`.
+        ranks_below_last: the numbers low; last ranks are larger than this: `[R]`.
+        largest_last_ranks: the numbers high; last ranks are at most this: `[R]`.
         k: the size of a set.
 
     Returns:
@@ -341,10 +357,10 @@ def _log_sizes(
     """
     # Binomial coefficients by recursion over f = k, k - 1, …: each row is the row before times one factor.
     f = missing_ranks[::-1, None].astype(np.float64)
-    log_num_up_to_largest = np.cumsum(np.log((largest_ranks - f) / (k - f + 1)), axis=0)
+    log_num_up_to_largest = np.cumsum(np.log((largest_last_ranks - f) / (k - f + 1)), axis=0)
     with np.errstate(divide="ignore"):  # a share of 0 has the logarithm minus infinity
-        # The share of the sets whose last rank is at most `ranks_below`.
+        # The share of the sets whose last rank is at most `ranks_below_last`.
         log_share_up_to_below = np.cumsum(
-            np.log1p((ranks_below - largest_ranks) / (largest_ranks - f)), axis=0
+            np.log1p((ranks_below_last - largest_last_ranks) / (largest_last_ranks - f)), axis=0
         )
     return np.asarray((log_num_up_to_largest + np.log(-np.expm1(log_share_up_to_below)))[::-1])

@@ -108,8 +108,8 @@ class JointMechanism(TopKMechanism):
         return draw_in_blocks(
             counts,
             num_outcome_classes=self.k * counts.shape[1],
-            draw_batch=partial(self._draw_sequences, class_draw=self.draw_class_of_each, rng=rng),
-            draw_one=partial(self._draw_sequences, class_draw=self.draw_class_of_one, rng=rng),
+            draw_batch=partial(self._draw_sequences, draw_classes=self.draw_class_of_each, rng=rng),
+            draw_one=partial(self._draw_sequences, draw_classes=self.draw_class_of_one, rng=rng),
         )
 
     def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
@@ -120,13 +120,13 @@ class JointMechanism(TopKMechanism):
         falling_counts = -np.sort(-self._checked(counts, num_axes=1))
         distinct_losses = np.unique(np.maximum(falling_counts[: self.k, None] - falling_counts, 0))
         # The number of ranks whose loss at a position is at most a loss: [losses, k].
-        num_ranks = np.searchsorted(
+        num_allowed_ranks = np.searchsorted(
             -falling_counts, distinct_losses[:, None] - falling_counts[: self.k], side="right"
         )
         num_by_loss = {}
         num_with_less = 0
         for loss, ranks_by_position in zip(
-            distinct_losses.tolist(), num_ranks.tolist(), strict=True
+            distinct_losses.tolist(), num_allowed_ranks.tolist(), strict=True
         ):
             # The positions are filled in turn, each with one of its ranks that is not used before.
             num_up_to_loss = math.prod(
@@ -145,16 +145,16 @@ class JointMechanism(TopKMechanism):
         return sequences, losses_of_positions.max(axis=1).astype(np.float64)
 
     def _draw_sequences(
-        self, counts: IntArray, *, class_draw: ClassDraw, rng: np.random.Generator
+        self, counts: IntArray, *, draw_classes: ClassDraw, rng: np.random.Generator
     ) -> IntArray:
         """Draws a sequence of k indices for each histogram `[q, d]`: a class, and then a member of this class.
 
         The result is `[q, k]`.
         """
         ranked_indices, falling_counts = falling_order(counts)
-        joint_classes, class_indices = class_draw(falling_counts, rng)
+        sequence_classes, class_indices = draw_classes(falling_counts, rng)
         return np.take_along_axis(
-            ranked_indices, joint_classes.draw_members(class_indices, rng), axis=1
+            ranked_indices, sequence_classes.draw_members(class_indices, rng), axis=1
         )
 
 
@@ -188,11 +188,13 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         self, falling_counts: IntArray, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
         """Draws a class with a probability in proportion to its weight; arguments and result as in the base class."""
-        joint_classes = JointClasses.from_counts(falling_counts, k=self.k, splits_ties=True)
+        sequence_classes = JointClasses.from_counts(falling_counts, k=self.k, splits_ties=True)
         class_indices = self._draw_by_weight(
-            joint_classes, make_encloser=partial(self._weight_encloser, joint_classes), rng=rng
+            sequence_classes,
+            make_encloser=partial(self._weight_encloser, sequence_classes),
+            rng=rng,
         )
-        return joint_classes, class_indices
+        return sequence_classes, class_indices
 
     def draw_class_of_one(
         self, falling_counts: IntArray, rng: np.random.Generator
@@ -202,25 +204,25 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         Only a window of likely classes is computed, and all classes only if the uniform number of the draw falls
         outside of the window.
         """
-        window_classes = JointClasses.likely(falling_counts, k=self.k, loss_weight=self.loss_weight)
-        make_encloser_of_window = partial(self._weight_encloser, window_classes)
+        likely_classes = JointClasses.likely(falling_counts, k=self.k, loss_weight=self.loss_weight)
+        make_encloser_of_window = partial(self._weight_encloser, likely_classes)
         largest_loss = int(falling_counts[0, 0] - falling_counts[0, -1])
-        if window_classes.loss_window == (-1, largest_loss):
+        if likely_classes.loss_window == (-1, largest_loss):
             # The window holds all classes.
             class_indices = self._draw_by_weight(
-                window_classes, make_encloser=make_encloser_of_window, rng=rng
+                likely_classes, make_encloser=make_encloser_of_window, rng=rng
             )
-            return window_classes, class_indices
+            return likely_classes, class_indices
 
         @cache
         def all_classes() -> tuple[JointClasses, IntArray]:
             """Returns all classes, and their places in an order that begins with the window."""
-            joint_classes = JointClasses.from_counts(falling_counts, k=self.k)
-            return joint_classes, joint_classes.places_with_window_first(window_classes)
+            sequence_classes = JointClasses.from_counts(falling_counts, k=self.k)
+            return sequence_classes, sequence_classes.places_with_window_first(likely_classes)
 
         def make_encloser_of_all() -> WeightEncloser:
-            joint_classes, class_places = all_classes()
-            return self._weight_encloser(joint_classes, row=0, class_places=class_places)
+            sequence_classes, class_places = all_classes()
+            return self._weight_encloser(sequence_classes, row=0, class_places=class_places)
 
         def make_encloser_of_window_and_rest(row: int) -> WeightEncloser:
             return encloser_with_rest(
@@ -230,42 +232,42 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             )
 
         class_indices = self._draw_by_weight(
-            window_classes, make_encloser=make_encloser_of_window_and_rest, rng=rng
+            likely_classes, make_encloser=make_encloser_of_window_and_rest, rng=rng
         )
-        num_classes_in_window = window_classes.losses.shape[1]
+        num_classes_in_window = likely_classes.losses.shape[1]
         if int(class_indices.max()) < num_classes_in_window:
-            return window_classes, class_indices
-        joint_classes, class_places = all_classes()
-        return joint_classes, class_places[class_indices]
+            return likely_classes, class_indices
+        sequence_classes, class_places = all_classes()
+        return sequence_classes, class_places[class_indices]
 
     def _draw_by_weight(
         self,
-        joint_classes: JointClasses,
+        sequence_classes: JointClasses,
         *,
         make_encloser: Callable[[int], WeightEncloser],
         rng: np.random.Generator,
     ) -> IntArray:
         """Draws a class for each of q histograms, with a probability in proportion to its weight; returns its place."""
         return draw_class(
-            log_weights=joint_classes.log_sizes - self.loss_weight * joint_classes.losses,
+            log_weights=sequence_classes.log_sizes - self.loss_weight * sequence_classes.losses,
             make_encloser=make_encloser,
-            log_rounding_error=joint_classes.log_size_error,
+            log_rounding_error=sequence_classes.log_size_error,
             rng=rng,
         )
 
     def _weight_encloser(
-        self, joint_classes: JointClasses, row: int, *, class_places: IntArray | None = None
+        self, sequence_classes: JointClasses, row: int, *, class_places: IntArray | None = None
     ) -> WeightEncloser:
         """Returns the function that encloses the exact weights of the classes of one histogram.
 
         Args:
-            joint_classes: the classes.
+            sequence_classes: the classes.
             row: the row of the histogram.
             class_places: the places in `classes_by_loss` of the classes whose weights are returned, in their order;
                 None for all classes, by rising loss.
         """
-        losses_of_classes = joint_classes.losses[row].tolist()
-        class_sizes = list(joint_classes.sizes(row=row))
+        losses_of_classes = sequence_classes.losses[row].tolist()
+        class_sizes = list(sequence_classes.sizes(row=row))
         if class_places is not None:
             losses_of_classes = [
                 losses_of_classes[class_place] for class_place in class_places.tolist()
@@ -332,8 +334,8 @@ class PermuteAndFlipJointTopK(JointMechanism):
         self, falling_counts: IntArray, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
         """Draws the class of the sequence with the largest noisy value; arguments and result as in the base class."""
-        joint_classes = JointClasses.from_counts(falling_counts, k=self.k, splits_ties=True)
-        return joint_classes, self._draw_among(joint_classes, rng)
+        sequence_classes = JointClasses.from_counts(falling_counts, k=self.k, splits_ties=True)
+        return sequence_classes, self._draw_among(sequence_classes, rng)
 
     def draw_class_of_one(
         self, falling_counts: IntArray, rng: np.random.Generator
@@ -345,13 +347,13 @@ class PermuteAndFlipJointTopK(JointMechanism):
         """
         num_distinct_counts = 1 + np.count_nonzero(np.diff(falling_counts[0]))
         if self.k * num_distinct_counts <= _MAX_CLASSES:
-            joint_classes = JointClasses.from_counts(falling_counts, k=self.k)
+            sequence_classes = JointClasses.from_counts(falling_counts, k=self.k)
         else:
             self._require_failure_prob()
-            joint_classes = JointClasses.likely(
+            sequence_classes = JointClasses.likely(
                 falling_counts, k=self.k, loss_weight=self.loss_weight
             )
-        return joint_classes, self._draw_among(joint_classes, rng)
+        return sequence_classes, self._draw_among(sequence_classes, rng)
 
     def _require_failure_prob(self) -> None:
         """Raises `InvalidValue` if `failure_prob` does not cover classes that win with a probability below exp(-60)."""
@@ -363,32 +365,32 @@ class PermuteAndFlipJointTopK(JointMechanism):
                 rule = f"{ceil_to_digits(math.exp(log_needed_failure_prob), num_digits=2)} or more"
             raise InvalidValue("failure_prob", self.failure_prob, rule=rule)
 
-    def _draw_among(self, joint_classes: JointClasses, rng: np.random.Generator) -> IntArray:
+    def _draw_among(self, sequence_classes: JointClasses, rng: np.random.Generator) -> IntArray:
         """Draws the class of the sequence with the largest noisy value of each histogram; returns its place, `[q]`."""
 
         # A class is asked for its size a few times in a row. The sizes of a million classes at once would not fit into
         # memory, so few are kept.
         @lru_cache(8)
-        def size_of_class(row: int, class_place: int) -> int:
-            return next(islice(joint_classes.sizes(row=row), class_place, None))
+        def compute_class_size(row: int, class_place: int) -> int:
+            return next(islice(sequence_classes.sizes(row=row), class_place, None))
 
         drawn_noise = draw_largest(
             noise_kind="exponential",
-            log_num_noises=joint_classes.log_sizes,
-            count_noises=size_of_class,
+            log_num_noises=sequence_classes.log_sizes,
+            count_noises=compute_class_size,
             rng=rng,
-            log_rounding_error=joint_classes.log_size_error,
+            log_rounding_error=sequence_classes.log_size_error,
         )
         loss_weight = Fraction(self.loss_weight)
 
         def compute_fraction(row: int, class_place: int) -> Fraction:
-            return -loss_weight * int(joint_classes.losses[row, class_place])
+            return -loss_weight * int(sequence_classes.losses[row, class_place])
 
-        exact_values = ExactValues(
-            floats=-self.loss_weight * joint_classes.losses.astype(np.float64),
+        values_as_floats_and_fractions = ExactValues(
+            floats=-self.loss_weight * sequence_classes.losses.astype(np.float64),
             compute_fraction=compute_fraction,
         )
-        return largest_noisy(exact_values, drawn_noise, k=1)[:, 0]
+        return largest_noisy(values_as_floats_and_fractions, drawn_noise, k=1)[:, 0]
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""

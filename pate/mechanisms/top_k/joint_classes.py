@@ -74,36 +74,42 @@ class JointClasses:
         if largest_loss is None:
             largest_loss = int((falling_counts[:, 0] - falling_counts[:, -1]).max())
         # Runs of ranks that share a class: equal counts, or single ranks.
-        run_starts = (
+        rank_run_starts = (
             np.arange(len(first_histogram))
             if splits_ties
             else np.flatnonzero(np.diff(first_histogram, prepend=first_histogram[0] + 1))
         )
-        run_ends = np.append(run_starts[1:], len(first_histogram))
-        # At each position, the runs from `first_runs` to before `end_runs` have losses in (loss_below, largest_loss].
+        rank_run_ends = np.append(rank_run_starts[1:], len(first_histogram))
+        # At each position, the runs from `first_run_indices` to before `end_run_indices` have losses in (loss_below,
+        # largest_loss].
         all_positions = np.arange(k)[::-1]
         position_counts = first_histogram[all_positions]
-        negated_counts_of_runs = -first_histogram[run_starts]
-        end_runs = np.searchsorted(
+        negated_counts_of_runs = -first_histogram[rank_run_starts]
+        end_run_indices = np.searchsorted(
             negated_counts_of_runs, largest_loss - position_counts, side="right"
         )
         num_skipped_runs = np.searchsorted(
             negated_counts_of_runs, loss_below - position_counts, side="right"
         )
-        later_runs = np.searchsorted(run_ends, all_positions + 1, side="right")
-        first_runs = np.maximum(later_runs, num_skipped_runs)
+        run_indices_behind_positions = np.searchsorted(
+            rank_run_ends, all_positions + 1, side="right"
+        )
+        first_run_indices = np.maximum(run_indices_behind_positions, num_skipped_runs)
         # One class for each position and each of its runs.
-        num_runs = np.maximum(end_runs - first_runs, 0)
-        class_positions = np.repeat(all_positions, num_runs)
-        run_offsets = np.repeat(first_runs - np.cumsum(num_runs) + num_runs, num_runs)
-        run_indices = np.arange(num_runs.sum()) + run_offsets
-        first_ranks = np.maximum(run_starts[run_indices], class_positions + 1)
-        end_ranks = run_ends[run_indices]
+        num_runs_by_position = np.maximum(end_run_indices - first_run_indices, 0)
+        class_positions = np.repeat(all_positions, num_runs_by_position)
+        run_offsets = np.repeat(
+            first_run_indices - np.cumsum(num_runs_by_position) + num_runs_by_position,
+            num_runs_by_position,
+        )
+        run_indices = np.arange(num_runs_by_position.sum()) + run_offsets
+        first_ranks = np.maximum(rank_run_starts[run_indices], class_positions + 1)
+        end_ranks = rank_run_ends[run_indices]
         # The number of sequences up to a loss is a product of k factors, one for each position: the number of ranks
         # that the loss allows there, less the ranks used before. A class (i, first, last) raises the i-th factor from
         # first - i to last - i, so it adds a share (last - first) / (first - i) to the number. The first class begins
         # with exp(log_num_below) sequences.
-        log_growth = np.append(
+        log_growth_factors = np.append(
             log_num_below, np.log((end_ranks - class_positions) / (first_ranks - class_positions))
         )
         log_shares = np.append(
@@ -115,7 +121,8 @@ class JointClasses:
         best_counts = falling_counts[:, np.minimum(class_positions, first_ranks)]
         classes_by_loss, losses = stable_sort(best_counts - falling_counts[:, first_ranks])
         log_num_before = (
-            np.cumsum(log_growth[classes_by_loss], axis=1) - log_growth[classes_by_loss]
+            np.cumsum(log_growth_factors[classes_by_loss], axis=1)
+            - log_growth_factors[classes_by_loss]
         )
         return cls(
             falling_counts=falling_counts,
@@ -179,10 +186,10 @@ class JointClasses:
         # The number of sequences with a loss of at most that of the classes so far.
         num_so_far = 1
         if loss_below >= 0:
-            num_ranks = np.searchsorted(
+            num_allowed_ranks = np.searchsorted(
                 -counts_of_histogram, loss_below - counts_of_histogram[:k], side="right"
             ).tolist()
-            num_so_far = math.prod(num_ranks[position] - position for position in range(k))
+            num_so_far = math.prod(num_allowed_ranks[position] - position for position in range(k))
         for class_index in self.classes_by_loss[row].tolist():
             if class_index == 0:  # the sequence 0, 1, …, k - 1, which `num_so_far` already counts
                 yield 1
@@ -194,13 +201,13 @@ class JointClasses:
             yield size
             num_so_far += size
 
-    def places_with_window_first(self, window_classes: Self) -> IntArray:
+    def places_with_window_first(self, likely_classes: Self) -> IntArray:
         """Returns the places in `classes_by_loss` of all classes of one histogram, `[n]`: first of those in a window.
 
         Args:
-            window_classes: the classes in the window.
+            likely_classes: the classes in the window.
         """
-        low, high = window_classes.loss_window
+        low, high = likely_classes.loss_window
         is_in_window = (self.losses[0] > low) & (self.losses[0] <= high)
         is_in_window |= self.classes_by_loss[0] == 0
         return np.argsort(~is_in_window, kind="stable")
@@ -224,19 +231,25 @@ class JointClasses:
         # than that of the class, and behind it at most that.
         largest_losses = self.losses[histogram_rows, class_indices][:, None]
         is_up_to_position = np.arange(k) <= class_positions[:, None]
-        smallest_counts = self.falling_counts[:, :k] - (largest_losses - is_up_to_position)
+        smallest_counts_by_position = self.falling_counts[:, :k] - (
+            largest_losses - is_up_to_position
+        )
         # The number of ranks, from the best on, that may stand at each position: [Q, k].
-        if len(smallest_counts) == 1:
-            num_ranks = np.searchsorted(-self.falling_counts[0], -smallest_counts, side="right")
+        if len(smallest_counts_by_position) == 1:
+            num_allowed_ranks = np.searchsorted(
+                -self.falling_counts[0], -smallest_counts_by_position, side="right"
+            )
         else:
-            num_ranks = (self.falling_counts[:, None, :] >= smallest_counts[:, :, None]).sum(axis=2)
-        num_ranks = np.maximum(num_ranks, np.arange(1, k + 1))
+            num_allowed_ranks = (
+                self.falling_counts[:, None, :] >= smallest_counts_by_position[:, :, None]
+            ).sum(axis=2)
+        num_allowed_ranks = np.maximum(num_allowed_ranks, np.arange(1, k + 1))
         # A shuffle (Fisher & Yates) that swaps a random allowed rank to each position in turn. Ranks already used stand
         # before the position.
-        num_shuffled_ranks = max(int(num_ranks.max()), int(class_ranks.max()) + 1)
+        num_shuffled_ranks = max(int(num_allowed_ranks.max()), int(class_ranks.max()) + 1)
         shuffled_ranks = np.tile(np.arange(num_shuffled_ranks), (len(class_indices), 1))
         for position in range(k):
-            random_places = rng.integers(position, num_ranks[:, position])
+            random_places = rng.integers(position, num_allowed_ranks[:, position])
             swapped_places = np.where(class_positions == position, class_ranks, random_places)
             drawn_ranks = shuffled_ranks[histogram_rows, swapped_places]
             shuffled_ranks[histogram_rows, swapped_places] = shuffled_ranks[
@@ -274,11 +287,11 @@ def _likely_window(
         loss_weight: the factor of losses in the exponent; a sequence of loss l weighs exp(-loss_weight l).
         loss_levels: the losses at which weights are bounded, in rising order, from 0 to the largest loss.
     """
-    num_ranks = np.searchsorted(
+    num_allowed_ranks = np.searchsorted(
         -falling_counts, loss_levels[:, None] - falling_counts[:k], side="right"
     )
     # The number of sequences with a loss of at most each level, as logarithms.
-    log_nums_up_to_levels = np.log(num_ranks - np.arange(k)).sum(axis=1)
+    log_nums_up_to_levels = np.log(num_allowed_ranks - np.arange(k)).sum(axis=1)
     # All sequences up to a level weigh at least their number times the weight at the level.
     log_negligible = (log_nums_up_to_levels - loss_weight * loss_levels).max() - _LOG_NEGLIGIBLE
     # Sequences with a loss between one level and the next weigh at most this.

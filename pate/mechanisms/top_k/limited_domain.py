@@ -99,10 +99,12 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         def compute_fraction(row: int, place: int) -> Fraction:
             return Fraction(candidate_heights[row, place].item()) / exact_noise_scale
 
-        exact_values = ExactValues(
+        values_as_floats_and_fractions = ExactValues(
             floats=candidate_heights / self.noise_scale, compute_fraction=compute_fraction
         )
-        places_by_noisy_height = largest_noisy(exact_values, drawn_noise, k=self.k)
+        places_by_noisy_height = largest_noisy(
+            values_as_floats_and_fractions, drawn_noise, k=self.k
+        )
         return _cut_at_bottom(np.take_along_axis(candidate_indices, places_by_noisy_height, axis=1))
 
     def distribution_of(self, counts: IntArray) -> Distribution:
@@ -133,11 +135,11 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         falling_counts = np.take_along_axis(counts, indices_by_count, axis=1)
         if falling_counts.shape[1] == self.domain_size:  # nothing is outside
             falling_counts = np.pad(falling_counts, ((0, 0), (0, 1)))
-        counts_outside = falling_counts[:, [-1]]
-        bottom_height = np.full(counts_outside.shape, self.margin * _ROUNDING_UP)
-        bottom_index = np.full(counts_outside.shape, -1)
+        largest_counts_outside = falling_counts[:, [-1]]
+        bottom_height = np.full(largest_counts_outside.shape, self.margin * _ROUNDING_UP)
+        bottom_index = np.full(largest_counts_outside.shape, -1)
         candidate_heights = np.concatenate(
-            [falling_counts[:, :-1] - counts_outside, bottom_height], axis=1
+            [falling_counts[:, :-1] - largest_counts_outside, bottom_height], axis=1
         )
         candidate_indices = np.concatenate(
             [indices_by_count[:, : self.domain_size], bottom_index], axis=1

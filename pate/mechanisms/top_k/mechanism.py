@@ -19,6 +19,7 @@ Distribution = dict[tuple[int, ...], float]
 LARGEST_COUNT = 2**40
 # The largest number of outcomes whose exact distribution is computed.
 MAX_OUTCOMES = 100_000
+_ONLY_HISTOGRAM = 0  # the index of the histogram of a batch of one
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,10 @@ class TopKMechanism(Parameters, ABC):
         answered = np.asarray((drawn_indices >= 0).any(axis=1))
         if checked_counts.ndim == 2:
             return TopK(indices=drawn_indices, answered=answered)
-        return TopK(indices=drawn_indices[0], answered=np.asarray(answered[0]))
+        return TopK(
+            indices=drawn_indices[_ONLY_HISTOGRAM],
+            answered=np.asarray(answered[_ONLY_HISTOGRAM]),
+        )
 
     def distribution(self, counts: NDArray[np.integer]) -> Distribution:
         """Returns the exact probability of each outcome, a tuple of indices, for one small histogram `[d]`.
@@ -152,7 +156,7 @@ class BoundedRangeTopK(TopKMechanism):
 def require_few_outcomes(num_outcomes: int) -> None:
     """Raises `InvalidValue` if the exact distribution of a histogram has more than 100,000 sequences of indices."""
     is_few = num_outcomes <= MAX_OUTCOMES
-    require(is_few, "counts", f"{num_outcomes} sequences", f"at most {MAX_OUTCOMES}")
+    require(is_few, "counts", value=f"{num_outcomes} sequences", rule=f"at most {MAX_OUTCOMES}")
 
 
 def require_counts(

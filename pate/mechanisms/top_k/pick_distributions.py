@@ -47,8 +47,8 @@ def relabel_outcomes(
         relabel_outcome: returns the new outcome for an outcome.
     """
     relabeled_distribution: Distribution = {}
-    for outcome, probability in distribution.items():
-        relabeled_outcome = tuple(relabel_outcome(outcome))
+    for outcome_indices, probability in distribution.items():
+        relabeled_outcome = tuple(relabel_outcome(outcome_indices))
         relabeled_distribution[relabeled_outcome] = (
             relabeled_distribution.get(relabeled_outcome, 0.0) + probability
         )

@@ -65,23 +65,25 @@ class TopStableTopK(DomainTopK):
             return 0.0
         # P[noise of a gap - noise of the threshold > x threshold_scale] = (4 u - u**2) / 6 with u = exp(-x / 2)
         # is the share: u is the smaller root of u**2 - 4 u + 6 share = 0, written without cancellation
-        u = 6 * share / (2 + math.sqrt(4 - 6 * share))
-        return -2 * self.threshold_scale * math.log(u)
+        smaller_root = 6 * share / (2 + math.sqrt(4 - 6 * share))
+        return -2 * self.threshold_scale * math.log(smaller_root)
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws the first set of each histogram `[Q, d]` that passes: indices in rising order, then -1.
 
         Returns `[Q, domain_size]`.
         """
-        ranked_indices, gap_excess = self._order_and_gap_excess(counts)
+        ranked_indices, excesses_over_sensitivity = self._order_and_gap_excess(counts)
         noise_of_threshold = draw_noise(noise_kind="laplace", shape=(len(counts), 1), rng=rng)
-        noise_of_gaps = draw_noise(noise_kind="laplace", shape=gap_excess.shape, rng=rng)
+        noise_of_gaps = draw_noise(
+            noise_kind="laplace", shape=excesses_over_sensitivity.shape, rng=rng
+        )
         weighted_noises = (
             (noise_of_threshold, -self.threshold_scale),
             (noise_of_gaps, self.gap_scale),
         )
         has_passed = are_above(
-            gap_excess, threshold=self.threshold, weighted_noises=weighted_noises
+            excesses_over_sensitivity, threshold=self.threshold, weighted_noises=weighted_noises
         )
         set_sizes = np.where(has_passed.any(axis=1), self.k + has_passed.argmax(axis=1), 0)
         is_released = np.arange(self.domain_size) < set_sizes[:, None]
@@ -94,10 +96,10 @@ class TopStableTopK(DomainTopK):
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each outcome, a tuple of indices or -1, for one histogram `[d]`."""
-        ranked_indices, gap_excess = self._order_and_gap_excess(counts[None])
+        ranked_indices, excesses_over_sensitivity = self._order_and_gap_excess(counts[None])
         # Nodes and weights of the integral over the noise of the threshold, [G].
         largest_threshold_noise = _LARGEST_NOISE * self.threshold_scale
-        kink_noises = gap_excess[0] - self.threshold
+        kink_noises = excesses_over_sensitivity[0] - self.threshold
         corner_noises = np.unique(
             [
                 -largest_threshold_noise,
@@ -108,33 +110,37 @@ class TopStableTopK(DomainTopK):
         )
         panel_width = _PANEL_WIDTH * min(self.threshold_scale, self.gap_scale)
         nodes, panel_half_widths = panels(corner_noises, largest_width=panel_width)
-        threshold_noise = nodes.ravel()
+        threshold_noise_at_nodes = nodes.ravel()
         _, node_weights = gauss_legendre(nodes.shape[1])
         laplace_kind = UNIT_NOISES["laplace"]
-        density = laplace_kind.density(threshold_noise / self.threshold_scale)
+        density = laplace_kind.density(threshold_noise_at_nodes / self.threshold_scale)
         integration_weights = (
             (panel_half_widths * node_weights).ravel() * density / self.threshold_scale
         )
         # The probability that each gap fails, and that all gaps before it fail, for each node: [ranks, G].
-        noisy_thresholds = self.threshold + threshold_noise
-        fail_probabilities = laplace_kind.cdf(
-            (noisy_thresholds - gap_excess[0][:, None]) / self.gap_scale
+        noisy_thresholds = self.threshold + threshold_noise_at_nodes
+        fail_probs_by_gap_and_node = laplace_kind.cdf(
+            (noisy_thresholds - excesses_over_sensitivity[0][:, None]) / self.gap_scale
         )
-        probabilities_all_before_fail = np.cumprod(
-            np.vstack([np.ones_like(threshold_noise), fail_probabilities]), axis=0
+        probs_that_all_gaps_before_fail = np.cumprod(
+            np.vstack([np.ones_like(threshold_noise_at_nodes), fail_probs_by_gap_and_node]), axis=0
         )
         distribution: Distribution = {
-            (-1,) * self.domain_size: float(probabilities_all_before_fail[-1] @ integration_weights)
+            (-1,) * self.domain_size: float(
+                probs_that_all_gaps_before_fail[-1] @ integration_weights
+            )
         }
-        for gap_index, fail_probability in enumerate(fail_probabilities):
+        for gap_index, fail_probs_at_nodes in enumerate(fail_probs_by_gap_and_node):
             set_size = self.k + gap_index
             released_outcome = tuple(sorted(ranked_indices[0, :set_size].tolist())) + (-1,) * (
                 self.domain_size - set_size
             )
-            probabilities_first_passes = probabilities_all_before_fail[gap_index] * (
-                1 - fail_probability
+            probs_that_gap_passes_first = probs_that_all_gaps_before_fail[gap_index] * (
+                1 - fail_probs_at_nodes
             )
-            distribution[released_outcome] = float(probabilities_first_passes @ integration_weights)
+            distribution[released_outcome] = float(
+                probs_that_gap_passes_first @ integration_weights
+            )
         return distribution
 
     def _order_and_gap_excess(self, counts: IntArray) -> tuple[IntArray, IntArray]:

@@ -45,8 +45,8 @@ def four_partitions(falling_counts: np.ndarray, k: int) -> list[CanonicalClasses
     return [
         CanonicalClasses.all(num_ranks=num_ranks, k=k),
         CanonicalClasses.by_worst(num_ranks=num_ranks, k=k),
-        CanonicalClasses.likely(falling_counts, k=k, loss_weight=0.01, gamma=0.0),
-        CanonicalClasses.likely(falling_counts, k=k, loss_weight=0.01, gamma=0.5),
+        CanonicalClasses.likely(falling_counts, k=k, loss_weight=0.01, share_of_smallest_count=0.0),
+        CanonicalClasses.likely(falling_counts, k=k, loss_weight=0.01, share_of_smallest_count=0.5),
     ]
 
 
@@ -103,16 +103,20 @@ def test_classes_that_weigh_nothing_are_left_out(loss_weight: float, gamma: floa
     """
     falling_counts = -np.sort(-np.random.default_rng(2).integers(low=0, high=3_000, size=400))
     every = CanonicalClasses.all(num_ranks=400, k=8)
-    likely = CanonicalClasses.likely(falling_counts, k=8, loss_weight=loss_weight, gamma=gamma)
+    likely = CanonicalClasses.likely(
+        falling_counts, k=8, loss_weight=loss_weight, share_of_smallest_count=gamma
+    )
 
     def log_weights_of(classes: CanonicalClasses) -> FloatArray:
-        losses = classes.losses(falling_counts=falling_counts[None], gamma=gamma)[0]
+        losses = classes.losses(falling_counts=falling_counts[None], share_of_smallest_count=gamma)[
+            0
+        ]
         return np.asarray(classes.log_sizes - loss_weight * losses)
 
     total_log_weight = np.logaddexp.reduce(log_weights_of(every))
     assert total_log_weight == pytest.approx(np.logaddexp.reduce(log_weights_of(likely)), rel=1e-12)
     is_likely = (every.first_missing_ranks >= likely.first_missing_ranks.min()) & (
-        every.largest_ranks <= likely.largest_ranks.max()
+        every.largest_last_ranks <= likely.largest_last_ranks.max()
     )
     unlikely_log_weights = log_weights_of(every)[~is_likely]
     assert np.logaddexp.reduce(unlikely_log_weights, initial=-np.inf) < -120
@@ -128,11 +132,11 @@ def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: floa
     mechanism = CanonicalTopK(k=2, epsilon=2.0, noise=noise, gamma=gamma)
     distribution = mechanism.distribution(counts)
     drawn_by_few = mechanism._draw_sets(
-        np.tile(counts, (20_000, 1)), class_draw=mechanism._draw_class_of_each, rng=rng
+        np.tile(counts, (20_000, 1)), draw_classes=mechanism._draw_class_of_each, rng=rng
     )
     drawn_by_many = np.concatenate(
         [
-            mechanism._draw_sets(counts[None], class_draw=mechanism._draw_class_of_one, rng=rng)
+            mechanism._draw_sets(counts[None], draw_classes=mechanism._draw_class_of_one, rng=rng)
             for _ in range(3_000)
         ]
     )

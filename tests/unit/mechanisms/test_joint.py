@@ -159,12 +159,12 @@ def test_few_and_many_classes_have_the_same_distribution() -> None:
     for mechanism in (JointTopK(k=2, epsilon=2.0), PermuteAndFlipJointTopK(k=2, epsilon=2.0)):
         distribution = mechanism.distribution(counts)
         drawn_by_few = mechanism._draw_sequences(
-            np.tile(counts, (20_000, 1)), class_draw=mechanism.draw_class_of_each, rng=rng
+            np.tile(counts, (20_000, 1)), draw_classes=mechanism.draw_class_of_each, rng=rng
         )
         drawn_by_many = np.concatenate(
             [
                 mechanism._draw_sequences(
-                    counts[None], class_draw=mechanism.draw_class_of_one, rng=rng
+                    counts[None], draw_classes=mechanism.draw_class_of_one, rng=rng
                 )
                 for _ in range(2_500)
             ]
