@@ -59,8 +59,9 @@ class MuBudget(Budget):
             accountant: a function without arguments that returns an empty accountant.
         """
         require_positive("target_mu", mu)
+        make_accountant = accountant
         epsilon = gaussian_epsilon(mu * (1 - _MU_ROUNDING), target_delta=delta)
-        return cls(delta=delta, epsilon=epsilon, accountant=accountant, mu=mu)
+        return cls(delta=delta, epsilon=epsilon, accountant=make_accountant, mu=mu)
 
 
 def is_solved_for_noise(budget: Budget) -> bool:
@@ -103,6 +104,7 @@ def budget_from_settings(
     >>> budget_from_settings(target_delta=1e-6, max_epsilon=4.0).epsilon
     4.0
     """
+    make_accountant = accountant
     if target_epsilon is not None and max_epsilon is not None:
         rule = "no target_epsilon beside it; one solves for the queries, the other for the noise"
         raise InvalidValue("max_epsilon", max_epsilon, rule=rule)
@@ -110,10 +112,10 @@ def budget_from_settings(
         if target_epsilon is not None or max_epsilon is not None or budgets is not None:
             rule = "no target_epsilon, max_epsilon or budgets beside target_mu"
             raise InvalidValue("target_mu", target_mu, rule=rule)
-        return MuBudget.from_mu(target_mu, delta=target_delta, accountant=accountant)
+        return MuBudget.from_mu(target_mu, delta=target_delta, accountant=make_accountant)
     if budgets is not None:
         person_budgets = PersonBudgets.from_classes(
-            class_budgets=budgets, delta=target_delta, accountant=accountant
+            class_budgets=budgets, delta=target_delta, accountant=make_accountant
         )
         largest_epsilon = person_budgets.epsilon
         if target_epsilon not in (None, largest_epsilon):
@@ -123,5 +125,5 @@ def budget_from_settings(
             raise InvalidValue("max_epsilon", max_epsilon, rule="none beside budgets")
         return person_budgets
     if max_epsilon is not None:
-        return QueryBudget(delta=target_delta, epsilon=max_epsilon, accountant=accountant)
-    return Budget(delta=target_delta, epsilon=target_epsilon, accountant=accountant)
+        return QueryBudget(delta=target_delta, epsilon=max_epsilon, accountant=make_accountant)
+    return Budget(delta=target_delta, epsilon=target_epsilon, accountant=make_accountant)

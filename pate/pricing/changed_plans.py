@@ -66,7 +66,7 @@ class ChangedPlans:
         self._plans_by_renyi: dict[Change, PricedRelease | None] = {}
         self._plans_by_budget: dict[Change, PricedRelease | None] = {}
 
-    def by_renyi(self, settings_change: Change) -> PricedRelease | None:
+    def plan_by_renyi(self, settings_change: Change) -> PricedRelease | None:
         """Returns the plan after a change, by the Renyi accountant; None if nothing meets the budget.
 
         Raises `TimeIsUp` after the time limit, unless the plan is known already.
@@ -83,7 +83,7 @@ class ChangedPlans:
         self._plans_by_renyi[settings_change] = planned_release
         return planned_release
 
-    def by_budget(self, settings_change: Change) -> PricedRelease | None:
+    def plan_by_budget(self, settings_change: Change) -> PricedRelease | None:
         """Returns the plan after a change, by the budget's own accountant; None if nothing meets the budget.
 
         Raises `TimeIsUp` after the time limit, unless the plan is known already.
@@ -96,7 +96,7 @@ class ChangedPlans:
         return self._plans_by_budget[settings_change]
 
     def is_confirmed(self, settings_change: Change) -> bool:
-        """Returns True if `by_budget` has computed the plan after this change."""
+        """Returns True if `plan_by_budget` has computed the plan after this change."""
         return settings_change in self._plans_by_budget
 
     def _plan(

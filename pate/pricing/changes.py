@@ -30,10 +30,10 @@ MIN_QUERIES = 20
 # The largest epsilon that is suggested. A larger one promises nothing that is worth its noise.
 _MAX_EPSILON = 100.0
 # All numbers with two digits from 0.001 to 99000, as people write settings.
-_NUMBERS = [float(f"{digits}e{power}") for power in range(-4, 4) for digits in range(10, 100)]
-_COUNTS = [int(number) for number in _NUMBERS if number.is_integer()]
+_ROUND_NUMBERS = [float(f"{digits}e{power}") for power in range(-4, 4) for digits in range(10, 100)]
+_ROUND_COUNTS = [int(number) for number in _ROUND_NUMBERS if number.is_integer()]
 # Factors of less noise, each smaller by 0.7%, down to 2**-48.
-_NOISE_FACTORS = [2 ** (-step / 100) for step in range(1, 4800)]
+_FALLING_NOISE_FACTORS = [2 ** (-step / 100) for step in range(1, 4800)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class ChangeKind(ABC):
         """
 
     @abstractmethod
-    def refined_index(self, working_index: int, planned_release: PricedRelease) -> int:
+    def refined_index(self, working_index: int, priced_plan: PricedRelease) -> int:
         """Returns an estimate of the index of the smallest candidate that makes the refused release useful.
 
         The estimate is `working_index` or less. It is less if the budget's accountant has lower prices than the Renyi
@@ -107,7 +107,7 @@ class ChangeKind(ABC):
 
         Args:
             working_index: the index in `candidates` of a change that makes the release useful.
-            planned_release: the plan of the release with that change, by the budget's accountant.
+            priced_plan: the plan of the release with that change, by the budget's accountant.
         """
 
 
@@ -142,7 +142,7 @@ class MoreTeachers(ChangeKind):
         current_num_teachers = release_priced_by_renyi.shape.num_teachers
         larger_teacher_counts = [
             count
-            for count in sorted({*_COUNTS, max_teachers})
+            for count in sorted({*_ROUND_COUNTS, max_teachers})
             if current_num_teachers < count <= max_teachers
         ]
         return cls(
@@ -155,29 +155,29 @@ class MoreTeachers(ChangeKind):
 
     def is_useful_by_renyi(self, candidate: float) -> bool:
         """Returns True if a release with `candidate` teachers and the noise of the refused release is useful."""
-        return self._is_useful(num_teachers=candidate, planned_release=self.release_priced_by_renyi)
+        return self._is_useful(num_teachers=candidate, priced_plan=self.release_priced_by_renyi)
 
-    def refined_index(self, working_index: int, planned_release: PricedRelease) -> int:
+    def refined_index(self, working_index: int, priced_plan: PricedRelease) -> int:
         """Returns the index of the smallest number of teachers at which a release with the planned noise is useful.
 
-        The result is at most `working_index`, the index of the number of teachers in `planned_release`.
+        The result is at most `working_index`, the index of the number of teachers in `priced_plan`.
         """
 
         def is_useful(num_teachers: float) -> bool:
-            """Returns True if a release with a number of teachers and the noise of `planned_release` is useful."""
-            return self._is_useful(num_teachers, planned_release)
+            """Returns True if a release with a number of teachers and the noise of `priced_plan` is useful."""
+            return self._is_useful(num_teachers, priced_plan)
 
         return bisect_left(self.candidates, x=True, hi=working_index, key=is_useful)
 
-    def _is_useful(self, num_teachers: float, planned_release: PricedRelease) -> bool:
+    def _is_useful(self, num_teachers: float, priced_plan: PricedRelease) -> bool:
         """Returns True if a release with the noise of a plan, but another number of teachers, is useful.
 
         Args:
             num_teachers: the number of teachers.
-            planned_release: the plan with the noise.
+            priced_plan: the plan with the noise.
         """
         vote_shape = replace(self.release_priced_by_renyi.shape, num_teachers=int(num_teachers))
-        return is_plan_useful(replace(planned_release, shape=vote_shape))
+        return is_plan_useful(replace(priced_plan, shape=vote_shape))
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ class LargerEpsilon(ChangeKind):
             budget_by_renyi: the budget of the refused release, with the Renyi accountant.
         """
         epsilon = budget_by_renyi.epsilon or 0.0
-        larger_epsilons = [number for number in _NUMBERS if epsilon < number <= _MAX_EPSILON]
+        larger_epsilons = [number for number in _ROUND_NUMBERS if epsilon < number <= _MAX_EPSILON]
         price = price_or_infinity(
             less_noisy_aggregator, vote_shape=vote_shape, budget=budget_by_renyi
         )
@@ -223,13 +223,13 @@ class LargerEpsilon(ChangeKind):
         """Returns True if `candidate` is at least the price of noise small enough for a useful release."""
         return candidate >= self.lowest_epsilon
 
-    def refined_index(self, working_index: int, planned_release: PricedRelease) -> int:
+    def refined_index(self, working_index: int, priced_plan: PricedRelease) -> int:
         """Returns the index of the smallest candidate that is at least the planned epsilon divided by a ratio.
 
-        The ratio is the price of `planned_release` by the Renyi accountant over that by the budget's accountant. The
+        The ratio is the price of `priced_plan` by the Renyi accountant over that by the budget's accountant. The
         result is at most `working_index`.
         """
-        ratio = _renyi_ratio(planned_release, self.budget_by_renyi)
+        ratio = _renyi_ratio(priced_plan, self.budget_by_renyi)
         likely_epsilon = self.candidates[working_index] / ratio
         return bisect_left(self.candidates, x=likely_epsilon, hi=working_index)
 
@@ -272,7 +272,9 @@ class FewerQueries(ChangeKind):
             new_num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
         """
         query_counts = [
-            count for count in reversed(_COUNTS) if MIN_QUERIES <= count < vote_shape.num_queries
+            count
+            for count in reversed(_ROUND_COUNTS)
+            if MIN_QUERIES <= count < vote_shape.num_queries
         ]
         return cls(
             candidates=query_counts,
@@ -294,14 +296,14 @@ class FewerQueries(ChangeKind):
         )
         return price <= (self.budget_by_renyi.epsilon or 0.0)
 
-    def refined_index(self, working_index: int, planned_release: PricedRelease) -> int:
+    def refined_index(self, working_index: int, priced_plan: PricedRelease) -> int:
         """Returns the index of the largest candidate of at most the planned number of queries times a squared ratio.
 
-        The ratio is the price of `planned_release` by the Renyi accountant over that by the budget's accountant. The
+        The ratio is the price of `priced_plan` by the Renyi accountant over that by the budget's accountant. The
         result is at most `working_index`.
         """
         # An epsilon grows about as the square root of the number of queries.
-        ratio = _renyi_ratio(planned_release, self.budget_by_renyi)
+        ratio = _renyi_ratio(priced_plan, self.budget_by_renyi)
         max_queries = self.candidates[working_index] * ratio**2
 
         def is_affordable(num_queries: float) -> bool:
@@ -324,10 +326,10 @@ def less_noisy_aggregator(priced_release: PricedRelease) -> Aggregator | None:
         return is_plan_useful(replace(priced_release, aggregator=aggregator))
 
     try:
-        index = bisect_left(_NOISE_FACTORS, x=True, key=is_useful)
-        if index == len(_NOISE_FACTORS):
+        index = bisect_left(_FALLING_NOISE_FACTORS, x=True, key=is_useful)
+        if index == len(_FALLING_NOISE_FACTORS):
             return None
-        return _with_noise_factor(priced_release.aggregator, _NOISE_FACTORS[index])
+        return _with_noise_factor(priced_release.aggregator, _FALLING_NOISE_FACTORS[index])
     except InvalidValue:  # the noise of this aggregator cannot be scaled
         return None
 
@@ -352,14 +354,14 @@ def price_or_infinity(aggregator: Aggregator, vote_shape: VoteShape, budget: Bud
         return math.inf
 
 
-def _renyi_ratio(planned_release: PricedRelease, budget_by_renyi: Budget) -> float:
+def _renyi_ratio(priced_plan: PricedRelease, budget_by_renyi: Budget) -> float:
     """Returns the price of a plan by the Renyi accountant, divided by its price by the accountant of its own budget.
 
     Args:
-        planned_release: the plan, with its price by the accountant of its own budget.
+        priced_plan: the plan, with its price by the accountant of its own budget.
         budget_by_renyi: the same budget, with the Renyi accountant.
     """
     price = price_or_infinity(
-        planned_release.aggregator, vote_shape=planned_release.shape, budget=budget_by_renyi
+        priced_plan.aggregator, vote_shape=priced_plan.shape, budget=budget_by_renyi
     )
-    return price / planned_release.epsilon
+    return price / priced_plan.epsilon

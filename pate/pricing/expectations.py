@@ -11,7 +11,7 @@ from pate.pricing.priced_release import PricedRelease
 from pate.votes.shape import VoteShape
 
 # The agreement of teachers: the share of them that votes for each label of a query, by the kind of the query.
-AGREEMENTS = {"unanimous": 1.0, "clear": 0.9, "typical": 0.7}
+AGREEMENT_SHARES = {"unanimous": 1.0, "clear": 0.9, "typical": 0.7}
 # A useful plan answers a unanimous label, and answers it correctly, with at least this probability.
 MIN_SUCCESS = 0.9
 
@@ -43,9 +43,9 @@ class Expectation:
 def expectation(aggregator: Aggregator, shape: VoteShape) -> Expectation:
     """Returns the expected answers of a release to queries on which 100%, 90% or 70% of the teachers agree."""
     return Expectation(
-        unanimous=expected_release(aggregator, shape, agreement=AGREEMENTS["unanimous"]),
-        clear=expected_release(aggregator, shape, agreement=AGREEMENTS["clear"]),
-        typical=expected_release(aggregator, shape, agreement=AGREEMENTS["typical"]),
+        unanimous=expected_release(aggregator, shape, agreement=AGREEMENT_SHARES["unanimous"]),
+        clear=expected_release(aggregator, shape, agreement=AGREEMENT_SHARES["clear"]),
+        typical=expected_release(aggregator, shape, agreement=AGREEMENT_SHARES["typical"]),
     )
 
 
@@ -63,6 +63,6 @@ def is_plan_useful(planned_release: PricedRelease | None) -> bool:
     if unanimous.is_useless or unanimous.success < MIN_SUCCESS:
         return False
     clear = expected_release(
-        planned_release.aggregator, planned_release.shape, agreement=AGREEMENTS["clear"]
+        planned_release.aggregator, planned_release.shape, agreement=AGREEMENT_SHARES["clear"]
     )
     return clear.answered >= MIN_ANSWERED

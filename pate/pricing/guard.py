@@ -13,7 +13,7 @@ from pate.accounting.event_tree import leaves
 from pate.accounting.rounding import format_epsilon
 from pate.aggregators import Aggregator, expected_release
 from pate.errors import Doubt, Remedy
-from pate.pricing.expectations import AGREEMENTS, MIN_SUCCESS, Expectation, expectation
+from pate.pricing.expectations import AGREEMENT_SHARES, MIN_SUCCESS, Expectation, expectation
 from pate.pricing.person_budgets import PersonBudgets
 from pate.pricing.priced_release import PricedRelease, plan_release
 from pate.pricing.remedies import RemedySearch, search_remedies
@@ -253,7 +253,11 @@ def _refusal_reason(
 
 
 def group_votes_tell_more(
-    priced_release: PricedRelease, budget: Budget, centered: Aggregator, *, num_groups: int
+    priced_release: PricedRelease,
+    budget: Budget,
+    centered_aggregator: Aggregator,
+    *,
+    num_groups: int,
 ) -> bool:
     """Returns True if centered votes of all private groups would teach a student far more than a release at its price.
 
@@ -267,7 +271,7 @@ def group_votes_tell_more(
     Args:
         priced_release: the priced release.
         budget: the budget that the release was planned for.
-        centered: the aggregator of centered votes, with any noise.
+        centered_aggregator: the aggregator of centered votes, with any noise.
         num_groups: the number of private groups.
     """
     vote_shape = priced_release.shape
@@ -282,10 +286,12 @@ def group_votes_tell_more(
     )
     vote_shape_of_groups = replace(vote_shape, num_teachers=num_groups)
     try:
-        clear = expected_release(aggregator, vote_shape, agreement=AGREEMENTS["clear"])
-        centered_plan = plan_release(centered, shape=vote_shape_of_groups, budget=same_price)
+        clear = expected_release(aggregator, vote_shape, agreement=AGREEMENT_SHARES["clear"])
+        centered_plan = plan_release(
+            centered_aggregator, shape=vote_shape_of_groups, budget=same_price
+        )
         typical = expected_release(
-            centered_plan.aggregator, vote_shape_of_groups, agreement=AGREEMENTS["typical"]
+            centered_plan.aggregator, vote_shape_of_groups, agreement=AGREEMENT_SHARES["typical"]
         )
     except InvalidValue:
         return False

@@ -90,7 +90,8 @@ def plan_hits(
         rule = f"{vote_counts.shape}, as the votes"
         require(prior.shape == vote_counts.shape, "prior.shape", prior.shape, rule)
     vote_shape = VoteShape.from_counts(vote_counts, num_teachers=num_teachers)
-    budget = Budget(delta=target_delta, accountant=accountant)
+    make_accountant = accountant
+    budget = Budget(delta=target_delta, accountant=make_accountant)
     session = with_failure_prob_for(
         aggregator, delta=target_delta, num_queries=vote_shape.num_queries
     )

@@ -108,7 +108,7 @@ def accounts_left(
     """
     accounts = []
     adjacency = release.aggregator.adjacency
-    for ledger in ledgers_in(path):
+    for ledger in ledgers_in(ledger_path=path):
         if ledger.adjacency != adjacency:
             rule = f"{ledger.adjacency}, as ledger={path} counts"
             raise InvalidValue("adjacency", adjacency, rule=rule)
@@ -147,7 +147,7 @@ def ledgers_in(ledger_path: str | os.PathLike[str]) -> list[Ledger]:
             rule += f"; there is {default_ledger}"
         raise InvalidValue("ledger", ledger_path, rule=rule)
     shared_ledger = accounting.SharedLedger.stored(ledger_path)
-    accounts = [shared_ledger.account(data_name) for data_name in shared_ledger.data]
+    accounts = [shared_ledger.account(data_digest) for data_digest in shared_ledger.data]
     return accounts or [accounting.Ledger.stored(ledger_path)]
 
 

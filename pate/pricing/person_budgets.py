@@ -18,7 +18,7 @@ from pate.validation import InvalidValue, nearest, require, require_positive
 from pate.votes.shape import VoteShape
 
 # Weights are whole multiples of 2**-20, so that sums of weighted votes are exact.
-_WEIGHT_STEPS = 2**20
+_STEPS_PER_WEIGHT_OF_1 = 2**20
 # The largest number of classes that a setting may have.
 _MAX_CLASSES = 100
 # The largest number of teachers that have records of one group.
@@ -68,10 +68,12 @@ class PersonBudgets(Budget):
         """
         epsilon_of_class = named_budgets(class_budgets)
         class_names = sorted(epsilon_of_class, key=epsilon_of_class.__getitem__)
+        largest_epsilon = epsilon_of_class[class_names[-1]]
+        make_accountant = accountant
         return cls(
             delta=delta,
-            epsilon=epsilon_of_class[class_names[-1]],
-            accountant=accountant,
+            epsilon=largest_epsilon,
+            accountant=make_accountant,
             classes={class_name: epsilon_of_class[class_name] for class_name in class_names},
         )
 
@@ -157,7 +159,7 @@ def _epsilon_in_name(class_name: str) -> float:
 
 
 def fit_to_classes(
-    aggregator: Aggregator, vote_shape: VoteShape, budgets: PersonBudgets
+    aggregator: Aggregator, vote_shape: VoteShape, person_budgets: PersonBudgets
 ) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
     """Returns the aggregator with noise for several budgets, and the classes with their prices.
 
@@ -167,24 +169,24 @@ def fit_to_classes(
     Args:
         aggregator: the aggregator, with noise to start from.
         vote_shape: the number of queries, labels and teachers.
-        budgets: the epsilon of each class.
+        person_budgets: the epsilon of each class.
 
     Raises:
         InvalidValue: the aggregator has no `budgets_by`, or no noise or weight meets a budget.
     """
     if aggregator.budgets_by == "weights":
-        fitted_aggregator = aggregator.fitted(budgets, vote_shape)
+        fitted_aggregator = aggregator.fitted(person_budgets, vote_shape)
         return fitted_aggregator, _classes_by_weights(
-            fitted_aggregator, vote_shape=vote_shape, budgets=budgets
+            fitted_aggregator, vote_shape=vote_shape, person_budgets=person_budgets
         )
     if aggregator.budgets_by == "teachers":
-        return _fit_by_teachers(aggregator, vote_shape=vote_shape, budgets=budgets)
+        return _fit_by_teachers(aggregator, vote_shape=vote_shape, person_budgets=person_budgets)
     rule = "an aggregator that counts groups by weights or by teachers: centered_votes or gaussian_votes"
     raise InvalidValue("data.budget", type(aggregator).__name__, rule=rule)
 
 
 def _classes_by_weights(
-    aggregator: Aggregator, vote_shape: VoteShape, budgets: PersonBudgets
+    aggregator: Aggregator, vote_shape: VoteShape, person_budgets: PersonBudgets
 ) -> tuple[BudgetClass, ...]:
     """Returns the classes, each with the weight at which a release costs a group of the class at most its budget.
 
@@ -194,21 +196,21 @@ def _classes_by_weights(
     Args:
         aggregator: the aggregator with the noise of the largest budget.
         vote_shape: the number of queries, labels and teachers.
-        budgets: the epsilon of each class.
+        person_budgets: the epsilon of each class.
     """
     (noise_field,) = fields_marked(type(aggregator), mark="noise")
     budget_classes = []
-    for class_name, epsilon in budgets.classes.items():
+    for class_name, epsilon in person_budgets.classes.items():
         # The noise that this budget would need if it were that of all groups.
-        class_budget = _budget_for_all(budgets, epsilon=epsilon)
+        class_budget = _budget_for_all(person_budgets, epsilon=epsilon)
         fitted_aggregator = aggregator.fitted(class_budget, vote_shape)
         noise_ratio = getattr(aggregator, noise_field) / getattr(fitted_aggregator, noise_field)
-        weight = math.floor(min(noise_ratio, 1.0) * _WEIGHT_STEPS) / _WEIGHT_STEPS
+        weight = math.floor(min(noise_ratio, 1.0) * _STEPS_PER_WEIGHT_OF_1) / _STEPS_PER_WEIGHT_OF_1
         if weight <= 0:
             rule = "a larger epsilon, as the largest one of the budgets is so much larger"
             raise InvalidValue(f"budgets.{class_name}", epsilon, rule=rule)
         scaled_aggregator = aggregator.scaled(noise_factor=1 / weight)
-        price = budgets.epsilon_of(scaled_aggregator.event(vote_shape))
+        price = person_budgets.epsilon_of(scaled_aggregator.event(vote_shape))
         budget_classes.append(
             BudgetClass(name=class_name, budget=epsilon, weight=weight, epsilon=price)
         )
@@ -216,7 +218,7 @@ def _classes_by_weights(
 
 
 def _fit_by_teachers(
-    aggregator: Aggregator, vote_shape: VoteShape, budgets: PersonBudgets
+    aggregator: Aggregator, vote_shape: VoteShape, person_budgets: PersonBudgets
 ) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
     """Returns the aggregator with the noise of the smallest budget, and the classes with their number of teachers.
 
@@ -226,53 +228,55 @@ def _fit_by_teachers(
     Args:
         aggregator: the aggregator, with noise to start from.
         vote_shape: the number of queries, labels and teachers.
-        budgets: the epsilon of each class.
+        person_budgets: the epsilon of each class.
     """
-    smallest_epsilon = min(budgets.classes.values())
-    largest_epsilon = max(budgets.classes.values())
+    smallest_epsilon = min(person_budgets.classes.values())
+    largest_epsilon = max(person_budgets.classes.values())
     fitted_aggregator = aggregator.fitted(
-        _budget_for_all(budgets, epsilon=smallest_epsilon), vote_shape
+        _budget_for_all(person_budgets, epsilon=smallest_epsilon), vote_shape
     )
     max_teachers = min(_MAX_TEACHERS, vote_shape.num_teachers)
     # The price of a group, by the number of teachers that have records of it. The last price may be above all budgets.
-    price_by_num_teachers = {1: budgets.epsilon_of(fitted_aggregator.event(vote_shape))}
+    price_by_num_teachers = {1: person_budgets.epsilon_of(fitted_aggregator.event(vote_shape))}
     for num_teachers in range(2, max_teachers + 1):
         if price_by_num_teachers[num_teachers - 1] > largest_epsilon:
             break
-        reaching_aggregator = _with_teachers_reached(fitted_aggregator, num_teachers=num_teachers)
-        price_by_num_teachers[num_teachers] = budgets.epsilon_of(
+        reaching_aggregator = _with_teachers_reached(
+            fitted_aggregator, num_teachers_per_group=num_teachers
+        )
+        price_by_num_teachers[num_teachers] = person_budgets.epsilon_of(
             reaching_aggregator.event(vote_shape)
         )
     budget_classes = []
-    for class_name, epsilon in budgets.classes.items():
-        num_teachers = max(
+    for class_name, epsilon in person_budgets.classes.items():
+        num_teachers_per_group = max(
             count for count, price in price_by_num_teachers.items() if price <= epsilon
         )
         budget_class = BudgetClass(
             name=class_name,
             budget=epsilon,
             weight=1.0,
-            epsilon=price_by_num_teachers[num_teachers],
-            teachers=num_teachers,
+            epsilon=price_by_num_teachers[num_teachers_per_group],
+            teachers=num_teachers_per_group,
         )
         budget_classes.append(budget_class)
     most_teachers = max(budget_class.teachers for budget_class in budget_classes)
-    return _with_teachers_reached(fitted_aggregator, num_teachers=most_teachers), tuple(
+    return _with_teachers_reached(fitted_aggregator, num_teachers_per_group=most_teachers), tuple(
         budget_classes
     )
 
 
-def _with_teachers_reached(aggregator: Aggregator, *, num_teachers: int) -> Aggregator:
-    """Returns a copy of the aggregator, priced for groups with records at `num_teachers` teachers."""
-    if num_teachers == 1:
+def _with_teachers_reached(aggregator: Aggregator, *, num_teachers_per_group: int) -> Aggregator:
+    """Returns a copy of the aggregator, priced for groups with records at `num_teachers_per_group` teachers."""
+    if num_teachers_per_group == 1:
         return aggregator
-    return replace(aggregator, teachers_reached=num_teachers)  # type: ignore[call-arg]  # `budgets_by` teachers
+    return replace(aggregator, teachers_reached=num_teachers_per_group)  # type: ignore[call-arg]  # `budgets_by` teachers
 
 
-def _budget_for_all(budgets: PersonBudgets, *, epsilon: float) -> Budget:
-    """Returns a budget with one epsilon for all groups, with the delta and accountant of `budgets`."""
-    make_accountant = budgets.accountant
-    return Budget(delta=budgets.delta, epsilon=epsilon, accountant=make_accountant)
+def _budget_for_all(person_budgets: PersonBudgets, *, epsilon: float) -> Budget:
+    """Returns a budget with one epsilon for all groups, with the delta and accountant of `person_budgets`."""
+    make_accountant = person_budgets.accountant
+    return Budget(delta=person_budgets.delta, epsilon=epsilon, accountant=make_accountant)
 
 
 def _normalized_class_name(class_name: object) -> str:

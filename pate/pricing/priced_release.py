@@ -124,7 +124,7 @@ def plan_release(
     budget_classes: tuple[BudgetClass, ...] = ()
     if isinstance(budget, PersonBudgets):
         planned_aggregator, budget_classes = fit_to_classes(
-            aggregator=unsolved_aggregator, vote_shape=shape, budgets=budget
+            aggregator=unsolved_aggregator, vote_shape=shape, person_budgets=budget
         )
     elif isinstance(budget, MuBudget):
         planned_aggregator = _fit_to_mu(
@@ -233,14 +233,14 @@ def _price(
     event = aggregator.event(vote_shape)
     accountant = budget.accountant().compose(event)
     epsilon = accountant.get_epsilon(budget.delta)
-    winner = accountant.winner(budget.delta)
+    winner_name = accountant.winner(budget.delta)
     return PricedRelease(
         aggregator=aggregator,
         shape=vote_shape,
         event=event,
         epsilon=epsilon,
         solved_for=solved_for,
-        won_by=None if winner == accountant.name else winner,
+        won_by=None if winner_name == accountant.name else winner_name,
         classes=budget_classes,
     )
 

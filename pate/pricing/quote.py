@@ -176,9 +176,10 @@ def quote_release(
     aggregator = release.aggregator
     vote_shape = release.shape
     delta = budget.delta
+    winner_name = release.won_by
     accountant_price = _price_with_orders(priced_release=release, budget=budget)
-    public_parameters = _public_parameters(aggregator)
-    plain_event = aggregator.plain_event(vote_shape)
+    aggregator_parameters = _parameters_of_aggregator(aggregator)
+    plain_composition_event = aggregator.plain_event(vote_shape)
     return Quote(
         epsilon=release.epsilon,
         delta=delta,
@@ -191,15 +192,19 @@ def quote_release(
         num_queries=vote_shape.num_queries,
         num_labels=vote_shape.num_labels,
         num_teachers=vote_shape.num_teachers,
-        aggregator=public_parameters,
-        solved_for=_public_solutions(priced_release=release, public_parameters=public_parameters),
+        aggregator=aggregator_parameters,
+        solved_for=_public_solutions(
+            priced_release=release, aggregator_parameters=aggregator_parameters
+        ),
         num_orders=accountant_price.num_orders,
         best_order=accountant_price.best_order,
-        won_by=release.won_by,
+        won_by=winner_name,
         accountants=_prices_side_by_side(
             accountant_price, priced_release=release, delta=delta, other_accountants=others or {}
         ),
-        plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
+        plain_epsilon=None
+        if plain_composition_event is None
+        else budget.epsilon_of(plain_composition_event),
         classes={budget_class.name: budget_class.epsilon for budget_class in release.classes},
         weights={budget_class.name: budget_class.weight for budget_class in release.classes},
         gaps=passing_gaps(aggregator, vote_shape),
@@ -253,13 +258,13 @@ def _prices_side_by_side(
 
 
 def _public_solutions(
-    priced_release: PricedRelease, public_parameters: Mapping[str, object]
+    priced_release: PricedRelease, aggregator_parameters: Mapping[str, object]
 ) -> dict[str, object]:
-    """Returns the values, by name, that a plan solved for: the number of queries, and fields in `public_parameters`."""
+    """Returns the values, by name, that a plan solved for: the number of queries, and `aggregator_parameters`."""
     return {
         name: value
         for name, value in priced_release.solved_for.items()
-        if name == "num_queries" or name in public_parameters
+        if name == "num_queries" or name in aggregator_parameters
     }
 
 
@@ -274,8 +279,9 @@ def _expectation_or_none(aggregator: Aggregator, vote_shape: VoteShape) -> Expec
 def _price_with_orders(priced_release: PricedRelease, budget: Budget) -> AccountantPrice:
     """Returns the release's price by the budget's accountant, with the orders if that is the Renyi accountant."""
     accountant = budget.accountant()
+    winner_name = priced_release.won_by
     accountant_price = AccountantPrice(
-        accountant=accountant.name, epsilon=priced_release.epsilon, won_by=priced_release.won_by
+        accountant=accountant.name, epsilon=priced_release.epsilon, won_by=winner_name
     )
     if isinstance(accountant, RdpAccountant):
         best_order = accountant.compose(priced_release.event).best_order(budget.delta)
@@ -283,7 +289,7 @@ def _price_with_orders(priced_release: PricedRelease, budget: Budget) -> Account
     return accountant_price
 
 
-def _public_parameters(aggregator: Aggregator) -> dict[str, object]:
+def _parameters_of_aggregator(aggregator: Aggregator) -> dict[str, object]:
     """Returns the class and the plain fields of an aggregator, without its adjacency.
 
     For an aggregator with the table of a stability test, the order, the price and the digest of the table are added.

@@ -69,8 +69,10 @@ def search_with_progress(monitor: Monitor, *, spelling: Spelling) -> RemedySearc
 
     def report_refusal(refusal: InvalidValue, max_seconds: float) -> None:
         """Shows a refusal in one line, with the time limit of the search for other settings that follows."""
-        line = spelling.error_line(refusal)
-        monitor.say(f"{line}; settings that work are searched for, {max_seconds:g} s at most")
+        refusal_line = spelling.error_line(refusal)
+        monitor.say(
+            f"{refusal_line}; settings that work are searched for, {max_seconds:g} s at most"
+        )
 
     return RemedySearch(report_refusal=report_refusal, open_stage=monitor.stage)
 
@@ -201,14 +203,14 @@ class _RunningSearch:
         """
         planner = self._planner
         release_priced_by_renyi = (
-            self._refused_release if planner.is_renyi else planner.by_renyi(Change())
+            self._refused_release if planner.is_renyi else planner.plan_by_renyi(Change())
         )
         if release_priced_by_renyi is None:
             return
-        more_teachers = MoreTeachers.from_release(
+        more_teachers_kind = MoreTeachers.from_release(
             release_priced_by_renyi=release_priced_by_renyi, num_groups=self._num_groups
         )
-        self._search_by_renyi(change_kind_name="teachers", change_kind=more_teachers)
+        self._search_by_renyi(change_kind_name="teachers", change_kind=more_teachers_kind)
         if has_given_noise(planner.budget):
             self._try_less_noise()
         else:
@@ -245,15 +247,15 @@ class _RunningSearch:
         vote_shape = release_priced_by_renyi.shape
         useful_aggregator = less_noisy_aggregator(release_priced_by_renyi)
         if useful_aggregator is not None and is_solved_for_noise(self._planner.budget):
-            larger_epsilon = LargerEpsilon.from_aggregator(
+            larger_epsilon_kind = LargerEpsilon.from_aggregator(
                 useful_aggregator, vote_shape=vote_shape, budget_by_renyi=budget
             )
-            self._search_by_renyi(change_kind_name="epsilon", change_kind=larger_epsilon)
+            self._search_by_renyi(change_kind_name="epsilon", change_kind=larger_epsilon_kind)
         if useful_aggregator is not None:
-            fewer_queries = FewerQueries.from_aggregator(
+            fewer_queries_kind = FewerQueries.from_aggregator(
                 useful_aggregator, vote_shape=vote_shape, budget_by_renyi=budget
             )
-            self._search_by_renyi(change_kind_name="queries", change_kind=fewer_queries)
+            self._search_by_renyi(change_kind_name="queries", change_kind=fewer_queries_kind)
         numbers_of_teachers = self._kind_of_name["teachers"].candidates
         if not numbers_of_teachers or "teachers" in self.changes or "queries" in self.changes:
             return
@@ -263,13 +265,13 @@ class _RunningSearch:
             replace(release_priced_by_renyi, shape=shape_of_most_teachers)
         )
         if useful_aggregator is not None:
-            both_changes = FewerQueries.from_aggregator(
+            kind_of_both_changes = FewerQueries.from_aggregator(
                 useful_aggregator,
                 vote_shape=shape_of_most_teachers,
                 budget_by_renyi=budget,
                 new_num_teachers=most_teachers,
             )
-            self._search_by_renyi(change_kind_name="both", change_kind=both_changes)
+            self._search_by_renyi(change_kind_name="both", change_kind=kind_of_both_changes)
 
     def _try_less_noise(self) -> None:
         """Adds a change to less noise, if the budget pays for enough queries with it and the release is useful.
@@ -305,7 +307,7 @@ class _RunningSearch:
         )
         self._find_smallest(
             change_kind_name,
-            make_plan=self._planner.by_renyi,
+            make_plan_of_change=self._planner.plan_by_renyi,
             start_index=likely_index,
             first_index=0,
             last_index=len(change_kind.candidates) - 1,
@@ -316,14 +318,14 @@ class _RunningSearch:
 
         If that plan is not useful, the smallest larger change with a useful plan takes its place, or none.
         """
-        planned_release = self._planner.by_budget(self.changes[change_kind_name])
+        planned_release = self._planner.plan_by_budget(self.changes[change_kind_name])
         if is_plan_useful(planned_release):
             return
         del self.changes[change_kind_name]
         next_index = self._index_of_kind[change_kind_name] + 1
         self._find_smallest(
             change_kind_name,
-            make_plan=self._planner.by_budget,
+            make_plan_of_change=self._planner.plan_by_budget,
             start_index=next_index,
             first_index=next_index,
             last_index=len(self._kind_of_name[change_kind_name].candidates) - 1,
@@ -334,7 +336,7 @@ class _RunningSearch:
 
         A smaller change than that by the Renyi accountant may do, if the budget's accountant has lower prices.
         """
-        planned_release = self._planner.by_budget(self.changes[change_kind_name])
+        planned_release = self._planner.plan_by_budget(self.changes[change_kind_name])
         if planned_release is not None:
             working_index = self._index_of_kind[change_kind_name]
             refined_index = self._kind_of_name[change_kind_name].refined_index(
@@ -342,7 +344,7 @@ class _RunningSearch:
             )
             self._find_smallest(
                 change_kind_name,
-                make_plan=self._planner.by_budget,
+                make_plan_of_change=self._planner.plan_by_budget,
                 start_index=refined_index,
                 first_index=0,
                 last_index=working_index,
@@ -351,7 +353,7 @@ class _RunningSearch:
     def _find_smallest(
         self,
         change_kind_name: str,
-        make_plan: Callable[[Change], PricedRelease | None],
+        make_plan_of_change: Callable[[Change], PricedRelease | None],
         *,
         start_index: int,
         first_index: int,
@@ -361,7 +363,7 @@ class _RunningSearch:
 
         Args:
             change_kind_name: the name of the kind, a key of `changes`.
-            make_plan: returns the plan after a change; None if nothing meets the budget.
+            make_plan_of_change: returns the plan after a change; None if nothing meets the budget.
             start_index: the index of the candidate to try first.
             first_index: the smallest index to try.
             last_index: the largest index to try.
@@ -371,7 +373,7 @@ class _RunningSearch:
         def is_working(index: int) -> bool:
             """Returns True if the plan of the candidate at an index is useful; then stores it in `changes`."""
             change = change_kind.change(change_kind.candidates[index])
-            is_useful = is_plan_useful(make_plan(change))
+            is_useful = is_plan_useful(make_plan_of_change(change))
             if is_useful:
                 self.changes[change_kind_name] = change
                 self._index_of_kind[change_kind_name] = index

@@ -7,7 +7,7 @@ from pate.accounting import Budget, RdpAccountant
 from pate.aggregators import Aggregator, ExpectedRelease, expected_release
 from pate.pricing.budgets import has_given_noise
 from pate.pricing.changes import MAX_TEACHERS, MIN_GROUPS_PER_TEACHER
-from pate.pricing.expectations import AGREEMENTS, is_plan_useful
+from pate.pricing.expectations import AGREEMENT_SHARES, is_plan_useful
 from pate.pricing.priced_release import plan_or_none
 from pate.validation import InvalidValue, require_count
 from pate.votes.shape import VoteShape
@@ -75,7 +75,7 @@ def suggest(
     budget_by_renyi = replace(budget, accountant=RdpAccountant)
     teacher_counts = [count for count in _TEACHER_COUNTS if count <= max_teachers]
     middle_of_teacher_counts = teacher_counts[len(teacher_counts) // 2]
-    suggestions: list[Suggestion] = []
+    settings_suggestions: list[Suggestion] = []
     for num_queries in _QUERY_COUNTS:
         if max_queries is not None and num_queries > max_queries:
             continue
@@ -89,14 +89,14 @@ def suggest(
             continue
         # The noise hardly depends on the number of teachers, so one plan serves for all of them.
         for num_teachers in teacher_counts:
-            suggestion = _suggestion_of(
+            settings_suggestion = _suggestion_of(
                 planned_release.aggregator,
                 vote_shape=replace(planned_release.shape, num_teachers=num_teachers),
-                num_private=num_private,
+                num_private_groups=num_private,
             )
-            suggestions.append(suggestion)
-    suggestions.sort(key=attrgetter("clear_queries"), reverse=True)
-    for best_suggestion in suggestions:
+            settings_suggestions.append(settings_suggestion)
+    settings_suggestions.sort(key=attrgetter("clear_queries"), reverse=True)
+    for best_suggestion in settings_suggestions:
         best_vote_shape = replace(
             shape,
             num_teachers=best_suggestion.num_teachers,
@@ -109,7 +109,7 @@ def suggest(
             return _suggestion_of(
                 planned_release.aggregator,
                 vote_shape=planned_release.shape,
-                num_private=num_private,
+                num_private_groups=num_private,
             )
         if best_suggestion.clear_queries < 1:
             break
@@ -118,7 +118,7 @@ def suggest(
 
 
 def _suggestion_of(
-    aggregator: Aggregator, *, vote_shape: VoteShape, num_private: int | None
+    aggregator: Aggregator, *, vote_shape: VoteShape, num_private_groups: int | None
 ) -> Suggestion:
     """Returns a suggestion of the numbers of queries and teachers in a shape, with the answers that they lead to.
 
@@ -127,23 +127,24 @@ def _suggestion_of(
     Args:
         aggregator: the aggregator with its noise.
         vote_shape: the number of queries, labels and teachers.
-        num_private: the number of private groups; None for an agreement of 70%.
+        num_private_groups: the number of private groups; None for an agreement of 70%.
     """
     records_per_teacher = None
-    agreement = AGREEMENTS["typical"]
-    if num_private is not None:
-        records_per_teacher = num_private / vote_shape.num_teachers
+    agreement = AGREEMENT_SHARES["typical"]
+    if num_private_groups is not None:
+        records_per_teacher = num_private_groups / vote_shape.num_teachers
         agreement = records_per_teacher / (records_per_teacher + _RECORDS_OF_HALF_AGREEMENT)
     expected = expected_release(aggregator, vote_shape, agreement=agreement)
     # A query counts by the square of how far its bits are better than chance, and by the squared agreement, since
     # teachers with few records are often wrong together.
     better_than_chance = max(expected.present + expected.absent - 1, 0.0)
     clear_share = expected.answered * (better_than_chance * agreement) ** 2
+    num_equivalent_clear_queries = vote_shape.num_queries * clear_share
     return Suggestion(
         num_teachers=vote_shape.num_teachers,
         num_queries=vote_shape.num_queries,
         records_per_teacher=records_per_teacher,
         agreement=agreement,
         expected=expected,
-        clear_queries=vote_shape.num_queries * clear_share,
+        clear_queries=num_equivalent_clear_queries,
     )

@@ -15,14 +15,14 @@ _MIN_SHARE = 1 / 16
 _NUM_HALVINGS = 16
 
 
-def epsilon_of_one_run(best_event_for: Callable[[float], Event], budget: Budget) -> float:
+def epsilon_of_one_run(compute_best_run_event: Callable[[float], Event], budget: Budget) -> float:
     """Returns the largest epsilon of one run at which the best of all runs costs at most the budget's epsilon.
 
     The search goes from a sixteenth of the budget's epsilon up to all of it, to a relative 4e-5. If the best run costs
     more at every epsilon that is tried, the sixteenth is returned unchecked: callers compare the price with the budget.
 
     Args:
-        best_event_for: returns the price of the best run, as a function of the epsilon of each single run.
+        compute_best_run_event: returns the price of the best run, as a function of the epsilon of each single run.
         budget: the budget of the best run; it must have an epsilon.
     """
     max_epsilon = budget.required_epsilon()
@@ -30,7 +30,7 @@ def epsilon_of_one_run(best_event_for: Callable[[float], Event], budget: Budget)
     high_epsilon = max_epsilon
     for _ in range(_NUM_HALVINGS):
         middle_epsilon = math.sqrt(low_epsilon * high_epsilon)  # the middle of the logarithms
-        if budget.epsilon_of(best_event_for(middle_epsilon)) <= max_epsilon:
+        if budget.epsilon_of(compute_best_run_event(middle_epsilon)) <= max_epsilon:
             low_epsilon = middle_epsilon
         else:
             high_epsilon = middle_epsilon

@@ -322,7 +322,7 @@ class Results:
         if not group_votes_tell_more(
             priced_release,
             budget=self.run_charge.budget,
-            centered=centered_votes,
+            centered_aggregator=centered_votes,
             num_groups=num_groups,
         ):
             return ""

@@ -190,7 +190,7 @@ def _price(
         )
 
     with monitor.stage("pricing the release"):
-        run_epsilon = epsilon_of_one_run(best_event_for=event_of_best, budget=budget)
+        run_epsilon = epsilon_of_one_run(compute_best_run_event=event_of_best, budget=budget)
         run_events = [
             _priced_at(run_epsilon, plan=run_plan, dataset=dataset_of_plan).event
             for run_plan, dataset_of_plan in zip(plans, datasets, strict=True)

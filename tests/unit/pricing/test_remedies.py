@@ -283,19 +283,19 @@ def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
     plan_budget = Budget(delta=1e-6, epsilon=8.0)
     priced_release = plan_release(TABLE, shape=shape, budget=plan_budget)
     assert group_votes_tell_more(
-        priced_release, budget=plan_budget, centered=CENTERED, num_groups=61_629
+        priced_release, budget=plan_budget, centered_aggregator=CENTERED, num_groups=61_629
     )
     assert not group_votes_tell_more(
-        priced_release, budget=plan_budget, centered=CENTERED, num_groups=1_617
+        priced_release, budget=plan_budget, centered_aggregator=CENTERED, num_groups=1_617
     )
     centered = plan_release(CENTERED, shape=shape, budget=plan_budget)
     assert not group_votes_tell_more(
-        centered, budget=plan_budget, centered=CENTERED, num_groups=61_629
+        centered, budget=plan_budget, centered_aggregator=CENTERED, num_groups=61_629
     )
     # At this price, noise hides the centered votes too.
     hidden = replace(priced_release, epsilon=0.001)
     assert not group_votes_tell_more(
-        hidden, budget=plan_budget, centered=CENTERED, num_groups=61_629
+        hidden, budget=plan_budget, centered_aggregator=CENTERED, num_groups=61_629
     )
 
 
