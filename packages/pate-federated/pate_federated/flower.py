@@ -193,11 +193,13 @@ def holder_app(plans: Plans) -> ClientApp:
             form of the votes, and nothing else of the plan.
     """
     app = ClientApp()
-    _add_reply(app, message_type=ACTION, plan_and_folder_of=plans, make_answer=_vote_bytes)
+    _add_reply(
+        app, message_type=ACTION, find_plan_and_folder_of_holder=plans, make_answer=_vote_bytes
+    )
     _add_reply(
         app,
         message_type=SUMS,
-        plan_and_folder_of=plans,
+        find_plan_and_folder_of_holder=plans,
         make_answer=partial(_sum_bytes, question_kinds=KINDS),
     )
     return app
@@ -234,7 +236,7 @@ def _sum_bytes(
 def _add_reply(
     app: ClientApp,
     message_type: str,
-    plan_and_folder_of: Plans,
+    find_plan_and_folder_of_holder: Plans,
     make_answer: Callable[[HolderPlan, Path, bytes], bytes],
 ) -> None:
     """Adds a reply to an app, for messages of a type: the bytes of `make_answer`, or the class of its exception.
@@ -244,18 +246,18 @@ def _add_reply(
     Args:
         app: the app.
         message_type: the type of message that is answered.
-        plan_and_folder_of: returns the holder's plan and folder, given the holder's name.
+        find_plan_and_folder_of_holder: returns the holder's plan and folder, given the holder's name.
         make_answer: returns the bytes of the answer, given the plan, the folder and the bytes of the message.
     """
 
-    def reply(message: Message, context: Context) -> Message:
-        holder = holder_name(context)
+    def reply(message: Message, node_context: Context) -> Message:
+        holder = holder_name(node_context)
         reply_fields: dict[str, str | bytes] = {"holder": holder}
         try:
             asked_bytes = _field(message, field_name=_ASKED[message_type])
             if not isinstance(asked_bytes, bytes):
                 raise InvalidValue("message", rule=f"a {_ASKED[message_type]}")
-            plan, folder = plan_and_folder_of(holder)
+            plan, folder = find_plan_and_folder_of_holder(holder)
             reply_fields["votes"] = make_answer(plan, folder, asked_bytes)
         except Exception as error:
             logging.getLogger(__name__).exception("holder=%s: no answer", holder)
@@ -284,26 +286,35 @@ def secure_holder_app(
         own: the holder's terms and its share of the noise; for rounds the roll, from which the terms are computed.
         shares: the field `shares` of `SumTerms` for rounds; None for keys divided among all holders.
     """
-    terms = SumTerms.of_digits(roll=own, shares=shares) if isinstance(own, Roll) else own.terms
+    terms = (
+        SumTerms.of_digits(roll=own, shares_per_key=shares) if isinstance(own, Roll) else own.terms
+    )
     app = ClientApp()
     if isinstance(own, Roll):
         _add_reply(
             app,
             message_type=SUMS,
-            plan_and_folder_of=plans,
+            find_plan_and_folder_of_holder=plans,
             make_answer=partial(_sum_bytes, question_kinds={OPENING}),
         )
     # Flower calls the function for `train` and for `train.default`; its mod masks the first alone
-    app.train()(partial(_answer_stage, plan_and_folder_of=plans, own_sum_or_roll=own, terms=terms))
+    app.train()(
+        partial(
+            _answer_stage,
+            find_plan_and_folder_of_holder=plans,
+            own_settings_or_roll=own,
+            terms=terms,
+        )
+    )
     return app
 
 
 def _answer_stage(
     message: Message,
-    context: Context,
+    node_context: Context,
     *,
-    plan_and_folder_of: Plans,
-    own_sum_or_roll: HolderSum | Roll,
+    find_plan_and_folder_of_holder: Plans,
+    own_settings_or_roll: HolderSum | Roll,
     terms: SumTerms,
 ) -> Message:
     """Returns a holder's answer to one stage of a secure sum, after checking message, masks and holders in the sum.
@@ -312,16 +323,16 @@ def _answer_stage(
 
     Args:
         message: the message of the server.
-        context: Flower's context of the holder's node.
-        plan_and_folder_of: returns the holder's plan and folder, given the holder's name.
-        own_sum_or_roll: the holder's terms, or the roll of a release in rounds.
+        node_context: Flower's context of the holder's node.
+        find_plan_and_folder_of_holder: returns the holder's plan and folder, given the holder's name.
+        own_settings_or_roll: the holder's settings for its part, or the roll of a release in rounds.
         terms: the agreed terms of the sum.
     """
-    stage = require_stage(terms, message=message, node_id=context.node_id)
-    holder = holder_name(context)
-    state = context.state.config_records
+    stage = require_stage(terms, message=message, node_id=node_context.node_id)
+    holder = holder_name(node_context)
+    state = node_context.state.config_records
 
-    def add_numbers(message: Message, context: Context) -> Message:
+    def add_numbers(message: Message, node_context: Context) -> Message:
         """Returns a message with the holder's numbers, which Flower masks then.
 
         Raises `InvalidValue` in any stage but the one that masks.
@@ -329,8 +340,8 @@ def _answer_stage(
         require(stage == Stage.COLLECT_MASKED_VECTORS, "stage", stage, "the one that masks")
         numbers, digest = _numbers_of_holder(
             holder,
-            plan_and_folder_of=plan_and_folder_of,
-            own_sum_or_roll=own_sum_or_roll,
+            find_plan_and_folder_of_holder=find_plan_and_folder_of_holder,
+            own_settings_or_roll=own_settings_or_roll,
             message=message,
         )
         state[_RECORD] = ConfigRecord({"asked": digest})
@@ -343,7 +354,7 @@ def _answer_stage(
         return Message(compat.fitres_to_recorddict(result, keep_input=False), reply_to=message)
 
     try:
-        answer: Message = secaggplus_mod(message, context, add_numbers)
+        answer: Message = secaggplus_mod(message, node_context, add_numbers)
         answer_fields = answer.content.config_records[RECORD_KEY_CONFIGS]
         has_bare_arrays = any(len(arrays) for arrays in answer.content.array_records.values())
         masked = stage == Stage.COLLECT_MASKED_VECTORS
@@ -358,7 +369,7 @@ def _answer_stage(
         )
         if masked:  # the difference of two vectors under one mask would have no mask
             key_digest = sha256(bytes(state[RECORD_KEY_STATE]["pk1"])).hexdigest()
-            _, folder = plan_and_folder_of(holder)
+            _, folder = find_plan_and_folder_of_holder(holder)
             is_new = (
                 write_first_note(note_path=folder / f"masked-{key_digest}", note_text="") is None
             )
@@ -368,7 +379,7 @@ def _answer_stage(
             active_nodes_text = repr(
                 sorted(message.content.config_records[RECORD_KEY_CONFIGS][Key.ACTIVE_NODE_ID_LIST])
             )
-            _, folder = plan_and_folder_of(holder)
+            _, folder = find_plan_and_folder_of_holder(holder)
             earlier_active = write_first_note(
                 note_path=folder / f"opened-{state[_RECORD]['asked']}", note_text=active_nodes_text
             )
@@ -412,11 +423,11 @@ def require_stage(terms: SumTerms, *, message: Message, node_id: int) -> str:
         repr(stage),
         f"one of {', '.join(stages)}",
     )
-    question = (
+    records_of_question = (
         {"fitins.parameters", "fitins.config"} if stage == Stage.COLLECT_MASKED_VECTORS else set()
     )
     require(
-        set(message.content) == {RECORD_KEY_CONFIGS} | question,
+        set(message.content) == {RECORD_KEY_CONFIGS} | records_of_question,
         "records",
         "others",
         f"those of {stage}",
@@ -524,7 +535,11 @@ def _distinct_nodes(node_numbers: Any, excluded_node: int | None = None) -> list
 
 
 def _numbers_of_holder(
-    holder: str, *, plan_and_folder_of: Plans, own_sum_or_roll: HolderSum | Roll, message: Message
+    holder: str,
+    *,
+    find_plan_and_folder_of_holder: Plans,
+    own_settings_or_roll: HolderSum | Roll,
+    message: Message,
 ) -> tuple[FloatArray, str]:
     """Returns the numbers that a holder adds to a sum, and the digest of the request or question in the message.
 
@@ -532,28 +547,28 @@ def _numbers_of_holder(
 
     Args:
         holder: the name of the holder.
-        plan_and_folder_of: returns the holder's plan and folder, given the holder's name.
-        own_sum_or_roll: the holder's terms, or the roll of a release in rounds.
+        find_plan_and_folder_of_holder: returns the holder's plan and folder, given the holder's name.
+        own_settings_or_roll: the holder's settings for its part, or the roll of a release in rounds.
         message: the message of the server.
     """
     config = compat.recorddict_to_fitins(message.content, keep_input=True).config
-    kind = "question" if isinstance(own_sum_or_roll, Roll) else "request"
+    kind = "question" if isinstance(own_settings_or_roll, Roll) else "request"
     require(
         set(config) == {kind} and isinstance(config[kind], bytes),
         "configuration",
         "others",
         f"a {kind} alone",
     )
-    plan, folder = plan_and_folder_of(holder)
-    if isinstance(own_sum_or_roll, Roll):
+    plan, folder = find_plan_and_folder_of_holder(holder)
+    if isinstance(own_settings_or_roll, Roll):
         question = Question.from_bytes(config[kind])
-        limbs = Limbs.of(question, roll=own_sum_or_roll)
+        limbs = Limbs.of(question, roll=own_settings_or_roll)
         answer_bytes = answer_question(plan, question=question, folder=folder)
         total = SumAnswer.from_bytes(answer_bytes, question=question).total
         return limbs.terms.require_sendable(limbs.split(total)), question.digest
     request = Request.from_bytes(config[kind])
     answer_request(plan, request=request, folder=folder)
-    numbers = own_sum_or_roll.numbers(
+    numbers = own_settings_or_roll.numbers(
         plan, request=request, vote_path=votes_path(request, folder=folder), folder=folder
     )
     return numbers, request.digest
@@ -633,7 +648,7 @@ def secure_sum(
         {WorkflowKey.CURRENT_ROUND: 1}
     )
     legacy_context.state.array_records[MAIN_PARAMS_RECORD] = ArrayRecord()
-    workflow = SecAggPlusWorkflow(
+    secure_sum_workflow = SecAggPlusWorkflow(
         num_shares=terms.num_shares,
         reconstruction_threshold=terms.threshold,
         max_weight=1.0,
@@ -642,7 +657,7 @@ def secure_sum(
         quantization_range=2 * terms.largest_number,
         modulus_range=MODULUS,
     )
-    workflow(grid, legacy_context)
+    secure_sum_workflow(grid, legacy_context)
     if strategy.average is None:
         raise InvalidValue(
             "holders present",
@@ -671,9 +686,9 @@ def _server_app(
     """
     app = ServerApp()
 
-    def main(grid: Grid, context: Context) -> None:
-        release_of_run = release(context) if callable(release) else release
-        serve(grid, context, release_of_run)
+    def main(grid: Grid, run_context: Context) -> None:
+        release_to_make = release(run_context) if callable(release) else release
+        serve(grid, run_context, release_to_make)
 
     app.main()(main)
     return app
@@ -772,7 +787,7 @@ def rounds_app(
 
     def serve(grid: Grid, context: Context, rounds: RoundsOfHolders) -> None:
         if secure:  # refuses a roll that no secure sum has room for, before anybody learns
-            SumTerms.of_digits(rounds.roll, shares=shares)
+            SumTerms.of_digits(rounds.roll, shares_per_key=shares)
 
         def ask_openly(question: Question) -> SumOfAnswers:
             return sum_of_answers(
@@ -792,7 +807,7 @@ def rounds_app(
         def ask_with_masks(question: Question) -> SumOfAnswers:
             if question.kind == OPENING:
                 return ask_openly(question)
-            limbs = Limbs.of(question, roll=rounds.roll, shares=shares)
+            limbs = Limbs.of(question, roll=rounds.roll, shares_per_key=shares)
             sums_of_digits, holders = secure_sum(
                 grid,
                 context,

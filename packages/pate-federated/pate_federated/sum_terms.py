@@ -73,14 +73,14 @@ class SumTerms:
             require(failure_prob <= _MAX_FAILURE_PROB, "shares", self.shares, rule)
 
     @classmethod
-    def of_counts(cls, roll: Roll, shares: int | None = None) -> Self:
-        """Returns the terms for a sum of the counts of all holders; `shares` is the field of that name."""
+    def of_counts(cls, roll: Roll, shares_per_key: int | None = None) -> Self:
+        """Returns the terms for a sum of the counts of all holders; `shares_per_key` is the field `shares`."""
         largest_number = max(roll.holders.values())
         return cls(
             num_holders=len(roll.holders),
             max_absent=roll.max_absent,
             largest_number=largest_number,
-            shares=shares,
+            shares=shares_per_key,
         )
 
     @classmethod
@@ -114,10 +114,10 @@ class SumTerms:
         )
 
     @classmethod
-    def of_digits(cls, roll: Roll, shares: int | None = None) -> Self:
+    def of_digits(cls, roll: Roll, shares_per_key: int | None = None) -> Self:
         """Returns the terms for all secure sums in rounds, with the largest digits that fit.
 
-        `shares` is the field of that name.
+        `shares_per_key` is the field `shares`.
         """
         num_holders = len(roll.holders)
         largest_number = 2 ** (((MODULUS - 1) // (2 * num_holders)).bit_length() - 1)
@@ -125,7 +125,7 @@ class SumTerms:
             num_holders=num_holders,
             max_absent=roll.max_absent,
             largest_number=largest_number,
-            shares=shares,
+            shares=shares_per_key,
         )
 
     @property
@@ -203,12 +203,12 @@ class Limbs:
     num_digits: int
 
     @classmethod
-    def of(cls, question: Question, roll: Roll, shares: int | None = None) -> Self:
+    def of(cls, question: Question, roll: Roll, shares_per_key: int | None = None) -> Self:
         """Returns the form of digits, large enough in number for the answer of any holder to a question.
 
-        The holder with the most teachers needs the most. `shares` is the field of `SumTerms`.
+        The holder with the most teachers needs the most. `shares_per_key` is the field `shares` of `SumTerms`.
         """
-        terms = SumTerms.of_digits(roll, shares=shares)
+        terms = SumTerms.of_digits(roll, shares_per_key=shares_per_key)
         bits_per_digit = terms.largest_number.bit_length() - 1
         largest = 1 if question.kind == LENGTHS else math.ceil(question.reach)
         num_bits = (largest * max(roll.holders.values())).bit_length() + 1

@@ -87,7 +87,7 @@ class SummedRelease:
         noise = self.noise
         roll = self.roll
         return (
-            SumTerms.of_counts(roll, shares=self.shares)
+            SumTerms.of_counts(roll, shares_per_key=self.shares)
             if noise is None
             else SumTerms.of_noise(aggregator=noise, roll=roll)
         )
@@ -118,25 +118,25 @@ class SummedRelease:
             identity_text = repr(
                 (request.digest, request.vote_clip, sorted(self.roll.holders.items()))
             )
-            digest = hashlib.sha256(identity_text.encode()).hexdigest()
+            votes_digest = hashlib.sha256(identity_text.encode()).hexdigest()
             vote_source = NoisySum(
                 make_sum=total_and_num_holders,
                 num_teachers=self.roll.num_teachers,
                 num_queries=request.num_queries,
                 num_labels=request.num_labels,
-                digest=digest,
+                digest=votes_digest,
             )
         else:
             counted_votes = self.counted_votes(make_sum)
             summed_counts = np.ascontiguousarray(counted_votes.counts())
-            digest = hashlib.sha256(b"summed votes" + summed_counts.tobytes()).hexdigest()
+            votes_digest = hashlib.sha256(b"summed votes" + summed_counts.tobytes()).hexdigest()
             vote_source = counted_votes
         cohort = Cohort(
             dataset_name=self.dataset,
             has_real_records=self.real,
             record_ids=request.record_ids,
             label_names=request.label_names,
-            votes_digest=digest,
+            votes_digest=votes_digest,
             queries_digest=request.digest,
             places=places,
         )
