@@ -16,14 +16,16 @@ class AnswersAwaited(Exception):
     Attributes:
         question_file: the file of the question.
         answer_folder: the folder for the answers, in files HOLDER.npz.
-        missing: the names of the holders without an answer.
+        missing_holders: the names of the holders without an answer.
     """
 
-    def __init__(self, question_file: Path, answer_folder: Path, missing: tuple[str, ...]) -> None:
-        super().__init__(f"{question_file}: {len(missing)} holders have not answered")
+    def __init__(
+        self, question_file: Path, answer_folder: Path, missing_holders: tuple[str, ...]
+    ) -> None:
+        super().__init__(f"{question_file}: {len(missing_holders)} holders have not answered")
         self.question_file = question_file
         self.answer_folder = answer_folder
-        self.missing = missing
+        self.missing_holders = missing_holders
 
 
 @dataclass(frozen=True)
@@ -35,18 +37,18 @@ class Mailbox:
     Attributes:
         folder: the folder of questions and answers, of mode 0700.
         roll: the expected holders.
-        wait: whether to end the call while any answer is missing. If not, the call continues without up to
+        wait_for_all: whether to end the call while any answer is missing. If not, the call continues without up to
             `roll.max_absent` holders.
     """
 
     folder: Path
     roll: Roll
-    wait: bool = True
+    wait_for_all: bool = True
 
     def __call__(self, question: Question) -> SumOfAnswers:
         """Writes the question, and returns the sum of the valid answers that have arrived.
 
-        Raises `AnswersAwaited` if any is missing, or without `wait` if more than `roll.max_absent` are.
+        Raises `AnswersAwaited` if any is missing, or without `wait_for_all` if more than `roll.max_absent` are.
         """
         question_path = self.folder / "questions" / f"{question.name}.npz"
         answer_folder = self.folder / "answers" / question.name
@@ -56,10 +58,14 @@ class Mailbox:
             with atomic_write(question_path) as file:
                 file.write(question.to_bytes())
         path_of_holder = {path.stem: path for path in sorted(answer_folder.glob("*.npz"))}
-        missing = tuple(holder for holder in self.roll.holders if holder not in path_of_holder)
-        if len(missing) > (0 if self.wait else self.roll.max_absent):
+        missing_holders = tuple(
+            holder for holder in self.roll.holders if holder not in path_of_holder
+        )
+        if len(missing_holders) > (0 if self.wait_for_all else self.roll.max_absent):
             raise AnswersAwaited(
-                question_file=question_path, answer_folder=answer_folder, missing=missing
+                question_file=question_path,
+                answer_folder=answer_folder,
+                missing_holders=missing_holders,
             )
         most_bytes = question.most_bytes
         problem = f"expected a file of at most {most_bytes} bytes, as pate-vote writes it"

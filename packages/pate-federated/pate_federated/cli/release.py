@@ -23,7 +23,7 @@ from pate_federated.vote_file import VoteFile, is_sum_file, is_vote_file, is_who
 # The settings that only a release in rounds has.
 _SETTINGS_OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
 _print_page = partial(
-    print_page, "cli/release.txt", package_name="pate_federated", awaited=None, sum_file=None
+    print_page, "cli/release.txt", package_name="pate_federated", exception=None, sum_file=None
 )
 
 
@@ -119,9 +119,10 @@ def _release_in_rounds(config: DictConfig) -> None:
     )
     try:
         terms = release_in_rounds.run(
-            exchange=Mailbox(folder=mailbox, roll=roll, wait=config.wait), monitor=ConsoleMonitor()
+            exchange=Mailbox(folder=mailbox, roll=roll, wait_for_all=config.wait),
+            monitor=ConsoleMonitor(),
         )
-    except AnswersAwaited as awaited:
-        _print_page(awaited=awaited, num_holders=len(roll.holders))
+    except AnswersAwaited as exception:
+        _print_page(exception=exception, num_holders=len(roll.holders))
     else:
         print_terms(terms, output_dir=output_dir, num_holders=len(roll.holders))
