@@ -38,22 +38,24 @@ class BitSums:
 
         The caller may reuse the array afterward.
         """
-        carry = np.zeros(self._num_words, dtype=np.uint64)
-        carry.view(np.uint8)[: row.size] = row.reshape(-1)
-        for level in self._levels:
-            if len(level) == 1:
-                level.append(carry)
+        carried_row = np.zeros(self._num_words, dtype=np.uint64)
+        carried_row.view(np.uint8)[: row.size] = row.reshape(-1)
+        for rows_of_level in self._levels:
+            if len(rows_of_level) == 1:
+                rows_of_level.append(carried_row)
                 return
-            level_sum = level[0]
-            other = level.pop()
+            level_sum = rows_of_level[0]
+            other = rows_of_level.pop()
             for start in range(0, self._num_words, _CHUNK):
-                a, b, c = (words[start : start + _CHUNK] for words in (level_sum, other, carry))
-                either = a ^ b
-                both = a & b
-                np.bitwise_xor(either, c, out=a)  # the sum stays
-                np.bitwise_and(either, c, out=either)
-                np.bitwise_or(both, either, out=c)  # what is carried
-        self._levels.append([np.zeros(self._num_words, dtype=np.uint64), carry])
+                sum_words, other_words, carried_words = (
+                    words[start : start + _CHUNK] for words in (level_sum, other, carried_row)
+                )
+                set_in_one = sum_words ^ other_words
+                set_in_both = sum_words & other_words
+                np.bitwise_xor(set_in_one, carried_words, out=sum_words)  # the sum stays
+                np.bitwise_and(set_in_one, carried_words, out=set_in_one)
+                np.bitwise_or(set_in_both, set_in_one, out=carried_words)  # what is carried
+        self._levels.append([np.zeros(self._num_words, dtype=np.uint64), carried_row])
 
     def counts(self, num_labels: int) -> IntArray:
         """Returns the number of added rows in which each bit is set, int64 `[num_queries, num_labels]`.
@@ -62,8 +64,8 @@ class BitSums:
         """
         total = np.zeros((self.shape[0], num_labels), dtype=np.int64)
         queries_per_chunk = max(1, _BITS_AT_ONCE // (self.shape[1] * _WORD))
-        for digit, level in enumerate(self._levels):
-            for words in level:
+        for digit, rows_of_level in enumerate(self._levels):
+            for words in rows_of_level:
                 packed_bits = words.view(np.uint8)[: math.prod(self.shape)].reshape(self.shape)
                 for first_query in range(0, self.shape[0], queries_per_chunk):
                     bits = np.unpackbits(

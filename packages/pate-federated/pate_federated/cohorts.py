@@ -37,7 +37,7 @@ def cohort_of_heads(
         label_sets: the names of the labels that each of these holders has; None for those in their heads.
     """
     first = vote_heads[0]
-    settings = {
+    shared_settings = {
         name: text
         for name, text in first.settings.items()
         if all(head.settings.get(name) == text for head in vote_heads)
@@ -65,7 +65,7 @@ def cohort_of_heads(
         num_groups=num_groups,
         unit=unit,
         features=first.features,
-        settings_of_holders=settings,
+        settings_of_holders=shared_settings,
     )
 
 

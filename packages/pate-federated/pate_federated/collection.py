@@ -55,11 +55,13 @@ class AbsentVotes(TeacherVotes):
     (docs/proofs/distributed_noise.md, "Absent holders").
     """
 
-    def __init__(self, present_votes: GatheredVotes, num_absent: int, *, first_label: bool) -> None:
-        self.present = present_votes
-        self.num_absent = num_absent
-        self.first_label = first_label
-        self.num_teachers = present_votes.num_teachers + num_absent
+    def __init__(
+        self, present_votes: GatheredVotes, num_absent_teachers: int, *, votes_for_first_label: bool
+    ) -> None:
+        self.present_votes = present_votes
+        self.num_absent_teachers = num_absent_teachers
+        self.votes_for_first_label = votes_for_first_label
+        self.num_teachers = present_votes.num_teachers + num_absent_teachers
         self.records_per_teacher = present_votes.records_per_teacher
         self.num_queries = present_votes.num_queries
         self.num_labels = present_votes.num_labels
@@ -69,7 +71,7 @@ class AbsentVotes(TeacherVotes):
 
         The shape of a block is `[num_teachers_in_block, num_queries, num_labels]`.
         """
-        yield from self.present.bits()
+        yield from self.present_votes.bits()
         yield from self._blocks_of_absent(dtype=np.dtype(np.bool_))
 
     def confidences(self) -> Iterator[NDArray[Any]]:
@@ -78,21 +80,21 @@ class AbsentVotes(TeacherVotes):
         The shape of a block is `[num_teachers_in_block, num_queries, num_labels]`.
         """
         dtype = np.dtype(np.float32)
-        for block in self.present.confidences():
+        for block in self.present_votes.confidences():
             dtype = block.dtype
             yield block
         yield from self._blocks_of_absent(dtype=dtype)
 
     def label_shares(self) -> FloatArray:
         """Returns the label shares of all teachers, `[num_teachers, num_labels]`, with zeros for absent teachers."""
-        return self._with_zeros_of_absent(self.present.label_shares())
+        return self._with_zeros_of_absent(self.present_votes.label_shares())
 
     def known_shares(self) -> FloatArray | None:
         """Returns the share of each teacher's records that know each label, with zeros for absent teachers.
 
         The shape is `[num_teachers, num_labels]`. None means that labels have no gaps.
         """
-        known_shares = self.present.known_shares()
+        known_shares = self.present_votes.known_shares()
         return None if known_shares is None else self._with_zeros_of_absent(known_shares)
 
     def voting(self) -> BoolArray | None:
@@ -100,12 +102,12 @@ class AbsentVotes(TeacherVotes):
 
         None means that labels have no gaps, and that all teachers, absent ones too, vote on all labels.
         """
-        voting = self.present.voting()
-        return None if voting is None else self._with_zeros_of_absent(voting)
+        voting_mask = self.present_votes.voting()
+        return None if voting_mask is None else self._with_zeros_of_absent(voting_mask)
 
     def num_without_label(self) -> IntArray:
         """Returns the number of present teachers whose holder lacks each label, `[num_labels]`; public."""
-        return self.present.num_without_label()
+        return self.present_votes.num_without_label()
 
     def in_rounds(
         self,
@@ -115,7 +117,7 @@ class AbsentVotes(TeacherVotes):
         recipe: Recipe = DEFAULT_RECIPE,
     ) -> RoundVotes | None:
         """Raises `InvalidValue`, since vote files hold votes that were cast once."""
-        return self.present.in_rounds(
+        return self.present_votes.in_rounds(
             noise_multiplier=noise_multiplier, least_directions=least_directions, recipe=recipe
         )
 
@@ -125,14 +127,16 @@ class AbsentVotes(TeacherVotes):
         Args:
             present_values: `[num_present, num_labels]`.
         """
-        absent_zeros = np.zeros((self.num_absent, self.num_labels), dtype=present_values.dtype)
+        absent_zeros = np.zeros(
+            (self.num_absent_teachers, self.num_labels), dtype=present_values.dtype
+        )
         return np.concatenate([present_values, absent_zeros])
 
     def _blocks_of_absent(self, *, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
         """Yields the constant votes of each absent teacher, `[1, num_queries, num_labels]` of the type `dtype`."""
         one_teacher = np.zeros((1, self.num_queries, self.num_labels), dtype=dtype)
-        one_teacher[:, :, 0] = self.first_label
-        yield from [one_teacher] * self.num_absent
+        one_teacher[:, :, 0] = self.votes_for_first_label
+        yield from [one_teacher] * self.num_absent_teachers
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,14 +184,16 @@ class Collection:
         """
         self.require_enough()
         votes = self.gathered()
-        num_absent = self.roll.num_teachers - votes.num_teachers
-        if num_absent == 0:
+        num_absent_teachers = self.roll.num_teachers - votes.num_teachers
+        if num_absent_teachers == 0:
             return votes
         if aggregator.adjacency is Adjacency.ADD_REMOVE and not aggregator.reads_counts:
             rule = "replace_one where holders are absent: a teacher that says nothing is not one that is missing"
             raise InvalidValue("adjacency", "add_remove", rule=f"{rule}; or max_absent=0")
         return AbsentVotes(
-            present_votes=votes, num_absent=num_absent, first_label=aggregator.single_label
+            present_votes=votes,
+            num_absent_teachers=num_absent_teachers,
+            votes_for_first_label=aggregator.single_label,
         )
 
 
@@ -348,12 +354,13 @@ class FederatedRelease:
                 self.roll, request=self.request, unchecked_answers=ask_holders(), folder=self.inbox
             )
             collection.require_enough()
-            digests = {
-                name: file_digest(file.path, remedy=_REMEDY)
-                for name, file in collection.files.items()
+            digest_of_holder = {
+                holder: file_digest(file.path, remedy=_REMEDY)
+                for holder, file in collection.files.items()
             }
+            refusal_reasons = collection.refused
             collected_files = _CollectedFiles(
-                queries=self.request.digest, sha256=digests, refused=collection.refused
+                queries=self.request.digest, sha256=digest_of_holder, refused=refusal_reasons
             )
             write_text(self.inbox / _MARKER, text=to_json(collected_files) + "\n")
         else:
@@ -383,15 +390,16 @@ class FederatedRelease:
         )
         rule = "those of the request; take another inbox for another request"
         require(stored.queries == self.request.digest, "inbox, queries", "others", rule)
-        files = {}
-        for name, digest in stored.sha256.items():
-            path = self.inbox / f"{name}.npz"
+        vote_file_of_holder = {}
+        for holder, digest in stored.sha256.items():
+            path = self.inbox / f"{holder}.npz"
             if file_digest(path, remedy=_REMEDY) != digest:
                 raise damaged(path, rule="the votes as they came", finding="others", remedy=_REMEDY)
-            files[name] = VoteFile.open(path)
+            vote_file_of_holder[holder] = VoteFile.open(path)
+        refusal_reasons = stored.refused
         return Collection(
             roll=self.roll,
-            files=files,
+            files=vote_file_of_holder,
             label_names=self.request.label_names,
-            refused=stored.refused,
+            refused=refusal_reasons,
         )

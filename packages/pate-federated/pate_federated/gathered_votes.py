@@ -53,13 +53,13 @@ def _require_same_questions(holders_file: HoldersFile, first_file: HoldersFile) 
 
     The message shows no digest of queries.
     """
-    for head in holders_file.heads:
-        for name, rule in _SAME.items():
-            own_value = getattr(head, name)
+    for vote_head in holders_file.heads:
+        for field_name, rule in _SAME.items():
+            own_value = getattr(vote_head, field_name)
             require(
-                own_value == getattr(first_file.manifest, name),
-                f"votes={holders_file.path}, {name}",
-                "others" if name == "queries" else own_value,
+                own_value == getattr(first_file.manifest, field_name),
+                f"votes={holders_file.path}, {field_name}",
+                "others" if field_name == "queries" else own_value,
                 rule.format(first=first_file.path),
             )
     are_same_ids = np.array_equal(
@@ -75,13 +75,13 @@ def _require_same_questions(holders_file: HoldersFile, first_file: HoldersFile) 
 
 def _require_different_holders(holders_files: Sequence[HoldersFile]) -> None:
     """Raises `InvalidValue` if two files have votes of one holder, whose records would be counted twice."""
-    file_of_holder = dict[str, Path]()
+    path_of_holder = dict[str, Path]()
     for file in holders_files:
         for head in file.heads:
-            earlier_path = file_of_holder.get(head.holder)
+            earlier_path = path_of_holder.get(head.holder)
             rule = f"each holder once; {earlier_path} is of the same holder, whose records would count twice"
             require(earlier_path is None, f"votes={file.path}, holder", head.holder, rule)
-            file_of_holder[head.holder] = file.path
+            path_of_holder[head.holder] = file.path
 
 
 class GatheredVotes(TeacherVotes):
@@ -389,8 +389,8 @@ class GatheredVotes(TeacherVotes):
         return SumFile.write(
             path,
             heads=tuple(
-                self._head_with_all_labels(head, own_labels=own_labels)
-                for head, own_labels in zip(self.heads, self.labels_of_holders, strict=True)
+                self._head_with_all_labels(head, own_label_names=own_label_names)
+                for head, own_label_names in zip(self.heads, self.labels_of_holders, strict=True)
             ),
             counts=counts,
             record_ids=self.record_ids,
@@ -399,7 +399,7 @@ class GatheredVotes(TeacherVotes):
         )
 
     def _head_with_all_labels(
-        self, head: VoteManifest, *, own_labels: tuple[str, ...]
+        self, head: VoteManifest, *, own_label_names: tuple[str, ...]
     ) -> VoteManifest:
         """Returns a holder's head for a file that has the labels of all holders.
 
@@ -407,11 +407,11 @@ class GatheredVotes(TeacherVotes):
 
         Args:
             head: the head in the holder's own file.
-            own_labels: the labels that the holder has.
+            own_label_names: the labels that the holder has.
         """
-        if set(own_labels) == set(self.label_names):
+        if set(own_label_names) == set(self.label_names):
             return replace(head, known_labels=None)
-        return replace(head, num_labels=self.num_labels, known_labels=own_labels)
+        return replace(head, num_labels=self.num_labels, known_labels=own_label_names)
 
 
 def _values_or_ones(values: NDArray[Any] | None, *, vote_file: VoteFile) -> NDArray[Any]:

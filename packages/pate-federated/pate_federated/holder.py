@@ -126,7 +126,7 @@ def answer_question(
         InvalidValue: the holder has not received the opening of this question, or its records or teachers cannot
             answer.
     """
-    opening = opening_of(question, folder=Path(folder))
+    opening = opening_of(question, holder_folder=Path(folder))
     folder_of_opening = Path(folder) / question.asked[:16]
     question.require_part_of(opening)
     answer_path = folder_of_opening / f"{question.name}.npz"
@@ -142,14 +142,14 @@ def answer_question(
     return answer_path.read_bytes()
 
 
-def opening_of(question: Question, folder: Path) -> Request:
+def opening_of(question: Question, holder_folder: Path) -> Request:
     """Returns the request with the samples of a release in rounds, from the opening that this holder received.
 
     The opening is the first question of the release. If `question` is an opening, it is stored in the folder first.
 
     Raises `InvalidValue` if the holder has received no such opening.
     """
-    path = folder / question.asked[:16] / "opening.npz"
+    path = holder_folder / question.asked[:16] / "opening.npz"
     if question.opening is not None and not os.path.lexists(path):
         make_folder(path.parent)
         _write_bytes(path, content=question.to_bytes())
@@ -171,8 +171,8 @@ def _sum_answer_bytes(
         teacher_folder: the folder of partition and teachers.
         monitor: displays the progress.
     """
-    folder = RunFolder(teacher_folder)
-    with folder.lock_for(settings=plan.settings):
+    run_folder = RunFolder(teacher_folder)
+    with run_folder.lock_for(settings=plan.settings):
         own_dataset = require_dataset(plan.load_dataset())
         dataset = with_labels(own_dataset, label_names=opening.label_names)
         plan.teacher.check(dataset.input_shape)
@@ -184,20 +184,22 @@ def _sum_answer_bytes(
         require(
             getattr(plan.teacher, "nonlinear", None) is not True, "teacher.nonlinear", "true", rule
         )
-        folder.claim(
+        run_folder.claim(
             plan.settings,
             digests={"data": dataset.digest(), "private": dataset.private_digest()},
         )
-        holder_share = HolderShare.of_plan(plan, dataset=dataset, folder=folder)
+        holder_share = HolderShare.of_plan(plan, dataset=dataset, folder=run_folder)
         # the opening trains the teachers, so that later rounds are answered soon
         ensemble = holder_share.train(
-            opening.num_queries, engine=plan.engine, folder=folder, monitor=monitor
+            opening.num_queries, engine=plan.engine, folder=run_folder, monitor=monitor
         )
-        head = replace(manifest_of(plan, ensemble), have_gaps=own_dataset.private.known is not None)
+        vote_head = replace(
+            manifest_of(plan, ensemble), have_gaps=own_dataset.private.known is not None
+        )
         if len(own_dataset.label_names) < len(opening.label_names):
-            head = replace(head, known_labels=own_dataset.label_names)
+            vote_head = replace(vote_head, known_labels=own_dataset.label_names)
         return SumAnswer(
-            head=head,
+            head=vote_head,
             question=question.digest,
             total=_sum_over_teachers(ensemble, question=question, folder=teacher_folder),
         ).to_bytes()
@@ -250,7 +252,9 @@ def _sum_over_teachers(ensemble: Ensemble, *, question: Question, folder: Path) 
         teacher_shares = TeacherShares(label_shares, known_shares=known_shares)
         if question.kind == LENGTHS:
             return teacher_shares.lengths()
-        return teacher_shares.total(question.clipped_sum, center=state["center"])
+        clipping_mechanism = question.clipped_sum
+        center_of_shares = state["center"]
+        return teacher_shares.total(clipping_mechanism, center=center_of_shares)
     return np.zeros(question.shape, dtype=np.int64)
 
 

@@ -88,8 +88,9 @@ class HolderSum:
             own_counts, num_teachers=vote_file.manifest.num_teachers, rng=rng
         )
         # as in `DistributedVotes.summarize`: a public constant for labels that this holder lacks
+        num_teachers_without_label = own_votes.num_without_label()
         constant_votes = threshold_votes(
-            own_votes.num_without_label(), threshold_share=self.noise.threshold_share
+            num_teachers_without_label, threshold_share=self.noise.threshold_share
         )
         noisy_counts += constant_votes * self.noise.shares.steps
         return self.terms.require_sendable(noisy_counts)

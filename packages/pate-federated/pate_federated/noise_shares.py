@@ -14,7 +14,7 @@ from pate.validation import require
 
 # The smallest standard deviation of a share, in steps. A sum of shares then differs from one draw by less than
 # 10**-270.
-_MIN_SHARE = 8.0
+_MIN_SHARE_STD = 8.0
 # Relative bounds on the rounding error of a few operations, with much room.
 _UP = 1 + 2.0**-46
 _DOWN = 1 - 2.0**-46
@@ -55,13 +55,15 @@ class NoiseShares(Parameters):
     @cached_property
     def steps(self) -> int:
         """The number of steps of the noise's grid in one vote, a power of two."""
-        share_std = self.noise_std / math.sqrt(self.num_counted)
-        return 1 << max(0, math.ceil(math.log2(_MIN_SHARE / share_std)))
+        num_counted_shares = self.num_counted
+        share_std = self.noise_std / math.sqrt(num_counted_shares)
+        return 1 << max(0, math.ceil(math.log2(_MIN_SHARE_STD / share_std)))
 
     @cached_property
     def share_variance(self) -> int:
         """The variance of one share in squared steps, a whole number, rounded up."""
-        return math.ceil(Fraction(self.noise_std) ** 2 * self.steps**2 / self.num_counted)
+        num_counted_shares = self.num_counted
+        return math.ceil(Fraction(self.noise_std) ** 2 * self.steps**2 / num_counted_shares)
 
     @property
     def share(self) -> DiscreteGaussian:
@@ -69,7 +71,8 @@ class NoiseShares(Parameters):
 
         Raises `InvalidValue` if this noise has too large a variance to be drawn.
         """
-        rule = f"at most {4096 * math.isqrt(self.num_counted)}: a share is drawn up to a standard deviation of 4096"
+        num_counted_shares = self.num_counted
+        rule = f"at most {4096 * math.isqrt(num_counted_shares)}: a share is drawn up to a standard deviation of 4096"
         require(self.share_variance <= LARGEST_VARIANCE, "noise_std", self.noise_std, rule)
         return DiscreteGaussian(self.share_variance)
 
@@ -82,12 +85,12 @@ class NoiseShares(Parameters):
         """
         # The sum of k shares and one draw of k times the variance differ by `failure_prob` at most
         # (docs/proofs/distributed_noise.md). So as many shares as possible are drawn as one.
-        at_once = LARGEST_VARIANCE // self.share.variance
-        num_full_draws, num_left_over = divmod(self.num_holders, at_once)
+        shares_at_once = LARGEST_VARIANCE // self.share.variance
+        num_full_draws, num_shares_left = divmod(self.num_holders, shares_at_once)
         noise = np.zeros(shape, dtype=np.int64)
-        share_counts = [at_once] * num_full_draws
-        if num_left_over > 0:
-            share_counts.append(num_left_over)
+        share_counts = [shares_at_once] * num_full_draws
+        if num_shares_left > 0:
+            share_counts.append(num_shares_left)
         for num_shares in share_counts:
             noise += DiscreteGaussian(num_shares * self.share_variance).sample(shape, rng)
         return noise

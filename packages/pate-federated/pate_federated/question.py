@@ -366,7 +366,7 @@ _ANY = (-1e12, 1e12)
 # The arrays of each kind: a letter for the size of each axis, and the bounds of the entries. Beyond these bounds a
 # server could make all holders but one answer a constant. L counts labels; E is L, or 2 L if labels have gaps; D is k,
 # a constant and a height.
-_STATES: Mapping[str, Mapping[str, tuple[str, tuple[float, float]]]] = {
+_QUESTION_STATES: Mapping[str, Mapping[str, tuple[str, tuple[float, float]]]] = {
     OPENING: {},
     LENGTHS: {},
     SHARES: {"center": ("E", (0, 1)), "clip": ("", _SIZE)},
@@ -408,7 +408,7 @@ class Question:
     have_gaps: bool = False
 
     def __post_init__(self) -> None:
-        forms = _STATES.get(self.kind, {"": ("", _ANY)})
+        forms = _QUESTION_STATES.get(self.kind, {"": ("", _ANY)})
         sizes = {"L": self.num_labels, "E": self.num_entries}
         is_sound = (self.opening is not None) == (
             self.kind == OPENING
@@ -574,7 +574,11 @@ class Question:
     def from_bytes(cls, question_bytes: bytes) -> Self:
         """Returns the question in bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
         with refusing_unreadable(name="question", rule=_RULE):
-            states = {name: axes for state in _STATES.values() for name, (axes, _) in state.items()}
+            states = {
+                name: axes
+                for state in _QUESTION_STATES.values()
+                for name, (axes, _) in state.items()
+            }
             state_forms = {
                 name: ArrayForm(dtype_kinds="f", shape=(None,) * len(axes))
                 for name, axes in states.items()
@@ -589,12 +593,14 @@ class Question:
             have_gaps = bool(arrays.pop(_GAPS, False))
             if (
                 arrays.keys()
-                != _HEAD.keys() | (SAMPLES if kind == OPENING else _STATES[kind]).keys()
+                != _HEAD.keys() | (SAMPLES if kind == OPENING else _QUESTION_STATES[kind]).keys()
             ):
                 raise ValueError("arrays of another kind")
             if kind == OPENING:
                 return cls.of_opening(Request.of_samples(arrays))
-            state = {name: np.asarray(arrays[name], dtype=np.float64) for name in _STATES[kind]}
+            state = {
+                name: np.asarray(arrays[name], dtype=np.float64) for name in _QUESTION_STATES[kind]
+            }
             return cls(
                 kind=kind,
                 asked=str(arrays["asked"]),
@@ -630,10 +636,14 @@ class SumAnswer:
 
     def to_bytes(self) -> bytes:
         """Returns the answer as the bytes of an .npz file."""
-        head_text = np.array(self.head.to_text())
+        vote_head_text = np.array(self.head.to_text())
         question_digest = np.array(self.question)
         return npz_bytes(
-            {"head": head_text, "question": question_digest, "total": self.total.astype(np.int64)}
+            {
+                "head": vote_head_text,
+                "question": question_digest,
+                "total": self.total.astype(np.int64),
+            }
         )
 
     @classmethod

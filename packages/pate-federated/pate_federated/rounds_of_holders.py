@@ -204,8 +204,9 @@ class AskedVotes(VotesInRounds, ShareSums):
         if not os.path.lexists(opening_path):
             answers = self._exchange_if_enough(question=opening)
             head_text_of_holder = {name: head.to_text() for name, head in answers.heads.items()}
+            samples_digest = opening.asked
             opened = Opened(
-                name=secrets.token_hex(nbytes=16), asked=opening.asked, heads=head_text_of_holder
+                name=secrets.token_hex(nbytes=16), asked=samples_digest, heads=head_text_of_holder
             )
             write_text(opening_path, text=to_json(opened) + "\n")
         stored = read_value(
@@ -284,7 +285,7 @@ class AskedVotes(VotesInRounds, ShareSums):
 
         Each holder answers with the number of its own teachers at each length.
         """
-        return self.sum_of(LENGTHS)
+        return self.sum_of(kind=LENGTHS)
 
     def total(self, clipped_sum: ClippedSum, center: FloatArray) -> IntArray:
         """Asks the holders for the sum of their teachers' shares, each minus a center and clipped; adds up the answers.
@@ -293,7 +294,7 @@ class AskedVotes(VotesInRounds, ShareSums):
             clipped_sum: the clip and the grid of the sum.
             center: `[num_entries]`, which is subtracted from the shares of each teacher before the clip.
         """
-        return self.sum_of(SHARES, center=center, clip=clipped_sum.clip)
+        return self.sum_of(kind=SHARES, center=center, clip=clipped_sum.clip)
 
     def votes_around(
         self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
@@ -361,7 +362,7 @@ class AskedMoments(RoundVotes):
         """Asks the holders for the sum of their teachers' clipped votes, and returns the sum over holders."""
         public_pca = self._public_pca
         return self._votes.sum_of(
-            MOMENTS,
+            kind=MOMENTS,
             records_per_teacher=self.records_per_teacher,
             weights=question.student_weights,
             label_scale=question.label_scale,

@@ -146,7 +146,7 @@ def train_on_release(
     write_model_card(
         bundle_folder, model_form, privacy=terms.privacy, release_summary=terms.release
     )
-    _complete_bundle(folder=bundle_folder, with_student=plan.with_student)
+    _complete_bundle(folder=bundle_folder, add_student_settings=plan.with_student)
     return model
 
 
@@ -205,11 +205,11 @@ def _require_asked(
 
 def _student_seed(plan: StudentPlan, published_folder: Path) -> int:
     """Returns the seed of the training, from the seed of the plan or else from the bytes of the release."""
-    entropy = plan.seed
-    if entropy is None:
+    root_seed = plan.seed
+    if root_seed is None:
         digest = file_digest(published_folder / "release.npz", rule="a release", remedy=ANEW)
-        entropy = int(digest[:16], base=16)
-    return RandomStreams(entropy).seed("student")
+        root_seed = int(digest[:16], base=16)
+    return RandomStreams(root_seed).seed("student")
 
 
 def _copy_release(published_folder: Path, bundle_folder: Path) -> None:
@@ -220,16 +220,16 @@ def _copy_release(published_folder: Path, bundle_folder: Path) -> None:
             shutil.copyfileobj(original, copy)
 
 
-def _complete_bundle(folder: Path, with_student: Callable[[str], str]) -> None:
+def _complete_bundle(folder: Path, add_student_settings: Callable[[str], str]) -> None:
     """Completes the bundle of a trained student: writes its settings and manifest, and removes the release's terms.
 
     Args:
         folder: the folder of the bundle.
-        with_student: returns the text of `config.yaml` with the student's settings added to it.
+        add_student_settings: returns the text of `config.yaml` with the student's settings added to it.
     """
     if (folder / "config.yaml").exists():
         settings_text = read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
-        write_text(folder / "config.yaml", text=with_student(settings_text))
+        write_text(folder / "config.yaml", text=add_student_settings(settings_text))
     text_files = sorted(path.name for path in folder.glob("text-*.safetensors"))
     possible_names = (*_RELEASED_FILES, *_STUDENT_FILES, *text_files)
     file_names = [name for name in possible_names if (folder / name).is_file()]

@@ -87,8 +87,10 @@ class VoteManifest:
             self.format,
             f"{_FORMAT}, the version that this package reads",
         )
-        digest = len(self.queries) == _NUM_DIGITS and set(self.queries) <= set("0123456789abcdef")
-        require(digest, "queries", "another text", "a SHA-256 in hexadecimal")
+        is_digest = len(self.queries) == _NUM_DIGITS and set(self.queries) <= set(
+            "0123456789abcdef"
+        )
+        require(is_digest, "queries", "another text", "a SHA-256 in hexadecimal")
         for name in ("num_teachers", "num_queries", "num_labels", "num_records", "num_groups"):
             require_count(name, getattr(self, name))
         require_choice("cast", self.cast, CASTS)
@@ -531,7 +533,7 @@ class SumFile(HoldersFile):
             counts = self._require_possible(
                 read_member(archive, array_name="counts", dtype_kinds="u")
             )
-        most_counts = self._num_teachers_with_label(heads=self.heads) - self.abstaining()
+        most_counts = self._num_teachers_with_label(vote_heads=self.heads) - self.abstaining()
         require_entries(
             "counts", counts <= most_counts, rule="at most the teachers that vote on the label"
         )
@@ -542,20 +544,23 @@ class SumFile(HoldersFile):
         if not self.have_gaps:
             return np.zeros(len(self.label_names), dtype=np.int64)
         with reading(self.path, rule=_SUM_RULE, remedy=_SUM_REMEDY) as archive:
-            abstaining = read_member(archive, array_name="abstaining", dtype_kinds="i")
+            num_abstaining = read_member(archive, array_name="abstaining", dtype_kinds="i")
         rule = "for each label at most the teachers of holders whose labels have gaps"
         require(
-            abstaining.shape == (len(self.label_names),), "abstaining.shape", abstaining.shape, rule
+            num_abstaining.shape == (len(self.label_names),),
+            "abstaining.shape",
+            num_abstaining.shape,
+            rule,
         )
         heads_with_gaps = tuple(head for head in self.heads if head.have_gaps)
-        most = self._num_teachers_with_label(heads=heads_with_gaps)
-        require_entries("abstaining", (abstaining >= 0) & (abstaining <= most), rule)
-        return abstaining.astype(np.int64)
+        most = self._num_teachers_with_label(vote_heads=heads_with_gaps)
+        require_entries("abstaining", (num_abstaining >= 0) & (num_abstaining <= most), rule)
+        return num_abstaining.astype(np.int64)
 
-    def _num_teachers_with_label(self, *, heads: tuple[VoteManifest, ...]) -> IntArray:
+    def _num_teachers_with_label(self, *, vote_heads: tuple[VoteManifest, ...]) -> IntArray:
         """Returns the number of teachers whose holder has each label, among these holders, `[num_labels]`."""
-        label_sets = [self.labels_of(head) for head in heads]
-        return teachers_with_label(self.label_names, label_sets=label_sets, heads=heads)
+        label_sets = [self.labels_of(head) for head in vote_heads]
+        return teachers_with_label(self.label_names, label_sets=label_sets, heads=vote_heads)
 
     def _require_possible(self, counts: NDArray[Any]) -> NDArray[Any]:
         """Returns counts unchanged; raises `InvalidValue` if one is below 0 or above the number of teachers."""

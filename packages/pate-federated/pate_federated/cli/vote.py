@@ -126,7 +126,7 @@ def _answer_question(config: DictConfig, *, answer_path: Path, monitor: ConsoleM
     question = Question.from_bytes(question_path.read_bytes())
     require_no_links(make_folder(folder), name="output_dir")
     queries_path = write_queries_file(
-        request=opening_of(question, folder=folder), folder=folder / question.asked[:16]
+        request=opening_of(question, holder_folder=folder), folder=folder / question.asked[:16]
     )
     plan = _holder_plan(config, output_dir=folder, monitor=monitor, queries=queries_path)
     require(

@@ -75,7 +75,7 @@ def test_the_package_computes_this_failure_probability(
         (shares.failure_prob(num_counts=1) > 0) == (num_holders > 1)
     )
     # narrow enough for figures that floats can hold
-    monkeypatch.setattr(noise_shares, "_MIN_SHARE", 1.0)
+    monkeypatch.setattr(noise_shares, "_MIN_SHARE_STD", 1.0)
     shares = NoiseShares(noise_std=1.0, num_holders=num_holders)
     expected = -math.expm1(
         -2 * 1000 * failure_exponent(shares.share_variance, num_draws=num_holders)
