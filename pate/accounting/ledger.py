@@ -136,38 +136,44 @@ class Ledger:
         data: str = "",
         unit: PrivacyUnit | None = None,
     ) -> None:
-        ledger_file = LedgerFile(
+        make_accountant, make_filter = accountant, filter
+        ledger_storage = LedgerFile(
             path,
             target_delta=target_delta,
             max_epsilon=max_epsilon,
             adjacency=adjacency,
-            accountant=accountant,
-            filter=filter,
+            accountant=make_accountant,
+            filter=make_filter,
         )
-        self._open(ledger_file, data_digest=data, unit=unit)
+        self._open(ledger_storage, data_digest=data, unit=unit)
 
-    def _open(self, ledger_file: LedgerFile, *, data_digest: str, unit: PrivacyUnit | None) -> None:
-        """Initializes this object from a ledger's file; `from_file` explains the arguments."""
+    def _open(
+        self, ledger_storage: LedgerFile, *, data_digest: str, unit: PrivacyUnit | None
+    ) -> None:
+        """Initializes this object from the storage of a ledger; `from_file` explains the arguments."""
         if not isinstance(data_digest, str):
             rule = "the digest of a data set, as a string"
             raise InvalidValue("data", type(data_digest).__name__, rule=rule)
-        self.adjacency = ledger_file.adjacency
-        self.target_delta = ledger_file.target_delta
-        self.accountant = ledger_file.accountant
+        self.adjacency = ledger_storage.adjacency
+        self.target_delta = ledger_storage.target_delta
+        self.accountant = ledger_storage.accountant
         self.data = data_digest
-        self.path = ledger_file.path
-        self._store = ledger_file.store
+        self.path = ledger_storage.path
+        self._store = ledger_storage.store
         self._index = LedgerIndex(
-            ledger_file.store, data_digest=data_digest, adjacency=ledger_file.adjacency, unit=unit
+            ledger_storage.store,
+            data_digest=data_digest,
+            adjacency=ledger_storage.adjacency,
+            unit=unit,
         )
         self._running_total = RunningTotal(
             make_accountant=self.accountant,
             entries=self._index.entries,
             target_delta=self.target_delta,
         )
-        self._stored_cap = ledger_file.stored_cap
+        self._stored_cap = ledger_storage.stored_cap
         self._caps = Caps(
-            initial_filters=ledger_file.initial_filters,
+            initial_filters=ledger_storage.initial_filters,
             entries=self._index.entries,
             make_accountant=self.accountant,
             target_delta=self.target_delta,
@@ -188,7 +194,7 @@ class Ledger:
             unit: the unit of privacy of all prices; None takes the unit of the earlier charges.
         """
         ledger = cls.__new__(cls)  # without `__init__`, which would open the file by its path
-        ledger._open(ledger_file, data_digest=data, unit=unit)
+        ledger._open(ledger_storage=ledger_file, data_digest=data, unit=unit)
         return ledger
 
     @classmethod
@@ -199,7 +205,8 @@ class Ledger:
             path: the file.
             data: the digest of the private data, where the file holds the accounts of several data sets.
         """
-        return cls.from_file(LedgerFile.stored(path), data=data)
+        data_digest = data
+        return cls.from_file(LedgerFile.stored(path), data=data_digest)
 
     def __repr__(self) -> str:
         """Returns the settings and the number of charges when the file was last read.
@@ -681,9 +688,9 @@ class Ledger:
         )
 
 
-def require_ledger(ledger: Any) -> Ledger:
-    """Returns `ledger` if it is a `Ledger`; raises `InvalidValue` for another value, such as a path without a delta."""
-    if isinstance(ledger, Ledger):
-        return ledger
+def require_ledger(value: Any) -> Ledger:
+    """Returns `value` if it is a `Ledger`; raises `InvalidValue` for another value, such as a path without a delta."""
+    if isinstance(value, Ledger):
+        return value
     rule = "a pate.accounting.Ledger, such as Ledger(PATH, target_delta=…)"
-    raise InvalidValue("ledger", ledger, rule=rule)
+    raise InvalidValue("ledger", value, rule=rule)

@@ -86,8 +86,8 @@ class LedgerFile:
     ) -> None:
         self.adjacency = Adjacency.parse(adjacency)
         self.target_delta = require_probability("target_delta", target_delta)
-        requested_accountant = require_maker(AutoAccountant if accountant is None else accountant)
-        empty_accountant = requested_accountant()
+        make_accountant = require_maker(AutoAccountant if accountant is None else accountant)
+        empty_accountant = make_accountant()
         requested_filter = _requested_filter(
             filter,
             make_default_filter=RenyiFilter
