@@ -54,7 +54,7 @@ def bit_pairs(event: BitEvent) -> FloatArray:
     is at most one pair for each value of its statistic.
     """
     if isinstance(event, events.ThresholdEvent) and event.num_values > _LARGEST_NUM_PAIRS:
-        return _pairs_above_runs(event)
+        return _pairs_above_runs(threshold_event=event)
     # The statistics of a pair are `reach` apart, or less at the end of the table.
     logits = event.log_odds
     last_index = len(logits) - 1
@@ -67,33 +67,35 @@ def bit_pairs(event: BitEvent) -> FloatArray:
     return logit_pairs[:, np.append(True, differs_from_previous)]
 
 
-def _pairs_above_runs(event: events.ThresholdEvent) -> FloatArray:
+def _pairs_above_runs(threshold_event: events.ThresholdEvent) -> FloatArray:
     """Returns some thousands of pairs of log odds, `[2, num_runs]`, each of which dominates a run of consecutive pairs.
 
     A pair has the log odds that the noisy integer reaches the threshold, for an integer and for the next one. Runs are
     shorter near the threshold. Phi is log-concave, so log Phi(z + h) - log Phi(z) falls as z rises. So within a run the
     first pair has the largest privacy loss of a 1, and the last pair has that of a 0 (docs/proofs/gaussian_votes.md).
     """
-    last_step = event.num_values - 1
-    unit = _CENTER * event.noise_std
-    asinh_of_lowest = asinh(event.lowest / unit)
-    asinh_of_highest = asinh((event.lowest + last_step) / unit)
+    last_step = threshold_event.num_values - 1
+    unit = _CENTER * threshold_event.noise_std
+    asinh_of_lowest = asinh(threshold_event.lowest / unit)
+    asinh_of_highest = asinh((threshold_event.lowest + last_step) / unit)
     run_ends = (
         np.sinh(np.linspace(asinh_of_lowest, asinh_of_highest, _LARGEST_NUM_PAIRS)) * unit
-        - event.lowest
+        - threshold_event.lowest
     )
     steps_at_run_ends = np.append(np.floor(run_ends).astype(np.int64), [0, last_step])
     steps_at_run_ends = np.unique(np.clip(steps_at_run_ends, 0, last_step))
     # the logits of the first and of the last pair of each run
-    logits_of_first = event.log_odds_at(steps=steps_at_run_ends[:-1])
-    logits_after_first = event.log_odds_at(steps=steps_at_run_ends[:-1] + 1)
-    logits_before_last = event.log_odds_at(steps=steps_at_run_ends[1:] - 1)
-    logits_of_last = event.log_odds_at(steps=steps_at_run_ends[1:])
+    lower_logits_of_first_pairs = threshold_event.log_odds_at(steps=steps_at_run_ends[:-1])
+    higher_logits_of_first_pairs = threshold_event.log_odds_at(steps=steps_at_run_ends[:-1] + 1)
+    lower_logits_of_last_pairs = threshold_event.log_odds_at(steps=steps_at_run_ends[1:] - 1)
+    higher_logits_of_last_pairs = threshold_event.log_odds_at(steps=steps_at_run_ends[1:])
     loss_of_one = _rounded_up_difference(
-        larger_log_prob=log_expit(logits_after_first), smaller_log_prob=log_expit(logits_of_first)
+        larger_log_prob=log_expit(higher_logits_of_first_pairs),
+        smaller_log_prob=log_expit(lower_logits_of_first_pairs),
     )
     loss_of_zero = _rounded_up_difference(
-        larger_log_prob=log_expit(-logits_before_last), smaller_log_prob=log_expit(-logits_of_last)
+        larger_log_prob=log_expit(-lower_logits_of_last_pairs),
+        smaller_log_prob=log_expit(-higher_logits_of_last_pairs),
     )
     return pairs_of_losses(loss_of_one=loss_of_one, loss_of_zero=loss_of_zero)
 
@@ -139,16 +141,16 @@ def bit_rdp(event: BitEvent, orders: FloatArray) -> FloatArray:
     """
     logit_pairs = bit_pairs(event)
     largest_divergences = np.zeros_like(orders)
-    pairs_of_levels = _levels_of_runs(logit_pairs)
+    logit_pairs_of_levels = _levels_of_runs(logit_pairs)
     run_index_grid, order_index_grid = np.meshgrid(
-        np.arange(pairs_of_levels[-1].shape[1]), np.arange(len(orders))
+        np.arange(logit_pairs_of_levels[-1].shape[1]), np.arange(len(orders))
     )
     candidates = _Candidates(
         pair_indices=run_index_grid.ravel(), order_indices=order_index_grid.ravel()
     )
-    for depth in range(len(pairs_of_levels) - 1, -1, -1):
+    for depth in range(len(logit_pairs_of_levels) - 1, -1, -1):
         divergence_bounds = _divergences(
-            pairs_of_levels[depth],
+            logit_pairs_of_levels[depth],
             pair_indices=candidates.pair_indices,
             orders=orders[candidates.order_indices],
         )
@@ -168,7 +170,9 @@ def bit_rdp(event: BitEvent, orders: FloatArray) -> FloatArray:
         )
         np.maximum.at(largest_divergences, best_candidates.order_indices, attained_divergences)
         is_alive = divergence_bounds > largest_divergences[candidates.order_indices]
-        candidates = _runs_below(candidates, is_alive, num_runs=pairs_of_levels[depth - 1].shape[1])
+        candidates = _runs_below(
+            candidates, is_alive, num_runs=logit_pairs_of_levels[depth - 1].shape[1]
+        )
     return largest_divergences
 
 
@@ -220,10 +224,10 @@ def _levels_of_runs(logit_pairs: FloatArray) -> list[FloatArray]:
     Args:
         logit_pairs: the logits of all pairs, `[2, num_pairs]`.
     """
-    pairs_of_levels = [logit_pairs]
+    logit_pairs_of_levels = [logit_pairs]
     num_pairs = logit_pairs.shape[1]
     if num_pairs <= _LARGEST_TOP_LEVEL:
-        return pairs_of_levels
+        return logit_pairs_of_levels
     loss_of_one = log_expit(logit_pairs[1]) - log_expit(logit_pairs[0])
     loss_of_zero = log_expit(-logit_pairs[0]) - log_expit(-logit_pairs[1])
     losses_by_outcome_and_pair = np.stack([loss_of_one, loss_of_zero])
@@ -234,14 +238,14 @@ def _levels_of_runs(logit_pairs: FloatArray) -> list[FloatArray]:
             np.arange(0, losses_by_outcome_and_pair.shape[1], _RUN_LENGTH),
             axis=1,
         )
-        pairs_of_levels.append(
+        logit_pairs_of_levels.append(
             pairs_of_losses(
                 loss_of_one=losses_by_outcome_and_pair[0],
                 loss_of_zero=losses_by_outcome_and_pair[1],
             )
         )
         length *= _RUN_LENGTH
-    return pairs_of_levels
+    return logit_pairs_of_levels
 
 
 def _divergences(logit_pairs: FloatArray, pair_indices: IntArray, orders: FloatArray) -> FloatArray:

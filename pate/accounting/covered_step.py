@@ -158,9 +158,9 @@ class _CoveredStep:
         shifts_of_inner_nodes: list[Shifts] = []
         shifts_of_leaves: list[Shifts] = []
         while open_nodes:
-            node = open_nodes.pop()
-            shifts = self._shifts(node)
-            is_leaf = not node.dominated_pairs
+            tree_node = open_nodes.pop()
+            shifts = self._shifts(tree_node)
+            is_leaf = not tree_node.dominated_pairs
             if is_leaf and self._defers_leaves:
                 shifts_of_leaves.append(shifts)
                 continue
@@ -171,7 +171,7 @@ class _CoveredStep:
             # the sum of P(loss) V(x - loss)
             node_expectations = reduce(np.add, weighted_deltas_of_losses)
             if not is_leaf and (node_expectations > largest_skipped).any():
-                open_nodes += node.dominated_pairs
+                open_nodes += tree_node.dominated_pairs
                 continue
             np.maximum(best_expectations, node_expectations, out=best_expectations)
             if is_leaf:
@@ -194,14 +194,14 @@ class _CoveredStep:
             )
         return best_expectations
 
-    def _shifts(self, node: _Node) -> Shifts:
+    def _shifts(self, tree_node: _Node) -> Shifts:
         """Returns the shifts of V by all privacy losses of a node's pair, from a cache.
 
         An infinite loss shifts left of all points, where V is 1.
         """
-        if node not in self._shifts_of_node:
-            self._shifts_of_node[node] = self._shifts_of(node, self._grid)
-        return self._shifts_of_node[node]
+        if tree_node not in self._shifts_of_node:
+            self._shifts_of_node[tree_node] = self._shifts_of(tree_node, self._grid)
+        return self._shifts_of_node[tree_node]
 
     def _largest_expectations(
         self, weighted_sums: list[_WeightedSums], padded_deltas: FloatArray

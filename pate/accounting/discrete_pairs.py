@@ -165,16 +165,16 @@ def censored_pair(mean_shift: float, threshold: float, *, q_mean_falls: bool) ->
         q_mean_falls: True for Q = N(-mean_shift, 1), False for Q = N(mean_shift, 1).
     """
     if q_mean_falls:
-        inner_cell_edges = threshold + mean_shift + _DISTANCES_FROM_THRESHOLD
-        cell_edges = np.append(inner_cell_edges, FARTHEST + mean_shift)
+        inner_interval_edges = threshold + mean_shift + _DISTANCES_FROM_THRESHOLD
+        interval_edges = np.append(inner_interval_edges, FARTHEST + mean_shift)
         q_below_threshold = ndtr(threshold + mean_shift)
         moved_q_mass = moved_mass(np.array([threshold + mean_shift]), mean_shift=mean_shift)
     else:
-        inner_cell_edges = -threshold + mean_shift - _DISTANCES_FROM_THRESHOLD[::-1]
-        cell_edges = np.append(-FARTHEST, inner_cell_edges)
+        inner_interval_edges = -threshold + mean_shift - _DISTANCES_FROM_THRESHOLD[::-1]
+        interval_edges = np.append(-FARTHEST, inner_interval_edges)
         q_below_threshold = ndtr(threshold - mean_shift)
         moved_q_mass = -moved_mass(np.array([threshold]), mean_shift=mean_shift)
-    pair_above_threshold = gaussian_pair(mean_shift, cell_edges=cell_edges)
+    pair_above_threshold = gaussian_pair(mean_shift, interval_edges=interval_edges)
     q_masses = np.append(pair_above_threshold.q_masses, q_below_threshold)
     return Pair(
         q_masses=q_masses,
@@ -185,7 +185,7 @@ def censored_pair(mean_shift: float, threshold: float, *, q_mean_falls: bool) ->
     )
 
 
-def gaussian_pair(mean_shift: float, cell_edges: FloatArray) -> Pair:
+def gaussian_pair(mean_shift: float, interval_edges: FloatArray) -> Pair:
     """Returns a pair, with one outcome for each edge, that dominates P = N(mean_shift, 1) and Q = N(0, 1).
 
     The edges cut the real line into intervals. The probability of each interval between two edges is moved to both
@@ -195,23 +195,25 @@ def gaussian_pair(mean_shift: float, cell_edges: FloatArray) -> Pair:
 
     Args:
         mean_shift: the distance between the two means, > 0.
-        cell_edges: the edges, rising, `[num_edges]`.
+        interval_edges: the edges, rising, `[num_edges]`.
     """
     # masses fall, slopes rise
-    curve = _gaussian_curve(thresholds=cell_edges, mean_shift=mean_shift)
+    curve = _gaussian_curve(thresholds=interval_edges, mean_shift=mean_shift)
     slopes = curve.slopes
-    q_of_cell = ndtr(cell_edges[1:]) - ndtr(cell_edges[:-1])
-    height_of_cell = curve.heights[:-1] - curve.heights[1:]
+    q_of_interval = ndtr(interval_edges[1:]) - ndtr(interval_edges[:-1])
+    height_of_interval = curve.heights[:-1] - curve.heights[1:]
     q_moved_to_upper_edge = np.clip(
-        (height_of_cell - slopes[:-1] * q_of_cell) / (slopes[1:] - slopes[:-1]), 0.0, q_of_cell
+        (height_of_interval - slopes[:-1] * q_of_interval) / (slopes[1:] - slopes[:-1]),
+        0.0,
+        q_of_interval,
     )
-    q_masses = np.zeros(len(cell_edges))
+    q_masses = np.zeros(len(interval_edges))
     q_masses[1:] += q_moved_to_upper_edge
-    q_masses[:-1] += q_of_cell - q_moved_to_upper_edge
-    if cell_edges[0] <= -FARTHEST:
-        q_masses[0] += ndtr(cell_edges[0])
+    q_masses[:-1] += q_of_interval - q_moved_to_upper_edge
+    if interval_edges[0] <= -FARTHEST:
+        q_masses[0] += ndtr(interval_edges[0])
     infinite_loss_prob = (
-        float(curve.q_masses[-1] + curve.heights[-1]) if cell_edges[-1] >= FARTHEST else 0.0
+        float(curve.q_masses[-1] + curve.heights[-1]) if interval_edges[-1] >= FARTHEST else 0.0
     )
     return Pair(q_masses=q_masses, excess_ratios=slopes, infinite_loss_prob=infinite_loss_prob)
 

@@ -37,14 +37,14 @@ class _Masses(NamedTuple):
 
 
 class _Cells(NamedTuple):
-    """The points x where a privacy loss is a multiple of a spacing, and these multiples, `[num_intervals + 1]` each.
+    """The outcomes x where a privacy loss is a multiple of a spacing, and these multiples, `[num_intervals + 1]` each.
 
-    Both rise. The points cut the part of the real line that the grid covers into intervals. A multiple is stored as the
-    whole number that the spacing is multiplied by. The first point is the left end of the search for points, so the
+    Both rise. The points x cut the part of the real line that the grid covers into intervals. A multiple is stored as
+    the whole number that the spacing is multiplied by. The first point is the left end of the search for points, so the
     loss there may be above its multiple.
     """
 
-    points: FloatArray
+    outcomes: FloatArray
     multiples: IntArray
 
 
@@ -87,12 +87,12 @@ def discretized_loss(
         largest_multiple=largest_multiple,
         negligible_mass=negligible_mass,
     )
-    location_errors = _LOCATION_ERROR + gaussian_pair.loss_rounding(loss_cells.points) / spacing
+    location_errors = _LOCATION_ERROR + gaussian_pair.loss_rounding(loss_cells.outcomes) / spacing
     location_errors_of_ends = np.maximum(
         location_errors[:-1], location_errors[1:]
     )  # [num_intervals]
-    first_masses = _interval_masses(gaussian_pair.first_tails(loss_cells.points))
-    second_masses = _interval_masses(gaussian_pair.second_tails(loss_cells.points))
+    first_masses = _interval_masses(gaussian_pair.first_tails(loss_cells.outcomes))
+    second_masses = _interval_masses(gaussian_pair.second_tails(loss_cells.outcomes))
     # the loss 0 is in the middle, and two points beyond the last multiple take rounding errors
     loss_masses = np.zeros(2 * int(np.abs(loss_cells.multiples).max()) + 3)
     _add_intervals(
@@ -169,7 +169,7 @@ def _add_tails(loss_masses: FloatArray, sampled_pair: SampledPair, loss_cells: _
         sampled_pair: the pair.
         loss_cells: the points x, and the losses there as multiples of the spacing.
     """
-    tails = sampled_pair.first_tails(loss_cells.points[[0, -1]])  # at both ends of the grid
+    tails = sampled_pair.first_tails(loss_cells.outcomes[[0, -1]])  # at both ends of the grid
     # Losses left of the first point are below the multiple at the second point, to which they are rounded up.
     index_of_rounded_up = len(loss_masses) // 2 + int(loss_cells.multiples[0]) + 1
     loss_masses[index_of_rounded_up] += float(tails.below[0]) * (1 + _MASS_ROUNDING)
@@ -189,9 +189,11 @@ def _add_mirrored_tails(
         shifted_maximum: the pair.
         loss_cells: the points x, and the losses there, >= 0, as multiples of the spacing.
     """
-    end_points = loss_cells.points[[0, -1]]
-    first_above_start, first_above_last = shifted_maximum.first_tails(end_points).above.tolist()
-    second_above_start, second_above_last = shifted_maximum.second_tails(end_points).above.tolist()
+    end_outcomes = loss_cells.outcomes[[0, -1]]
+    first_above_start, first_above_last = shifted_maximum.first_tails(end_outcomes).above.tolist()
+    second_above_start, second_above_last = shifted_maximum.second_tails(
+        end_outcomes
+    ).above.tolist()
     # Losses of the image are below minus the last multiple, to which they are rounded up.
     loss_masses[len(loss_masses) // 2 - int(loss_cells.multiples[-1])] += second_above_last
     # The part right of the first point and its image have all mass, up to the error of the search for that point.
@@ -225,59 +227,61 @@ def _cells(
     """
     clipped_multiple = min(largest_multiple, int(_LARGEST_LOSS / spacing))
 
-    def is_right_of_start(x: FloatArray) -> BoolArray:
-        """Returns, for each x, whether the grid begins left of x.
+    def is_right_of_start(outcomes: FloatArray) -> BoolArray:
+        """Returns, for each outcome, whether the grid begins left of it.
 
         The grid begins at the loss 0 for a `ShiftedMaximum`, and at minus the largest multiple for a `SampledPair`.
         """
         if isinstance(gaussian_pair, SampledPair):
-            return np.asarray(gaussian_pair.loss(x) > -clipped_multiple * spacing)
-        return np.asarray(gaussian_pair.second_tails(x).below > gaussian_pair.first_tails(x).above)
+            return np.asarray(gaussian_pair.loss(outcomes) > -clipped_multiple * spacing)
+        return np.asarray(
+            gaussian_pair.second_tails(outcomes).below > gaussian_pair.first_tails(outcomes).above
+        )
 
-    def is_tail_negligible(x: FloatArray) -> BoolArray:
-        """Returns, for each x, whether the losses right of x are so improbable that they may count as infinite."""
-        return np.asarray(gaussian_pair.first_tails(x).above < negligible_mass)
+    def is_tail_negligible(outcomes: FloatArray) -> BoolArray:
+        """Returns, for each outcome, whether the losses right of it are so improbable as to count as infinite."""
+        return np.asarray(gaussian_pair.first_tails(outcomes).above < negligible_mass)
 
-    farthest_values = np.array([gaussian_pair.farthest])
-    start_point = _bisected(
-        is_right_of_start, lower_points=-farthest_values, upper_points=farthest_values
+    farthest_outcomes = np.array([gaussian_pair.farthest])
+    start_outcome = _bisected(
+        is_right_of_start, lower_ends=-farthest_outcomes, upper_ends=farthest_outcomes
     )
-    end_point = _bisected(
-        is_tail_negligible, lower_points=-farthest_values, upper_points=farthest_values
+    end_outcome = _bisected(
+        is_tail_negligible, lower_ends=-farthest_outcomes, upper_ends=farthest_outcomes
     )
-    losses = gaussian_pair.loss(np.concatenate([start_point, end_point]))
+    losses = gaussian_pair.loss(np.concatenate([start_outcome, end_outcome]))
     losses_in_steps = np.clip(losses / spacing, -clipped_multiple, clipped_multiple)
     first_multiple = math.floor(losses_in_steps[0])
     last_multiple = max(math.ceil(losses_in_steps[1]), first_multiple + 1)
     multiples = np.arange(first_multiple, last_multiple + 1)
 
-    def exceeds_multiple(x: FloatArray) -> BoolArray:
-        return np.asarray(gaussian_pair.loss(x) > multiples * spacing)
+    def exceeds_multiple(outcomes: FloatArray) -> BoolArray:
+        return np.asarray(gaussian_pair.loss(outcomes) > multiples * spacing)
 
-    points = _bisected(
+    outcomes = _bisected(
         exceeds_multiple,
-        lower_points=np.repeat(start_point, len(multiples)),
-        upper_points=np.repeat(farthest_values, len(multiples)),
+        lower_ends=np.repeat(start_outcome, len(multiples)),
+        upper_ends=np.repeat(farthest_outcomes, len(multiples)),
     )
-    points[:1] = (
-        start_point  # the grid begins here, also where the loss is above the first multiple
+    outcomes[:1] = (
+        start_outcome  # the grid begins here, also where the loss is above the first multiple
     )
-    return _Cells(points=points, multiples=multiples)
+    return _Cells(outcomes=outcomes, multiples=multiples)
 
 
 def _bisected(
-    condition: Callable[[FloatArray], BoolArray], lower_points: FloatArray, upper_points: FloatArray
+    condition: Callable[[FloatArray], BoolArray], lower_ends: FloatArray, upper_ends: FloatArray
 ) -> FloatArray:
     """Returns, for each of several conditions, the smallest x at which it holds, `[num_conditions]`, by bisection.
 
     Args:
         condition: a function from one x for each condition to booleans, which are True from some x on.
-        lower_points: an x at which each condition is False, `[num_conditions]`.
-        upper_points: an x at which each condition is True, `[num_conditions]`.
+        lower_ends: an x at which each condition is False, `[num_conditions]`.
+        upper_ends: an x at which each condition is True, `[num_conditions]`.
     """
     for _ in range(_NUM_BISECTIONS):
-        middle_points = (lower_points + upper_points) / 2
+        middle_points = (lower_ends + upper_ends) / 2
         holds = condition(middle_points)
-        lower_points = np.where(holds, lower_points, middle_points)
-        upper_points = np.where(holds, middle_points, upper_points)
-    return np.asarray(upper_points)
+        lower_ends = np.where(holds, lower_ends, middle_points)
+        upper_ends = np.where(holds, middle_points, upper_ends)
+    return np.asarray(upper_ends)

@@ -105,18 +105,18 @@ def nodes(event: Event, *, num_releases: int = 1) -> Iterator[tuple[Event, int]]
     """
     pending_nodes = [(event, num_releases)]
     while pending_nodes:
-        node, node_count = pending_nodes.pop()
-        yield node, node_count
+        node, num_node_releases = pending_nodes.pop()
+        yield node, num_node_releases
         if isinstance(node, ComposedEvent):
             for part_event in node.events:
                 if isinstance(part_event, LeafEvent):
-                    yield part_event, node_count
+                    yield part_event, num_node_releases
                 else:
-                    pending_nodes.append((part_event, node_count))
+                    pending_nodes.append((part_event, num_node_releases))
         elif isinstance(node, SelfComposedEvent):
-            pending_nodes.append((node.event, node_count * node.count))
+            pending_nodes.append((node.event, num_node_releases * node.count))
         elif isinstance(node, ApproximateEvent):
-            pending_nodes.append((node.event, node_count))
+            pending_nodes.append((node.event, num_node_releases))
         else:
             validation.require_kind("event", value=node, kind=LeafEvent, rule=EVENT_RULE)
 
@@ -131,8 +131,8 @@ def leaves(event: Event, *, num_releases: int = 1) -> Iterator[tuple[LeafEvent, 
         num_releases: the number of times that the root is released, >= 0.
     """
     return (
-        (node, node_count)
-        for node, node_count in nodes(event, num_releases=num_releases)
+        (node, num_node_releases)
+        for node, num_node_releases in nodes(event, num_releases=num_releases)
         if isinstance(node, LeafEvent)
     )
 

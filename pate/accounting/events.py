@@ -198,13 +198,15 @@ class GaussianEvent(LeafEvent):
         require(is_list, "noise_multipliers.shape", multipliers.shape, "one or more numbers")
         is_valid = np.isfinite(multipliers) & (multipliers >= 0)
         require_each("noise_multipliers", multipliers, is_valid, rule="finite numbers >= 0")
-        smallest = float(multipliers.min())
-        if smallest == 0:
+        smallest_multiplier = float(multipliers.min())
+        if smallest_multiplier == 0:
             return cls(noise_multiplier=0.0)
         # The sum is between 1 and the number of releases, so it neither overflows nor vanishes.
-        sum_of_squares = float(np.square(smallest / multipliers).sum())
+        sum_of_squares = float(np.square(smallest_multiplier / multipliers).sum())
         return cls(
-            noise_multiplier=smallest / math.sqrt(sum_of_squares) * (1 - _SUMMATION_ROUNDING)
+            noise_multiplier=smallest_multiplier
+            / math.sqrt(sum_of_squares)
+            * (1 - _SUMMATION_ROUNDING)
         )
 
 

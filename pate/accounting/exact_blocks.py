@@ -192,13 +192,15 @@ def _aligned(spacing: float, repeated_steps: Steps) -> float:
     important one is the loss whose steps add the most variance. Where no loss counts, `spacing` is returned, rounded.
     """
     spacing = rounded_spacing(spacing)
-    variance_of_loss = {0.0: 0.0}
+    variance_by_privacy_loss = {0.0: 0.0}
     for step_pairs, num_times in repeated_steps:
         is_range_of_losses = isinstance(step_pairs, Box) and step_pairs.dominated_pairs
         loss = 0.0 if is_range_of_losses else largest_loss(step_pairs, loss_if_unbounded=0.0)
         if loss >= spacing:
-            variance_of_loss[loss] = variance_of_loss.get(loss, 0.0) + num_times * loss * loss
-    loss = max(variance_of_loss, key=variance_of_loss.__getitem__)
+            variance_by_privacy_loss[loss] = (
+                variance_by_privacy_loss.get(loss, 0.0) + num_times * loss * loss
+            )
+    loss = max(variance_by_privacy_loss, key=variance_by_privacy_loss.__getitem__)
     if loss == 0:
         return spacing
     return rounded_spacing(loss / (2 * math.ceil(loss / (2 * spacing))))
@@ -352,7 +354,7 @@ def compose_in_blocks(
         negligible_delta: the amount by which each step may raise every delta of a profile for speed.
         any_event_order: True makes each step a separate block, so that the bound holds for every order.
     """
-    num_of_run = Counter(
+    num_blocks_of_run = Counter(
         _runs(repeated_steps, cost_of_full_run=0 if any_event_order else COST_OF_FULL_BLOCK)
     )
     fixed_pairs = [
@@ -365,7 +367,7 @@ def compose_in_blocks(
     variance = math.fsum(
         num_times * step_pairs.variance for step_pairs, num_times in repeated_steps
     )
-    num_blocks = num_of_run.total() + sum(num_times for _, num_times in fixed_pairs)
+    num_blocks = num_blocks_of_run.total() + sum(num_times for _, num_times in fixed_pairs)
     # Between blocks the spacing is `stride` times that inside a block.
     block_spacing = math.sqrt(4 * _BLOCK_WIDENING * variance / num_blocks)
     stride = max(int(block_spacing / spacing), 1)
@@ -376,19 +378,19 @@ def compose_in_blocks(
         first_index=0, num_points=num_points, spacing=stride * rounded_spacing(spacing)
     )
     block_of: dict[Run, Block] = {}
-    for longest_run in sorted(num_of_run, key=len, reverse=True):
+    for longest_run in sorted(num_blocks_of_run, key=len, reverse=True):
         if longest_run in block_of:
             continue
         grid = _grid_of_run(longest_run, spacing=spacing, largest_finite_loss=largest_finite_loss)
         profiles = _last_profiles(longest_run, grid=grid, negligible_delta=negligible_delta)
         # The last steps of a run may be a run of their own, whose profile is computed on the way.
-        for pairs_of_run in num_of_run:
+        for pairs_of_run in num_blocks_of_run:
             last_steps = longest_run[len(longest_run) - len(pairs_of_run) :]
             if pairs_of_run not in block_of and last_steps == pairs_of_run:
                 deltas = profiles[len(pairs_of_run) - 1][::stride]
                 block_of[pairs_of_run] = Block.from_profile(deltas, spacing=stride * grid.spacing)
     blocks = [
-        block.power(num_losses=num_of_run[pairs_of_run], largest_multiple=num_points)
+        block.power(num_losses=num_blocks_of_run[pairs_of_run], largest_multiple=num_points)
         for pairs_of_run, block in block_of.items()
     ]
     blocks += [

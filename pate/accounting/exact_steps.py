@@ -37,15 +37,15 @@ def composition_step(
         negligible_delta: the amount by which the step may raise each value for speed.
     """
     match step_pairs:
-        case Box():
-            return box_step(grid, step_pairs, negligible_delta=negligible_delta)
-        case Winner():
-            return winner_step(grid, step_pairs, negligible_delta=negligible_delta)
-        case Span():
-            return span_step(grid, span_length=step_pairs.length)
-        case ShiftedMaximum():
+        case Box() as box:
+            return box_step(grid, box, negligible_delta=negligible_delta)
+        case Winner() as winner:
+            return winner_step(grid, winner, negligible_delta=negligible_delta)
+        case Span() as span:
+            return span_step(grid, span_length=span.length)
+        case ShiftedMaximum() as gaussian_pair:
             masses, infinite_loss_prob = discretized_loss(
-                step_pairs,
+                gaussian_pair,
                 spacing=grid.spacing,
                 largest_multiple=grid.num_points,
                 negligible_mass=negligible_delta,

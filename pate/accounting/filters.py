@@ -422,16 +422,16 @@ class GaussianFilter(PrivacyFilter):
         return epsilon * (1 + _ROUNDING)
 
 
-def _mu_squared_of_counts(noise_multiplier: float, *, num_moving: int) -> float:
+def _mu_squared_of_counts(noise_multiplier: float, *, num_moving_counts: int) -> float:
     """Returns mu^2 of counts with Gaussian noise; infinity without noise.
 
     Args:
         noise_multiplier: noise std / the largest difference of one count between neighbors, >= 0.
-        num_moving: the number of counts that differ between neighbors.
+        num_moving_counts: the number of counts that differ between neighbors.
     """
     if noise_multiplier == 0:
         return math.inf
-    return float(num_moving / noise_multiplier / noise_multiplier)
+    return float(num_moving_counts / noise_multiplier / noise_multiplier)
 
 
 def _mu_squared(leaf: LeafEvent) -> float:
@@ -440,9 +440,9 @@ def _mu_squared(leaf: LeafEvent) -> float:
     Raises `InvalidValue` unless the leaf is a `GaussianEvent`, a `WinnerEvent`, or pure DP.
     """
     if isinstance(leaf, events.GaussianEvent):
-        return _mu_squared_of_counts(leaf.noise_multiplier, num_moving=1)
+        return _mu_squared_of_counts(leaf.noise_multiplier, num_moving_counts=1)
     if isinstance(leaf, events.WinnerEvent):
-        return _mu_squared_of_counts(leaf.noise_multiplier, num_moving=leaf.num_moving)
+        return _mu_squared_of_counts(leaf.noise_multiplier, num_moving_counts=leaf.num_moving)
     try:
         epsilon = pure_epsilon(leaf)
     except InvalidValue as error:

@@ -44,25 +44,29 @@ class ShiftedMaximum:
     @property
     def variance(self) -> float:
         """The sum, over both distributions, of the second moment of positive losses; used to choose grids, no bound."""
-        x = np.linspace(-_NEAR, self.maximum_shift + _NEAR, 1001)
-        masses_between_points = np.diff(self.first_tails(x).below + self.second_tails(x).below)
-        return float(np.sum(masses_between_points * np.maximum(self.loss(x[1:]), 0.0) ** 2))
+        outcomes = np.linspace(-_NEAR, self.maximum_shift + _NEAR, 1001)
+        masses_between_points = np.diff(
+            self.first_tails(outcomes).below + self.second_tails(outcomes).below
+        )
+        return float(np.sum(masses_between_points * np.maximum(self.loss(outcomes[1:]), 0.0) ** 2))
 
-    def loss(self, x: FloatArray) -> FloatArray:
-        """Returns log density(M + maximum_shift) - log density(M) at each point x, `[num_points]`; it rises in x.
+    def loss(self, outcomes: FloatArray) -> FloatArray:
+        """Returns log density(M + maximum_shift) - log density(M) at each outcome x, `[num_points]`; it rises in x.
 
         M is the largest of n = num_normals standard normals, with the density n phi(x) Phi(x)^(n - 1).
         """
-        loss_of_normal = x * self.maximum_shift - self.maximum_shift * self.maximum_shift / 2
-        log_ratio = log_ndtr(x - self.maximum_shift) - log_ndtr(x)
+        loss_of_normal = outcomes * self.maximum_shift - self.maximum_shift * self.maximum_shift / 2
+        log_ratio = log_ndtr(outcomes - self.maximum_shift) - log_ndtr(outcomes)
         return np.asarray(loss_of_normal + (self.num_normals - 1) * log_ratio)
 
-    def loss_rounding(self, x: FloatArray) -> FloatArray:
-        """Returns a bound on the rounding error of the loss at each point x, `[num_points]`."""
+    def loss_rounding(self, outcomes: FloatArray) -> FloatArray:
+        """Returns a bound on the rounding error of the loss at each outcome, `[num_points]`."""
         size_of_normal = (
-            np.abs(x) * self.maximum_shift + self.maximum_shift * self.maximum_shift / 2
+            np.abs(outcomes) * self.maximum_shift + self.maximum_shift * self.maximum_shift / 2
         )
-        size_of_ratio = (self.num_normals - 1) * (log_ndtr(x - self.maximum_shift) + log_ndtr(x))
+        size_of_ratio = (self.num_normals - 1) * (
+            log_ndtr(outcomes - self.maximum_shift) + log_ndtr(outcomes)
+        )
         return np.asarray(_LOSS_ROUNDING * (size_of_normal - size_of_ratio))
 
     @property
@@ -70,13 +74,13 @@ class ShiftedMaximum:
         """The distance from 0 beyond which neither distribution has mass in double precision."""
         return self.maximum_shift + _FARTHEST
 
-    def first_tails(self, x: FloatArray) -> Tails:
-        """Returns the tails of the first distribution, that of the moved maximum M + maximum_shift, at each point x."""
-        return self.second_tails(x - self.maximum_shift)
+    def first_tails(self, outcomes: FloatArray) -> Tails:
+        """Returns the tails of the first distribution, that of the moved maximum M + maximum_shift, at each outcome."""
+        return self.second_tails(outcomes - self.maximum_shift)
 
-    def second_tails(self, x: FloatArray) -> Tails:
-        """Returns the tails of the second distribution, that of the maximum M of all normals, at each point x."""
-        log_below = self.num_normals * log_ndtr(x)
+    def second_tails(self, outcomes: FloatArray) -> Tails:
+        """Returns the tails of the second distribution, that of the maximum M of all normals, at each outcome."""
+        log_below = self.num_normals * log_ndtr(outcomes)
         return Tails(below=np.asarray(np.exp(log_below)), above=np.asarray(-np.expm1(log_below)))
 
 
@@ -103,23 +107,26 @@ class SampledPair:
     @property
     def variance(self) -> float:
         """The second moment of the privacy loss under the first distribution; used to choose grids, and no bound."""
-        x = np.linspace(self.lower_mean - _NEAR, self.upper_mean + _NEAR, 2001)
-        return float(np.sum(np.diff(self.first_tails(x).below) * self.loss(x[1:]) ** 2))
+        outcomes = np.linspace(self.lower_mean - _NEAR, self.upper_mean + _NEAR, 2001)
+        return float(
+            np.sum(np.diff(self.first_tails(outcomes).below) * self.loss(outcomes[1:]) ** 2)
+        )
 
-    def loss(self, x: FloatArray) -> FloatArray:
-        """Returns the privacy loss at each point x, `[num_points]`; it rises in x."""
+    def loss(self, outcomes: FloatArray) -> FloatArray:
+        """Returns the privacy loss at each outcome x, `[num_points]`; it rises in x."""
         log_first = log_mixture_ratio(
-            x, mean_shift=self.upper_mean, sampling_prob=self.sampling_prob
+            outcomes, mean_shift=self.upper_mean, sampling_prob=self.sampling_prob
         )
         log_second = log_mixture_ratio(
-            x, mean_shift=self.lower_mean, sampling_prob=self.sampling_prob
+            outcomes, mean_shift=self.lower_mean, sampling_prob=self.sampling_prob
         )
         return np.asarray(log_first - log_second)
 
-    def loss_rounding(self, x: FloatArray) -> FloatArray:
-        """Returns a bound on the rounding error of the loss at each point x, `[num_points]`."""
+    def loss_rounding(self, outcomes: FloatArray) -> FloatArray:
+        """Returns a bound on the rounding error of the loss at each outcome, `[num_points]`."""
         sizes = [
-            2 * np.abs(shift * x) + shift * shift for shift in (self.upper_mean, self.lower_mean)
+            2 * np.abs(shift * outcomes) + shift * shift
+            for shift in (self.upper_mean, self.lower_mean)
         ]
         return np.asarray(_LOSS_ROUNDING * sum(sizes))
 
@@ -128,20 +135,24 @@ class SampledPair:
         """The distance from 0 beyond which neither distribution has mass in double precision."""
         return max(self.upper_mean, -self.lower_mean) + _FARTHEST
 
-    def first_tails(self, x: FloatArray) -> Tails:
-        """Returns the tails of the first distribution, a mixture of N(0, 1) and N(upper_mean, 1), at each point x."""
-        return self._tails(x, mean_shift=self.upper_mean)
+    def first_tails(self, outcomes: FloatArray) -> Tails:
+        """Returns the tails of the first distribution, a mixture of N(0, 1) and N(upper_mean, 1), at each outcome."""
+        return self._tails(outcomes, mean_shift=self.upper_mean)
 
-    def second_tails(self, x: FloatArray) -> Tails:
-        """Returns the tails of the second distribution, a mixture of N(0, 1) and N(lower_mean, 1), at each point x."""
-        return self._tails(x, mean_shift=self.lower_mean)
+    def second_tails(self, outcomes: FloatArray) -> Tails:
+        """Returns the tails of the second distribution, a mixture of N(0, 1) and N(lower_mean, 1), at each outcome."""
+        return self._tails(outcomes, mean_shift=self.lower_mean)
 
-    def _tails(self, x: FloatArray, mean_shift: float) -> Tails:
-        """Returns the tails of a mixture at each point x: N(mean_shift, 1) with `sampling_prob`, and else N(0, 1)."""
+    def _tails(self, outcomes: FloatArray, mean_shift: float) -> Tails:
+        """Returns the tails of a mixture at each outcome: N(mean_shift, 1) with `sampling_prob`, and else N(0, 1)."""
         # P(X <= x) is the upper tail of -X, from the mixture with N(-mean_shift, 1).
         return Tails(
-            below=mixture_tail(x=x, mean_shift=-mean_shift, sampling_prob=self.sampling_prob),
-            above=mixture_tail(x=-x, mean_shift=mean_shift, sampling_prob=self.sampling_prob),
+            below=mixture_tail(
+                x=outcomes, mean_shift=-mean_shift, sampling_prob=self.sampling_prob
+            ),
+            above=mixture_tail(
+                x=-outcomes, mean_shift=mean_shift, sampling_prob=self.sampling_prob
+            ),
         )
 
 

@@ -387,8 +387,8 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
         prob_of_whole_normal = (
             0.5 * math.erfc(_LARGEST_SUM / math.sqrt(2) / math.sqrt(2)) * _ROUNDED_UP
         )
-        whole_normal = gaussian_pair(bit_shift, cell_edges=_EDGES)
-        moving_normal = gaussian_pair(mean_shift, cell_edges=_EDGES)
+        whole_normal = gaussian_pair(bit_shift, interval_edges=_EDGES)
+        moving_normal = gaussian_pair(mean_shift, interval_edges=_EDGES)
         pairs_of_small_counts = [
             censored_pair(
                 mean_shift, threshold=-_SMALLEST_COUNT, q_mean_falls=q_mean_falls
