@@ -22,13 +22,13 @@ else:
     class _LazyTorch:
         """A stand-in for the module torch, which imports torch when an attribute of the stand-in is first read."""
 
-        def __getattr__(self, name: str) -> Any:
-            if name.startswith("__"):
-                raise AttributeError(name)
+        def __getattr__(self, attribute_name: str) -> Any:
+            if attribute_name.startswith("__"):
+                raise AttributeError(attribute_name)
             # The check of a whole extra is slow, and loops read many names. So it is made before the first import only.
             if sys.modules.get("torch") is None:
                 require_extra("torch", extra="train")
-            return getattr(import_module("torch"), name)
+            return getattr(import_module("torch"), attribute_name)
 
     torch = _LazyTorch()
 

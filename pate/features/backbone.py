@@ -61,13 +61,13 @@ class BackboneExtractor(Extractor):
             raise ValueError("arrays of other shapes")
 
     def project(self, measurements: Float32Array) -> Float32Array:
-        """Returns the features, `[num_images, num_features]`: the measurements, centered and projected.
+        """Returns the features, `[num_images, num_features]`: the measurements, centered_measurements and projected.
 
         Args:
             measurements: the results of `measure`, `[num_images, d]`.
         """
-        centered = measurements - self.arrays["center"]
-        return np.asarray(centered @ self.arrays["projection"], np.float32)
+        centered_measurements = measurements - self.arrays["center"]
+        return np.asarray(centered_measurements @ self.arrays["projection"], np.float32)
 
     def measure(self, images: Float32Array) -> Float32Array:
         """Returns the input of the network's last layer for each image, float32 `[num_images, d]`.

@@ -110,14 +110,16 @@ class Extractor(FittedTransform):
             InvalidValue: all public images have the same measurements.
         """
         with open_stage("projecting public pictures", len(pictures)) as advance:
-            measurements = self._measure_all(public_pictures=pictures, advance=advance)
-            projection = Projection.fit(measurements, dimension=dimension, seed=seed)
+            picture_measurements = self._measure_all(public_pictures=pictures, advance=advance)
+            projection = Projection.fit(picture_measurements, dimension=dimension, seed=seed)
         arrays = {**self.arrays, "center": projection.center, "projection": projection.matrix}
         extractor = replace(self, arrays=arrays)
-        num_whole_batches = len(measurements) // self.batch_size
+        num_whole_batches = len(picture_measurements) // self.batch_size
         features_of_batches = [
             extractor.project(
-                measurements[batch_index * self.batch_size : (batch_index + 1) * self.batch_size]
+                picture_measurements[
+                    batch_index * self.batch_size : (batch_index + 1) * self.batch_size
+                ]
             )
             for batch_index in range(num_whole_batches)
         ]

@@ -75,10 +75,10 @@ class FeaturedData:
         recipe_digest = self.features.identity(public_pictures)
         recipe_folder = self.cache.expanduser() / f"features-{recipe_kind}-{recipe_digest[:12]}"
         if self.check is not None and not _has_extractor(recipe_folder):
-            blank_dataset = _with_features(
+            dataset_with_blank_features = _with_features(
                 dataset, features_of_splits=_blank_features(dataset), preprocessing=None
             )
-            self.check(blank_dataset)
+            self.check(dataset_with_blank_features)
         with writable(setting_name="features.cache", folder=recipe_folder):
             make_folder(recipe_folder)
         extractor, first_features = self._extractor(

@@ -336,13 +336,13 @@ def region_weights(num_positions: int, num_regions: int, *, overlap: bool) -> Fl
     region_indices = np.arange(num_regions)
     if overlap:
         middles = (region_indices + 0.5) * num_positions / num_regions - 0.5
-        distances = np.abs(position_indices - middles) * num_regions / num_positions
-        weights = np.maximum(1 - distances, 0)
+        distances_to_middles = np.abs(position_indices - middles) * num_regions / num_positions
+        position_weights = np.maximum(1 - distances_to_middles, 0)
     else:
         region_of_position = position_indices * num_regions // num_positions
-        weights = (region_of_position == region_indices).astype(np.float64)
-    weight_sums = weights.sum(axis=0)
-    return np.asarray(weights / np.where(weight_sums > 0, weight_sums, 1))
+        position_weights = (region_of_position == region_indices).astype(np.float64)
+    sums_per_region = position_weights.sum(axis=0)
+    return np.asarray(position_weights / np.where(sums_per_region > 0, sums_per_region, 1))
 
 
 @dataclass(frozen=True)

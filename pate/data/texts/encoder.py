@@ -400,12 +400,14 @@ def _encoder_of_tokens(
             "token_type_ids": encoding.type_ids,
         }
         input_arrays = {name: np.array([numbers_of_input[name]], np.int64) for name in input_names}
-        (vectors_of_texts,) = onnx_session.run([output_name], input_arrays)
-        vectors = vectors_of_texts[0]
-        has_one_vector = vectors.ndim == 1
-        if has_one_vector:
-            return np.asarray(vectors)
-        return np.asarray(vectors[0] if takes_first_token else vectors.mean(axis=0))
+        (output_of_texts,) = onnx_session.run([output_name], input_arrays)
+        text_output = output_of_texts[0]
+        if text_output.ndim == 1:
+            text_vector = text_output
+        else:
+            token_vectors = text_output
+            text_vector = token_vectors[0] if takes_first_token else token_vectors.mean(axis=0)
+        return np.asarray(text_vector)
 
     return encode
 

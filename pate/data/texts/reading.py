@@ -28,7 +28,7 @@ _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 _CODE_BEGINS = re.compile(r"<(?:script|style)[^<>]*>", re.IGNORECASE)
 _CODE_ENDS = re.compile(r"</(?:script|style)[^<>]*>", re.IGNORECASE)
 # Runs of Chinese and Japanese letters, whose words are not separated by blanks.
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{3,}")
+_UNSPACED_LETTERS = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{3,}")
 # The largest number of marks on one letter. No script has as many, and the composition of more takes quadratic time.
 _MAX_MARKS = 8
 
@@ -88,10 +88,10 @@ def plain_text(text: str) -> str:
     ['zürich', '&', 'bern']
     """
     text = readable(text).casefold()
-    return text if text.isascii() else _UNSPACED.sub(_as_pairs, text)
+    return text if text.isascii() else _UNSPACED_LETTERS.sub(_pair_neighboring_letters, text)
 
 
-def _as_pairs(match: re.Match[str]) -> str:
+def _pair_neighboring_letters(match: re.Match[str]) -> str:
     return " ".join(first + second for first, second in pairwise(match[0]))
 
 

@@ -44,13 +44,13 @@ class _Vocabulary(NamedTuple):
 
     Attributes:
         words: the words, sorted.
-        buckets: the buckets of the parts, in ascending order, `[num_buckets]`.
+        part_buckets: the buckets of the parts, in ascending order, `[num_buckets]`.
         num_texts_with_term: the number of public texts with each word, and then with a part in each bucket,
             `[num_words + num_buckets]`.
     """
 
     words: list[str]
-    buckets: NDArray[np.int32]
+    part_buckets: NDArray[np.int32]
     num_texts_with_term: FloatArray
 
 
@@ -112,9 +112,9 @@ class TfidfVectors(TextVectors):
         # This is the smooth idf of scikit-learn, which counts one more text that has every word.
         idf = np.log((1 + len(sample)) / (1 + vocabulary.num_texts_with_term)) + 1
         settings = {"words": vocabulary.words}
-        origin = origin_of_texts(texts=sample)
-        arrays: dict[str, NDArray[Any]] = {"buckets": vocabulary.buckets, "idf": idf}
-        unprojected = cls(arrays=arrays, settings=settings, origin=origin)
+        description_of_texts = origin_of_texts(texts=sample)
+        arrays: dict[str, NDArray[Any]] = {"buckets": vocabulary.part_buckets, "idf": idf}
+        unprojected = cls(arrays=arrays, settings=settings, origin=description_of_texts)
         with (
             open_stage("directions of the public texts", len(sample)) as advance,
             one_blas_thread(),
@@ -133,7 +133,7 @@ class TfidfVectors(TextVectors):
         lengths = decomposition.singular_values_
         varies = lengths > ROUNDING * lengths[0]
         arrays["components"] = np.ascontiguousarray(decomposition.components_[varies].T, np.float32)
-        return cls(arrays=arrays, settings=settings, origin=origin)
+        return cls(arrays=arrays, settings=settings, origin=description_of_texts)
 
     def is_usable(self) -> bool:
         """Returns True if the arrays and words of a file fit together, and directions are no longer than 1."""
@@ -174,13 +174,13 @@ class TfidfVectors(TextVectors):
 
         words, counts = count_words(texts)
         columns = np.array([self._index_of_word.get(word, -1) for word in words], np.int64)
-        is_known = columns >= 0
+        is_known_word = columns >= 0
         num_vocabulary_words = len(self.settings["words"])
         idf_of_words = self.arrays["idf"][:num_vocabulary_words]
         idf_of_parts = self.arrays["idf"][num_vocabulary_words:]
 
         # The matrix `[len(words), num_vocabulary_words]` has a 1 for each known word, in the word's column.
-        known_rows = np.flatnonzero(is_known)
+        known_rows = np.flatnonzero(is_known_word)
         known_columns = columns[known_rows]
         vocabulary_of_words = csr_matrix(
             (np.ones(len(known_rows)), (known_rows, known_columns)),
@@ -189,21 +189,21 @@ class TfidfVectors(TextVectors):
         word_weights = _weigh_counts(counts @ vocabulary_of_words, idf=idf_of_words)
         parts_of_words = _count_parts(words)[:, self.arrays["buckets"]]
         part_weights = _weigh_counts(counts @ parts_of_words, idf=idf_of_parts)
-        weights = hstack([word_weights, part_weights], format="csr")
+        tfidf_weights = hstack([word_weights, part_weights], format="csr")
         # Both halves of a row have length 1, so the row has length 1 after this product.
-        weights.data *= np.sqrt(0.5)
+        tfidf_weights.data *= np.sqrt(0.5)
 
         occurrences_of_words = np.asarray(counts.sum(axis=0)).ravel()
         return WeightedTexts(
-            weights=weights,
-            num_known=int(occurrences_of_words[is_known].sum()),
+            weights=tfidf_weights,
+            num_known=int(occurrences_of_words[is_known_word].sum()),
             num_words=int(occurrences_of_words.sum()),
         )
 
     def _unscaled(self, texts: Sequence[str]) -> FloatArray:
-        weights = self.weigh(texts).weights
-        weights.data = fixed_point(values=weights.data)
-        return from_product(weights @ self._fixed_components)
+        tfidf_weights = self.weigh(texts).weights
+        tfidf_weights.data = fixed_point(values=tfidf_weights.data)
+        return from_product(tfidf_weights @ self._fixed_components)
 
     @cached_property
     def _fixed_components(self) -> FloatArray:
@@ -265,8 +265,10 @@ def _frequent_in(texts: Sequence[str], report_progress: Callable[[int], object])
     words = sorted(frequent[:_MAX_WORDS])
     by_frequency = np.argsort(-num_texts_with_part, kind="stable")[:_MAX_PARTS]
     is_frequent = num_texts_with_part[by_frequency] >= _MIN_TEXTS
-    buckets = np.sort(by_frequency[is_frequent]).astype(_DTYPE_OF_BUCKETS)
+    part_buckets = np.sort(by_frequency[is_frequent]).astype(_DTYPE_OF_BUCKETS)
     num_texts_with_term = np.append(
-        [float(num_texts_with_word[word]) for word in words], num_texts_with_part[buckets]
+        [float(num_texts_with_word[word]) for word in words], num_texts_with_part[part_buckets]
     )
-    return _Vocabulary(words=words, buckets=buckets, num_texts_with_term=num_texts_with_term)
+    return _Vocabulary(
+        words=words, part_buckets=part_buckets, num_texts_with_term=num_texts_with_term
+    )

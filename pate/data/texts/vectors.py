@@ -107,7 +107,7 @@ class TextVectors(FittedTransform):
         # A copy has no cached properties, which would also be sent to other processes.
         transform = replace(self) if worker_kind == "processes" else self
         blocks = map_blocks(
-            transform._blocks,
+            transform._compute_vectors,
             texts,
             block_size=texts_at_once,
             report_progress=report_progress,
@@ -115,7 +115,7 @@ class TextVectors(FittedTransform):
         )
         return np.concatenate([np.empty((0, self.dimension), np.float32), *blocks])
 
-    def _blocks(self, texts: Sequence[str]) -> Float32Array:
+    def _compute_vectors(self, texts: Sequence[str]) -> Float32Array:
         firsts = range(0, len(texts), BLOCK_ROWS)
         return np.concatenate([self._block(texts[first : first + BLOCK_ROWS]) for first in firsts])
 

@@ -98,8 +98,8 @@ class StaticVectors(TextVectors):
             origin={},
         )
 
-        def count_pieces_of_block(block: Sequence[str]) -> Any:
-            piece_counts, _ = unweighted.count_pieces(block)
+        def count_pieces_of_block(text_block: Sequence[str]) -> Any:
+            piece_counts, _ = unweighted.count_pieces(text_block)
             return piece_counts
 
         with open_stage("words of the public texts", len(sample)) as advance:
@@ -119,8 +119,8 @@ class StaticVectors(TextVectors):
             "weights": word_weights,
             "center": center @ components / scale,
         }
-        origin = origin_of_texts(texts=sample, pretrained_files=pretrained_files)
-        return cls(arrays=arrays, settings=settings, origin=origin)
+        description_of_texts = origin_of_texts(texts=sample, pretrained_files=pretrained_files)
+        return cls(arrays=arrays, settings=settings, origin=description_of_texts)
 
     def is_usable(self) -> bool:
         """Returns True if the arrays and words that were read from a file fit together."""
@@ -145,9 +145,9 @@ class StaticVectors(TextVectors):
 
         Both count repetitions. The pieces of a split word count as words; the first number never exceeds the second.
         """
-        counts, num_words = self.count_pieces(texts)
+        piece_counts, num_words = self.count_pieces(texts)
         is_public = self.arrays["weights"] < 1  # a word that no public text has has weight 1
-        occurrences_of_pieces = np.asarray(counts.sum(axis=0)).ravel()
+        occurrences_of_pieces = np.asarray(piece_counts.sum(axis=0)).ravel()
         num_known_pieces = int(occurrences_of_pieces[is_public].sum())
         # A word may have several pieces, so there may be more pieces than words.
         return min(num_words, num_known_pieces), num_words
@@ -160,35 +160,37 @@ class StaticVectors(TextVectors):
         """
         from scipy.sparse import csr_matrix
 
-        words, counts = count_words(texts)
+        words, word_counts = count_words(texts)
         piece_indices_of_words = list(map(self.piece_indices_of, words))
         row_ends = np.cumsum([0, *map(len, piece_indices_of_words)])
         piece_indices = np.array(
             [index for indices in piece_indices_of_words for index in indices], np.int64
         )
         shape = (len(words), len(self.settings["words"]))
-        piece_counts = counts @ csr_matrix(
+        piece_counts = word_counts @ csr_matrix(
             (np.ones(len(piece_indices)), piece_indices, row_ends), shape
         )
         piece_counts.sort_indices()  # sums of a row are in one order
-        return piece_counts, int(counts.sum())
+        return piece_counts, int(word_counts.sum())
 
-    def mean_vectors(self, counts: Any) -> FloatArray:
+    def mean_vectors(self, piece_counts: Any) -> FloatArray:
         """Returns the mean of each text's word vectors, weighted as the class says, `[num_texts, d]`.
 
         The mean of a text without a known word is 0.
 
         Args:
-            counts: the number of occurrences of each word of the file in each text, sparse `[num_texts,
+            piece_counts: the number of occurrences of each word of the file in each text, sparse `[num_texts,
                 num_words_of_file]`.
         """
-        counts = counts.copy()
-        counts.data = damped(counts=counts.data) * self.arrays["weights"][counts.indices]
+        weighted_counts = piece_counts.copy()
+        word_weights = self.arrays["weights"][piece_counts.indices]
+        weighted_counts.data = damped(counts=piece_counts.data) * word_weights
         # Only the vectors of words that occur are converted to 64 bits.
-        columns = np.unique(counts.indices)
-        totals = counts @ np.ones((counts.shape[1], 1))
-        sums = counts[:, columns] @ self.arrays["components"][columns].astype(np.float64)
-        return np.asarray(sums / np.where(totals > 0, totals, 1))
+        columns = np.unique(piece_counts.indices)
+        num_pieces = piece_counts.shape[1]
+        total_weights = weighted_counts @ np.ones((num_pieces, 1))
+        sums = weighted_counts[:, columns] @ self.arrays["components"][columns].astype(np.float64)
+        return np.asarray(sums / np.where(total_weights > 0, total_weights, 1))
 
     def _unscaled(self, texts: Sequence[str]) -> FloatArray:
         text_vectors = self.mean_vectors(self.count_pieces(texts)[0])
@@ -282,13 +284,13 @@ def _vectors_of_model(folder: Path) -> WordVectors:
     from safetensors.numpy import load_file
 
     path = folder / "model.safetensors" if folder.is_dir() else folder
-    tokenizer_json = read_json(
+    tokenizer_settings = read_json(
         path.with_name("tokenizer.json"),
         rule="the tokenizer of word vectors",
         remedy="copy it again",
     )["model"]
     arrays = load_file(path)
-    vocabulary = tokenizer_json["vocab"]
+    vocabulary = tokenizer_settings["vocab"]
     if isinstance(vocabulary, dict):
         row_of = dict(vocabulary)
     else:  # Unigram lists words with their probabilities
@@ -306,22 +308,22 @@ def _vectors_of_model(folder: Path) -> WordVectors:
     return WordVectors(
         words=words,
         vectors=vectors,
-        first_and_later_prefix=_prefixes_of(tokenizer_json, words=words),
+        first_and_later_prefix=_prefixes_of(tokenizer_settings, words=words),
     )
 
 
-def _prefixes_of(tokenizer_json: dict[str, Any], words: Sequence[str]) -> list[str | None]:
+def _prefixes_of(tokenizer_settings: dict[str, Any], words: Sequence[str]) -> list[str | None]:
     """Returns the prefixes by which a tokenizer marks the first piece of a word, and later pieces.
 
     The second is None if the tokenizer splits no words.
 
     Args:
-        tokenizer_json: the key `model` of tokenizer.json.
+        tokenizer_settings: the key `model` of tokenizer.json.
         words: the words and pieces of the tokenizer.
     """
-    if tokenizer_json["type"] == "WordPiece":
-        return ["", tokenizer_json.get("continuing_subword_prefix", "##")]
-    if tokenizer_json["type"] == "WordLevel":
+    if tokenizer_settings["type"] == "WordPiece":
+        return ["", tokenizer_settings.get("continuing_subword_prefix", "##")]
+    if tokenizer_settings["type"] == "WordLevel":
         return ["", None]
     # Unigram and BPE mark the blank before a word: with SentencePiece's lower block, or with GPT-2's dotted G
     first_prefix = max(
