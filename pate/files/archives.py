@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.files.arrays import UNREADABLE, check_members, read_array, read_header
+from pate.files.arrays import UNREADABLE, read_array, read_header, require_uncompressed
 from pate.files.reading import reading_file
 
 
@@ -119,7 +119,7 @@ def reading(archive_path: Path | str, rule: str, remedy: str) -> Iterator[zipfil
         reading_file(archive_path, rule=rule, remedy=remedy, damage_errors=UNREADABLE),
         zipfile.ZipFile(archive_path) as archive,
     ):
-        check_members(archive, max_unpacked_bytes=None)
+        require_uncompressed(archive)
         yield archive
 
 

@@ -98,7 +98,7 @@ class FileRows:
                 return self._read(first_row=start, num_rows=max(0, stop - start))
             return self._gather(np.arange(start, stop, step))
         if isinstance(selection, (int, np.integer)):
-            return np.asarray(self._gather(np.array([selection]))[0])
+            return np.asarray(self._gather(row_numbers=np.array([selection]))[0])
         row_numbers = np.asarray(selection)
         if row_numbers.dtype == np.bool_:
             if row_numbers.shape != self.shape[:1]:
@@ -125,7 +125,8 @@ class FileRows:
         """Returns `num_rows` adjacent rows of the file, the first of which is `first_row`: `[num_rows, ...]`."""
         read_rows = np.empty((num_rows, *self.shape[1:]), self.dtype)
         self._fill(
-            read_rows.reshape(-1).view(np.uint8).data, file_offset=first_row * self._row_bytes
+            byte_buffer=read_rows.reshape(-1).view(np.uint8).data,
+            file_offset=first_row * self._row_bytes,
         )
         return read_rows
 
@@ -156,17 +157,17 @@ class FileRows:
         if len(row_numbers) == 0:
             return gathered_rows
         order = np.argsort(row_numbers, kind="stable")
-        ascending = row_numbers[order]
+        ascending_row_numbers = row_numbers[order]
 
         # Rows that lie close to each other form a range, which is read at once: its first and its last row,
-        # `[num_ranges]`. `begins_range` marks the entries of `ascending` that begin a range.
+        # `[num_ranges]`. `begins_range` marks the entries of `ascending_row_numbers` that begin a range.
         row_bytes = self._row_bytes
         max_distance = max(1, _CLOSE_BYTES // max(1, row_bytes))  # in rows
-        begins_range = np.append(True, np.diff(ascending) > max_distance)
+        begins_range = np.append(True, np.diff(ascending_row_numbers) > max_distance)
         first_indices = np.flatnonzero(begins_range)
-        last_indices = np.append(first_indices[1:], len(ascending)) - 1
-        first_rows = ascending[first_indices]
-        range_lengths = ascending[last_indices] + 1 - first_rows
+        last_indices = np.append(first_indices[1:], len(ascending_row_numbers)) - 1
+        first_rows = ascending_row_numbers[first_indices]
+        range_lengths = ascending_row_numbers[last_indices] + 1 - first_rows
 
         # All ranges are read into one buffer, one behind the other.
         ends_in_buffer = np.cumsum(range_lengths)
@@ -180,7 +181,7 @@ class FileRows:
         # The distance from the number of a row in the file to its position in the buffer, for each range.
         shifts = starts_in_buffer - first_rows
         range_of_row = np.cumsum(begins_range) - 1
-        gathered_rows[order] = read_rows[ascending + shifts[range_of_row]]
+        gathered_rows[order] = read_rows[ascending_row_numbers + shifts[range_of_row]]
         return gathered_rows
 
 

@@ -269,17 +269,28 @@ def check_members(archive: zipfile.ZipFile, max_unpacked_bytes: int | None) -> N
         archive: the archive, open for reading.
         max_unpacked_bytes: the most bytes of all arrays after decompression; None refuses compressed arrays.
     """
-    member_infos = archive.infolist()
-    names = {member_info.filename for member_info in member_infos}
-    if len(names) < len(member_infos):
-        raise ValueError("an array twice")
     if max_unpacked_bytes is None:
-        if any(member_info.compress_type != zipfile.ZIP_STORED for member_info in member_infos):
-            raise ValueError("a compressed array")
+        require_uncompressed(archive)
         return
-    num_bytes = sum(member_info.file_size for member_info in member_infos)
+    _require_distinct_names(archive)
+    num_bytes = sum(member_info.file_size for member_info in archive.infolist())
     if num_bytes > max_unpacked_bytes:
         raise ValueError(f"{num_bytes:,} bytes once it is expanded, at most {max_unpacked_bytes:,}")
+
+
+def require_uncompressed(archive: zipfile.ZipFile) -> None:
+    """Raises ValueError if an archive, open for reading, has a name twice or a compressed array."""
+    _require_distinct_names(archive)
+    member_infos = archive.infolist()
+    if any(member_info.compress_type != zipfile.ZIP_STORED for member_info in member_infos):
+        raise ValueError("a compressed array")
+
+
+def _require_distinct_names(archive: zipfile.ZipFile) -> None:
+    member_infos = archive.infolist()
+    member_names = {member_info.filename for member_info in member_infos}
+    if len(member_names) < len(member_infos):
+        raise ValueError("an array twice")
 
 
 def _read(
