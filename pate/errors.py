@@ -248,14 +248,14 @@ def users_stack_level() -> int:
 
     Where Python keeps no frames, it is 1, the line of the warning itself.
     """
-    level = 0
+    stack_level = 0
     frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(
         (_PACKAGE_FOLDER, _DECORATORS_FILE)
     ):
-        level += 1
+        stack_level += 1
         frame = frame.f_back
-    return max(level, 1)
+    return max(stack_level, 1)
 
 
 class MissingPackage(InvalidValue, ImportError):  # type: ignore[misc]  # a name is text in both, and may be None in one

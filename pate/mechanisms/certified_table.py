@@ -87,7 +87,9 @@ class CertifiedTable(Parameters):
         ).tolist()
         numerators = tuple(int(pass_prob * GRID) for pass_prob in pass_probs)
         rdp = certified_rdp(numerators, order=order, reach=stability_test.adjacency.gap_sensitivity)
-        return stability_test.convert_to(cls, numerators=numerators, order=order, rdp=rdp)
+        return stability_test.convert_to(
+            parameters_class=cls, numerators=numerators, order=order, rdp=rdp
+        )
 
     @property
     def num_teachers(self) -> int:

@@ -93,16 +93,16 @@ class ConditionalRelease(HeldBudget):
             InvalidValue: the session has halted or its target does not cover such a call; nothing is drawn.
         """
         require_generator(rng)
-        q_target_to_charge = q_targets.not_prior(call_epsilon=epsilon)
+        q_target_of_this_question = q_targets.not_prior(call_epsilon=epsilon)
         with self._locked():
-            self.session.require_open(q_target_to_charge, failure_prob=failure_prob)
+            self.session.require_open(q_target_of_this_question, failure_prob=failure_prob)
             outcome_key = self._num_outcomes
             self._num_outcomes = self._num_outcomes + 1
             return self._ask(
                 outcome_key=outcome_key,
                 read_outcome=partial(draw, rng),
                 accept=accept,
-                q_target_to_charge=q_target_to_charge,
+                q_target_of_this_question=q_target_of_this_question,
                 q_target_of_next_question=q_targets.revise(call_epsilon=epsilon),
                 uncharged_failure_prob=failure_prob,
             )
@@ -121,8 +121,8 @@ class ConditionalRelease(HeldBudget):
         with self._locked():
             if key not in self._unpublished:
                 raise InvalidValue("key", key, rule="an outcome that was drawn and not published")
-            outcome, q_target_to_charge = self._unpublished[key]
-            self.session.require_open(q_target_to_charge)
+            outcome, q_target_of_this_question = self._unpublished[key]
+            self.session.require_open(q_target_of_this_question)
             del self._unpublished[key]
 
             def stored_outcome() -> Any:
@@ -132,8 +132,8 @@ class ConditionalRelease(HeldBudget):
                 outcome_key=key,
                 read_outcome=stored_outcome,
                 accept=accept,
-                q_target_to_charge=q_target_to_charge,
-                q_target_of_next_question=q_target_to_charge,
+                q_target_of_this_question=q_target_of_this_question,
+                q_target_of_next_question=q_target_of_this_question,
                 uncharged_failure_prob=0.0,
             )
 
@@ -143,7 +143,7 @@ class ConditionalRelease(HeldBudget):
         outcome_key: int,
         read_outcome: Callable[[], Any],
         accept: Accept,
-        q_target_to_charge: QTarget,
+        q_target_of_this_question: QTarget,
         q_target_of_next_question: QTarget,
         uncharged_failure_prob: float,
     ) -> Conditional:
@@ -155,7 +155,7 @@ class ConditionalRelease(HeldBudget):
             outcome_key: the key of the outcome.
             read_outcome: returns the outcome.
             accept: the set; a function that returns True for its members.
-            q_target_to_charge: the target of this question, which the session is charged for.
+            q_target_of_this_question: the target of this question, which the session is charged for.
             q_target_of_next_question: the target of the next question about the same outcome.
             uncharged_failure_prob: the delta of the mechanism that drew the outcome; 0 if an earlier question was
                 charged for it.
@@ -166,7 +166,9 @@ class ConditionalRelease(HeldBudget):
             published = bool(accept(outcome))
         finally:
             self.session.charge(
-                published, target=q_target_to_charge, failure_prob=uncharged_failure_prob
+                outcome_in_target=published,
+                target=q_target_of_this_question,
+                failure_prob=uncharged_failure_prob,
             )
         if published:
             return Conditional(key=outcome_key, published=True, outcome=outcome)

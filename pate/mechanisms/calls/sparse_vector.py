@@ -73,12 +73,14 @@ class SparseVector(NoisyWhole):
     def event(self) -> Event:
         """The price of one session, for any number of queries."""
         return priced_session_event(
-            q_target=self.target, target_hits=self.target_hits, failure_prob=self.failure_prob
+            q_target=self.target,
+            max_hits_of_record=self.target_hits,
+            failure_prob=self.failure_prob,
         )
 
     def start(self, num_units: int) -> SparseVectorSession:
         """Returns a new session over `num_units` items, which are teachers or records. `event` is its price."""
-        return SparseVectorSession(self, num_units=num_units)
+        return SparseVectorSession(mechanism=self, num_units=num_units)
 
     def __call__(self, bits: Any, *, thresholds: Any, rng: np.random.Generator) -> ReleasedValues:
         """Answers a batch of queries, one after another, in a new session.
@@ -96,8 +98,8 @@ class SparseVector(NoisyWhole):
         vector_session = self.start(num_units=num_units)
         thresholds_by_query = np.broadcast_to(np.asarray(thresholds), (len(bits_by_query),))
         noisy_counts = [
-            vector_session.ask(query_bits, threshold=threshold, rng=rng)
-            for query_bits, threshold in zip(
+            vector_session.ask(bits_of_items, threshold=threshold, rng=rng)
+            for bits_of_items, threshold in zip(
                 bits_by_query, thresholds_by_query.tolist(), strict=True
             )
         ]
@@ -128,11 +130,11 @@ class SparseVectorSession(HeldBudget):
         """
         require_generator(rng)
         whole_threshold = require_threshold("threshold", threshold)
-        item_bits = _require_bits(bits, num_axes=1)
-        is_complete = item_bits.shape == self._hits.shape
-        require(is_complete, "bits.shape", item_bits.shape, f"{self._hits.shape}")
+        bits_of_items = _require_bits(bits, num_axes=1)
+        is_complete = bits_of_items.shape == self._hits.shape
+        require(is_complete, "bits.shape", bits_of_items.shape, f"{self._hits.shape}")
         with self._locked():
-            is_counted = item_bits & (self._hits < self.mechanism.item_hits)
+            is_counted = bits_of_items & (self._hits < self.mechanism.item_hits)
             noisy_count = int(is_counted.sum()) + int(self._noise.sample(shape=(), rng=rng))
             if noisy_count < whole_threshold:
                 return None

@@ -63,7 +63,7 @@ class SweepTopK(NoisyWhole):
     def event(self) -> Event:
         """The price of one sweep, which has k hits."""
         return priced_session_event(
-            q_target=self.target, target_hits=self.k, failure_prob=self.failure_prob
+            q_target=self.target, max_hits_of_record=self.k, failure_prob=self.failure_prob
         )
 
     def __call__(self, counts: NDArray[np.integer], *, rng: np.random.Generator) -> ScoredTopK:

@@ -119,8 +119,10 @@ class AboveThreshold(ThresholdCall):
             np.arange(self.threshold, largest + 1) - column_of_values
         )
         # The noise is symmetric, so P(z < threshold - value) = P(z >= value - threshold + 1).
-        probs_of_no_release = self.noise.tail(column_of_values - self.threshold + 1)
-        probs_above_largest = self.noise.tail(largest + 1 - column_of_values)
+        least_falls_below_threshold = column_of_values - self.threshold + 1
+        probs_of_no_release = self.noise.tail(least_falls_below_threshold)
+        least_rises_above_largest = largest + 1 - column_of_values
+        probs_above_largest = self.noise.tail(least_rises_above_largest)
         return np.concatenate(
             [probs_of_no_release, probs_of_released, probs_above_largest], axis=-1
         )
@@ -184,8 +186,10 @@ class BetweenThresholds(ThresholdCall):
         """Returns the probabilities of "below", "between" and "above" for each value, `[..., 3]`."""
         checked_values = require_values(values)
         # The noise is symmetric, so P(z < lower - value) = P(z >= value - lower + 1).
-        probs_below = self.noise.tail(checked_values - self.lower + 1)
-        probs_above = self.noise.tail(self.upper - checked_values)
+        least_falls_below_lower = checked_values - self.lower + 1
+        probs_below = self.noise.tail(least_falls_below_lower)
+        least_rises_to_upper = self.upper - checked_values
+        probs_above = self.noise.tail(least_rises_to_upper)
         # The distance from the value to the nearest number between the thresholds; at most 0 for a value between. For
         # a value outside, "between" is a difference of two tails, whose quotient is exp(-width rate).
         distances_to_range = np.maximum(

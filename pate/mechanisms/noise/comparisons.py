@@ -270,18 +270,20 @@ def are_normally_above(
     rows_per_block = max(1, _BLOCK_SIZE // noiseless_values.shape[1])
     for start in range(0, len(noiseless_values), rows_per_block):
         row_range = slice(start, start + rows_per_block)
-        excess_on_grid = lazy_uniforms[row_range].grid_index()
+        excess_in_grid_steps = lazy_uniforms[row_range].grid_index()
         if probabilities_of_counts is None:
             clipped_values = np.clip(noiseless_values[row_range], smallest_count, largest_count)
-            excess_on_grid -= _probability_below(
+            excess_in_grid_steps -= _probability_below(
                 clipped_values, threshold=threshold, noise_std=noise_std
             )
         else:
-            excess_on_grid -= probabilities_of_counts.take(noiseless_values[row_range], mode="clip")
-        np.greater_equal(excess_on_grid, 0, out=is_above[row_range])
-        if np.abs(excess_on_grid, out=excess_on_grid).min() > _GRID_MARGIN:
+            excess_in_grid_steps -= probabilities_of_counts.take(
+                noiseless_values[row_range], mode="clip"
+            )
+        np.greater_equal(excess_in_grid_steps, 0, out=is_above[row_range])
+        if np.abs(excess_in_grid_steps, out=excess_in_grid_steps).min() > _GRID_MARGIN:
             continue
-        for row_in_block, column in np.argwhere(excess_on_grid <= _GRID_MARGIN).tolist():
+        for row_in_block, column in np.argwhere(excess_in_grid_steps <= _GRID_MARGIN).tolist():
             row = start + row_in_block
             gaussian_number = number_of(
                 lazy_uniforms.entry((row, column)),
@@ -307,8 +309,8 @@ def _table_of_probabilities(
 
     A count below `smallest_count` has the probability of `smallest_count`. The errors are less than 2**6.
     """
-    counts = np.maximum(np.arange(largest_count + 1), smallest_count)
-    return _probability_below(counts, threshold=threshold, noise_std=noise_std)
+    clipped_counts = np.maximum(np.arange(largest_count + 1), smallest_count)
+    return _probability_below(clipped_counts, threshold=threshold, noise_std=noise_std)
 
 
 def _probability_below(counts: IntArray, threshold: float, noise_std: float) -> IntArray:
