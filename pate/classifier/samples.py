@@ -255,7 +255,7 @@ def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> IntArra
         [person_name(word).casefold() for word in canonical_words.tolist()], np.str_
     )
     group_of_name = smallest_of_group(
-        _numbered(person_names), number_of_row=_numbered(canonical_words)
+        _numbered(person_names), value_of_row=_numbered(canonical_words)
     )
     return _numbered(group_of_name[name_of_row])
 

@@ -298,7 +298,9 @@ class ImageFolder:
                 rows.owner_cells_of_kinds[0] for rows in encoded_rows_of_splits.values()
             ]
         )
-        require_apart("group", column_name=self.group, ids_of_splits=people.person_of_row_by_split)
+        require_apart(
+            "group", column_name=self.group, ids_in_split_order=people.person_of_row_by_split
+        )
         return people
 
     def _make_splits(
@@ -316,12 +318,12 @@ class ImageFolder:
             groups_of_split: the group of each row, by split.
             public_order: the public rows in the order that the public records get.
         """
-        ids_of_splits = split_numbers(
+        ids_in_split_order = split_numbers(
             [rows.row_numbers for rows in encoded_rows_of_splits.values()]
         )
         splits = {}
         for (split, rows), ids, groups in zip(
-            encoded_rows_of_splits.items(), ids_of_splits, groups_of_split, strict=True
+            encoded_rows_of_splits.items(), ids_in_split_order, groups_of_split, strict=True
         ):
             file_order = np.arange(len(rows.row_numbers), dtype=np.int64)
             splits[split] = Split.from_pictures(
@@ -358,7 +360,7 @@ def _groups_of_people(people: People, person_words: NDArray[np.str_]) -> IntArra
     _, position_of_word = np.unique(person_words, return_inverse=True)
     return smallest_of_group(
         group_of_row=np.concatenate(people.groups()),
-        number_of_row=position_of_word.astype(np.int64),
+        value_of_row=position_of_word.astype(np.int64),
     )
 
 

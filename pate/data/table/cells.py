@@ -16,7 +16,7 @@ import numpy as np
 from pate.array_types import BoolArray, FloatArray
 from pate.data.table.arrow import import_pyarrow, is_missing, joined
 from pate.data.table.dates import DAY_S, days_of
-from pate.data.table.spelling import TRUTHS, USUAL, CellSpelling, canonical_words
+from pate.data.table.spelling import TRUTH_WORDS, USUAL, CellSpelling, canonical_words
 
 # The names of pyarrow's other types of texts. They are compared by name, because old versions have no views.
 _OTHER_TEXTS = ("null", "large_string", "string_view")
@@ -241,7 +241,7 @@ def _cast_numbers(words: Any) -> Any:
 
 def _number_of(word: str) -> float:
     """Returns the number that a word denotes, 0 or 1 for a truth value; raises `ValueError` for another word."""
-    truth = TRUTHS.get(word.lower())
+    truth = TRUTH_WORDS.get(word.lower())
     return float(word) if truth is None else truth
 
 

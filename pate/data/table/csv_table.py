@@ -23,7 +23,7 @@ QUOTES_RULE = "a closing quote for each opening one"
 # The candidates for the separator of cells. The most frequent one is taken, and of several the first.
 _SEPARATORS = (",", ";", "\t", "|")
 # A first line that tells only Excel the separator.
-_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?')
+_EXCEL_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?')
 # The number of bytes that pyarrow parses at once. A row has to fit into such a block.
 _BLOCK_BYTES = 2**25
 # The largest number of characters of the line with the names.
@@ -60,8 +60,8 @@ def read_head(source_file: SourceFile) -> CsvHead:
     separator = ""
     with source_file.open_text(newline="") as text:
         line = text.readline().removeprefix(_BYTE_ORDER_MARK)
-        while line and (not line.strip() or _SEPARATOR_LINE.fullmatch(line.strip())):
-            if match := _SEPARATOR_LINE.fullmatch(line.strip()):
+        while line and (not line.strip() or _EXCEL_SEPARATOR_LINE.fullmatch(line.strip())):
+            if match := _EXCEL_SEPARATOR_LINE.fullmatch(line.strip()):
                 separator = match[1]
             num_lines_above += 1
             line = text.readline()
@@ -113,7 +113,9 @@ def csv_batches(source_file: SourceFile, column_names: list[str] | None) -> Iter
     head = read_head(source_file)
     column_names = column_names or head.column_names
     # Columns are read under their numbers, because columns at the end may have no name.
-    numbers_as_names = [str(number) for number in range(len(head.column_names) + head.num_unnamed)]
+    column_numbers_as_names = [
+        str(number) for number in range(len(head.column_names) + head.num_unnamed)
+    ]
     ragged_rows: list[int] = []
 
     def skip_row(row: Any) -> str:
@@ -124,7 +126,7 @@ def csv_batches(source_file: SourceFile, column_names: list[str] | None) -> Iter
         use_threads=False,
         block_size=_BLOCK_BYTES,
         encoding=source_file.read_in,
-        column_names=numbers_as_names,
+        column_names=column_numbers_as_names,
         skip_rows=head.num_lines_above,
         skip_rows_after_names=1,  # the line of names, which may have line breaks
     )
@@ -132,7 +134,7 @@ def csv_batches(source_file: SourceFile, column_names: list[str] | None) -> Iter
         delimiter=head.separator, newlines_in_values=True, invalid_row_handler=skip_row
     )
     convert_options = arrow_csv.ConvertOptions(
-        column_types=dict.fromkeys(numbers_as_names, pa.string()),
+        column_types=dict.fromkeys(column_numbers_as_names, pa.string()),
         null_values=[*MISSING_WORDS],
         strings_can_be_null=True,
     )
@@ -158,7 +160,7 @@ def csv_batches(source_file: SourceFile, column_names: list[str] | None) -> Iter
                 pa.default_memory_pool().release_unused()
     if ragged_rows:
         raise source_file.refusal(
-            f"{len(numbers_as_names)} cells in every row, as in the line of names, {len(ragged_rows)} of "
+            f"{len(column_numbers_as_names)} cells in every row, as in the line of names, {len(ragged_rows)} of "
             f"{num_rows + len(ragged_rows)} rows have more or fewer, row {ragged_rows[0]} is the first"
         )
 

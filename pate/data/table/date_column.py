@@ -85,9 +85,9 @@ class DateColumn(NumberColumn):
             ValueError: a placeholder date is no date. An entry of another form raises another error of Python.
         """
         column = super().read(name, schema_entry, schema_folder)
-        order = schema_entry.get("order")
-        is_order = order is None or order in ORDERS
-        require(is_order, f"{name}.order", order, f"one of {', '.join(ORDERS)}")
+        date_order = schema_entry.get("order")
+        is_date_order = date_order is None or date_order in ORDERS
+        require(is_date_order, f"{name}.order", date_order, f"one of {', '.join(ORDERS)}")
         placeholder_texts = schema_entry.get("absent", [])
         if not isinstance(placeholder_texts, list):
             rule = "a list of dates such as 2025-01-31"
@@ -95,4 +95,4 @@ class DateColumn(NumberColumn):
         iso_dates = tuple(map(str, placeholder_texts))
         for iso_date in iso_dates:
             days_of(date_text=iso_date)  # raises for what is no date
-        return replace(column, order=order, absent=iso_dates)
+        return replace(column, order=date_order, absent=iso_dates)

@@ -130,14 +130,16 @@ class Dealing:
         Raises `InvalidValue` if there are too few groups for three splits.
         """
         num_groups = int(self.group_of_row.max()) + 1
-        num_public = max(round(self.public_share * num_groups), 1)
-        num_test = max(round(self.test_share * num_groups), 1)
-        num_private = num_groups - num_public - num_test
-        if num_private <= 0:
+        num_public_groups = max(round(self.public_share * num_groups), 1)
+        num_test_groups = max(round(self.test_share * num_groups), 1)
+        num_private_groups = num_groups - num_public_groups - num_test_groups
+        if num_private_groups <= 0:
             rule = f"more than {num_groups} groups of rows"
             raise InvalidValue("split", self._shares, rule=rule)
         indices_of_parts = [SPLITS.index("public"), SPLITS.index("test"), SPLITS.index("private")]
-        part_of_position = np.repeat(indices_of_parts, [num_public, num_test, num_private])
+        part_of_position = np.repeat(
+            indices_of_parts, [num_public_groups, num_test_groups, num_private_groups]
+        )
         shuffled_groups = np.random.default_rng(self.seed).permutation(num_groups)
         position_of_group = np.argsort(shuffled_groups)
         return part_of_position[position_of_group][self.group_of_row]
@@ -167,11 +169,11 @@ def _writer(table_file: TableFile, new_file: Path) -> Iterator[Write]:
     with atomic_write(new_file) as out:
         if table_file.is_text:
             with ExitStack() as stack:
-                packed_stream = out
+                binary_stream = out
                 if new_file.suffix == ".gz":
                     gzip_stream = gzip.GzipFile(fileobj=out, mode="wb", mtime=0)
-                    packed_stream = cast(BinaryIO, stack.enter_context(gzip_stream))
-                text_stream = io.TextIOWrapper(packed_stream, table_file.read_in, newline="")
+                    binary_stream = cast(BinaryIO, stack.enter_context(gzip_stream))
+                text_stream = io.TextIOWrapper(binary_stream, table_file.read_in, newline="")
                 yield (
                     _json_writer(text_stream)
                     if table_file.kind == "json"

@@ -61,8 +61,8 @@ def _values_of(cells: Any, schema_column: Column, spelling: CellSpelling) -> Any
         numbers = schema_column.numbers(cells, spelling=spelling)
         is_whole = np.isfinite(numbers) & (numbers % 1 == 0)
         with np.errstate(over="ignore"):
-            values = np.where(is_whole, numbers, rounded(numbers.astype(np.float32)))
-        return import_pyarrow().array(values).cast(import_pyarrow().string())
+            rounded_numbers = np.where(is_whole, numbers, rounded(numbers.astype(np.float32)))
+        return import_pyarrow().array(rounded_numbers).cast(import_pyarrow().string())
     return canonical_words(words=as_texts(cells), spelling=spelling).fill_null(_MISSING_WORD)
 
 

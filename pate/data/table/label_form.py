@@ -51,7 +51,7 @@ def labels_with_columns(
     for table_file in table_files:
         for name, words in _words_in(table_file, column_names=label_names).items():
             words_of[name] |= set(map(label_word, words)) - reading_of_uncertain_cells.codes.keys()
-    truths_of_labels = {}
+    no_and_yes_words = {}
     for name, words in words_of.items():
         if yes in words:
             other_words = words - {yes}
@@ -60,13 +60,13 @@ def labels_with_columns(
                     f"{word_for_yes} and one other word in {name}, it has {len(other_words)} others"
                 )
                 raise InvalidValue("data.true", word_for_yes, rule=rule)
-            truths_of_labels[name] = Truths(no=next(iter(other_words), None), yes=yes)
-    if len(truths_of_labels) <= 0:
+            no_and_yes_words[name] = Truths(no=next(iter(other_words), None), yes=yes)
+    if len(no_and_yes_words) <= 0:
         rule = "a word of some label's column, and none has it"
         raise InvalidValue("data.true", word_for_yes, rule=rule)
     return Labels(
         label_names,
-        truths_of_labels=truths_of_labels,
+        no_and_yes_words=no_and_yes_words,
         reading_of_uncertain_cells=reading_of_uncertain_cells,
     )
 

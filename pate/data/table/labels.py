@@ -74,7 +74,7 @@ class Labels:
 
     Attributes:
         names: the names of the labels.
-        truths_of_labels: the words for no and yes, for labels that are not written as 0 and 1 or as yes and no.
+        no_and_yes_words: the words for no and yes, for labels that are not written as 0 and 1 or as yes and no.
         hint: the end of an error message on a cell that is no label. `read` replaces it if cells are lists.
         column_name: the column that lists all labels; None if each label has a column.
         separator: the mark between two labels in that column.
@@ -84,7 +84,7 @@ class Labels:
     """
 
     names: tuple[str, ...]
-    truths_of_labels: Mapping[str, Truths] = field(default_factory=dict)
+    no_and_yes_words: Mapping[str, Truths] = field(default_factory=dict)
     hint: str = LABEL_HINT
     column_name: str | None = None
     separator: str = ""
@@ -117,35 +117,37 @@ class Labels:
         """
         cells = with_missing(table.select(list(self.columns)), spelling)
         if self.column_name is not None:
-            column = joined(cells.column(self.column_name))
+            label_cells = joined(cells.column(self.column_name))
             is_empty = is_missing(joined(table.column(self.column_name)))
             # The cell is a word that a setting lists as missing.
-            tells_nothing = is_missing(column) & ~is_empty
-            return self._read_names(column, tells_nothing=tells_nothing)
+            are_all_labels_missing = is_missing(label_cells) & ~is_empty
+            return self._read_names(label_cells, are_all_labels_missing=are_all_labels_missing)
         codes = np.zeros((table.num_rows, len(self.names)), np.int8)
         for position, name in enumerate(self.names):
-            codes[:, position] = self._codes(name, column=cells.column(name), spelling=spelling)
+            codes[:, position] = self._codes(
+                name, label_cells=cells.column(name), spelling=spelling
+            )
         wrong = codes == _WRONG
         return ReadLabels(bits=codes == YES, known=(codes != UNKNOWN) & ~wrong, wrong=wrong)
 
-    def _codes(self, name: str, column: Any, spelling: CellSpelling) -> Codes:
+    def _codes(self, label_name: str, label_cells: Any, spelling: CellSpelling) -> Codes:
         """Returns what a label's cells say, int8 `[num_rows]`: `YES`, `NO`, `UNKNOWN`, or `_WRONG` for other cells.
 
         A missing cell is `UNKNOWN`. An uncertain cell, such as -1, has the code that `reading_of_uncertain_cells` gives
         it.
 
         Args:
-            name: the name of the label.
-            column: a pyarrow array of the label's cells, in which missing cells are null.
+            label_name: the name of the label.
+            label_cells: a pyarrow array of the label's cells, in which missing cells are null.
             spelling: the notation of the cells.
         """
-        truths = self.truths_of_labels.get(name)
+        truths = self.no_and_yes_words.get(label_name)
         if truths is not None:
             code_of_word = {truths.yes: YES}
             if truths.no is not None:
                 code_of_word[truths.no] = NO
-            return self._codes_of_words(column, code_of_word=code_of_word)
-        numbers = as_numbers(cells=column, spelling=spelling)
+            return self._codes_of_words(label_cells, code_of_word=code_of_word)
+        numbers = as_numbers(cells=label_cells, spelling=spelling)
         codes = np.full(len(numbers), _WRONG, np.int8)
         codes[np.isnan(numbers)] = UNKNOWN
         for number, code in (
@@ -156,19 +158,19 @@ class Labels:
             codes[numbers == number] = code
         is_wrong = codes == _WRONG
         if is_wrong.any():
-            codes_of_words = self._codes_of_words(column, code_of_word=_CODE_OF_USUAL_WORD)
+            codes_of_words = self._codes_of_words(label_cells, code_of_word=_CODE_OF_USUAL_WORD)
             codes[is_wrong] = codes_of_words[is_wrong]
         return codes
 
-    def _codes_of_words(self, column: Any, code_of_word: Mapping[str, int]) -> Codes:
+    def _codes_of_words(self, label_cells: Any, code_of_word: Mapping[str, int]) -> Codes:
         """Returns what a label's cells say, as `_codes` does, for cells that are words.
 
         Args:
-            column: a pyarrow array of the label's cells, in which missing cells are null.
+            label_cells: a pyarrow array of the label's cells, in which missing cells are null.
             code_of_word: `YES` or `NO` for each word that means it, in the form of `label_word`. Words for uncertain
                 are added. Any other word is `_WRONG`.
         """
-        coded = as_texts(column).dictionary_encode()
+        coded = as_texts(label_cells).dictionary_encode()
         words = coded.dictionary.to_pylist()
         if any(map(is_list, words)):
             self.hint = (
@@ -180,38 +182,39 @@ class Labels:
         word_of_row = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
         return np.asarray(np.array(codes, np.int8)[word_of_row])
 
-    def _read_names(self, column: Any, tells_nothing: BoolArray) -> ReadLabels:
+    def _read_names(self, label_cells: Any, are_all_labels_missing: BoolArray) -> ReadLabels:
         """Returns the labels of rows whose labels are listed in one cell each; an empty cell lists none.
 
         A cell is marked as wrong if it is not empty and cannot be read as a list of labels.
 
         Args:
-            column: a pyarrow array of the cells, in which missing cells are null.
-            tells_nothing: True for a cell that means that all labels of its row are unknown, bool `[num_rows]`.
+            label_cells: a pyarrow array of the cells, in which missing cells are null.
+            are_all_labels_missing: True for a cell that means that all labels of its row are unknown, bool
+                `[num_rows]`.
         """
-        coded = as_texts(column).dictionary_encode()
+        coded = as_texts(label_cells).dictionary_encode()
         different_cells = coded.dictionary.to_pylist()
         label_of_name = {canonical_word(name): label for label, name in enumerate(self.names)}
         # One row for each of the different cells, and a last one for the empty cell.
-        empty_row = len(different_cells)
-        bits = np.zeros((empty_row + 1, len(self.names)), np.bool_)
-        wrong = np.zeros_like(bits)
-        has_unknown = np.zeros(len(bits), np.bool_)
+        index_of_empty_cell = len(different_cells)
+        bits_of_cells = np.zeros((index_of_empty_cell + 1, len(self.names)), np.bool_)
+        is_cell_wrong = np.zeros_like(bits_of_cells)
+        has_unknown = np.zeros(len(bits_of_cells), np.bool_)
         for number, cell in enumerate(different_cells):
             try:
                 names = names_in(cell, separator=self.separator)
             except NoNames:
-                wrong[number] = True
+                is_cell_wrong[number] = True
                 continue
             labels = [label_of_name[name] for name in names if name in label_of_name]
-            bits[number, labels] = True
+            bits_of_cells[number, labels] = True
             has_unknown[number] = not label_of_name.keys() >= set(names)
-        cell_of_row = coded.indices.fill_null(empty_row).to_numpy(zero_copy_only=False)
-        tells_labels = np.repeat(~tells_nothing[:, None], len(self.names), axis=1)
+        cell_of_row = coded.indices.fill_null(index_of_empty_cell).to_numpy(zero_copy_only=False)
+        tells_labels = np.repeat(~are_all_labels_missing[:, None], len(self.names), axis=1)
         return ReadLabels(
-            bits=bits[cell_of_row],
-            known=tells_labels & ~wrong[cell_of_row],
-            wrong=wrong[cell_of_row],
+            bits=bits_of_cells[cell_of_row],
+            known=tells_labels & ~is_cell_wrong[cell_of_row],
+            wrong=is_cell_wrong[cell_of_row],
             num_unknown=int(has_unknown[cell_of_row].sum()),
         )
 

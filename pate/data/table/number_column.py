@@ -62,9 +62,9 @@ class NumberColumn(Column):
     keys: ClassVar[tuple[str, ...]] = ("mean", "std", "min", "max", "missing")
 
     def __post_init__(self) -> None:
-        numbers = (self.mean, self.std, self.min, self.max)
-        are_finite = all(map(np.isfinite, numbers))
-        require(are_finite and self.std > 0, self.name, numbers, "finite numbers, and std > 0")
+        statistics = (self.mean, self.std, self.min, self.max)
+        are_finite = all(map(np.isfinite, statistics))
+        require(are_finite and self.std > 0, self.name, statistics, "finite numbers, and std > 0")
         require(self.min <= self.max, self.name, (self.min, self.max), "min <= max")
         has_scale = np.isfinite(self.center) and 0 < self.unit < np.inf
         if not 0 <= self.power <= 2 or not has_scale:

@@ -241,15 +241,15 @@ def _divided(number_of_row: IntArray, num_rows_of_splits: Sequence[int]) -> tupl
     return tuple(np.split(number_of_row, np.cumsum(num_rows_of_splits)[:-1]))
 
 
-def smallest_of_group(group_of_row: IntArray, number_of_row: IntArray) -> IntArray:
+def smallest_of_group(group_of_row: IntArray, value_of_row: IntArray) -> IntArray:
     """Returns, for each row, the smallest number among the rows of its group, `[num_rows]`.
 
     Args:
         group_of_row: the group of each row, from 0, `[num_rows]`.
-        number_of_row: a whole number for each row, `[num_rows]`.
+        value_of_row: a whole number for each row, `[num_rows]`.
     """
     smallest_of_groups = np.full(int(group_of_row.max()) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(smallest_of_groups, group_of_row, number_of_row)
+    np.minimum.at(smallest_of_groups, group_of_row, value_of_row)
     return np.asarray(smallest_of_groups[group_of_row], np.int64)
 
 
@@ -267,10 +267,10 @@ def _merged(person_of_row: IntArray, code_of_person: IntArray) -> IntArray:
         person_of_row: the person of each row, `[num_rows]`.
         code_of_person: for each person, a whole number that is equal for persons to be merged, `[num_persons]`.
     """
-    persons = distinct(person_of_row)
+    distinct_persons = distinct(person_of_row)
     _, first_indices, person_codes = np.unique(
-        code_of_person[persons], return_index=True, return_inverse=True
+        code_of_person[distinct_persons], return_index=True, return_inverse=True
     )
-    representative = np.arange(len(code_of_person))
-    representative[persons] = persons[first_indices][person_codes]
-    return np.asarray(representative[person_of_row], np.int64)
+    representative_person = np.arange(len(code_of_person))
+    representative_person[distinct_persons] = distinct_persons[first_indices][person_codes]
+    return np.asarray(representative_person[person_of_row], np.int64)

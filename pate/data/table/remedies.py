@@ -27,19 +27,19 @@ def ways_out(column_names: Sequence[str], owner_columns_in_words: str | None) ->
     )
 
 
-def text_remedy(column_name: str, *, source_of_new_schema: Path | None = None) -> str:
+def text_remedy(column_name: str, *, public_file_of_new_schema: Path | None = None) -> str:
     """Returns advice for a message: the setting that makes features of the words in a column.
 
     Args:
         column_name: the name of the column.
-        source_of_new_schema: the public file from which pate-schema has to write a new schema, as the run reads the
-            schema from a file; None for a run without such a file.
+        public_file_of_new_schema: the public file from which pate-schema has to write a new schema, as the run reads
+            the schema from a file; None for a run without such a file.
     """
-    if source_of_new_schema is None:
+    if public_file_of_new_schema is None:
         setting = as_setting(name="data.text", value=[column_name])
         return f"{setting} makes features of its words"
     return (
-        f"features of its words need a schema written anew: {rewriting(source_of_new_schema)} "
+        f"features of its words need a schema written anew: {rewriting(public_file_of_new_schema)} "
         f"{as_setting(name='text', value=[column_name])}, with labels=, group= and all else as before"
     )
 

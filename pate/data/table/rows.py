@@ -101,22 +101,22 @@ class _ReadBatch:
     Attributes:
         row_numbers: the numbers of the rows, `[num_rows]`.
         encoded: the features, with counts of cells.
-        labels: the labels; None if the rows lack a column of labels, which public rows may do.
-        has_label: False if the rows are public and all cells of labels are missing. True otherwise, and also once an
+        read_labels: the labels; None if the rows lack a column of labels, which public rows may do.
+        is_labeled: False if the rows are public and all cells of labels are missing. True otherwise, and also once an
             earlier batch had a label.
         cells_of_column: the cells of each column that names records, owners or budgets, by its name: a pyarrow array of
             int64 or of words.
         texts: up to 2,000 of the batch's first cells in each column of free text, by the column's name.
-        hashes: the hash of all cells of each row for the digest, `[num_rows]`; None if there is no digest.
+        row_hashes: the hash of all cells of each row for the digest, `[num_rows]`; None if there is no digest.
     """
 
     row_numbers: IntArray
     encoded: Encoded
-    labels: ReadLabels | None
-    has_label: bool
+    read_labels: ReadLabels | None
+    is_labeled: bool
     cells_of_column: dict[str, Any]
     texts: dict[str, list[str]]
-    hashes: NDArray[np.uint64] | None
+    row_hashes: NDArray[np.uint64] | None
 
 
 class Rows:
@@ -134,7 +134,7 @@ class Rows:
         owner_cells_of_kinds: for each kind of owner, a chunked pyarrow array `[n]` that names the owner of each
             row: whole numbers where the column has such a type, and otherwise words.
         ids: the names of the records in the same form; None if no column names them.
-        budgets: pyarrow words `[n]`; None if no column has budgets.
+        budget_cells: pyarrow words `[n]`; None if no column has budgets.
         texts: the first 2,000 texts of each column of free text, by the column's name.
         num_unknown_and_missing: the numbers of unknown and of missing cells, `[num_columns, 2]`, see `Encoded`.
 
@@ -193,8 +193,8 @@ class Rows:
             known_of_batches.append(_known_mask(read_batch))
             for column_name, chunks in chunks_of_column.items():
                 chunks.append(read_batch.cells_of_column[column_name])
-            if cell_hasher is not None and read_batch.hashes is not None:
-                cell_hasher.add(read_batch.hashes)
+            if cell_hasher is not None and read_batch.row_hashes is not None:
+                cell_hasher.add(read_batch.row_hashes)
         self.row_numbers = np.concatenate(row_numbers_of_batches)
         schema.require_no_wrong_cell(
             setting_name,
@@ -209,11 +209,13 @@ class Rows:
             column_name: import_pyarrow().chunked_array(chunks)
             for column_name, chunks in chunks_of_column.items()
         }
-        for column_name, names_in_cells in cells_of_column.items():
-            self._require_values(column_name, names_in_cells=names_in_cells)
+        for column_name, name_cells in cells_of_column.items():
+            self._require_values(column_name, name_cells=name_cells)
         self.owner_cells_of_kinds = [cells_of_column[column_name] for column_name in roles.group]
         self.ids = None if roles.id is None else cells_of_column[roles.id]
-        self.budgets = None if roles.budget is None else as_texts(cells_of_column[roles.budget])
+        self.budget_cells = (
+            None if roles.budget is None else as_texts(cells_of_column[roles.budget])
+        )
         self.inputs: Any = inputs.whole()
         self.labels = np.concatenate(labels_of_batches)
         self.known = self._join_masks(
@@ -236,28 +238,28 @@ class Rows:
             cell_hasher: computes the hashes of the rows; None if no digest is needed.
         """
         row_numbers, batch = numbered_batch
-        form = self._label_form
-        label_columns = [column for column in form.columns if column in batch.column_names]
+        label_form = self._label_form
+        label_columns = [column for column in label_form.columns if column in batch.column_names]
         columns = list(dict.fromkeys((*label_columns, *roles.columns)))
         cells = with_missing(table=batch.select(columns), spelling=self._schema.spelling)
-        has_label = self.labeled or any(
+        is_labeled = self.labeled or any(
             not is_missing(as_texts(cells.column(column))).all() for column in label_columns
         )
-        labels = None
-        if len(label_columns) == len(form.columns):
-            labels = form.read(batch, spelling=self._schema.spelling)
+        read_labels = None
+        if len(label_columns) == len(label_form.columns):
+            read_labels = label_form.read(batch, spelling=self._schema.spelling)
         return _ReadBatch(
             row_numbers=row_numbers,
             encoded=self._schema.encode(batch),
-            labels=labels,
-            has_label=has_label,
+            read_labels=read_labels,
+            is_labeled=is_labeled,
             cells_of_column={column: _names(cells.column(column)) for column in roles.columns},
             texts={
                 column: as_strings(as_texts(batch.column(column)[:NUM_COUNTED_TEXTS]))
                 for column, texts in self.texts.items()
                 if len(texts) < NUM_COUNTED_TEXTS
             },
-            hashes=None if cell_hasher is None else cell_hasher.hashes(batch),
+            row_hashes=None if cell_hasher is None else cell_hasher.hashes(batch),
         )
 
     def _add(self, read_batch: _ReadBatch) -> BoolArray:
@@ -266,21 +268,21 @@ class Rows:
         The labels are bool `[num_rows, num_labels]`; all are False if the batch has none.
         """
         self._wrong_cells.add(
-            read_batch.encoded.wrong,
+            is_wrong=read_batch.encoded.wrong,
             row_numbers=read_batch.row_numbers,
             broken_rules=read_batch.encoded.broken_rules,
         )
         self.num_unknown_and_missing += read_batch.encoded.num_unknown_and_missing
-        self.labeled = self.labeled or read_batch.has_label
+        self.labeled = self.labeled or read_batch.is_labeled
         for column, texts in read_batch.texts.items():
             num_wanted = NUM_COUNTED_TEXTS - len(self.texts[column])
             self.texts[column] += texts[:num_wanted]
-        labels = read_batch.labels
-        if labels is None:
+        read_labels = read_batch.read_labels
+        if read_labels is None:
             return np.zeros((len(read_batch.row_numbers), len(self._label_form.names)), np.bool_)
-        self._wrong_labels.add(labels.wrong, row_numbers=read_batch.row_numbers)
-        self._label_form.num_unknown += labels.num_unknown
-        return labels.bits
+        self._wrong_labels.add(is_wrong=read_labels.wrong, row_numbers=read_batch.row_numbers)
+        self._label_form.num_unknown += read_labels.num_unknown
+        return read_labels.bits
 
     def _join_masks(
         self,
@@ -325,9 +327,9 @@ class Rows:
         """
         if not self.labeled:
             return
-        form = self._label_form
+        label_form = self._label_form
         rows = zip(
-            form.names,
+            label_form.names,
             self._wrong_labels.num_wrong_per_column.tolist(),
             self._wrong_labels.first_wrong_row_per_column.tolist(),
             strict=True,
@@ -340,34 +342,34 @@ class Rows:
                 num_rows=len(self.row_numbers),
                 first_row_in_words=self._describe_row(first_wrong_row),
             )
-            if form.column_name is not None:
-                rule = f"{form.rule}, {wrong_cells}"
-                raise InvalidValue(f"{self._setting_name}.{form.column_name}", rule=rule)
-            rule = f"0 or 1 in a label's column, {wrong_cells}{form.hint}"
+            if label_form.column_name is not None:
+                rule = f"{label_form.rule}, {wrong_cells}"
+                raise InvalidValue(f"{self._setting_name}.{label_form.column_name}", rule=rule)
+            rule = f"0 or 1 in a label's column, {wrong_cells}{label_form.hint}"
             raise InvalidValue(f"{self._setting_name}.{label}", rule=rule)
 
-    def _require_values(self, column_name: str, names_in_cells: Any) -> None:
+    def _require_values(self, column_name: str, name_cells: Any) -> None:
         """Raises `InvalidValue` if a name in a column of owners, records or budgets is missing or invisible.
 
         Args:
             column_name: the name of the column.
-            names_in_cells: the cells of the column, a pyarrow array of int64 or of words.
+            name_cells: the cells of the column, a pyarrow array of int64 or of words.
         """
         pa = import_pyarrow()
-        num_missing = names_in_cells.null_count
-        if names_in_cells.type == pa.string():
-            is_invisible = pa.compute.match_substring_regex(names_in_cells, pattern=_INVISIBLE_WORD)
+        num_missing = name_cells.null_count
+        if name_cells.type == pa.string():
+            is_invisible = pa.compute.match_substring_regex(name_cells, pattern=_INVISIBLE_WORD)
             num_missing += pa.compute.sum(is_invisible).as_py() or 0
         if num_missing:
-            rule = f"a value in each row, {num_missing} of {len(names_in_cells)} rows have none"
+            rule = f"a value in each row, {num_missing} of {len(name_cells)} rows have none"
             raise InvalidValue(f"{self._setting_name}.{column_name}", rule=rule)
 
 
 def _known_mask(read_batch: _ReadBatch) -> BoolArray | None:
     """Returns which labels of a batch are known, `[num_rows, num_labels]`; None if all are, to save memory."""
-    if read_batch.labels is None or read_batch.labels.known.all():
+    if read_batch.read_labels is None or read_batch.read_labels.known.all():
         return None
-    return read_batch.labels.known
+    return read_batch.read_labels.known
 
 
 def _names(cells: Any) -> Any:

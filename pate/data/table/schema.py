@@ -122,11 +122,11 @@ class TableSchema(Preprocessing):
             fit_vectors: the function that fits vectors to public texts.
             open_stage: opens the stages that report progress.
         """
-        other_columns = self.without(text_columns)
+        schema_of_other_columns = self.without(text_columns)
         table = table.take(evenly_spaced(range(table.num_rows)))
         target_variance = 0.0
-        if other_columns.columns:
-            variance_of_others = _total_variance(other_columns.encode(table).features)
+        if schema_of_other_columns.columns:
+            variance_of_others = _total_variance(schema_of_other_columns.encode(table).features)
             target_variance = variance_of_others / len(text_columns)
         columns = []
         for column in self.columns:
@@ -200,7 +200,7 @@ class TableSchema(Preprocessing):
         text_columns: Collection[str] = (),
         *,
         owner_columns_in_words: str | None = None,
-        source_of_new_schema: Path | None = None,
+        public_file_of_new_schema: Path | None = None,
     ) -> None:
         """Raises `InvalidValue` if the schema has no column, or a column cannot become a feature (see `fit_column`).
 
@@ -210,8 +210,8 @@ class TableSchema(Preprocessing):
             text_columns: the columns that get text vectors later; they are not checked.
             owner_columns_in_words: the columns that name the owner of a row; None if settings name none. The advice in
                 the message depends on them.
-            source_of_new_schema: the public file, for a schema that was read from a file. A column of texts then needs
-                a new file of pate-schema. None for a schema that was learned in this run.
+            public_file_of_new_schema: the public file, for a schema that was read from a file. A column of texts then
+                needs a new file of pate-schema. None for a schema that was learned in this run.
         """
         useless = [
             column
@@ -225,7 +225,7 @@ class TableSchema(Preprocessing):
                 owner_columns_in_words=owner_columns_in_words,
             )
             if isinstance(column, TextColumn):
-                remedy += f"; {text_remedy(column.name, source_of_new_schema=source_of_new_schema)}"
+                remedy += f"; {text_remedy(column.name, public_file_of_new_schema=public_file_of_new_schema)}"
             if remark_of_column is not None and column.name in remark_of_column:
                 remedy += f"; {remark_of_column[column.name]}"
             raise InvalidValue(f"{setting_name}.{column.name}", rule=f"{column.expects}; {remedy}")

@@ -25,7 +25,7 @@ from pate.validation import InvalidValue, as_setting, require_choice
 GROUPING = {".": r"\.", ",": ",", "'": "['\u2019]", "_": "_", " ": r"[\p{Zs}\s]"}
 """The marks that may stand between thousands, each with a regular expression that matches it."""
 
-TRUTHS = {"false": 0.0, "true": 1.0}
+TRUTH_WORDS = {"false": 0.0, "true": 1.0}
 """The numbers of truth values, by their words."""
 
 # The latest value of `first_year`: the years that two digits can mean then end at 9999.
@@ -52,7 +52,7 @@ def canonical_word(word: str) -> str:
     ['7', '7', '7', '007', '2025-01-31', 'True']
     """
     word = " ".join(normalize("NFKC", visible(word)).split())
-    if word.lower() in TRUTHS:
+    if word.lower() in TRUTH_WORDS:
         return word.capitalize()
     number_match = _NUMBER.fullmatch(word)
     if number_match is not None and (number_match[2] or number_match[3]):
@@ -208,8 +208,8 @@ class CellSpelling:
         if self.decimal_mark == ".":
             return words
         point_for_thousands = r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+$|\..*,|,.*\."
-        ambiguous = r"\." if self.thousands == "." else point_for_thousands
-        is_ambiguous = compute.match_substring_regex(words, pattern=ambiguous)
+        ambiguous_number = r"\." if self.thousands == "." else point_for_thousands
+        is_ambiguous = compute.match_substring_regex(words, pattern=ambiguous_number)
         return compute.if_else(is_ambiguous, "no number", with_points(words))
 
     def others(self) -> Iterator[OtherSpelling]:
@@ -251,9 +251,11 @@ def canonical_words(words: Any, spelling: CellSpelling = USUAL) -> Any:
     if spelling.decimal_mark == ",":
         words = with_points(words)
     is_plain = compute.match_substring_regex(words, pattern=_PLAIN)
-    is_truth = compute.is_in(compute.utf8_lower(words), value_set=import_pyarrow().array([*TRUTHS]))
+    is_truth_word = compute.is_in(
+        compute.utf8_lower(words), value_set=import_pyarrow().array([*TRUTH_WORDS])
+    )
     # Only these words may have another canonical form. Python is slow, so the others are not converted.
-    may_change = compute.or_(compute.invert(is_plain), is_truth)
+    may_change = compute.or_(compute.invert(is_plain), is_truth_word)
     canonical = [canonical_word(word) or None for word in words.filter(may_change).to_pylist()]
     replacements = import_pyarrow().array(canonical, words.type)
     all_canonical = compute.replace_with_mask(words, may_change, replacements)

@@ -355,7 +355,8 @@ class Table(TextReader):
         group_ids = record_ids
         remarks: list[str] = []
         if owner_columns:
-            people = People.from_names(cells_of_splits=rows.owner_cells_of_kinds, spelling=spelling)
+            [owner_cells] = rows.owner_cells_of_kinds
+            people = People.from_names(cells_of_splits=[owner_cells], spelling=spelling)
             group_ids = people.groups()[0]
             remarks += people.remarks(setting=f"data.group={owner_columns[0]}")
         private = Split(
@@ -399,7 +400,7 @@ class Table(TextReader):
             group = owner_columns if len(owner_columns) > 1 else owner_columns[0]
         normalize_field(self, "group", value=group)
         if not isinstance(group, tuple):
-            self._normalize_text("group")
+            self._normalize_text(setting_name="group")
         elif budget_column is not None:
             rule = "one column in data.group beside it"
             raise InvalidValue("data.budget", budget_column, rule=rule)
@@ -447,18 +448,18 @@ class Table(TextReader):
 
     def _notes(self) -> tuple[str, ...]:
         """Returns remarks for the owner on how labels, files and public columns were read."""
-        form = self._source.label_form
+        label_form = self._source.label_form
         notes = [
             f"data.labels={label}: {truths.yes} is 1, {truths.no} is 0"
-            for label, truths in form.truths_of_labels.items()
+            for label, truths in label_form.no_and_yes_words.items()
         ]
-        setting = f"data.labels={form.column_name}"
-        names = ", ".join(form.names)
-        if self.labels == (form.column_name,):
-            notes.append(f"{setting}: the labels that the public file names: {names}")
-        if form.num_unknown:
+        setting = f"data.labels={label_form.column_name}"
+        label_names = ", ".join(label_form.names)
+        if self.labels == (label_form.column_name,):
+            notes.append(f"{setting}: the labels that the public file names: {label_names}")
+        if label_form.num_unknown:
             notes.append(
-                f"{setting}: {form.num_unknown} rows name a label that is none of {names}: it is left out"
+                f"{setting}: {label_form.num_unknown} rows name a label that is none of {label_names}: it is left out"
             )
         encoding_remarks = [
             line for file in self._source.files.values() for line in file.encoding_remarks()

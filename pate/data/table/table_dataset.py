@@ -88,8 +88,8 @@ def make_dataset(
         splits[split] = Split(
             inputs=rows.inputs,
             labels=rows.labels,
-            record_ids=identities.ids_of_splits[split_number],
-            group_ids=identities.groups_of_splits[split_number],
+            record_ids=identities.ids_in_split_order[split_number],
+            group_ids=identities.groups_in_split_order[split_number],
             known=rows.known,
         )
     remarks = _remarks_on_content(encoded_rows_of_splits, schema=schema, identities=identities)
@@ -169,9 +169,9 @@ def _owner_names(private_rows: Rows, spelling: CellSpelling) -> dict[str, OwnerN
 
 def _budget_classes(private_rows: Rows, spelling: CellSpelling) -> NDArray[np.str_] | None:
     """Returns the canonical name of each private record's budget class, `[num_private]`; None without such a column."""
-    if private_rows.budgets is None:
+    if private_rows.budget_cells is None:
         return None
-    coded = joined(private_rows.budgets).dictionary_encode()
+    coded = joined(private_rows.budget_cells).dictionary_encode()
     classes = canonical_words(coded.dictionary, spelling=spelling).to_pylist()
     return np.asarray(np.array(classes, np.str_)[coded.indices.to_numpy()])
 
@@ -246,21 +246,23 @@ def remarks_on_lost_columns(
         "every cell is missing, or no word of the public file, or outside its range; in other words or "
         "units?"
     )
-    num_lost = num_unknown_and_missing.sum(axis=1).tolist()
-    for column, count in zip(columns, num_lost, strict=True):
+    num_lost_cells = num_unknown_and_missing.sum(axis=1).tolist()
+    for column, count in zip(columns, num_lost_cells, strict=True):
         if count == num_records >= _MIN_RECORDS:
             yield f"{name}.{column.name}: {rule}"
 
 
-def require_apart(role: str, column_name: str | None, ids_of_splits: Sequence[IntArray]) -> None:
+def require_apart(
+    role: str, column_name: str | None, ids_in_split_order: Sequence[IntArray]
+) -> None:
     """Raises `InvalidValue` if an owner or a record is in two splits.
 
     Args:
         role: the name of the setting that names the column, for the message.
         column_name: the value of that setting.
-        ids_of_splits: for each split, the number of each row's owner or record, `[num_rows]`.
+        ids_in_split_order: for each split, the number of each row's owner or record, `[num_rows]`.
     """
-    ids_of_split = dict(zip(SPLITS, ids_of_splits, strict=True))
+    ids_of_split = dict(zip(SPLITS, ids_in_split_order, strict=True))
     for first_split, second_split in combinations(SPLITS, 2):
         num_shared = count_shared(ids_of_split[first_split], other_ids=ids_of_split[second_split])
         if num_shared:
@@ -281,16 +283,16 @@ class _Identities(NamedTuple):
     """The whole numbers that identify the record and the group of each row, by split.
 
     Attributes:
-        ids_of_splits: for each split, the number of each row's record, `[num_rows]`.
-        groups_of_splits: for each split, the number of each row's group, `[num_rows]`. A group has all rows of an
+        ids_in_split_order: for each split, the number of each row's record, `[num_rows]`.
+        groups_in_split_order: for each split, the number of each row's group, `[num_rows]`. A group has all rows of an
             owner, or with several kinds of owners all rows that shared owners link. It is one row if rows have no
             owners, or if records have weights.
         records_of_several_owners: the rule for records of several owners; None if each record has at most one owner.
         remarks: remarks for the owner of the data on similar names of records or of owners.
     """
 
-    ids_of_splits: list[IntArray]
-    groups_of_splits: list[IntArray]
+    ids_in_split_order: list[IntArray]
+    groups_in_split_order: list[IntArray]
     records_of_several_owners: SharedRecords | None
     remarks: list[str]
 
@@ -307,13 +309,13 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
         InvalidValue: an owner or a record is in two splits, or rows that must differ have the same id.
     """
     remarks: list[str] = []
-    ids_of_splits = split_numbers([rows.row_numbers for rows in rows_per_split])
+    ids_in_split_order = split_numbers([rows.row_numbers for rows in rows_per_split])
     if roles.id is not None:
         records = People.from_names(
             cells_of_splits=[rows.ids for rows in rows_per_split], spelling=spelling
         )
-        ids_of_splits = list(records.person_of_row_by_split)
-        require_apart("id", column_name=roles.id, ids_of_splits=ids_of_splits)
+        ids_in_split_order = list(records.person_of_row_by_split)
+        require_apart("id", column_name=roles.id, ids_in_split_order=ids_in_split_order)
         if roles.id not in roles.group:
             remarks += records.remarks(setting=f"data.id={roles.id}")
     # for each kind of owner, the owners of each split's rows
@@ -323,29 +325,31 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
             cells_of_splits=[rows.owner_cells_of_kinds[kind] for rows in rows_per_split],
             spelling=spelling,
         )
-        require_apart("group", column_name=column, ids_of_splits=people.person_of_row_by_split)
+        require_apart("group", column_name=column, ids_in_split_order=people.person_of_row_by_split)
         owner_numbers_per_kind_and_split.append(people.groups())
         remarks += people.remarks(setting=f"data.group={column}")
-    groups_of_splits = None
+    groups_in_split_order = None
     shared = None
     if len(owner_numbers_per_kind_and_split) == 1:
-        groups_of_splits = owner_numbers_per_kind_and_split[0]
+        groups_in_split_order = owner_numbers_per_kind_and_split[0]
     elif len(owner_numbers_per_kind_and_split) > 1:
-        groups_of_splits = _link_owners(owner_numbers_per_kind_and_split)
+        groups_in_split_order = _link_owners(owner_numbers_per_kind_and_split)
         shared = SharedRecords.from_owners(
             owner_kinds=roles.group,
             owner_numbers_of_kinds=[owners[0] for owners in owner_numbers_per_kind_and_split],
         )
     if roles.id is not None:
-        ids_of_splits = _with_ids_of_repeats(
-            column_name=roles.id, ids_of_splits=ids_of_splits, groups_of_splits=groups_of_splits
+        ids_in_split_order = _with_ids_of_repeats(
+            column_name=roles.id,
+            ids_in_split_order=ids_in_split_order,
+            groups_in_split_order=groups_in_split_order,
         )
     have_weights = shared is not None and shared.weights is not None
-    if groups_of_splits is None or have_weights:
-        groups_of_splits = ids_of_splits
+    if groups_in_split_order is None or have_weights:
+        groups_in_split_order = ids_in_split_order
     return _Identities(
-        ids_of_splits=ids_of_splits,
-        groups_of_splits=groups_of_splits,
+        ids_in_split_order=ids_in_split_order,
+        groups_in_split_order=groups_in_split_order,
         records_of_several_owners=shared,
         remarks=remarks,
     )
@@ -368,36 +372,41 @@ def _link_owners(owner_numbers_per_kind_and_split: Sequence[Sequence[IntArray]])
 
 
 def _with_ids_of_repeats(
-    column_name: str, ids_of_splits: Sequence[IntArray], groups_of_splits: Sequence[IntArray] | None
+    column_name: str,
+    ids_in_split_order: Sequence[IntArray],
+    groups_in_split_order: Sequence[IntArray] | None,
 ) -> list[IntArray]:
     """Returns, for each split, ids that differ between rows: every further row with the same id gets a new number.
 
     Args:
         column_name: the column of ids, for messages.
-        ids_of_splits: for each split, the number of each row's id, `[num_rows]`.
-        groups_of_splits: for each split, the group of each row, `[num_rows]`; None if each row is a group of its own.
+        ids_in_split_order: for each split, the number of each row's id, `[num_rows]`.
+        groups_in_split_order: for each split, the group of each row, `[num_rows]`; None if each row is a group of its
+            own.
 
     Raises:
         InvalidValue: rows with the same id are in different groups, or two public rows have the same id.
     """
-    first_free_id = 1 + max(int(ids_of_rows.max()) for ids_of_rows in ids_of_splits)
-    different_ids = []
-    for split_number, (split, ids_of_rows) in enumerate(zip(SPLITS, ids_of_splits, strict=True)):
-        _, first_rows, id_of_row = np.unique(ids_of_rows, return_index=True, return_inverse=True)
-        is_repeat = np.ones(len(ids_of_rows), np.bool_)
+    first_free_id = 1 + max(int(record_ids.max()) for record_ids in ids_in_split_order)
+    distinct_ids_in_split_order = []
+    for split_number, (split, record_ids) in enumerate(
+        zip(SPLITS, ids_in_split_order, strict=True)
+    ):
+        _, first_rows, id_of_row = np.unique(record_ids, return_index=True, return_inverse=True)
+        is_repeat = np.ones(len(record_ids), np.bool_)
         is_repeat[first_rows] = False
         repeats = np.flatnonzero(is_repeat)
         have_one_group = False
-        if groups_of_splits is not None:
-            group_of_first_row = groups_of_splits[split_number][first_rows][id_of_row]
-            have_one_group = np.array_equal(group_of_first_row, groups_of_splits[split_number])
+        if groups_in_split_order is not None:
+            group_of_first_row = groups_in_split_order[split_number][first_rows][id_of_row]
+            have_one_group = np.array_equal(group_of_first_row, groups_in_split_order[split_number])
         if len(repeats) > 0 and (split == "public" or not have_one_group):
             rule = (
-                f"another id in each row, {len(repeats)} of {len(ids_of_rows)} rows of {split} have "
+                f"another id in each row, {len(repeats)} of {len(record_ids)} rows of {split} have "
                 "that of another row"
             )
             raise InvalidValue("data.id", column_name, rule=rule)
-        new_ids = ids_of_rows.copy()
-        new_ids[repeats] = first_free_id + split_number * _SPLIT_STEP + np.arange(len(repeats))
-        different_ids.append(new_ids)
-    return different_ids
+        distinct_ids = record_ids.copy()
+        distinct_ids[repeats] = first_free_id + split_number * _SPLIT_STEP + np.arange(len(repeats))
+        distinct_ids_in_split_order.append(distinct_ids)
+    return distinct_ids_in_split_order

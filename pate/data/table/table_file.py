@@ -195,16 +195,16 @@ class TableFile:
             InvalidValue: a file has another column than the first one, or lacks one of its columns.
         """
         first_file, *other_files = self.files
-        names = list(next(self._batches_of(first_file)).column_names)
+        column_names = list(next(self._batches_of(first_file)).column_names)
         for source_file in other_files:
-            names_of_file = next(self._batches_of(source_file)).column_names
-            for column in dict.fromkeys([*names, *names_of_file]):
-                if column not in names_of_file or column not in names:
-                    difference = "lacks" if column in names else "also has"
+            column_names_of_file = next(self._batches_of(source_file)).column_names
+            for column in dict.fromkeys([*column_names, *column_names_of_file]):
+                if column not in column_names_of_file or column not in column_names:
+                    difference = "lacks" if column in column_names else "also has"
                     raise source_file.refusal(
                         f"the columns of {first_file.path.name} and no others, it {difference} {column}"
                     )
-        return names
+        return column_names
 
     @cached_property
     def _schema(self) -> Any:
@@ -357,8 +357,8 @@ def _of_equal_length(batches: Iterator[Any]) -> Iterator[Any]:
         num_waiting += batch.num_rows
         while num_waiting >= BATCH_ROWS:
             joined_table = pa.concat_tables(waiting_tables)
-            yield joined_table.slice(0, BATCH_ROWS)
-            waiting_tables = [joined_table.slice(BATCH_ROWS)]
+            yield joined_table.slice(offset=0, length=BATCH_ROWS)
+            waiting_tables = [joined_table.slice(offset=BATCH_ROWS)]
             num_waiting -= BATCH_ROWS
     yield pa.concat_tables(waiting_tables)
 

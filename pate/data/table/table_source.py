@@ -163,7 +163,9 @@ class TableSource:
         """
         settings = self._settings
         file = self.public_file
-        self._columns_with_role("public")  # refuses a column that settings name and the file lacks
+        self._columns_with_role(
+            split_name="public"
+        )  # refuses a column that settings name and the file lacks
         feature_columns = [name for name in file.names if name not in self.columns_without_features]
         if not feature_columns:
             rule = "a column that is no label, group or id"
@@ -229,7 +231,7 @@ class TableSource:
         schema.require_usable(
             setting_name=public_file.setting,
             owner_columns_in_words=self.owner_columns_in_words,
-            source_of_new_schema=public_file.path,
+            public_file_of_new_schema=public_file.path,
         )
         return schema
 

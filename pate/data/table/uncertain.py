@@ -53,23 +53,21 @@ class UncertainLabels:
         Args:
             separator: the mark between the labels in one cell; None if each label has a column.
         """
-        choices = ", ".join(READINGS)
+        readings_in_words = ", ".join(READINGS)
         is_reading = isinstance(self.reading, str) and self.reading in READINGS
         if self.reading is not None and not is_reading:
-            rule = (
-                f"one of {choices}: a label holds, does not hold or is unknown, and never by half"
-            )
+            rule = f"one of {readings_in_words}: a label holds, does not hold or is unknown, and never by half"
             raise InvalidValue("data.uncertain", self.reading, rule=rule)
         if self.reading is not None and separator is not None:
             rule = "nothing beside data.label_separator; data.missing=[WORD] names cells that tell no label"
             raise InvalidValue("data.uncertain", self.reading, rule=rule)
-        self._require_words(choices)
+        self._require_words(readings_in_words)
 
-    def _require_words(self, choices: str) -> None:
+    def _require_words(self, readings_in_words: str) -> None:
         """Raises `InvalidValue` if `words` is no list of uncertain words, or `reading` is not set beside them.
 
         Args:
-            choices: the possible values of `reading`, for the message.
+            readings_in_words: the possible values of `reading`, for the message.
         """
         name = "data.uncertain_words"
         are_words = isinstance(self.words, tuple) and all(
@@ -80,7 +78,7 @@ class UncertainLabels:
         if certain_words:
             raise InvalidValue(name, certain_words[0], rule="words that do not mean yes or no")
         if self.words and self.reading is None:
-            rule = f"none without data.uncertain, which is one of {choices}"
+            rule = f"none without data.uncertain, which is one of {readings_in_words}"
             raise InvalidValue(name, f"[{','.join(self.words)}]", rule=rule)
 
     @cached_property

@@ -202,6 +202,6 @@ def test_merged_persons_take_the_smallest_number() -> None:
 def test_smallest_of_group_returns_the_minimum_per_group() -> None:
     """For each entry, the smallest number in its group is returned."""
     smallest = smallest_of_group(
-        group_of_row=np.array([0, 2, 2, 0]), number_of_row=np.array([5, 1, 4, 3])
+        group_of_row=np.array([0, 2, 2, 0]), value_of_row=np.array([5, 1, 4, 3])
     )
     assert smallest.tolist() == [3, 1, 1, 3]
