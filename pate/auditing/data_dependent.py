@@ -116,7 +116,7 @@ def one_bit_cost(
     rdp = _summed_rdp(
         query_values=checked_statistics.astype(np.int64),
         orders=checked_orders,
-        divergences_of=partial(_one_bit_divergences, event=event, orders=checked_orders),
+        compute_divergences=partial(_one_bit_divergences, event=event, orders=checked_orders),
     )
     return DataDependentCost(orders=checked_orders, rdp=rdp, failure_prob=failure_prob)
 
@@ -193,7 +193,7 @@ def gap_selection_cost(
     rdp = _summed_rdp(
         query_values=top_log_odds(utilities),
         orders=checked_orders,
-        divergences_of=partial(gap_selection_rdp, event=event, orders=checked_orders),
+        compute_divergences=partial(gap_selection_rdp, event=event, orders=checked_orders),
     )
     return DataDependentCost(orders=checked_orders, rdp=rdp)
 
@@ -216,13 +216,16 @@ def gnmax_cost(
         InvalidValue: the votes of a query do not add up to `num_teachers`.
     """
     checked_orders = order_array(orders)
-    log_q = gnmax_log_q(one_vote_each(votes, num_teachers), noise_std=noise_std)
+    counts = one_vote_each(vote_counts=votes, num_teachers=num_teachers)
+    log_q = gnmax_log_q(counts, noise_std=noise_std)
 
-    def divergences_of(log_q_part: NDArray[Any]) -> tuple[FloatArray, ...]:
+    def compute_divergences(log_q_part: NDArray[Any]) -> tuple[FloatArray, ...]:
         """Returns an array `[n, A]` that bounds the divergences in both directions, from n values of log q."""
         return (gnmax_rdp(log_q_part, noise_std=noise_std, orders=checked_orders),)
 
-    rdp = _summed_rdp(query_values=log_q, orders=checked_orders, divergences_of=divergences_of)
+    rdp = _summed_rdp(
+        query_values=log_q, orders=checked_orders, compute_divergences=compute_divergences
+    )
     return DataDependentCost(orders=checked_orders, rdp=rdp)
 
 
@@ -230,21 +233,21 @@ def _summed_rdp(
     query_values: NDArray[Any],
     *,
     orders: FloatArray,
-    divergences_of: Callable[[NDArray[Any]], tuple[FloatArray, ...]],
+    compute_divergences: Callable[[NDArray[Any]], tuple[FloatArray, ...]],
 ) -> FloatArray:
     """Returns the sum of the divergences of all queries, `[A]`, in the direction whose sum is larger at each order.
 
     Args:
         query_values: the number on which the divergence of each query depends. Equal numbers are evaluated once.
         orders: the Renyi orders, `[A]`.
-        divergences_of: returns the divergences of n different numbers, an array `[n, A]` for each direction.
+        compute_divergences: returns the divergences of n different numbers, an array `[n, A]` for each direction.
     """
     distinct_values, query_counts = np.unique(query_values, return_counts=True)
     values_per_block = max(1, _BLOCK_SIZE // orders.size)
     sums_of_directions = np.zeros((1, orders.size))
     for start in range(0, len(distinct_values), values_per_block):
         block = slice(start, start + values_per_block)
-        divergences = divergences_of(distinct_values[block])
+        divergences = compute_divergences(distinct_values[block])
         sums_of_directions = sums_of_directions + [
             query_counts[block] @ direction for direction in divergences
         ]

@@ -89,11 +89,13 @@ def gnmax_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> FloatAr
         rise = largest_log_p - log_p
         # The part of the most probable outcome. The sharper bound is used where it never falls with q, which is the
         # condition on dm/dq of the proof.
-        inverse = 1 / (std * x)
-        tight = np.log1p(inverse) <= slope + 2 / std**2
-        tight = tight & (slope + np.log1p(-np.minimum(inverse, 1 - 1e-12)) >= 0)
+        inverse_std_x = 1 / (std * x)
+        tight = np.log1p(inverse_std_x) <= slope + 2 / std**2
+        tight = tight & (slope + np.log1p(-np.minimum(inverse_std_x, 1 - 1e-12)) >= 0)
         steepest = (a - 1) * np.maximum(fall, rise)
-        tight = tight & (a * slope + np.log1p(-np.minimum(a * inverse, 1 - 1e-12)) >= steepest)
+        tight = tight & (
+            a * slope + np.log1p(-np.minimum(a * inverse_std_x, 1 - 1e-12)) >= steepest
+        )
         sharp_part = np.maximum((a - 1) * fall + log_p, (a - 1) * rise + largest_log_p)
         loose_part = (a - 1) * (fall - log_p)
         main_part = np.where(tight, np.minimum(sharp_part, loose_part), loose_part)
@@ -119,32 +121,32 @@ def theorem_6_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> Flo
     a = order_array(orders)
     std = require_positive("noise_std", noise_std)
     bound = np.tile(a / std**2, (len(log_q), 1))
-    for row, value in enumerate(np.asarray(log_q, dtype=np.float64)):
-        mu_2 = std * math.sqrt(-value)
+    for row, query_log_q in enumerate(np.asarray(log_q, dtype=np.float64)):
+        mu_2 = std * math.sqrt(-query_log_q)
         mu_1 = mu_2 + 1
         rho_2 = mu_2 / std**2
         # The theorem's conditions on q. Without the second one its bound may fall as q grows.
-        if mu_2 <= 1 or -value <= rho_2:
+        if mu_2 <= 1 or -query_log_q <= rho_2:
             continue
         ratio = mu_1 / (mu_1 - 1) * mu_2 / (mu_2 - 1)
-        if value > (mu_2 - 1) * mu_2 / std**2 - mu_2 * math.log(ratio):
+        if query_log_q > (mu_2 - 1) * mu_2 / std**2 - mu_2 * math.log(ratio):
             continue
-        log_not_q = math.log1p(-math.exp(value))
-        log_a = log_not_q - math.log1p(-math.exp((value + rho_2) * (mu_2 - 1) / mu_2))
-        log_b = mu_1 / std**2 - value / (mu_1 - 1)
-        small = np.logaddexp(log_not_q + (a - 1) * log_a, value + (a - 1) * log_b) / (a - 1)
+        log_not_q = math.log1p(-math.exp(query_log_q))
+        log_a = log_not_q - math.log1p(-math.exp((query_log_q + rho_2) * (mu_2 - 1) / mu_2))
+        log_b = mu_1 / std**2 - query_log_q / (mu_1 - 1)
+        small = np.logaddexp(log_not_q + (a - 1) * log_a, query_log_q + (a - 1) * log_b) / (a - 1)
         bound[row] = np.where(a < mu_1, np.minimum(bound[row], small), bound[row])
     return bound
 
 
-def one_vote_each(votes: NDArray[np.integer], num_teachers: int) -> NDArray[np.integer]:
-    """Returns votes `[Q, L]`, after a check that each teacher has one vote in each query.
+def one_vote_each(vote_counts: NDArray[np.integer], *, num_teachers: int) -> NDArray[np.integer]:
+    """Returns counts of votes `[Q, L]`, after a check that each teacher has one vote in each query.
 
     Raises `InvalidValue` if there are fewer than two labels, or if the votes of a query do not add up to
     `num_teachers`.
     """
     require_count("num_teachers", num_teachers)
-    counts = require_histogram("votes", votes, num_teachers=num_teachers, num_axes=2)
+    counts = require_histogram("votes", vote_counts, num_teachers=num_teachers, num_axes=2)
     require(counts.shape[1] >= 2, "votes.shape", counts.shape, "at least two classes")
     wrong_queries = np.flatnonzero(counts.sum(axis=1) != num_teachers)
     if len(wrong_queries) > 0:

@@ -110,7 +110,8 @@ def lower_bound_of(
             pairs = _top_pairs(
                 num_top=aggregator.k, vote_shape=shape, is_replace_one=is_replace_one
             )
-            num_outcomes = len(outcome_probs_of(np.arange(num_labels)))
+            made_up_counts = np.arange(num_labels)
+            num_outcomes = len(outcome_probs_of(made_up_counts))
             num_steps = min(_MAX_LAWS, _MAX_OUTCOMES // num_outcomes)
         case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:
             bounds = _session_bounds(aggregator, vote_shape=shape, target_delta=target_delta)
@@ -152,10 +153,12 @@ def _session_bounds(
     votes gains that vote. Each pair is taken in both orders.
     """
 
-    def call_outcome_probs(vote_counts: IntArray) -> list[float]:
+    def call_outcome_probs(votes_by_label: IntArray) -> list[float]:
         """Returns the probabilities that a call answers the first label, that it answers another, and of a hit."""
-        probabilities = aggregator.distribution(vote_counts)
-        return [float(probabilities[0]), float(probabilities[1:-1].sum()), float(probabilities[-1])]
+        outcome_probs = aggregator.distribution(votes_by_label)
+        label_probs = outcome_probs[:-1]
+        hit_prob = outcome_probs[-1]
+        return [float(label_probs[0]), float(label_probs[1:].sum()), float(hit_prob)]
 
     num_calls = min(vote_shape.num_queries, _MAX_CALLS)
     gained_votes = int(aggregator.adjacency is Adjacency.REPLACE_ONE)
@@ -191,7 +194,8 @@ def _winner_distribution(counts: IntArray, *, noise_std: float) -> dict[int, flo
 
 def _bit_distribution(counts: IntArray, *, threshold: float, noise_std: float) -> dict[bool, float]:
     """Returns the distribution of a bit: whether one count, `[1]`, plus Gaussian noise is at least the threshold."""
-    prob = float(ndtr((counts[0] - threshold) / noise_std))
+    (only_count,) = counts
+    prob = float(ndtr((only_count - threshold) / noise_std))
     return {True: prob, False: 1 - prob}
 
 

@@ -88,7 +88,7 @@ class ReleaseParameters:
                 parameters[name] = value
         return KnownRelease(
             aggregator=with_fields(aggregator, new_values=changed_values),
-            parameters=parameters,
+            all_parameters=parameters,
             is_noiseless=len(noiseless_names) > 0,
         )
 
@@ -99,10 +99,10 @@ class KnownRelease:
 
     Attributes:
         aggregator: the aggregator.
-        parameters: all parameters, known or assumed, by the names of `ReleaseParameters`.
+        all_parameters: all parameters, known or assumed, by the names of `ReleaseParameters`.
         is_noiseless: whether a noise of the release is 0; the aggregator then has noise of 1 in its place.
     """
 
     aggregator: Aggregator
-    parameters: dict[str, float]
+    all_parameters: dict[str, float]
     is_noiseless: bool

@@ -33,8 +33,8 @@ def gnmax_smooth_sensitivity(
     Source: docs/proofs/data_dependent.md, "Smooth sensitivity of GNMax".
     """
     require_positive("beta", beta)
-    vote_counts = one_vote_each(votes, num_teachers)
-    # `drops` is a bound, for each cell of log q, on how far one change of a teacher can lower the cost of one query.
+    vote_counts = one_vote_each(vote_counts=votes, num_teachers=num_teachers)
+    # `cost_drops` is a bound, for each cell of log q, on how far one change of a teacher can lower the cost of a query.
     log_others = math.log(vote_counts.shape[1] - 1)
     log_q_edges = -np.square(np.linspace(2 * order / noise_std + 30.0, 1e-6, _NUM_CELLS))
     # The smallest log q of a neighbor: all leads of the plurality are equal, and each is two votes larger.
@@ -43,14 +43,14 @@ def gnmax_smooth_sensitivity(
     cost_at_edges = gnmax_rdp(log_q_edges, noise_std=noise_std, orders=order)[:, 0]
     neighbor_cost = gnmax_rdp(smallest_log_q, noise_std=noise_std, orders=order)[:, 0]
     price = order / noise_std**2
-    drops = np.concatenate(
+    cost_drops = np.concatenate(
         [cost_at_edges[:1], cost_at_edges[1:] - neighbor_cost[:-1], [price - neighbor_cost[-1]]]
     )
     # The largest drop of a cell up to each cell, and from each cell on.
-    drop_up_to = np.maximum.accumulate(drops)
-    drop_from = np.maximum.accumulate(drops[::-1])[::-1]
+    largest_drop_up_to = np.maximum.accumulate(cost_drops)
+    largest_drop_from = np.maximum.accumulate(cost_drops[::-1])[::-1]
     largest_lead = int((vote_counts.max(axis=1) - vote_counts.min(axis=1)).max())
-    max_sensitivity = len(vote_counts) * float(drop_up_to[-1])
+    max_sensitivity = len(vote_counts) * float(largest_drop_up_to[-1])
     smooth_bound = 0.0
     # Farther data sets can have any log q.
     max_distance = largest_lead // 2 + 1
@@ -64,7 +64,7 @@ def gnmax_smooth_sensitivity(
         lowest_log_q = gnmax_log_q(vote_counts, noise_std=noise_std, added_lead=moved_votes)
         last_cells = np.searchsorted(log_q_edges, largest_log_q, side="right")
         first_cells = np.maximum(np.searchsorted(log_q_edges, lowest_log_q, side="right") - 1, 0)
-        drop_of_queries = np.minimum(drop_up_to[last_cells], drop_from[first_cells])
+        drop_of_queries = np.minimum(largest_drop_up_to[last_cells], largest_drop_from[first_cells])
         sensitivity = float(drop_of_queries.sum())
         smooth_bound = max(smooth_bound, discount * sensitivity)
     return max(smooth_bound, math.exp(-beta * max_distance) * max_sensitivity)

@@ -131,7 +131,7 @@ def audit_votes(
     """
     require_probability("target_delta", target_delta)
     make_accountant = require_maker(accountant)
-    parameters = parameters or ReleaseParameters()
+    release_parameters = parameters or ReleaseParameters()
     num_queries, num_labels = votes.counts.shape
     vote_shape = VoteShape(
         num_queries=num_queries, num_labels=num_labels, num_teachers=votes.num_teachers
@@ -149,7 +149,7 @@ def audit_votes(
             audited_aggregator=candidate,
             imported_votes=votes,
             vote_shape=vote_shape,
-            release_parameters=parameters,
+            release_parameters=release_parameters,
             is_own=candidate is aggregator,
             target_delta=target_delta,
             make_accountant=make_accountant,
@@ -159,7 +159,7 @@ def audit_votes(
             findings.append(finding)
     return VoteAudit(
         findings=tuple(findings),
-        parameters=parameters,
+        parameters=release_parameters,
         target_delta=target_delta,
         accountant=make_accountant().name,
         layout=votes.layout,
@@ -202,10 +202,10 @@ def _finding(
         accountant = make_accountant().compose(event)
         epsilon_by_adjacency[str(adjacency)] = accountant.get_epsilon(target_delta)
     paper_epsilon: float | None = 0.0
-    claim = "no noise costs nothing"
+    claim_reasoning = "no noise costs nothing"
     epsilon_on_votes = None
     if not known_release.is_noiseless:
-        paper_epsilon, claim = published_claim(
+        paper_epsilon, claim_reasoning = published_claim(
             aggregator, imported_votes=imported_votes, target_delta=target_delta
         )
         if data_dependent:
@@ -219,14 +219,14 @@ def _finding(
     assumed: tuple[str, ...] = ()
     if not is_own:
         assumed = tuple(
-            name for name in known_release.parameters if name in release_parameters.assumed
+            name for name in known_release.all_parameters if name in release_parameters.assumed
         )
     return AuditFinding(
         aggregator=_configured_name(aggregator),
         epsilon=epsilon_by_adjacency,
         paper_epsilon=paper_epsilon,
-        claim=claim,
-        parameters=known_release.parameters,
+        claim=claim_reasoning,
+        parameters=known_release.all_parameters,
         assumed=assumed,
         data_dependent=epsilon_on_votes,
     )

@@ -34,7 +34,7 @@ _RANK_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
-class CanarySum:
+class SumEvidence:
     """The inner products by which one noisy sum tells about the coins of m canaries.
 
     The coin of a canary, 1 or -1, adds a known matrix to the sum or subtracts it. All inner products are divided by the
@@ -42,11 +42,12 @@ class CanarySum:
 
     Attributes:
         gram: the inner products of the canaries' matrices with each other, `[m, m]`.
-        matched: the inner products of these matrices with the sum, from which everything known was subtracted, `[m]`.
+        products_with_sum: the inner products of these matrices with the sum, from which everything known was
+            subtracted, `[m]`.
     """
 
     gram: FloatArray
-    matched: FloatArray
+    products_with_sum: FloatArray
 
 
 @dataclass(frozen=True)
@@ -72,14 +73,14 @@ class AlignedSum:
     degrees_of_freedom: int
 
     @classmethod
-    def from_coins(cls, canary_sum: CanarySum, coin_signs: FloatArray) -> AlignedSum:
+    def from_coins(cls, sum_evidence: SumEvidence, coin_signs: FloatArray) -> AlignedSum:
         """Returns the projection of a sum, given the coin of each canary: `[m]`, 1 or -1. It is 0 if the shift is 0."""
-        squared_length = float(coin_signs @ canary_sum.gram @ coin_signs)
+        squared_length = float(coin_signs @ sum_evidence.gram @ coin_signs)
         shift_length = math.sqrt(max(squared_length, 0.0))
         if shift_length == 0:
             return cls(shift_length=0.0, along_shift=0.0, squared_rest=0.0, degrees_of_freedom=0)
-        along_shift = float(coin_signs @ canary_sum.matched) / shift_length
-        squared_whitened_length, rank = _whitened_square(canary_sum)
+        along_shift = float(coin_signs @ sum_evidence.products_with_sum) / shift_length
+        squared_whitened_length, rank = _whitened_square(sum_evidence)
         return cls(
             shift_length=shift_length,
             along_shift=along_shift,
@@ -88,12 +89,12 @@ class AlignedSum:
         )
 
 
-def linear_estimate(canary_sums: Sequence[CanarySum]) -> FloatArray:
+def linear_estimate(evidence_by_sum: Sequence[SumEvidence]) -> FloatArray:
     """Returns the linear estimate of the coins, `[m]`, with the least mean squared error, from all sums of a run."""
-    num_canaries = len(canary_sums[0].matched)
-    gram = sum(canary_sum.gram for canary_sum in canary_sums) + np.eye(num_canaries)
-    matched_sum = sum(canary_sum.matched for canary_sum in canary_sums)
-    return np.asarray(scipy.linalg.solve(gram, matched_sum, assume_a="pos"))
+    num_canaries = len(evidence_by_sum[0].products_with_sum)
+    gram = sum(sum_evidence.gram for sum_evidence in evidence_by_sum) + np.eye(num_canaries)
+    summed_products = sum(sum_evidence.products_with_sum for sum_evidence in evidence_by_sum)
+    return np.asarray(scipy.linalg.solve(gram, summed_products, assume_a="pos"))
 
 
 class AlignedSums:
@@ -108,10 +109,12 @@ class AlignedSums:
         # The largest mu of a canary, if the release is as claimed.
         self._largest_mu = 0.0
 
-    def add_run(self, canary_sums: Sequence[CanarySum], coin_signs: FloatArray) -> None:
+    def add_run(self, evidence_by_sum: Sequence[SumEvidence], coin_signs: FloatArray) -> None:
         """Adds the projections of the sums of one run, given the coins of its canaries, `[m]`, 1 or -1."""
-        self._sums += [AlignedSum.from_coins(canary_sum, coin_signs) for canary_sum in canary_sums]
-        squared_lengths = sum(canary_sum.gram.diagonal() for canary_sum in canary_sums)
+        self._sums += [
+            AlignedSum.from_coins(sum_evidence, coin_signs) for sum_evidence in evidence_by_sum
+        ]
+        squared_lengths = sum(sum_evidence.gram.diagonal() for sum_evidence in evidence_by_sum)
         # From one variant of a canary to the other, the sum moves by twice the matrix of the canary.
         run_mu = 2 * math.sqrt(float(np.max(squared_lengths)))
         self._largest_mu = max(self._largest_mu, run_mu)
@@ -153,12 +156,12 @@ class AlignedSums:
         return min_kappa * self._largest_mu / max_std
 
 
-def _whitened_square(canary_sum: CanarySum) -> tuple[float, int]:
-    """Returns b' G^-1 b and the rank of G, for G = `canary_sum.gram` and b = `canary_sum.matched`.
+def _whitened_square(sum_evidence: SumEvidence) -> tuple[float, int]:
+    """Returns b' G^-1 b and the rank of G, for G = `sum_evidence.gram` and b = `sum_evidence.products_with_sum`.
 
     Directions in which G is 0 up to rounding are left out of both.
     """
-    eigenvalues, directions = scipy.linalg.eigh(canary_sum.gram, check_finite=False)
+    eigenvalues, directions = scipy.linalg.eigh(sum_evidence.gram, check_finite=False)
     is_moved = eigenvalues > _RANK_TOLERANCE * eigenvalues[-1]
-    projected = directions[:, is_moved].T @ canary_sum.matched
+    projected = directions[:, is_moved].T @ sum_evidence.products_with_sum
     return float((projected**2 / eigenvalues[is_moved]).sum()), int(is_moved.sum())

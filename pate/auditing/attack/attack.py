@@ -28,7 +28,7 @@ from pate.accounting import (
 )
 from pate.aggregators import Aggregator, CenteredVotes
 from pate.array_types import FloatArray
-from pate.auditing.attack.aligned_sums import AlignedSums, CanarySum, linear_estimate
+from pate.auditing.attack.aligned_sums import AlignedSums, SumEvidence, linear_estimate
 from pate.auditing.attack.guesses import Guesses
 from pate.auditing.attack.records import RecordAttack, Signs, draw_signs
 from pate.auditing.attack.teachers import TeacherAttack
@@ -225,11 +225,11 @@ class Attack:
             for number in range(num_runs):
                 coin_signs = draw_signs(rng, size=guesser.num_canaries)
                 if isinstance(guesser, RecordAttack):
-                    run_scores, sums_of_first_run = self._surest_estimate(
+                    run_scores, evidence_of_first_run = self._surest_estimate(
                         guesser, coin_signs=coin_signs, rng=rng
                     )
                     aligned_sums.add_run(
-                        sums_of_first_run, coin_signs=coin_signs.astype(np.float64)
+                        evidence_of_first_run, coin_signs=coin_signs.astype(np.float64)
                     )
                 else:
                     run_scores = guesser.guess(coin_signs=coin_signs, rng=rng)
@@ -316,11 +316,11 @@ class Attack:
             run_budget = replace(self.budget, epsilon=epsilon)
             return plan_release(self.aggregator, shape=vote_shape, budget=run_budget)
 
-        def event_of_best(epsilon: float) -> Event:
+        def make_event_of_best(epsilon: float) -> Event:
             """Returns the price of the best run, if each run has an epsilon."""
             return self._released_event(run_at(epsilon).event)
 
-        return run_at(epsilon_of_one_run(event_of_best, self.budget))
+        return run_at(epsilon_of_one_run(make_event_of_best, self.budget))
 
     def _released_event(self, run_event: Event) -> Event:
         """Returns the price of the release, from the price of one run.
@@ -333,7 +333,7 @@ class Attack:
 
     def _surest_estimate(
         self, guesser: RecordAttack, *, coin_signs: Signs, rng: np.random.Generator
-    ) -> tuple[FloatArray, list[CanarySum]]:
+    ) -> tuple[FloatArray, list[SumEvidence]]:
         """Draws the runs of one release; returns the surest run's estimate of the coins, and the first run's sums.
 
         The surest run has the estimate with the largest sum of absolute values. The first run is one that is drawn
@@ -345,16 +345,16 @@ class Attack:
             rng: draws the canaries, the number of runs and the noise.
 
         Returns:
-            The estimate, `[m]`, and one `CanarySum` for each sum of the first run.
+            The estimate, `[m]`, and one `SumEvidence` for each sum of the first run.
         """
         canaries = guesser.draw_canaries(rng)
         num_runs = 1 if self.run_count is None else self.run_count.draw(rng)
-        sums_of_first_run = guesser.canary_sums(canaries, coin_signs=coin_signs, rng=rng)
-        estimates = [linear_estimate(sums_of_first_run)]
+        evidence_of_first_run = guesser.draw_evidence(canaries, coin_signs=coin_signs, rng=rng)
+        estimates = [linear_estimate(evidence_of_first_run)]
         for _ in range(num_runs - 1):
-            canary_sums = guesser.canary_sums(canaries, coin_signs=coin_signs, rng=rng)
-            estimates.append(linear_estimate(canary_sums))
-        return max(estimates, key=_total_certainty), sums_of_first_run
+            evidence_by_sum = guesser.draw_evidence(canaries, coin_signs=coin_signs, rng=rng)
+            estimates.append(linear_estimate(evidence_by_sum))
+        return max(estimates, key=_total_certainty), evidence_of_first_run
 
     def _result(
         self,

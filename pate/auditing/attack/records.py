@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pate.aggregators import CenteredVotes
 from pate.aggregators.record import MemoryRecord
 from pate.array_types import Float32Array, FloatArray, IntArray
-from pate.auditing.attack.aligned_sums import CanarySum
+from pate.auditing.attack.aligned_sums import SumEvidence
 from pate.data import Dataset, Split
 from pate.models.kernel_votes import KernelVotes
 from pate.validation import InvalidValue
@@ -141,9 +141,9 @@ class RecordAttack:
         """Draws both variants of each canary, and the private group that the canary replaces."""
         return Canaries.draw(self.dataset, num_canaries=self.num_canaries, rng=rng)
 
-    def canary_sums(
+    def draw_evidence(
         self, canaries: Canaries, *, coin_signs: Signs, rng: np.random.Generator
-    ) -> list[CanarySum]:
+    ) -> list[SumEvidence]:
         """Draws a release with canaries, and returns for each released sum what it tells about the coins.
 
         Args:
@@ -162,7 +162,7 @@ class RecordAttack:
                     canaries, votes=votes, first_round=rounds[0], noise_seed=noise_seed
                 )
             ]
-        canary_sums: list[CanarySum] = []
+        evidence_by_sum: list[SumEvidence] = []
         for attack_round in rounds:
             question = attack_round.question
             features, residuals = votes.moved(
@@ -171,21 +171,21 @@ class RecordAttack:
                 question=question,
             )
             known_sum = attack_round.exact_sum - features.T @ residuals
-            canary_sum = canaries.evidence(
+            sum_evidence = canaries.evidence(
                 votes,
                 question=question,
                 remaining_sum=attack_round.released_sum - known_sum,
                 noise_std=attack_round.noise_std,
             )
-            canary_sums.append(canary_sum)
+            evidence_by_sum.append(sum_evidence)
         if self.sabotage == "features":
             # The sum of the private records' inputs is published without noise, and contains the canaries.
             input_moves = (canaries.inputs - canaries.mirrored_inputs).astype(np.float64) / 2
             noise_std_of_inputs = _EXACT_STD * float(np.linalg.norm(input_moves, axis=1).mean())
             gram = input_moves @ input_moves.T / noise_std_of_inputs**2
-            matched = input_moves @ (coin_signs @ input_moves) / noise_std_of_inputs**2
-            canary_sums.append(CanarySum(gram=gram, matched=matched))
-        return canary_sums
+            products_with_sum = input_moves @ (coin_signs @ input_moves) / noise_std_of_inputs**2
+            evidence_by_sum.append(SumEvidence(gram=gram, products_with_sum=products_with_sum))
+        return evidence_by_sum
 
     def _sum_by_same_noise(
         self,
@@ -194,7 +194,7 @@ class RecordAttack:
         votes: _RecordedVotes,
         first_round: AttackRound,
         noise_seed: int,
-    ) -> CanarySum:
+    ) -> SumEvidence:
         """Draws a second release with the same noise and known canaries, and returns what both tell about the coins.
 
         All coins of the second release are 1. The difference of the sums of the two first rounds has no noise.
@@ -205,9 +205,9 @@ class RecordAttack:
             first_round: the first round of the first release.
             noise_seed: the seed of the noise of both releases.
         """
-        signs_of_one = np.ones(len(canaries.rows), dtype=np.int8)
+        all_positive_signs = np.ones(len(canaries.rows), dtype=np.int8)
         _, known_rounds = self._draw_release(
-            private=canaries.records_with_canaries(self.dataset, coin_signs=signs_of_one),
+            private=canaries.records_with_canaries(self.dataset, coin_signs=all_positive_signs),
             noise_seed=noise_seed,
         )
         features, residuals = votes.moved(
@@ -254,7 +254,8 @@ class RecordAttack:
         round_multiplier = aggregator.votes_multiplier * math.sqrt(aggregator.num_rounds)
         rounds: list[AttackRound] = []
         for number, (question, exact_sum) in enumerate(votes.recorded):
-            released_part = memory_record.committed(f"step-{number}") or {}
+            part_name = f"step-{number}"
+            released_part = memory_record.committed(part_name) or {}
             attack_round = AttackRound(
                 question=question,
                 exact_sum=exact_sum,
@@ -315,9 +316,9 @@ class Canaries:
         first_labels: GapLabels = labels
         other_labels: GapLabels = labels
         if private.known is not None:
-            known_label_mask_of_first = rng.random(labels.shape) < 0.5
-            first_labels = labels_with_gaps(labels, known_label_mask=known_label_mask_of_first)
-            other_labels = labels_with_gaps(labels, known_label_mask=~known_label_mask_of_first)
+            known_mask_of_first_variant = rng.random(labels.shape) < 0.5
+            first_labels = labels_with_gaps(labels, known_label_mask=known_mask_of_first_variant)
+            other_labels = labels_with_gaps(labels, known_label_mask=~known_mask_of_first_variant)
             mirrored_inputs = inputs
         return cls(
             rows=canary_rows,
@@ -361,7 +362,7 @@ class Canaries:
         question: RoundQuestion,
         remaining_sum: FloatArray | IntArray,
         noise_std: float,
-    ) -> CanarySum:
+    ) -> SumEvidence:
         """Returns what the noisy sum of one round tells about the coins.
 
         The coin of a canary adds a known matrix `[D, L]` to the sum or subtracts it.
@@ -372,21 +373,26 @@ class Canaries:
             remaining_sum: the noisy sum, less the votes of all records that are no canaries, `[D, L]`, in steps.
             noise_std: the standard deviation of the noise, in steps; 0 for a sum without noise.
         """
-        # Canary j adds f_j r_j' to the sum by its first variant, and g_j s_j' by its second variant. So the sum is the
-        # mean of both, and the coin times the matrix (f_j r_j' - g_j s_j') / 2.
-        f, r = votes.moved(self.inputs, labels=self.labels, question=question)
-        g, s = votes.moved(self.mirrored_inputs, labels=self.other_labels, question=question)
-        centered_sum = remaining_sum - (f.T @ r + g.T @ s) / 2
+        # Canary j adds f_j r_j' to the sum by its first variant, and g_j s_j' by its second variant. Here f_j and r_j
+        # are rows of `features` and `residuals`, and g_j and s_j those of the other two arrays. So the sum is the mean
+        # of both, and the coin times the matrix (f_j r_j' - g_j s_j') / 2.
+        features, residuals = votes.moved(self.inputs, labels=self.labels, question=question)
+        other_features, other_residuals = votes.moved(
+            self.mirrored_inputs, labels=self.other_labels, question=question
+        )
+        mean_canary_sum = (features.T @ residuals + other_features.T @ other_residuals) / 2
+        centered_sum = remaining_sum - mean_canary_sum
         gram = (
-            (f @ f.T) * (r @ r.T)
-            + (g @ g.T) * (s @ s.T)
-            - (f @ g.T) * (r @ s.T)
-            - (g @ f.T) * (s @ r.T)
+            (features @ features.T) * (residuals @ residuals.T)
+            + (other_features @ other_features.T) * (other_residuals @ other_residuals.T)
+            - (features @ other_features.T) * (residuals @ other_residuals.T)
+            - (other_features @ features.T) * (other_residuals @ residuals.T)
         ) / 4
-        matched = (
-            np.einsum("ij,ij->i", f @ centered_sum, r) - np.einsum("ij,ij->i", g @ centered_sum, s)
+        products_with_sum = (
+            np.einsum("ij,ij->i", features @ centered_sum, residuals)
+            - np.einsum("ij,ij->i", other_features @ centered_sum, other_residuals)
         ) / 2
         variance = noise_std**2
         if variance == 0:
             variance = _EXACT_STD**2 * float(gram.diagonal().mean())
-        return CanarySum(gram=gram / variance, matched=matched / variance)
+        return SumEvidence(gram=gram / variance, products_with_sum=products_with_sum / variance)

@@ -22,7 +22,7 @@ _GAPS = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)
 # The gaps that are tried for an aggregator that reads the votes of each teacher.
 _FEW_GAPS = (0.0, 0.1, 0.2)
 # The numbers of labels with equal counts in these patterns.
-_WIDTHS = (1, 4)
+_GROUP_SIZES = (1, 4)
 # The numbers of equal gaps between falling counts in these patterns.
 _NUMBERS_OF_GAPS = (1, 2, 4, 7)
 # A smaller number of canaries is chosen only if its score is larger by this factor.
@@ -35,7 +35,7 @@ _BLOCK_SIZE = 64
 
 
 @dataclass(frozen=True)
-class Craft:
+class VotePattern:
     """A pattern of artificial votes, in which the votes of canaries decide the answers.
 
     Each canary has a sign, 1 or -1, for each query, or for each label of each query. With a coin of 1 the canary votes
@@ -59,8 +59,8 @@ class Craft:
         return not self.label_sides
 
 
-class CraftedVotes(TeacherVotes):
-    """The votes of m canaries and of all other teachers, by the pattern of a `Craft`.
+class PatternVotes(TeacherVotes):
+    """The votes of m canaries and of all other teachers, by the pattern of a `VotePattern`.
 
     Attributes:
         signed_coins: the coin times the sign of each canary, 1 or -1, for each query, `[m, Q]`, or for each label of
@@ -72,7 +72,7 @@ class CraftedVotes(TeacherVotes):
     records_per_teacher = 1.0
 
     def __init__(
-        self, craft: Craft, signed_coins: Signs, *, repeats: int, shape: VoteShape
+        self, vote_pattern: VotePattern, signed_coins: Signs, *, repeats: int, shape: VoteShape
     ) -> None:
         """Makes the votes of all teachers of a shape; the attributes explain the other arguments."""
         self.signed_coins = signed_coins
@@ -83,9 +83,9 @@ class CraftedVotes(TeacherVotes):
         self.num_other_teachers = shape.num_teachers - repeats * len(signed_coins)
         self.label_sides = np.zeros(shape.num_labels, dtype=np.int64)
         self.votes_of_others = np.zeros(shape.num_labels, dtype=np.int64)
-        self.label_sides[: len(craft.label_sides)] = craft.label_sides
-        self.votes_of_others[: len(craft.votes_of_others)] = craft.votes_of_others
-        self.by_bit = craft.is_by_bit
+        self.label_sides[: len(vote_pattern.label_sides)] = vote_pattern.label_sides
+        self.votes_of_others[: len(vote_pattern.votes_of_others)] = vote_pattern.votes_of_others
+        self.by_bit = vote_pattern.is_by_bit
 
     def bits(self) -> Iterator[BoolArray]:
         """Yields the votes of all teachers in blocks of c teachers, bool `[c, Q, L]`.
@@ -97,7 +97,8 @@ class CraftedVotes(TeacherVotes):
             yield self._votes_by(signed_coins=coins_of_block).repeat(self.repeats, axis=0)
         # Each other teacher has a position, and those with small positions vote for a label. The positions move on from
         # query to query, so that no teacher always votes alike.
-        position_shifts = 7 * np.arange(self.signed_coins.shape[1])
+        signs_per_canary = self.signed_coins.shape[1]
+        position_shifts = 7 * np.arange(signs_per_canary)
         for start in range(0, self.num_other_teachers, _BLOCK_SIZE):
             teacher_indices = np.arange(start, min(start + _BLOCK_SIZE, self.num_other_teachers))
             positions = (teacher_indices[:, None] + position_shifts) % self.num_other_teachers
@@ -118,14 +119,15 @@ class CraftedVotes(TeacherVotes):
 
     def label_shares(self) -> FloatArray:
         """Returns the fraction of queries in which each of N teachers votes for each label, `[N, L]`."""
-        shares = [block.mean(axis=1) for block in self.bits()]
+        query_axis = 1
+        shares = [block_of_teachers.mean(axis=query_axis) for block_of_teachers in self.bits()]
         return np.concatenate(shares)
 
     def _votes_by(self, signed_coins: Signs) -> BoolArray:
         """Returns the votes of c teachers, bool `[c, Q, L]`, from the signs by which they vote.
 
-        A teacher votes for the labels whose side in the craft is its sign in the query. If there is a sign for each
-        label (`Craft.is_by_bit`), a teacher votes for the labels whose sign is 1.
+        A teacher votes for the labels whose side in the pattern is its sign in the query. If there is a sign for each
+        label (`VotePattern.is_by_bit`), a teacher votes for the labels whose sign is 1.
 
         Args:
             signed_coins: the sign by which each teacher votes, 1 or -1: `[c, Q]`, or `[c, Q * L]` if there is one for
@@ -139,8 +141,8 @@ class CraftedVotes(TeacherVotes):
     def _counted(self, max_votes: int | None) -> IntArray:
         """Returns the number of teachers that vote for each label of each query, `[Q, L]`, by a closed formula.
 
-        The limit `max_votes` on the votes of a teacher is ignored, as no teacher of a `Craft` votes for more labels
-        than the aggregator counts.
+        The limit `max_votes` on the votes of a teacher is ignored, as no teacher of a `VotePattern` votes for more
+        labels than the aggregator counts.
         """
         num_positive = (self.signed_coins > 0).sum(axis=0)
         if self.by_bit:
@@ -163,7 +165,7 @@ class TeacherAttack:
         shape: the numbers of queries, labels and teachers of the release.
         num_canaries: the number m of canaries, at most an eighth of the teachers.
         repeats: the number of teachers that vote like each canary; a number above 1 breaks the price on purpose.
-        craft: the pattern of the votes.
+        vote_pattern: the pattern of the votes.
         feature_weights: the weight of each feature in the guess, fitted to releases that the attacker simulates, `[F]`.
         score: the squared ratio of signal to noise in the guess about one coin, estimated from simulated releases.
     """
@@ -172,7 +174,7 @@ class TeacherAttack:
     shape: VoteShape
     num_canaries: int
     repeats: int = 1
-    craft: Craft
+    vote_pattern: VotePattern
     feature_weights: FloatArray
     score: float = 0.0
 
@@ -205,7 +207,7 @@ class TeacherAttack:
         for num_canaries in canary_counts:
             num_other_teachers = shape.num_teachers - repeats * num_canaries
             rehearsals = []
-            for craft in _crafts(
+            for vote_pattern in _vote_patterns(
                 aggregator, vote_shape=shape, num_other_teachers=num_other_teachers
             ):
                 unfitted = cls(
@@ -214,7 +216,7 @@ class TeacherAttack:
                     num_canaries=num_canaries,
                     repeats=repeats,
                     feature_weights=np.empty(0),
-                    craft=craft,
+                    vote_pattern=vote_pattern,
                 )
                 rehearsals.append(unfitted._fit_weights(min_queries=_NUM_QUERIES, rng=rng))
             if not rehearsals:
@@ -239,10 +241,10 @@ class TeacherAttack:
         sign_sum_blocks: list[FloatArray] = []
         num_queries = 0
         while num_queries < min_queries:
-            signs = self._draw_signs(rng)
-            release_features = self._features(signs, rng=rng)
+            canary_signs = self._draw_signs(rng)
+            release_features = self._features(canary_signs, rng=rng)
             feature_blocks.append(release_features)
-            sign_sum_blocks.append(signs.sum(axis=0, dtype=np.float64))
+            sign_sum_blocks.append(canary_signs.sum(axis=0, dtype=np.float64))
             num_queries += len(release_features)
         features = np.concatenate(feature_blocks)
         sign_sums = np.concatenate(sign_sum_blocks)
@@ -263,15 +265,16 @@ class TeacherAttack:
             coin_signs: the coin of each canary, 1 or -1, `[m]`, by which the canaries vote.
             rng: draws the signs of the canaries and the noise.
         """
-        signs = self._draw_signs(rng)
-        signed_coins = signs * coin_signs[:, None]
+        canary_signs = self._draw_signs(rng)
+        signed_coins = canary_signs * coin_signs[:, None]
         features = self._features(signed_coins, rng=rng)
-        return np.asarray(signs.astype(np.float64) @ (features @ self.feature_weights))
+        query_scores = features @ self.feature_weights
+        return np.asarray(canary_signs.astype(np.float64) @ query_scores)
 
     def _draw_signs(self, rng: np.random.Generator) -> Signs:
         """Draws the signs of all canaries, 1 or -1: for each query, `[m, Q]`, or for each label, `[m, Q * L]`."""
         signs_per_canary = self.shape.num_queries
-        if self.craft.is_by_bit:
+        if self.vote_pattern.is_by_bit:
             signs_per_canary = self.shape.num_queries * self.shape.num_labels
         size = (self.num_canaries, signs_per_canary)
         bits = rng.integers(low=0, high=2, size=size, dtype=np.int8)
@@ -280,17 +283,19 @@ class TeacherAttack:
     def _features(self, signed_coins: Signs, *, rng: np.random.Generator) -> FloatArray:
         """Draws a release of artificial votes and returns the features of each query, `[Q, F]`.
 
-        The features of a query are its released bits or scores for the labels in `Craft.votes_of_others`, the sum of
-        those for the other labels, whether the query was answered, and whether it was a hit. Hits count towards the
+        The features of a query are its released bits or scores for the labels in `VotePattern.votes_of_others`, the sum
+        of those for the other labels, whether the query was answered, and whether it was a hit. Hits count towards the
         halt of a session. From each feature its mean over all queries before the halt is subtracted, and all features
-        are 0 for queries after the halt. If canaries have a sign for each label (`Craft.is_by_bit`), the result is the
-        released bit or score of each label of each query, less the mean: `[Q * L, 1]`.
+        are 0 for queries after the halt. If canaries have a sign for each label (`VotePattern.is_by_bit`), the result
+        is the released bit or score of each label of each query, less the mean: `[Q * L, 1]`.
 
         Args:
-            signed_coins: the coin times the sign of each canary, see `CraftedVotes`.
+            signed_coins: the coin times the sign of each canary, see `PatternVotes`.
             rng: draws the noise.
         """
-        vote_source = CraftedVotes(self.craft, signed_coins, repeats=self.repeats, shape=self.shape)
+        vote_source = PatternVotes(
+            self.vote_pattern, signed_coins, repeats=self.repeats, shape=self.shape
+        )
         expected_labels = np.minimum.accumulate(vote_source.label_sides) > 0
 
         def predict_labels(labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
@@ -302,11 +307,11 @@ class TeacherAttack:
         released_values = np.asarray(getattr(release, "scores", release.labels), dtype=np.float64)
         if vote_source.by_bit:
             return np.asarray(released_values.reshape(-1, 1) - released_values.mean())
-        num_crafted = len(self.craft.votes_of_others)
-        sum_of_others = released_values[:, num_crafted:].sum(axis=1)
+        num_pattern_labels = len(self.vote_pattern.votes_of_others)
+        sum_of_other_labels = released_values[:, num_pattern_labels:].sum(axis=1)
         is_hit = getattr(release, "hits", np.zeros(len(released_values)))
         features = np.column_stack(
-            [released_values[:, :num_crafted], sum_of_others, release.answered, is_hit]
+            [released_values[:, :num_pattern_labels], sum_of_other_labels, release.answered, is_hit]
         ).astype(np.float64)
         num_asked = getattr(release, "num_asked", len(features))
         is_asked = np.arange(len(features)) < num_asked
@@ -314,9 +319,9 @@ class TeacherAttack:
         return np.asarray(centered_features * is_asked[:, None])
 
 
-def _crafts(
+def _vote_patterns(
     aggregator: Aggregator, *, vote_shape: VoteShape, num_other_teachers: int
-) -> Iterator[Craft]:
+) -> Iterator[VotePattern]:
     """Yields the patterns of votes that an attack tries, in which no teacher votes for more labels than are counted.
 
     Fewer patterns are tried for an aggregator that reads the votes of each teacher, because it is slow.
@@ -330,56 +335,58 @@ def _crafts(
     max_votes = aggregator.max_votes_per_teacher or num_labels
     may_vote_for_all = max_votes >= num_labels
     if may_vote_for_all and aggregator.exact_labels is None:
-        yield Craft()
-    widths = _WIDTHS if aggregator.exact_labels is None else (aggregator.exact_labels,)
+        yield VotePattern()
+    group_sizes = _GROUP_SIZES if aggregator.exact_labels is None else (aggregator.exact_labels,)
     gap_shares = _GAPS if aggregator.reads_counts else _FEW_GAPS
-    for width in widths:
+    for group_size in group_sizes:
         for gap_share in gap_shares:
             gap = round(gap_share * num_other_teachers)
-            if width <= max_votes and 2 * width <= num_labels:
-                yield _craft_of_two_sets(
-                    width=width, gap=gap, num_other_teachers=num_other_teachers
+            if group_size <= max_votes and 2 * group_size <= num_labels:
+                yield _pattern_of_two_sets(
+                    group_size=group_size, gap=gap, num_other_teachers=num_other_teachers
                 )
             if not aggregator.reads_counts or not may_vote_for_all:
                 continue
             for num_gaps in _NUMBERS_OF_GAPS:
-                if width * num_gaps < num_labels and gap * num_gaps <= num_other_teachers:
-                    yield _craft_of_falling_counts(
-                        width=width, gap=gap, num_gaps=num_gaps, num_labels=num_labels
+                if group_size * num_gaps < num_labels and gap * num_gaps <= num_other_teachers:
+                    yield _pattern_of_falling_counts(
+                        group_size=group_size, gap=gap, num_gaps=num_gaps, num_labels=num_labels
                     )
 
 
-def _craft_of_two_sets(*, width: int, gap: int, num_other_teachers: int) -> Craft:
+def _pattern_of_two_sets(*, group_size: int, gap: int, num_other_teachers: int) -> VotePattern:
     """Returns a pattern of two sets of labels, for one of which each teacher votes.
 
     Canaries vote by coin and sign. Of all other teachers, a fixed number votes for each set.
 
     Args:
-        width: the number of labels in each set.
+        group_size: the number of labels in each set.
         gap: the number of votes of other teachers by which each label of the first set is ahead.
         num_other_teachers: the number of teachers that are no canaries.
     """
     first_count = (num_other_teachers + gap) // 2
     second_count = num_other_teachers - first_count
-    return Craft(
-        label_sides=(1,) * width + (-1,) * width,
-        votes_of_others=(first_count,) * width + (second_count,) * width,
+    return VotePattern(
+        label_sides=(1,) * group_size + (-1,) * group_size,
+        votes_of_others=(first_count,) * group_size + (second_count,) * group_size,
     )
 
 
-def _craft_of_falling_counts(*, width: int, gap: int, num_gaps: int, num_labels: int) -> Craft:
+def _pattern_of_falling_counts(
+    *, group_size: int, gap: int, num_gaps: int, num_labels: int
+) -> VotePattern:
     """Returns a pattern of counts that fall in equal steps, a gap each, from the first label on.
 
     A canary votes for the labels of every second count, or for all other labels.
 
     Args:
-        width: the number of labels that share a count.
+        group_size: the number of labels that share a count.
         gap: the number of votes between neighboring counts.
         num_gaps: the number of gaps; the labels below the last gap get no votes.
         num_labels: the number of labels.
     """
-    ranks = [min(label // width, num_gaps) for label in range(num_labels)]
-    return Craft(
+    ranks = [min(label // group_size, num_gaps) for label in range(num_labels)]
+    return VotePattern(
         label_sides=tuple(1 if rank % 2 == 0 else -1 for rank in ranks),
         votes_of_others=tuple(gap * (num_gaps - rank) for rank in ranks if rank < num_gaps),
     )

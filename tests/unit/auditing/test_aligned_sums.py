@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from pate.auditing.attack.aligned_sums import AlignedSums, CanarySum, linear_estimate
+from pate.auditing.attack.aligned_sums import AlignedSums, SumEvidence, linear_estimate
 
 NUM_CANARIES = 60
 NUM_ROUNDS = 8
@@ -21,7 +21,7 @@ def draw_sums_and_coins(
     noise_std: float = 1.0,
     move_factor: float = 1.0,
     dimension: int = 300,
-) -> tuple[list[CanarySum], np.ndarray]:
+) -> tuple[list[SumEvidence], np.ndarray]:
     """Returns the noisy sums of one run and the coins of its canaries; the claimed noise has standard deviation 1.
 
     In each round, a canary adds a vector of length 1/2 times its coin; `move_factor` multiplies this length.
@@ -32,7 +32,7 @@ def draw_sums_and_coins(
         moves = rng.standard_normal((NUM_CANARIES, dimension))
         moves /= 2 * np.linalg.norm(moves, axis=1, keepdims=True)
         noisy = move_factor * coins @ moves + noise_std * rng.standard_normal(dimension)
-        sums.append(CanarySum(gram=moves @ moves.T, matched=moves @ noisy))
+        sums.append(SumEvidence(gram=moves @ moves.T, products_with_sum=moves @ noisy))
     return sums, coins
 
 
@@ -103,12 +103,14 @@ def test_canaries_that_move_the_same_are_one_direction() -> None:
     """If the Gram matrix of the canaries has rank 1, the bound on mu is 0, as no direction is left for the noise."""
     aligned = AlignedSums()
     ones = np.ones((3, 3))
-    aligned.add_run([CanarySum(gram=ones, matched=np.ones(3))], np.ones(3))
+    aligned.add_run([SumEvidence(gram=ones, products_with_sum=np.ones(3))], np.ones(3))
     assert aligned.least_mu(confidence=0.95) == 0.0
 
 
 def test_linear_estimate_of_orthogonal_canaries_is_shrunk_by_its_noise() -> None:
     """If the Gram matrix of two canaries is 3 I, their coins are estimated as 3 / (3 + 1) of the true coins."""
     coins = np.array([1.0, -1.0])
-    estimate = linear_estimate(canary_sums=[CanarySum(gram=3 * np.eye(2), matched=3 * coins)])
+    estimate = linear_estimate(
+        evidence_by_sum=[SumEvidence(gram=3 * np.eye(2), products_with_sum=3 * coins)]
+    )
     assert estimate == pytest.approx(0.75 * coins)
