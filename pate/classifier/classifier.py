@@ -274,7 +274,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             public_groups=groups_public,
             public_labels=y_public,
             held_out_arguments=HeldOutArguments(
-                inputs=X_test, labels=y_test, groups=groups_test, epsilon=self.score_epsilon
+                inputs=X_test, labels=y_test, groups=groups_test, score_epsilon=self.score_epsilon
             ),
         )
 
@@ -379,7 +379,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         release = self.release_
         fit_price = self._fit_price
         publication = self._publication if self._student_is_of_release else None
-        data_name = "data" if publication is None else publication.fit_description.data_name
+        data_name = "data" if publication is None else publication.fit_facts.data_name
         privacy = privacy_of(drawn_release=release, release_charge=fit_price)
         return PrivacyStatement.from_privacy(
             replace(privacy, scores=self.scores_),
@@ -435,7 +435,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
             raise InvalidValue("estimator", type(self._student_estimator).__name__, rule=rule)
         release_folder = Path(folder).expanduser()
-        publication.write(release_folder, name=name, public_classes=public_classes)
+        publication.write(release_folder, name=name, classes_are_public=public_classes)
         return Bundle.load(release_folder)
 
     def push_to_hub(
@@ -466,9 +466,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             InvalidValue: the student is a scikit-learn estimator, which only a pickle holds.
         """
         require_extra("push_to_hub", "hub")
+        classes_are_public = public_classes
         with TemporaryDirectory() as folder:
             bundle = self.publish(
-                Path(folder) / "release", name=name, public_classes=public_classes
+                Path(folder) / "release", name=name, public_classes=classes_are_public
             )
             return bundle.push_to_hub(repo_id, private=private)
 
@@ -629,10 +630,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             ledger=ledger,
         )
         if self.ledger is None:
-            warn_of_past_fits(priced_fit.remembered_fit.dearest_fits())
+            warn_of_past_fits(priced_fit.fit_to_remember.dearest_fits())
             if priced_scores is not None:
-                remembered_scores = priced_scores.remembered_fit(self._seed)
-                warn_of_past_fits(remembered_scores.dearest_fits())
+                scores_to_remember = priced_scores.fit_to_remember(self._seed)
+                warn_of_past_fits(scores_to_remember.dearest_fits())
         # This fits the estimators to public rows with invented labels. So an estimator that cannot read the rows fails
         # before anything is spent.
         fit_plan.rehearse()
@@ -818,8 +819,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             seed: the seed of the training.
         """
         training_set = release.training_set(fit_plan.query_inputs)
-        student = fit_plan.student_recipe.learn(training_set, pool=fit_plan.pool_inputs, seed=seed)
-        return fit_plan.fitted_model(student)
+        trained_student = fit_plan.student_recipe.learn(
+            training_set, pool=fit_plan.pool_inputs, seed=seed
+        )
+        return fit_plan.fitted_model(trained_student)
 
     def _student_error(self, error: Exception, *, fit_plan: FitPlan) -> InvalidValue:
         """Returns the error for a student that cannot be fitted to a release that is paid for.
@@ -884,7 +887,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 seed=self._seed,
                 rng=priced_fit.streams.generator("scores"),
             )
-        priced_scores.remembered_fit(self._seed).remember()
+        priced_scores.fit_to_remember(self._seed).remember()
         assert self._publication is not None  # as a student with scores can be published
         self._publication = replace(self._publication, released_scores=released_scores)
         self.scores_ = released_scores

@@ -65,14 +65,15 @@ class EstimatorLearner:
 
         The public pool without labels is not used, and neither are released scores.
         """
-        row_indices = self.label_task.is_usable(training.labels)
-        inputs = rows_of(training.inputs, row_indices)
-        return self.label_task.fit(self.estimator, inputs, training.labels[row_indices], seed=seed)
+        is_usable = self.label_task.is_usable(training.labels)
+        usable_inputs = rows_of(training.inputs, is_usable)
+        usable_labels = training.labels[is_usable]
+        return self.label_task.fit(self.estimator, usable_inputs, usable_labels, seed=seed)
 
     def confidences(
         self,
         inputs: Float32Array,
-        targets: BoolArray,
+        target_bits: BoolArray,
         *,
         known_label_mask: BoolArray | None,
         seed: int,
@@ -84,7 +85,7 @@ class EstimatorLearner:
 
         Args:
             inputs: the private inputs of the teacher, `[num_records, num_features]`.
-            targets: their label bits, `[num_records, num_labels]`.
+            target_bits: their label bits, `[num_records, num_labels]`.
             known_label_mask: which of the bits are known, `[num_records, num_labels]`; None for all. The confidence in
                 a label that is known for no record is 0.
             seed: the seed of the teacher.
@@ -92,12 +93,12 @@ class EstimatorLearner:
         """
         with one_blas_thread(), fit_errors_hidden(self.estimator):
             if known_label_mask is None:
-                model = self.label_task.fit(self.estimator, inputs, targets, seed=seed)
+                model = self.label_task.fit(self.estimator, inputs, target_bits, seed=seed)
                 return model.confidences(query_inputs)
             model_of_known = LabelModel.fit_known(
                 self.estimator,
                 inputs=inputs,
-                labels=targets,
+                labels=target_bits,
                 known_label_mask=known_label_mask,
                 seed=seed,
             )
@@ -274,7 +275,7 @@ def train_and_vote(
     confidences_by_teacher: Iterator[Float32Array] = parallel(
         fit_and_vote(
             inputs=rows_of(data_pools.private_inputs, row_indices),
-            targets=data_pools.private_targets[row_indices],
+            target_bits=data_pools.private_targets[row_indices],
             known_label_mask=None
             if data_pools.known_label_mask is None
             else data_pools.known_label_mask[row_indices],
@@ -285,10 +286,10 @@ def train_and_vote(
     )
     packed_bits: list[NDArray[np.uint8]] = []
     kept_confidences: list[Float32Array] = []
-    for confidences in confidences_by_teacher:
-        packed_bits.append(np.packbits(confidences >= 0.5))
+    for teacher_confidences in confidences_by_teacher:
+        packed_bits.append(np.packbits(teacher_confidences >= 0.5))
         if keep_confidences:
-            kept_confidences.append(confidences)
+            kept_confidences.append(teacher_confidences)
     share_by_teacher = partial(
         shares_of_teachers, teacher_of=partition.teacher_of, num_teachers=partition.num_teachers
     )

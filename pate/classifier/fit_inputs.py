@@ -228,13 +228,13 @@ class InputReader:
         if fit_arguments.public_inputs is not None:
             require_readable("X_public", fit_arguments.public_inputs)
             require_same_kind(fit_arguments.inputs, fit_arguments.public_inputs, name="X_public")
-        labels, known_label_mask = _filled_labels(only_column(fit_arguments.labels))
-        label_sets = LabelSets.from_labels(labels, self.classes)
+        filled_labels, known_label_mask = _filled_labels(only_column(fit_arguments.labels))
+        label_sets = LabelSets.from_labels(filled_labels, self.classes)
         if label_sets is None:
-            inputs, label_array = self._validate_records(fit_arguments, labels)
+            inputs, label_array = self._validate_records(fit_arguments, filled_labels)
             label_task, targets = task_of(label_array, self.classes)
         else:
-            inputs, bits = self._validate_records(fit_arguments, label_sets.encode(labels))
+            inputs, bits = self._validate_records(fit_arguments, label_sets.encode(filled_labels))
             label_task = label_sets
             targets = bits.astype(np.bool_)
         if isinstance(label_task, OneClass):
@@ -324,7 +324,7 @@ class InputReader:
             data_pools: the private records and the public samples.
         """
         held_out_arguments = fit_arguments.held_out_arguments
-        if held_out_arguments.epsilon is None:
+        if held_out_arguments.score_epsilon is None:
             return None
         require_readable("X_test", held_out_arguments.inputs)
         require_same_kind(data_pools.private_inputs, held_out_arguments.inputs, name="X_test")
@@ -352,7 +352,7 @@ class InputReader:
                 groups_by_argument=groups_by_argument,
             )
         return HeldOutRecords(
-            epsilon=held_out_arguments.epsilon,
+            score_epsilon=held_out_arguments.score_epsilon,
             inputs=inputs,
             targets=targets,
             group_ids=group_ids,

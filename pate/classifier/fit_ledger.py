@@ -176,10 +176,11 @@ def _require_room(
         return
     # The first charge of a ledger may fit by a rule that later charges do not have. So both are tried in memory.
     adjacency = priced_release.aggregator.adjacency
+    make_accountant = ledger.accountant
     trial_ledger = Ledger(
         adjacency=adjacency,
         target_delta=ledger.target_delta,
-        accountant=ledger.accountant,
+        accountant=make_accountant,
         max_epsilon=ledger.max_epsilon,
     )
     trial_ledger.charge(priced_release.event, adjacency=adjacency)

@@ -26,13 +26,13 @@ class FitRecord(MemoryRecord):
     """
 
     def __init__(
-        self, ledger: Ledger, priced_release: PricedRelease, remembered_fit: RememberedFit
+        self, ledger: Ledger, priced_release: PricedRelease, fit_to_remember: RememberedFit
     ) -> None:
         super().__init__(charge=self._charge_ledger)
         self.spent_epsilon = 0.0
         self._ledger = ledger
         self._priced_release = priced_release
-        self._remembered_fit = remembered_fit
+        self._fit_to_remember = fit_to_remember
         self._charge_key = uuid.uuid4().hex
 
     @property
@@ -54,7 +54,7 @@ class FitRecord(MemoryRecord):
         except BaseException as error:
             if self.is_charged:
                 epsilon = format_epsilon(self._priced_release.epsilon)
-                delta = format_delta(self._remembered_fit.remembered_price.delta)
+                delta = format_delta(self._fit_to_remember.price_to_remember.delta)
                 error.add_note(f"epsilon {epsilon} at delta {delta} is spent: {consequence}")
             raise
 
@@ -63,7 +63,7 @@ class FitRecord(MemoryRecord):
         aggregator = self._priced_release.aggregator
         charge_note = ChargeNote(
             description=f"a fit: {type(aggregator).__name__}",
-            seed_name=seed_name(self._remembered_fit.remembered_price.seed),
+            seed_name=seed_name(self._fit_to_remember.price_to_remember.seed),
         )
         self._ledger.commit(
             key=self._charge_key,
@@ -72,5 +72,5 @@ class FitRecord(MemoryRecord):
             charge_note=charge_note,
             adjacency=aggregator.adjacency,
         )
-        self._remembered_fit.remember()
+        self._fit_to_remember.remember()
         self.spent_epsilon = self._ledger.spent_epsilon

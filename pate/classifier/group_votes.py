@@ -22,7 +22,7 @@ from pate.classifier.frames import encode_records
 from pate.classifier.held_out import FitScores, HeldOutRecords
 from pate.classifier.inputs import dense
 from pate.classifier.label_models import Model, OneClassModel
-from pate.classifier.publication import FitDescription, FitPrice, Publication
+from pate.classifier.publication import FitFacts, FitPrice, Publication
 from pate.classifier.tasks import OneClass
 from pate.data import Dataset, Split, TableSchema
 from pate.data.partition import Partition
@@ -124,7 +124,9 @@ class GroupVotesPlan(FitPlan):
             target_delta=self.budget.delta,
             accountant=self.budget.accountant,
             allow_useless=self.allow_useless,
-            score_epsilon=None if self.held_out_records is None else self.held_out_records.epsilon,
+            score_epsilon=None
+            if self.held_out_records is None
+            else self.held_out_records.score_epsilon,
         )
         if self.num_queries is not None:
             run_plan = replace(run_plan, num_queries=self.num_queries)
@@ -212,7 +214,7 @@ class GroupVotesPlan(FitPlan):
         student = model.model if isinstance(model, OneClassModel) else model
         assert isinstance(student, StudentModel)  # as LowRankStudent trains it
         has_teacher_per_group = self.num_teachers == self.data_pools.num_groups
-        fit_description = FitDescription(
+        fit_facts = FitFacts(
             aggregator_name="centered_votes",
             teacher_recipe=self.run_plan.teacher,
             num_teachers=None if has_teacher_per_group else self.num_teachers,
@@ -228,7 +230,7 @@ class GroupVotesPlan(FitPlan):
             preprocessing=self.schema,
         )
         return Publication(
-            release=release, fit_price=fit_price, student=student, fit_description=fit_description
+            release=release, fit_price=fit_price, student=student, fit_facts=fit_facts
         )
 
     def fitted_model(self, student: Predictor) -> Model:

@@ -35,7 +35,7 @@ class HeldOutRecords:
     """The private test records of a fit, which no teacher and no student learns from.
 
     Attributes:
-        epsilon: the price of the scores on these records.
+        score_epsilon: the price of the scores on these records.
         inputs: the inputs, private: float32 `[num_test, num_features]`, or a sparse matrix, or a DataFrame.
         targets: the label bits, private, `[num_test, num_labels]`.
         group_ids: the number of each record's group, `[num_test]`.
@@ -43,7 +43,7 @@ class HeldOutRecords:
             no gaps.
     """
 
-    epsilon: float
+    score_epsilon: float
     inputs: Any
     targets: BoolArray
     group_ids: IntArray
@@ -58,13 +58,13 @@ class HeldOutArguments:
         inputs: the private inputs of test records, `X_test`; None for no test records.
         labels: their private labels, `y_test`.
         groups: the group of each test record, `groups_test`, or None.
-        epsilon: the price of scores on the test records, the parameter `score_epsilon`; None for no scores.
+        score_epsilon: the price of scores on the test records, the parameter `score_epsilon`; None for no scores.
     """
 
     inputs: Any = None
     labels: Any = None
     groups: Any = None
-    epsilon: float | None = None
+    score_epsilon: float | None = None
 
     def require_price(self, *, has_estimators: bool, groups: Any) -> None:
         """Raises `InvalidValue` unless test records have a price, and a price has test records.
@@ -75,15 +75,15 @@ class HeldOutArguments:
             has_estimators: whether the teachers are estimators, whose student has no scores.
             groups: the group of each private record; None if each record is a group.
         """
-        if self.epsilon is None:
+        if self.score_epsilon is None:
             self._require_none_passed()
             return
-        require_positive("score_epsilon", self.epsilon)
+        require_positive("score_epsilon", self.score_epsilon)
         if has_estimators:
             rule = (
                 "None with estimators: only the student of private groups has scores with a price"
             )
-            raise InvalidValue("score_epsilon", self.epsilon, rule=rule)
+            raise InvalidValue("score_epsilon", self.score_epsilon, rule=rule)
         for name, argument in (("X_test", self.inputs), ("y_test", self.labels)):
             if argument is None:
                 rule = "private test records, as score_epsilon is the price that their people pay"
@@ -179,7 +179,7 @@ class FitScores:
     dataset: Dataset
     num_queries: int
 
-    def remembered_fit(self, seed: int | None) -> RememberedFit:
+    def fit_to_remember(self, seed: int | None) -> RememberedFit:
         """Returns the price of the scores and digests of the test records, to be remembered once the price is charged.
 
         A later fit without a ledger then warns if it uses these records again. The scores are not remembered.
@@ -188,7 +188,7 @@ class FitScores:
             seed: the seed of the noise, as no sum of prices covers fits with the same noise; None for noise from the
                 operating system.
         """
-        remembered_price = RememberedPrice(
+        price_to_remember = RememberedPrice(
             epsilon=self.score_price.epsilon,
             delta=self.score_price.delta,
             event=self.score_price.event,
@@ -197,7 +197,7 @@ class FitScores:
             adjacency=Adjacency.REPLACE_ONE,
         )
         return RememberedFit.from_inputs(
-            self.held_out_records.inputs, remembered_price=remembered_price
+            self.held_out_records.inputs, price_to_remember=price_to_remember
         )
 
     def release(

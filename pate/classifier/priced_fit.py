@@ -50,13 +50,13 @@ class PricedFit:
         return self.streams.seed("student")
 
     @cached_property
-    def remembered_fit(self) -> RememberedFit:
+    def fit_to_remember(self) -> RememberedFit:
         """The fit in the form that `RememberedFit.remember` keeps for this process once the fit is charged.
 
         A later fit without a ledger then warns that its records were fitted before, and adds the prices up. What is
         kept is the price, and digests of private records.
         """
-        remembered_price = RememberedPrice(
+        price_to_remember = RememberedPrice(
             epsilon=self.priced_release.epsilon,
             delta=self.fit_price.budget.delta,
             event=self.priced_release.event,
@@ -65,9 +65,9 @@ class PricedFit:
             adjacency=self.priced_release.aggregator.adjacency,
         )
         return RememberedFit.from_inputs(
-            self.fit_plan.data_pools.private_inputs, remembered_price=remembered_price
+            self.fit_plan.data_pools.private_inputs, price_to_remember=price_to_remember
         )
 
     def record(self) -> FitRecord:
         """Returns a record of the release, which charges the ledger before the first part is drawn."""
-        return FitRecord(self.ledger, self.priced_release, self.remembered_fit)
+        return FitRecord(self.ledger, self.priced_release, self.fit_to_remember)

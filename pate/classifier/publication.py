@@ -79,7 +79,7 @@ class FitPrice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitDescription:
+class FitFacts:
     """The public facts of a fit whose student is published.
 
     Attributes:
@@ -123,14 +123,14 @@ class Publication:
         release: the drawn release.
         fit_price: the price of the release.
         student: the student that learned from the release.
-        fit_description: the public facts of the fit.
+        fit_facts: the public facts of the fit.
         released_scores: the released scores of the student on private test records; None where none were released.
     """
 
     release: Release
     fit_price: FitPrice
     student: StudentModel
-    fit_description: FitDescription
+    fit_facts: FitFacts
     released_scores: ReleasedScores | None = None
 
     @property
@@ -142,38 +142,37 @@ class Publication:
     @property
     def stated_public(self) -> tuple[str, ...]:
         """What the owner stated to be public by a parameter: the names of classes if `classes` is set, or nothing."""
-        return _STATED_CLASSES if self.fit_description.classes_are_stated else ()
+        return _STATED_CLASSES if self.fit_facts.classes_are_stated else ()
 
-    def write(self, folder: Path, *, name: str | None, public_classes: bool) -> None:
+    def write(self, folder: Path, *, name: str | None, classes_are_public: bool) -> None:
         """Writes the files of `release/` into a new folder; the manifest is written last.
 
         Args:
             folder: the folder, which does not exist or is empty.
-            name: the public name of the data; None for `fit_description.data_name`.
-            public_classes: whether the owner states that the names of classes, read from private labels, are public.
+            name: the public name of the data; None for `fit_facts.data_name`.
+            classes_are_public: whether the owner states that the names of classes, read from private labels, are
+                public.
 
         Raises:
             InvalidValue: the folder holds files; or the names of classes were read from private labels, and
-                `public_classes` is false; or the release has another price than was charged.
+                `classes_are_public` is false; or the release has another price than was charged.
         """
-        self._require_writable(folder, public_classes=public_classes)
-        fit_description = self.fit_description
-        stated_public = (
-            _STATED_CLASSES if fit_description.classes_from_labels else self.stated_public
-        )
-        data_name = require_text("name", fit_description.data_name if name is None else name)
+        self._require_writable(folder, classes_are_public=classes_are_public)
+        fit_facts = self.fit_facts
+        stated_public = _STATED_CLASSES if fit_facts.classes_from_labels else self.stated_public
+        data_name = require_text("name", fit_facts.data_name if name is None else name)
         make_folder(folder)
         num_queries = self.fit_price.priced_release.shape.num_queries
         public_names = PublicNames(
-            record_ids=np.arange(num_queries), label_names=fit_description.label_names
+            record_ids=np.arange(num_queries), label_names=fit_facts.label_names
         )
         with atomic_write(folder / "release.npz") as release_file:
             release_file.write(npz_bytes(self.release.arrays() | public_names.arrays()))
         self.student.save(folder / "student")
         write_text(folder / "config.yaml", text=self._settings_yaml(data_name))
         feature_settings = None
-        if fit_description.preprocessing is not None:
-            feature_settings = dict(fit_description.preprocessing.origin) or None
+        if fit_facts.preprocessing is not None:
+            feature_settings = dict(fit_facts.preprocessing.origin) or None
         write_price(
             drawn_release=self.release,
             release_charge=self.fit_price,
@@ -181,19 +180,19 @@ class Publication:
             release_folder=folder,
             data_name=data_name,
             is_real=True,
-            aggregator_name=fit_description.aggregator_name,
+            aggregator_name=fit_facts.aggregator_name,
             feature_settings=feature_settings,
             stated_public=stated_public,
-            labels_have_gaps=fit_description.labels_have_gaps,
-            label_names=fit_description.label_names,
+            labels_have_gaps=fit_facts.labels_have_gaps,
+            label_names=fit_facts.label_names,
         )
         model_form = ModelForm.from_student(
             self.student,
             name=data_name,
             kind="features",
-            labels=fit_description.label_names,
-            preprocessing=fit_description.preprocessing,
-            one_class=fit_description.one_class,
+            labels=fit_facts.label_names,
+            preprocessing=fit_facts.preprocessing,
+            one_class=fit_facts.one_class,
         )
         model_form.write(folder)
         write_model_card(
@@ -202,25 +201,25 @@ class Publication:
             privacy=self.privacy,
             release_summary=summary_of(drawn_release=self.release),
             stated_public=stated_public,
-            labels_have_gaps=fit_description.labels_have_gaps,
+            labels_have_gaps=fit_facts.labels_have_gaps,
         )
         file_paths = [path for path in folder.rglob("*") if not path.is_dir()]
         relative_paths = [path.relative_to(folder).as_posix() for path in file_paths]
         Manifest.from_files(folder, relative_paths, missing_file_remedy=_REMEDY).write(folder)
 
-    def _require_writable(self, folder: Path, *, public_classes: bool) -> None:
+    def _require_writable(self, folder: Path, *, classes_are_public: bool) -> None:
         """Raises `InvalidValue` if `write` would refuse these arguments."""
         is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
         require(is_free, "folder", folder, "a folder that is new or empty")
         if self.release.event != self.fit_price.priced_release.event:
             rule = "a release with the price that was charged for it"
             raise InvalidValue("release_", type(self.release).__name__, rule=rule)
-        if self.fit_description.classes_from_labels and not public_classes:
+        if self.fit_facts.classes_from_labels and not classes_are_public:
             rule = (
                 "True, if the names of all classes are public: they were read from the private y, and no epsilon "
                 "covers them; a new fit with classes=[...] reads none"
             )
-            raise InvalidValue("public_classes", public_classes, rule=rule)
+            raise InvalidValue("public_classes", classes_are_public, rule=rule)
 
     def _settings_yaml(self, data_name: str) -> str:
         """Returns the public settings as YAML, as a run of `pate-train` publishes them in `release/config.yaml`.
@@ -237,11 +236,11 @@ class Publication:
             if hasattr(accountant, name)
         }
         data: dict[str, Any] = {
-            "_target_": self.fit_description.dataset_class_path,
+            "_target_": self.fit_facts.dataset_class_path,
             "name": data_name,
         }
-        if self.fit_description.num_public_labels is not None:
-            data["public_labels"] = self.fit_description.num_public_labels
+        if self.fit_facts.num_public_labels is not None:
+            data["public_labels"] = self.fit_facts.num_public_labels
         settings = {
             "adjacency": str(aggregator.adjacency),
             "target_delta": budget.delta,
@@ -257,12 +256,12 @@ class Publication:
             },
             "teacher": {
                 **_published_settings(
-                    package_name="pate.teachers", published_part=self.fit_description.teacher_recipe
+                    package_name="pate.teachers", published_part=self.fit_facts.teacher_recipe
                 ),
-                "num_teachers": self.fit_description.num_teachers,
+                "num_teachers": self.fit_facts.num_teachers,
             },
             "student": _published_settings(
-                package_name="pate.student", published_part=self.fit_description.student_recipe
+                package_name="pate.student", published_part=self.fit_facts.student_recipe
             ),
             "data": data,
         }

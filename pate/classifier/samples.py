@@ -254,9 +254,9 @@ def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> IntArra
     person_names = np.array(
         [person_name(word).casefold() for word in canonical_words.tolist()], np.str_
     )
-    group_of_name = smallest_of_group(
-        _numbered(person_names), value_of_row=_numbered(canonical_words)
-    )
+    person_of_name = _numbered(person_names)
+    word_number_of_name = _numbered(canonical_words)
+    group_of_name = smallest_of_group(person_of_name, value_of_row=word_number_of_name)
     return _numbered(group_of_name[name_of_row])
 
 

@@ -49,9 +49,9 @@ def remember_fit(
         unit=unit,
         adjacency=adjacency,
     )
-    remembered_fit = RememberedFit.from_inputs(records, remembered_price=price)
-    past_fits = remembered_fit.dearest_fits()
-    remembered_fit.remember()
+    fit_to_remember = RememberedFit.from_inputs(records, price_to_remember=price)
+    past_fits = fit_to_remember.dearest_fits()
+    fit_to_remember.remember()
     return past_fits
 
 
@@ -160,6 +160,6 @@ def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
         unit=ONE_ROW,
         adjacency=Adjacency.REPLACE_ONE,
     )
-    remembered_fit = RememberedFit.from_inputs(records, remembered_price=price)
-    assert remembered_fit.dearest_fits().count == 1
+    fit_to_remember = RememberedFit.from_inputs(records, price_to_remember=price)
+    assert fit_to_remember.dearest_fits().count == 1
     assert count_and_epsilon_after_fit(records=records, fit_epsilon=1.0) == (1, 1.0)
