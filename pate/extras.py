@@ -17,7 +17,7 @@ DISTRIBUTION = "pate-multilabel"
 VERSION = "0.1.0"
 # Whether the owner has registered the name on PyPI. Until then a stranger may register the name, so nobody is told to
 # install from there.
-PUBLISHED = False
+PACKAGE_IS_PUBLISHED = False
 # The packages that each extra brings, by the names that they are imported by.
 _PACKAGES = {
     "train": "torch sklearn hydra omegaconf tensorboard safetensors joblib threadpoolctl yaml matplotlib "
@@ -88,7 +88,7 @@ def how_to_install(extra: str, *, on_any_machine: bool = False) -> str:
     origin = None if on_any_machine else _origin()
     if origin is not None:
         source = origin
-    elif PUBLISHED:
+    elif PACKAGE_IS_PUBLISHED:
         source = DISTRIBUTION
     else:
         source = f"{DISTRIBUTION.replace('-', '_')}-{VERSION}-py3-none-any.whl"
@@ -101,7 +101,7 @@ def how_to_install_federated() -> str:
     folder = None if origin is None else Path(origin, "packages", "pate-federated")
     if folder is not None and folder.is_dir():
         source = str(folder)
-    elif PUBLISHED:
+    elif PACKAGE_IS_PUBLISHED:
         source = "pate-federated"
     else:
         source = f"pate_federated-{VERSION}-py3-none-any.whl"

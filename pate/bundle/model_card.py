@@ -11,11 +11,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pate.accounting.rounding import format_epsilon
 from pate.bundle.model_form import ModelForm
 from pate.data import TableSchema
-from pate.extras import PUBLISHED, how_to_install
+from pate.extras import PACKAGE_IS_PUBLISHED, how_to_install
 from pate.features.extracted_form import ExtractedForm
 from pate.files.atomic import write_text
 from pate.report import Privacy
-from pate.report.card import features_origin, markdown_cell
+from pate.report.card import describe_features_origin, markdown_cell
 from pate.report.released_scores import NAMES, ReleasedScores
 from pate.report.report import ReleaseSummary
 from pate.report.wording import SEEDED_WARNING
@@ -77,7 +77,7 @@ def write_model_card(
         scores=privacy.scores,
         seeded=SEEDED_WARNING if privacy.noise_seeded else "",
         install=how_to_install(extra_name, on_any_machine=True),
-        published=PUBLISHED,
+        published=PACKAGE_IS_PUBLISHED,
         is_least=extra_name == _LEAST_EXTRA,
         extractor=extractor,
         takes_pictures=form.takes_pictures,
@@ -92,7 +92,7 @@ def write_model_card(
         stated_public=[markdown_cell(fact_name) for fact_name in stated_public],
         labels_have_gaps=labels_have_gaps,
         markdown_cell=markdown_cell,
-        features_origin=features_origin,
+        describe_features_origin=describe_features_origin,
     )
     write_text(folder / "README.md", text=card_text)
 

@@ -127,18 +127,18 @@ def _traced_graph(
     """
     traced_module: Any = torch.nn.Module()
     traced_module.forward = probability_function
-    graph_file = io.BytesIO()
+    graph_buffer = io.BytesIO()
     export: Any = torch.onnx.export
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # tracing takes shapes for constants, as it should
         export(
             traced_module.eval(),
             args=(torch.zeros(2, *input_shape),),
-            f=graph_file,
+            f=graph_buffer,
             dynamic_axes={_INPUTS: {0: "n"}, _PROBABILITIES: {0: "n"}},
             opset_version=_OPSET,
             dynamo=False,
             input_names=[_INPUTS],
             output_names=[_PROBABILITIES],
         )
-    return graph_file.getvalue()
+    return graph_buffer.getvalue()

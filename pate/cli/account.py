@@ -180,13 +180,13 @@ def _extras(
                 base=priced_release.event, score=NoOpEvent(), distribution=run_count_distribution
             )
         )
-    table_summary = None
+    certified_table_summary = None
     if config.write_table is not None:
-        table_summary = _write_table(
+        certified_table_summary = _write_table(
             Path(config.write_table), priced_release=priced_release, budget=budget
         )
     quote_extras = pricing.QuoteExtras(
-        table=table_summary,
+        table=certified_table_summary,
         cheapest=pricing.cheapest_accountant(
             release=priced_release, budget=budget, accountants=accountant_makers
         ),

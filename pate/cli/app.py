@@ -137,10 +137,10 @@ def _run(task: Task, *, command: str, arguments: list[str], finish: Hook | None)
     job_ends: list[JobEnd] = []
     SweepEnds.last.clear()
     default_student_name: str | None = None
-    spelling = SPELLING_OF_COMMAND.get(command, COMMAND)
+    spelling_of_settings = SPELLING_OF_COMMAND.get(command, COMMAND)
     if command in package_commands():
         task = package_commands()[command].load_task()
-        spelling = package_commands()[command].spelling
+        spelling_of_settings = package_commands()[command].spelling
     threading.excepthook = _print_thread_error
     # Hydra warns of its behavior before version 1.1.
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")
@@ -168,7 +168,7 @@ def _run(task: Task, *, command: str, arguments: list[str], finish: Hook | None)
                 _say(unused_line)
             return task(config)
         except Exception as error:
-            error_line, exit_code = _line_and_code(error, error_spelling=spelling)
+            error_line, exit_code = _line_and_code(error, spelling_of_settings=spelling_of_settings)
             job_end = JobEnd(note=error_line, code=exit_code)
             if is_single:
                 job_ends.append(job_end)
@@ -199,7 +199,9 @@ def _run(task: Task, *, command: str, arguments: list[str], finish: Hook | None)
     except Exception as error:
         is_of_job = any(frame.f_code is job.__code__ for frame, _ in walk_tb(error.__traceback__))
         return _line_and_code(
-            error, error_spelling=spelling, arguments=None if is_of_job else arguments
+            error,
+            spelling_of_settings=spelling_of_settings,
+            arguments=None if is_of_job else arguments,
         )
     first_end = next(iter([*job_ends, *SweepEnds.last]), JobEnd(note="", code=0))
     return first_end.note, first_end.code
@@ -297,7 +299,7 @@ def _has_known_cost(aggregator: Aggregator) -> bool:
 
 
 def _line_and_code(
-    error: Exception, *, error_spelling: Spelling, arguments: Sequence[str] | None = None
+    error: Exception, *, spelling_of_settings: Spelling, arguments: Sequence[str] | None = None
 ) -> tuple[str, int]:
     """Returns the line to print and the exit code for an error that is not a bug of ours; raises any other error.
 
@@ -305,7 +307,7 @@ def _line_and_code(
 
     Args:
         error: the error.
-        error_spelling: the names that the command has for parameters of the code.
+        spelling_of_settings: the names that the command has for parameters of the code.
         arguments: the arguments of the command, if the error arose outside of its task, as where Hydra composes the
             arguments to a configuration; None for an error of the task, which runs on the configuration.
     """
@@ -313,7 +315,7 @@ def _line_and_code(
         # The errors that follow an interrupt within OmegaConf hide it.
         if isinstance(cause, KeyboardInterrupt):
             raise cause from None
-    line = explain(error, spelling=error_spelling, arguments=arguments)
+    line = explain(error, spelling=spelling_of_settings, arguments=arguments)
     if line is not None:
         return line, 2
     if isinstance(error, BrokenPipeError) and nobody_reads():

@@ -85,23 +85,23 @@ class ConsoleMonitor(Monitor):
             name: the name of the stage.
             total: the number of steps; None if it is unknown.
         """
-        stage = Stage(name, num_steps=total, start_time=self._clock())
+        open_stage = Stage(name, num_steps=total, start_time=self._clock())
         task = self._bars.add_task(name, total=total, note="")
 
         def advance(done: int, note: str = "") -> None:
-            stage.advance(done, note, current_time=self._clock())
+            open_stage.advance(done, note, current_time=self._clock())
             self._bars.update(task, completed=done, note=note)
             self.show_if_due()
 
-        self._begin(stage)
+        self._begin(open_stage)
         try:
             yield advance
         finally:
             self._bars.remove_task(task)
-            self._end(stage)
-        seconds = self._clock() - stage.start_time
+            self._end(open_stage)
+        seconds = self._clock() - open_stage.start_time
         if seconds >= self._shown_after:
-            note = f" ({stage.note})" if stage.note else ""
+            note = f" ({open_stage.note})" if open_stage.note else ""
             self._print(line=f"{name}: {seconds:.1f} s{note}", style="dim")
 
     def say(self, line: str) -> None:

@@ -177,18 +177,20 @@ def leave(code: int) -> None:
 
 def end_descendants() -> None:
     """Kills all descendants of this process but Python's trackers of shared memory, if /proc lists processes."""
-    children: dict[int, list[int]] = {}
+    child_ids_by_parent: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             # The file stat has a name in parentheses, then the state of the process and the number of its parent.
             fields_behind_name = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-            parent = int(fields_behind_name[1])
+            parent_id = int(fields_behind_name[1])
             if _TRACKER not in (folder / "cmdline").read_bytes():
-                children.setdefault(parent, []).append(int(folder.name))
-    parents = [os.getpid()]
-    while parents:
-        for process_id in children.get(parents.pop(), []):
-            parents.append(process_id)
+                child_id = int(folder.name)
+                child_ids_by_parent.setdefault(parent_id, []).append(child_id)
+    parent_ids = [os.getpid()]
+    while parent_ids:
+        parent_id = parent_ids.pop()
+        for process_id in child_ids_by_parent.get(parent_id, []):
+            parent_ids.append(process_id)
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(process_id, signal.SIGKILL)
 

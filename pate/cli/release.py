@@ -162,11 +162,11 @@ def plan_of(
     build_part = part_maker(config)
     settings = plain_settings(config, excluded_settings=excluded_settings)
     changeable_setting_names = changeable_names("release")
-    deciding_settings = {
+    deciding_values_by_name = {
         name: value for name, value in settings.items() if name not in changeable_setting_names
     }
     hydra = HydraConfig.get()
-    heading = run_heading(
+    heading_values = run_heading(
         settings,
         overrides=hydra.overrides.task,
         chosen_member_of_group=hydra.runtime.choices,
@@ -197,7 +197,7 @@ def plan_of(
         read_queries = partial(Queries.read, Path(config.queries), schema=config.table_schema)
     plan = ReleasePlan(
         aggregator=aggregator,
-        aggregator_name=heading.aggregator if heading.is_public else None,
+        aggregator_name=heading_values.aggregator if heading_values.is_public else None,
         accountant=partial(build_part, "accountant"),
         student=build_part("student"),
         queries=read_queries,
@@ -208,18 +208,18 @@ def plan_of(
             settings_class=ReleaseSettings,
             omitted_names=("target_epsilon",),
         ),
-        settings=deciding_settings,
+        settings=deciding_values_by_name,
         make_public_config=make_public_config,
     )
-    return plan, _output_dir(config, deciding_settings=deciding_settings)
+    return plan, _output_dir(config, deciding_values_by_name=deciding_values_by_name)
 
 
-def _output_dir(config: DictConfig, deciding_settings: dict[str, Any]) -> Path:
+def _output_dir(config: DictConfig, deciding_values_by_name: dict[str, Any]) -> Path:
     """Returns the folder of a release: `output_dir`, or a folder named after the settings that affect the release."""
     if config.output_dir:
         return Path(config.output_dir)
     aggregator_class_name = str(config.aggregator._target_).rpartition(".")[2]
-    return Path(default_folder("release", aggregator_class_name, settings=deciding_settings))
+    return Path(default_folder("release", aggregator_class_name, settings=deciding_values_by_name))
 
 
 main = command_of(release, command="release")

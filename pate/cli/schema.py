@@ -69,16 +69,16 @@ def write_schema(config: DictConfig) -> None:
 
     useless_columns = [column.name for column in schema.columns if not column.feature_names]
 
-    def remedy(column: Column) -> str:
+    def advise_on_column(column: Column) -> str:
         """Returns advice on a column without features: the settings to write the schema with."""
-        advice = ways_out(column_names=[column.name], owner_columns_in_words=config.group)
+        advice_text = ways_out(column_names=[column.name], owner_columns_in_words=config.group)
         if isinstance(column, TextColumn):
-            advice += f"; {text_remedy(column.name)}"
-        return _own_names(advice)
+            advice_text += f"; {text_remedy(column.name)}"
+        return _own_names(advice_text)
 
     print_page(
         "cli/schema.txt",
-        remedy=remedy,
+        remedy=advise_on_column,
         schema=schema,
         next_steps=_next_steps(
             useless_columns, schema_file=schema_file, public_file=files_of_splits.get("public")

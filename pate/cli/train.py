@@ -115,7 +115,7 @@ def _configured_run(
     # equal settings.
     settings = plain_settings(config, excluded_settings=_CHANGEABLE_NAMES)
     hydra = HydraConfig.get()
-    heading = run_heading(
+    heading_values = run_heading(
         settings,
         overrides=hydra.overrides.task,
         chosen_member_of_group=hydra.runtime.choices,
@@ -135,7 +135,7 @@ def _configured_run(
         settings=settings,
         make_public_config=partial(public_settings, without_outside_values(config, settings)),
         tensorboard=logger_name == "tensorboard",
-        heading=heading,
+        heading=heading_values,
         centered_votes=_centered_votes_remedy(
             hydra.overrides.task, target_epsilon=train_settings.solved_epsilon
         ),
@@ -170,10 +170,10 @@ def _train(configured_run: ConfiguredRun, *, logger_name: str, monitor: Monitor)
     """Runs or continues a run in its folder, prints its report, and returns its row in the table of a sweep."""
     hydra = HydraConfig.get()
     is_sweep = hydra.mode == RunMode.MULTIRUN
-    heading = configured_run.plan.heading
-    data_name = str(heading.compared["data"])
+    heading_values = configured_run.plan.heading
+    data_name = str(heading_values.compared["data"])
     usual_folder = default_folder(
-        data_name, heading.aggregator, settings=configured_run.plan.settings
+        data_name, heading_values.aggregator, settings=configured_run.plan.settings
     )
     output_dir = Path(configured_run.output_dir or usual_folder)
     if is_sweep:
@@ -234,12 +234,12 @@ def tune_candidates() -> None:
     if len(output_dirs) > 1:
         rule = "one folder for all settings that compete"
         raise InvalidValue("output_dir", " or ".join(map(str, output_dirs)), rule=rule)
-    heading = first_run.plan.heading
+    heading_values = first_run.plan.heading
     settings = {
         str(number): candidate.plan.settings for number, candidate in enumerate(_CANDIDATES)
     }
-    data_name = str(heading.compared["data"])
-    usual_folder = default_folder(data_name, heading.aggregator, "tuned", settings=settings)
+    data_name = str(heading_values.compared["data"])
+    usual_folder = default_folder(data_name, heading_values.aggregator, "tuned", settings=settings)
     output_dir = Path(first_run.output_dir or usual_folder)
     # The stages of single runs would show how many runs there are, which is secret.
     silent_monitor = Monitor()

@@ -277,7 +277,9 @@ def privacy_card(
         raise InvalidValue("num_answered", num_answered, rule=rule)
     rows = [("data set", dataset)]
     if features:
-        rows.append(("features", f"{features['features']}, which {features_origin(features)}"))
+        rows.append(
+            ("features", f"{features['features']}, which {describe_features_origin(features)}")
+        )
     rows += privacy.terms
 
     rows += privacy.mechanism_rows(aggregator_name=name)
@@ -417,7 +419,7 @@ def _public_labels_line(privacy: Privacy) -> str:
     )
 
 
-def features_origin(extractor_origin: Mapping[str, Scalar]) -> str:
+def describe_features_origin(extractor_origin: Mapping[str, Scalar]) -> str:
     """Returns a clause on the public data that the extractor of features was fitted on, with SHA-256 digests.
 
     Args:

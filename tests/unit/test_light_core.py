@@ -320,7 +320,7 @@ def test_the_install_command_names_the_source_of_the_package(
     assert how_to_install(extra="ray") == "pip install '/a b/x.whl[ray]'"
     monkeypatch.setattr(extras, "_origin", lambda: None)
     assert how_to_install(extra="ray") == f"pip install '{wheel}'"
-    monkeypatch.setattr(extras, "PUBLISHED", True)
+    monkeypatch.setattr(extras, "PACKAGE_IS_PUBLISHED", True)
     published_command = "pip install 'pate-multilabel[ray]'"
     assert how_to_install(extra="ray") == published_command
     assert how_to_install(extra="ray", on_any_machine=True) == published_command

@@ -246,4 +246,5 @@ def _prior_variances(
     weight_variances = signal_variance * direction_stds / direction_stds.sum()
     weight_variances /= np.square(public_features[:, :-1]).mean(axis=0)
     weight_variances = np.append(weight_variances, weight_variances.mean())
-    return np.asarray(np.square(feature_axes.axes).T @ weight_variances)
+    axis_columns = feature_axes.axes
+    return np.asarray(np.square(axis_columns).T @ weight_variances)

@@ -120,10 +120,10 @@ def test_cyclic_causes_of_an_error_are_walked_once() -> None:
     first.__context__ = second
     second.__context__ = first
     with pytest.raises(ValueError, match=r"^first$"):
-        app._line_and_code(first, error_spelling=COMMAND)
+        app._line_and_code(first, spelling_of_settings=COMMAND)
     second.__context__ = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
-        app._line_and_code(first, error_spelling=COMMAND)
+        app._line_and_code(first, spelling_of_settings=COMMAND)
 
 
 @pytest.mark.slow
