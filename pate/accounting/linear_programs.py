@@ -24,7 +24,7 @@ _PENALTY = 20.0
 # prices.
 _TOLERANCE = 1e-7
 # A reduced cost, or the fall of a variable, counts as positive above this.
-_POSITIVE = 1e-9
+_SMALLEST_POSITIVE = 1e-9
 # The solver stops after so many steps of the simplex method; the bound that it has reached is valid.
 _LARGEST_NUM_STEPS = 200
 # The rounding error of a sum of at most 16 products, relative to the sum of their sizes.
@@ -57,10 +57,10 @@ class LinearPrograms:
 
         Here v are the values of a program, and r_1, ..., r_R its constraint rows.
         """
-        sum_weights = (
+        term_weights_of_remainders = (
             self.term_weights[:, 0] - (multipliers[:, None] @ self.term_weights[:, 1:])[:, 0]
         )
-        return np.asarray(sum_weights @ self.shared_terms + self.added_values)
+        return np.asarray(term_weights_of_remainders @ self.shared_terms + self.added_values)
 
     def bounds(
         self, multipliers: FloatArray, remainders_by_program_and_type: FloatArray
@@ -85,10 +85,10 @@ def best_multipliers(programs: LinearPrograms) -> tuple[FloatArray, FloatArray]:
     `LinearPrograms.bounds` returns rigorous bounds for the multipliers.
     """
     # values and rows, `[B, 1 + R, K]`
-    values_and_rows_of_types = programs.term_weights @ programs.shared_terms
-    values_and_rows_of_types[:, 0] += programs.added_values
-    largest_entries_of_rows = np.abs(values_and_rows_of_types).max(axis=2)
-    dual_prices = np.zeros_like(largest_entries_of_rows)
+    values_and_rows_by_program = programs.term_weights @ programs.shared_terms
+    values_and_rows_by_program[:, 0] += programs.added_values
+    largest_entries_of_rows = np.abs(values_and_rows_by_program).max(axis=2)
+    row_prices_and_optima = np.zeros_like(largest_entries_of_rows)
     is_solvable = (largest_entries_of_rows[:, 0] > 0) & np.isfinite(largest_entries_of_rows).all(
         axis=1
     )
@@ -97,17 +97,17 @@ def best_multipliers(programs: LinearPrograms) -> tuple[FloatArray, FloatArray]:
         entry_units = np.where(largest_entries_of_rows > 0, largest_entries_of_rows, 1.0)[
             is_solvable
         ]
-        scaled_values_and_rows = values_and_rows_of_types[is_solvable] / entry_units[:, :, None]
-        dual_prices[is_solvable] = (
+        scaled_values_and_rows = values_and_rows_by_program[is_solvable] / entry_units[:, :, None]
+        row_prices_and_optima[is_solvable] = (
             row_prices(
-                type_values=scaled_values_and_rows[:, 0],
+                values_by_program_and_type=scaled_values_and_rows[:, 0],
                 constraint_rows=scaled_values_and_rows[:, 1:],
             )
             * entry_units[:, :1]
         )
-        dual_prices[is_solvable, :-1] /= entry_units[:, 1:]
-    np.maximum(dual_prices[:, 1:-1], 0.0, out=dual_prices[:, 1:-1])
-    return dual_prices[:, :-1], dual_prices[:, -1]
+        row_prices_and_optima[is_solvable, :-1] /= entry_units[:, 1:]
+    np.maximum(row_prices_and_optima[:, 1:-1], 0.0, out=row_prices_and_optima[:, 1:-1])
+    return row_prices_and_optima[:, :-1], row_prices_and_optima[:, -1]
 
 
 @dataclass(eq=False)  # == of arrays is an array
@@ -159,7 +159,7 @@ class _SimplexState:
             basic_amounts,
             fall_rates,
             out=np.full_like(fall_rates, np.inf),
-            where=fall_rates > _POSITIVE,
+            where=fall_rates > _SMALLEST_POSITIVE,
         )
         leaving_positions = amounts_at_zero.argmin(axis=1)
         pivot_row = (
@@ -171,23 +171,23 @@ class _SimplexState:
         self.basis_columns[program_indices, leaving_positions] = entering_columns
 
 
-def row_prices(type_values: FloatArray, constraint_rows: FloatArray) -> FloatArray:
+def row_prices(values_by_program_and_type: FloatArray, constraint_rows: FloatArray) -> FloatArray:
     """Returns the dual price of each constraint row and, in the last column, the optimum of each program, `[B, R + 1]`.
 
     A program (`LinearPrograms`) maximizes the mean of its values under a constrained distribution on K types.
 
     Args:
-        type_values: the values v of each program, with absolute values of at most 1, `[B, K]`.
+        values_by_program_and_type: the values v of each program, with absolute values of at most 1, `[B, K]`.
         constraint_rows: the constraint rows, with absolute values of at most 1, `[B, R, K]`.
     """
-    right_sides = np.full((len(constraint_rows), constraint_rows.shape[1] + 1), _TOLERANCE)
+    num_programs, num_rows, _ = constraint_rows.shape
+    right_sides = np.full((num_programs, num_rows + 1), _TOLERANCE)
     # The mean of the first row, an equation, is to be the tolerance in place of 0, with the sign of its largest entry.
-    right_sides[:, 0] *= np.sign(
-        constraint_rows[:, 0].max(axis=1) + constraint_rows[:, 0].min(axis=1)
-    )
+    first_rows = constraint_rows[:, 0]
+    right_sides[:, 0] *= np.sign(first_rows.max(axis=1) + first_rows.min(axis=1))
     right_sides[:, -1] = 1
     simplex_state = _initial_state(
-        type_values, constraint_rows=constraint_rows, right_sides=right_sides
+        values_by_program_and_type, constraint_rows=constraint_rows, right_sides=right_sides
     )
     dual_prices_of_all = np.zeros(simplex_state.basis_columns.shape)
     # the programs whose objective still rises
@@ -199,7 +199,7 @@ def row_prices(type_values: FloatArray, constraint_rows: FloatArray) -> FloatArr
         # the reduced cost of each column: the rise of the objective as the column enters the basis
         reduced_costs = (tableau[:, :1] - dual_prices @ tableau[:, 1:])[:, 0]
         entering_columns = reduced_costs.argmax(axis=1)
-        still_rises = reduced_costs.max(axis=1) > _POSITIVE
+        still_rises = reduced_costs.max(axis=1) > _SMALLEST_POSITIVE
         if not still_rises.any():
             break
         if not still_rises.all():
@@ -211,12 +211,12 @@ def row_prices(type_values: FloatArray, constraint_rows: FloatArray) -> FloatArr
 
 
 def _initial_state(
-    type_values: FloatArray, constraint_rows: FloatArray, right_sides: FloatArray
+    values_by_program_and_type: FloatArray, constraint_rows: FloatArray, right_sides: FloatArray
 ) -> _SimplexState:
     """Returns the simplex method's first basis of each program: the type of largest value, and a slack for each row.
 
     Args:
-        type_values: the values v of each program, `[B, K]`.
+        values_by_program_and_type: the values v of each program, `[B, K]`.
         constraint_rows: the constraint rows, `[B, R, K]`.
         right_sides: the right sides of the equations, `[B, R + 1]`.
     """
@@ -230,10 +230,10 @@ def _initial_state(
     tableau[:, 1:-1, shortfall_columns] = np.eye(num_rows)
     tableau[:, 0, excess_columns] = -_PENALTY
     tableau[:, 0, num_rows] = -_PENALTY  # the first row is an equation
-    tableau[:, 0, type_columns] = type_values
+    tableau[:, 0, type_columns] = values_by_program_and_type
     tableau[:, 1:-1, type_columns] = constraint_rows
     tableau[:, -1, type_columns] = 1
-    best_type_indices = type_values.argmax(axis=1)
+    best_type_indices = values_by_program_and_type.argmax(axis=1)
     entries_of_best_type = constraint_rows[np.arange(num_programs), :, best_type_indices]
     is_within_limit = entries_of_best_type <= right_sides[:, :-1]
     row_indices = np.arange(num_rows)

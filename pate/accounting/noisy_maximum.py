@@ -82,9 +82,10 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
     exp_epsilons = np.exp(epsilons)
     profile = np.zeros_like(epsilons)
     largest_num_blocks = _NUM_BLOCKS_OF_OPPOSED_MAXIMA if is_opposed else _NUM_BLOCKS
-    num_blocks = min(n - 1, largest_num_blocks)
-    min_set_sizes_per_block = (n - 1) // num_blocks
-    num_larger_blocks = (n - 1) % num_blocks
+    num_set_sizes = n - 1
+    num_blocks = min(num_set_sizes, largest_num_blocks)
+    min_set_sizes_per_block = num_set_sizes // num_blocks
+    num_larger_blocks = num_set_sizes % num_blocks
     smallest_set_size = 1  # the smallest size of a set in the block
     # The delta of a moved maximum is no smaller for more normals. So the bounds of a block are those of its largest set
     # and of the largest complement, which is that of its smallest set.
@@ -101,7 +102,7 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
         if is_opposed:
             deltas_if_opposed = opposite_maxima(
                 largest_set_size,
-                num_falling=n - smallest_set_size,
+                num_falling_normals=n - smallest_set_size,
                 maximum_shift=maximum_shift / 2,
                 epsilons=epsilons,
             )
@@ -139,12 +140,12 @@ def moved_maximum(num_normals: int, maximum_shift: float, epsilons: FloatArray) 
         minus_still_above = np.exp(epsilons) * np.expm1(num_normals * log_ndtr(t))
         return np.asarray(minus_still_above - np.expm1(num_normals * log_ndtr(t - maximum_shift)))
     # P(M + maximum_shift <= -t) - e^epsilon P(M <= -t)
-    moved_below = np.exp(num_normals * log_ndtr(-t - maximum_shift))
-    return np.asarray(moved_below - np.exp(epsilons + num_normals * log_ndtr(-t)))
+    prob_moved_below = np.exp(num_normals * log_ndtr(-t - maximum_shift))
+    return np.asarray(prob_moved_below - np.exp(epsilons + num_normals * log_ndtr(-t)))
 
 
 def opposite_maxima(
-    num_rising: int, num_falling: int, maximum_shift: float, epsilons: FloatArray
+    num_rising_normals: int, num_falling_normals: int, maximum_shift: float, epsilons: FloatArray
 ) -> FloatArray:
     """Returns an upper bound on the delta of two independent maxima that move apart, at each epsilon, `[num_epsilons]`.
 
@@ -153,39 +154,47 @@ def opposite_maxima(
     is interpolated by chords. Both errors are upwards.
 
     Args:
-        num_rising: the number of standard normals of which M is the largest.
-        num_falling: the number of standard normals of which M' is the largest.
+        num_rising_normals: the number of standard normals of which M is the largest.
+        num_falling_normals: the number of standard normals of which M' is the largest.
         maximum_shift: the distance by which each maximum is moved, > 0.
         epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
     """
     # the loss of M' - maximum_shift against M' rises as x falls
     x = np.linspace(_HIGHEST, _LOWEST - maximum_shift, _NUM_CELLS + 1)
     log_ratio = log_ndtr(x + maximum_shift) - log_ndtr(x)
-    losses = -maximum_shift * x - maximum_shift * maximum_shift / 2 + (num_falling - 1) * log_ratio
+    losses = (
+        -maximum_shift * x
+        - maximum_shift * maximum_shift / 2
+        + (num_falling_normals - 1) * log_ratio
+    )
     is_finite = losses <= _LARGEST_LOSS
     x = x[is_finite]
     losses = losses[is_finite]
     if len(x) < 2:
         return np.ones_like(epsilons)
-    moved_below = np.exp(num_falling * log_ndtr(x + maximum_shift))  # P(M' - maximum_shift <= x)
-    still_below = np.exp(num_falling * log_ndtr(x))  # P(M' <= x)
-    p = moved_below[:-1] - moved_below[1:]  # of the cells
-    q = still_below[:-1] - still_below[1:]
+    prob_moved_below = np.exp(
+        num_falling_normals * log_ndtr(x + maximum_shift)
+    )  # P(M' - maximum_shift <= x)
+    prob_still_below = np.exp(num_falling_normals * log_ndtr(x))  # P(M' <= x)
+    p = prob_moved_below[:-1] - prob_moved_below[1:]  # of the cells
+    q = prob_still_below[:-1] - prob_still_below[1:]
     likelihood_ratios = np.exp(losses)
     ratio_widths = likelihood_ratios[1:] - likelihood_ratios[:-1]
     # q at the end with the larger loss, where the mass under P is `likelihood_ratios` times that under Q
-    q_at_larger = np.clip(
+    q_at_larger_loss = np.clip(
         (p - likelihood_ratios[:-1] * q) / np.where(ratio_widths > 0, ratio_widths, 1.0), 0.0, q
     )
-    p_at_larger = q_at_larger * likelihood_ratios[1:]
+    p_at_larger_loss = q_at_larger_loss * likelihood_ratios[1:]
     # The mass above all cells has a smaller loss, which is rounded up to that of the first point.
-    masses = np.append(1 - moved_below[0], p_at_larger)
-    masses[:-1] += np.maximum(p - p_at_larger, 0.0)
+    masses = np.append(1 - prob_moved_below[0], p_at_larger_loss)
+    masses[:-1] += np.maximum(p - p_at_larger_loss, 0.0)
     epsilon_grid = np.linspace(epsilons[0] - losses[-1], epsilons[-1] - losses[0], _NUM_POINTS)
-    deltas_on_grid = moved_maximum(num_rising, maximum_shift=maximum_shift, epsilons=epsilon_grid)
+    deltas_on_grid = moved_maximum(
+        num_rising_normals, maximum_shift=maximum_shift, epsilons=epsilon_grid
+    )
     exp_epsilon_grid = np.exp(epsilon_grid)
     # below all cells the loss is infinite
-    total_deltas = np.full_like(epsilons, float(moved_below[-1]))
+    total_deltas = np.full_like(epsilons, float(prob_moved_below[-1]))
     for loss, mass in zip(losses.tolist(), masses.tolist(), strict=True):
         total_deltas += mass * np.interp(np.exp(epsilons - loss), exp_epsilon_grid, deltas_on_grid)
     return total_deltas

@@ -261,7 +261,7 @@ def _bounded_range_rdp(event: events.BoundedRangeEvent, orders: FloatArray) -> F
 
 
 def _winner_rdp(event: events.WinnerEvent, orders: FloatArray) -> FloatArray:
-    return winner_rdp(event.noise_multiplier, num_moving=event.num_moving, orders=orders)
+    return winner_rdp(event.noise_multiplier, num_moving_counts=event.num_moving, orders=orders)
 
 
 def _tuning_rdp(event: events.TuningEvent, orders: FloatArray) -> FloatArray:

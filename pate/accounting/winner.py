@@ -143,7 +143,9 @@ def square_corner_pairs(mean_shift: float) -> tuple[Pair, ...]:
         slack_of_corners = np.repeat(slack_of_squares[slack_row], len(_CORNERS))
         np.maximum.at(slack_of_distinct[slack_row], index_of_corner.ravel(), slack_of_corners)
     q_masses, excess_masses = curve_points(
-        a=distinct_corners[:, 0], b=distinct_corners[:, 1], mean_shift=mean_shift
+        first_leads=distinct_corners[:, 0],
+        second_leads=distinct_corners[:, 1],
+        mean_shift=mean_shift,
     )
     return tuple(
         _pairs_above(
@@ -181,7 +183,9 @@ def _covering_squares() -> tuple[FloatArray, FloatArray]:
         slack_of_corners = np.repeat(slack_of_squares, len(_CORNERS), axis=1)
         square_corners = (lower_left_corners[:, None] + square_width * _CORNERS).reshape(-1, 2)
         q_masses, excess_masses = curve_points(
-            a=square_corners[:, 0], b=square_corners[:, 1], mean_shift=_SMALL_SHIFT
+            first_leads=square_corners[:, 0],
+            second_leads=square_corners[:, 1],
+            mean_shift=_SMALL_SHIFT,
         )
         raised_excess_masses = (excess_masses + slack_of_corners[1:]) / _SMALL_SHIFT
         # The masses and the changes of the outcomes A, R and B, from the points of A, A or R, and R.
@@ -281,32 +285,32 @@ def _pairs_above(
     ]
 
 
-def winner_rdp(noise_multiplier: float, num_moving: int, orders: FloatArray) -> FloatArray:
+def winner_rdp(noise_multiplier: float, num_moving_counts: int, orders: FloatArray) -> FloatArray:
     """Returns an upper bound on the Renyi curve of releasing only the index of the largest noisy count, `[num_orders]`.
 
     The bound is never above the curve of releasing all noisy counts.
 
     Args:
         noise_multiplier: the noise std / the largest difference of one count, >= 0.
-        num_moving: the number of counts that differ between neighbors, 1 or 2.
+        num_moving_counts: the number of counts that differ between neighbors, 1 or 2.
         orders: a > 1, `[num_orders]`.
     """
     if noise_multiplier == 0:
         return np.full_like(orders, np.inf)
     mean_shift = 1 / noise_multiplier
-    rdp_of_counts = orders * (num_moving * mean_shift * mean_shift / 2)
+    rdp_of_counts = orders * (num_moving_counts * mean_shift * mean_shift / 2)
     if not SMALLEST_MULTIPLIER < noise_multiplier < LARGEST_MULTIPLIER:
         return rdp_of_counts
     # log E[(P/Q)^a] of N(mean_shift, 1) against N(0, 1) is a (a - 1) mean_shift^2 / 2
     log_moment = orders * (orders - 1) * (mean_shift * mean_shift / 2) * _ROUNDED_UP
     with np.errstate(over="ignore", invalid="ignore"):
         # E[(P/Q)^a] - 1 of the worst bit of N(bit_shift, 1) against N(0, 1)
-        bit_shift = math.sqrt(num_moving) * mean_shift
+        bit_shift = math.sqrt(num_moving_counts) * mean_shift
         excess_moment = np.maximum(
             np.expm1(_log_censored_moment(orders, bit_shift, threshold=_FARTHEST_BIT)),
             largest_excess_moment(bit_release_pairs(bit_shift), orders, mean_shift=bit_shift),
         )
-        if num_moving == 2:
+        if num_moving_counts == 2:
             # the probability that the whole normal is revealed
             prob_of_whole_normal = math.exp(log_ndtr(-_LARGEST_SUM / math.sqrt(2))) * _ROUNDED_UP
             moment_of_large_sums = (
@@ -365,23 +369,23 @@ class Winner:
 
 
 @lru_cache(maxsize=16)
-def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
+def winner_pairs(noise_multiplier: float, num_moving_counts: int) -> Winner:
     """Returns the trees of pairs that dominate the release of the index of the largest noisy count, from a cache.
 
     An inner node has at most four children.
 
     Args:
         noise_multiplier: the noise std / the largest difference of one count, > 0.
-        num_moving: the number of counts that differ between neighbors, 1 or 2.
+        num_moving_counts: the number of counts that differ between neighbors, 1 or 2.
     """
     mean_shift = 1 / noise_multiplier
-    bit_shift = math.sqrt(num_moving) / noise_multiplier
+    bit_shift = math.sqrt(num_moving_counts) / noise_multiplier
     pairs = [
         *bit_release_pairs(bit_shift),
         censored_pair(bit_shift, threshold=_FARTHEST_BIT, q_mean_falls=True),
         censored_pair(bit_shift, threshold=_FARTHEST_BIT, q_mean_falls=False),
     ]
-    if num_moving == 2:
+    if num_moving_counts == 2:
         # The probability that the whole normal is revealed is Phi(-x) = erfc(x / sqrt 2) / 2 at x = _LARGEST_SUM / sqrt
         # 2.
         prob_of_whole_normal = (
@@ -389,16 +393,20 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
         )
         whole_normal = gaussian_pair(bit_shift, interval_edges=_EDGES)
         moving_normal = gaussian_pair(mean_shift, interval_edges=_EDGES)
-        pairs_of_small_counts = [
+        distribution_pairs_of_small_counts = [
             censored_pair(
                 mean_shift, threshold=-_SMALLEST_COUNT, q_mean_falls=q_mean_falls
             ).product(moving_normal)
             for q_mean_falls in (True, False)
         ]
-        pairs_of_large_sums = [
+        distribution_pairs_of_large_sums = [
             pair.mixed_with(whole_normal, other_share=prob_of_whole_normal) for pair in pairs
         ]
-        pairs = [*pairs_of_large_sums, *pairs_of_small_counts, *square_corner_pairs(mean_shift)]
+        pairs = [
+            *distribution_pairs_of_large_sums,
+            *distribution_pairs_of_small_counts,
+            *square_corner_pairs(mean_shift),
+        ]
     variance = max(
         float(pair.q_masses @ (pair.excess_ratios * pair.excess_ratios)) for pair in pairs
     )

@@ -52,7 +52,9 @@ def moved_mass(z: FloatArray, mean_shift: float) -> FloatArray:
     return np.asarray(mean_shift / 2 * (density(z[:, None] - shift_steps) @ weights))
 
 
-def curve_points(a: FloatArray, b: FloatArray, mean_shift: float) -> tuple[FloatArray, FloatArray]:
+def curve_points(
+    first_leads: FloatArray, second_leads: FloatArray, mean_shift: float
+) -> tuple[FloatArray, FloatArray]:
     """Returns Q(S) and P(S) - Q(S) of the four sets S = A, A or R, R, A or B, `[4, num_points]` each.
 
     Two counts differ between neighbors. In the outcome A the first of them wins, in B the second, and in R another
@@ -60,8 +62,8 @@ def curve_points(a: FloatArray, b: FloatArray, mean_shift: float) -> tuple[Float
     count of all others.
 
     Args:
-        a: the first count before noise, less M, on the first data set, `[num_points]`.
-        b: the second count before noise, less M, on the first data set, `[num_points]`.
+        first_leads: a, the first count before noise, less M, on the first data set, `[num_points]`.
+        second_leads: b, the second count before noise, less M, on the first data set, `[num_points]`.
         mean_shift: the distance by which the first count falls and the second rises, in standard deviations of the
             noise.
     """
@@ -70,25 +72,40 @@ def curve_points(a: FloatArray, b: FloatArray, mean_shift: float) -> tuple[Float
     # P - Q is the integral over the path (a - s, b + s), 0 <= s <= mean_shift, of the derivatives
     #   of P(A): phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t);  of P(R): -phi(a) Phi(-b) + Phi(-a) phi(b).
     # Along the path t stays, so the second term of P(A) has a closed form.
-    first_leaves = density(a[:, None] - shift_steps) * ndtr(-b[:, None] - shift_steps)
-    second_enters = ndtr(-a[:, None] + shift_steps) * density(b[:, None] + shift_steps)
-    exchanged = ndtr((a + b) / math.sqrt(2)) * moved_mass(
-        (a - b) / math.sqrt(2), mean_shift=math.sqrt(2) * mean_shift
+    first_leaves = density(first_leads[:, None] - shift_steps) * ndtr(
+        -second_leads[:, None] - shift_steps
     )
-    change_of_a = mean_shift / 2 * (first_leaves @ shift_weights) + exchanged
-    change_of_r = mean_shift / 2 * ((second_enters - first_leaves) @ shift_weights)
+    second_enters = ndtr(-first_leads[:, None] + shift_steps) * density(
+        second_leads[:, None] + shift_steps
+    )
+    exchanged = ndtr((first_leads + second_leads) / math.sqrt(2)) * moved_mass(
+        (first_leads - second_leads) / math.sqrt(2), mean_shift=math.sqrt(2) * mean_shift
+    )
+    change_of_first_wins = mean_shift / 2 * (first_leaves @ shift_weights) + exchanged
+    change_of_rest_wins = mean_shift / 2 * ((second_enters - first_leaves) @ shift_weights)
     # Q(A) is P(X > max(0, Y)) after the change, by quadrature; wrong by about 1e-15.
-    a_moved = (a - mean_shift)[:, None]
-    b_moved = (b + mean_shift)[:, None]
-    lower_ends = np.maximum(0.0, a_moved - _FARTHEST)
-    upper_ends = np.maximum(a_moved + _FARTHEST, _FARTHEST)
+    moved_first_leads = (first_leads - mean_shift)[:, None]
+    moved_second_leads = (second_leads + mean_shift)[:, None]
+    lower_ends = np.maximum(0.0, moved_first_leads - _FARTHEST)
+    upper_ends = np.maximum(moved_first_leads + _FARTHEST, _FARTHEST)
     mass_nodes, mass_weights = gauss_legendre(_NODES_OF_MASS)
     half_width = (upper_ends - lower_ends) / 2
     x = half_width * mass_nodes + (upper_ends + lower_ends) / 2
-    q_of_a = half_width[:, 0] * ((density(x - a_moved) * ndtr(x - b_moved)) @ mass_weights)
-    q_of_r = ndtr(-a + mean_shift) * ndtr(-b - mean_shift)
-    q_masses = np.stack([q_of_a, q_of_a + q_of_r, q_of_r, 1 - q_of_r])
-    mass_changes = np.stack([change_of_a, change_of_a + change_of_r, change_of_r, -change_of_r])
+    q_of_first_wins = half_width[:, 0] * (
+        (density(x - moved_first_leads) * ndtr(x - moved_second_leads)) @ mass_weights
+    )
+    q_of_rest_wins = ndtr(-first_leads + mean_shift) * ndtr(-second_leads - mean_shift)
+    q_masses = np.stack(
+        [q_of_first_wins, q_of_first_wins + q_of_rest_wins, q_of_rest_wins, 1 - q_of_rest_wins]
+    )
+    mass_changes = np.stack(
+        [
+            change_of_first_wins,
+            change_of_first_wins + change_of_rest_wins,
+            change_of_rest_wins,
+            -change_of_rest_wins,
+        ]
+    )
     return q_masses, mass_changes
 
 

@@ -148,41 +148,45 @@ class CandidateTypes:
         gap_grid, move_grid = np.meshgrid(np.arange(num_teachers + 1), np.arange(-reach, reach + 1))
         moved_grid = gap_grid + move_grid
         is_possible = (moved_grid >= 0) & (moved_grid <= num_teachers)
-        gaps = gap_grid[is_possible]
-        moves = move_grid[is_possible]
+        type_gaps = gap_grid[is_possible]
+        type_moves = move_grid[is_possible]
         # Gaps beyond the table of log odds pass like its last gap.
         last_logit_index = len(logits) - 1
-        logits_before = logits[np.minimum(gaps, last_logit_index)]
-        logits_after = logits[np.minimum(gaps + moves, last_logit_index)]
-        is_finite = np.isfinite(logits_before) & np.isfinite(logits_after)
+        pass_logits_before_move = logits[np.minimum(type_gaps, last_logit_index)]
+        pass_logits_after_move = logits[np.minimum(type_gaps + type_moves, last_logit_index)]
+        is_finite = np.isfinite(pass_logits_before_move) & np.isfinite(pass_logits_after_move)
         largest_logit_change = float(
-            np.abs(logits_after[is_finite] - logits_before[is_finite]).max(initial=0.0)
+            np.abs(pass_logits_after_move[is_finite] - pass_logits_before_move[is_finite]).max(
+                initial=0.0
+            )
         )
         # Where a small gap changes the chosen set itself, the test refuses but for its failure probability.
-        has_other_set = (gaps <= reach) & (gaps + moves <= reach)
-        refused_logits = np.full(has_other_set.sum(), -np.inf)
-        logits_before = np.append(logits_before, refused_logits)
-        logits_after = np.append(logits_after, refused_logits)
-        gaps = np.append(gaps, gaps[has_other_set])
-        moves = np.append(moves, moves[has_other_set])
+        type_has_other_set = (type_gaps <= reach) & (type_gaps + type_moves <= reach)
+        refused_logits = np.full(type_has_other_set.sum(), -np.inf)
+        pass_logits_before_move = np.append(pass_logits_before_move, refused_logits)
+        pass_logits_after_move = np.append(pass_logits_after_move, refused_logits)
+        type_gaps = np.append(type_gaps, type_gaps[type_has_other_set])
+        type_moves = np.append(type_moves, type_moves[type_has_other_set])
         # The mean gap is at most T / n, and the mean move at most reach / n either way, before the weights.
         mean_move = reach / event.num_candidates
         constraint_rows = np.stack(
             [
-                gaps * event.num_candidates / num_teachers - 1,
-                moves - mean_move,
-                -moves - mean_move,
+                type_gaps * event.num_candidates / num_teachers - 1,
+                type_moves - mean_move,
+                -type_moves - mean_move,
             ]
         )
-        weighted_constraints_of_types = np.exp(-largest_log_factor / reach * gaps) * constraint_rows
+        weighted_constraints_of_types = (
+            np.exp(-largest_log_factor / reach * type_gaps) * constraint_rows
+        )
         return cls(
             largest_log_factor=largest_log_factor,
             rounding=_LOG_ROUNDING * (8 + 2 * largest_log_factor + largest_logit_change),
-            moved_factors=np.exp(largest_log_factor / reach * moves),
-            pass_probs=expit(logits_before),
-            moved_pass_probs=expit(logits_after),
-            refusal_probs=expit(-logits_before),
-            moved_refusal_probs=expit(-logits_after),
+            moved_factors=np.exp(largest_log_factor / reach * type_moves),
+            pass_probs=expit(pass_logits_before_move),
+            moved_pass_probs=expit(pass_logits_after_move),
+            refusal_probs=expit(-pass_logits_before_move),
+            moved_refusal_probs=expit(-pass_logits_after_move),
             constraint_rows=weighted_constraints_of_types
             / np.abs(weighted_constraints_of_types).max(axis=1, keepdims=True),
         )
@@ -306,9 +310,9 @@ class _CornerPrograms:
         # The arrays below have one entry for each of the C corners, at this index.
         self._index_of_corner: dict[_Corner, int] = {}
         # the factor on the moved weights that makes their sum 1 again, `[C]`
-        self._moved_shares = np.zeros(0)
+        self._rescalings_of_moved_weights = np.zeros(0)
         # whether refusals are limited from below and from above, `[C, 2]`
-        self._is_limited_below_and_above = np.zeros((0, 2), dtype=bool)
+        self._is_corner_limited_below_and_above = np.zeros((0, 2), dtype=bool)
         # the fields of `LinearPrograms` with the same names
         self._term_weights = np.zeros((0, 1 + _NUM_ROWS, _NUM_TERMS))
         self._magnitude_bounds = np.zeros((0, 1 + _NUM_ROWS))
@@ -359,11 +363,13 @@ class _CornerPrograms:
             self._multipliers[second_corner_indices] - self._multipliers[first_corner_indices]
         )
         change_of_refusals = multiplier_change[:, -1] - multiplier_change[:, -2]
-        share_width = (
-            self._moved_shares[second_corner_indices] - self._moved_shares[first_corner_indices]
+        rescaling_change = (
+            self._rescalings_of_moved_weights[second_corner_indices]
+            - self._rescalings_of_moved_weights[first_corner_indices]
         )
         bend_weights = (
-            np.column_stack([multiplier_change[:, 0], change_of_refusals]) * share_width[:, None]
+            np.column_stack([multiplier_change[:, 0], change_of_refusals])
+            * rescaling_change[:, None]
         )
         bends = np.concatenate(
             [
@@ -434,18 +440,24 @@ class _CornerPrograms:
         Returns:
             The indices of the corners for which types were added, and which have to be solved again.
         """
-        is_limited_below_and_above = self._is_limited_below_and_above[corner_indices]
+        is_corner_limited_below_and_above = self._is_corner_limited_below_and_above[corner_indices]
         linear_programs = self._programs(
             corner_indices, type_indices=np.flatnonzero(self._is_included)
         )
-        multipliers, attained_divergences = best_multipliers(linear_programs)
-        multipliers[:, -2:] *= is_limited_below_and_above  # those of the two rows on refusals
-        attained_in_limits = attained_divergences[is_limited_below_and_above.all(axis=1)]
+        multipliers, attained_divergences_of_corners = best_multipliers(linear_programs)
+        multipliers[:, -2:] *= (
+            is_corner_limited_below_and_above  # those of the two rows on refusals
+        )
+        attained_in_limits = attained_divergences_of_corners[
+            is_corner_limited_below_and_above.all(axis=1)
+        ]
         self.attained = max(self.attained, float(attained_in_limits.max(initial=0.0)))
-        close_bounds = _CLOSE_BOUND * np.maximum(attained_divergences, self.attained)
+        close_bounds = _CLOSE_BOUND * np.maximum(attained_divergences_of_corners, self.attained)
         is_included_now = self._is_included.copy()
         indices_with_new_types = []
-        for batch, divergence_bounds, remainders in self._evaluated(corner_indices, multipliers):
+        for batch, divergence_bounds, remainders_by_corner_and_type in self._evaluated(
+            corner_indices, multipliers
+        ):
             batch_corner_indices = corner_indices[batch]
             is_better = divergence_bounds < self._divergence_bounds[batch_corner_indices]
             self._multipliers[batch_corner_indices[is_better]] = multipliers[batch][is_better]
@@ -455,16 +467,16 @@ class _CornerPrograms:
             peak_type_indices = np.column_stack(
                 [
                     indices_of_types[
-                        remainders[loose_positions_in_batch[:, None], indices_of_types].argmax(
-                            axis=1
-                        )
+                        remainders_by_corner_and_type[
+                            loose_positions_in_batch[:, None], indices_of_types
+                        ].argmax(axis=1)
                     ]
                     for indices_of_types in self._type_indices_of_moves
                 ]
             )
             peak_exceeds = (
-                remainders[loose_positions_in_batch[:, None], peak_type_indices]
-                > attained_divergences[batch][loose_positions_in_batch, None]
+                remainders_by_corner_and_type[loose_positions_in_batch[:, None], peak_type_indices]
+                > attained_divergences_of_corners[batch][loose_positions_in_batch, None]
             )
             is_new = peak_exceeds & ~self._is_included[peak_type_indices]
             is_included_now[peak_type_indices[is_new]] = True
@@ -488,12 +500,17 @@ class _CornerPrograms:
         """
         for batch in self._batches(len(corner_indices)):
             linear_programs = self._programs(corner_indices[batch])
-            remainders = linear_programs.remainders(multipliers[batch])
-            yield batch, linear_programs.bounds(multipliers[batch], remainders), remainders
+            remainders_by_corner_and_type = linear_programs.remainders(multipliers[batch])
+            yield (
+                batch,
+                linear_programs.bounds(multipliers[batch], remainders_by_corner_and_type),
+                remainders_by_corner_and_type,
+            )
 
     def _batches(self, num_items: int) -> list[slice]:
         """Returns slices that divide `num_items` corners into batches, so that arrays over all types stay small."""
-        batch_size = max(1, _TYPES_AT_ONCE // self._moved_factors_of_types.shape[1])
+        num_types = self._moved_factors_of_types.shape[1]
+        batch_size = max(1, _TYPES_AT_ONCE // num_types)
         return [slice(start, start + batch_size) for start in range(0, num_items, batch_size)]
 
     def _programs(
@@ -520,64 +537,74 @@ class _CornerPrograms:
         smallest_log_refusal_growths, largest_log_refusal_growths, log_weight_growths = np.array(
             new_corners
         ).T
-        smallest_ratio = np.exp(
+        smallest_refusal_growths = np.exp(
             self._candidate_types.largest_log_factor * smallest_log_refusal_growths
         )
-        largest_ratio = np.exp(
+        largest_refusal_growths = np.exp(
             self._candidate_types.largest_log_factor * largest_log_refusal_growths
         )
-        moved_share = np.exp(self._candidate_types.largest_log_factor * -log_weight_growths)
-        is_limited_below_and_above = np.column_stack([smallest_ratio > 0, largest_ratio < np.inf])
+        rescalings_of_moved_weights = np.exp(
+            self._candidate_types.largest_log_factor * -log_weight_growths
+        )
+        is_corner_limited_below_and_above = np.column_stack(
+            [smallest_refusal_growths > 0, largest_refusal_growths < np.inf]
+        )
         # Refusals add at most the chord of f between both ratios, where both ends are finite.
-        divergence_at_smallest, divergence_at_largest = self._divergence_function(
-            np.stack([smallest_ratio, largest_ratio])
+        divergences_at_smallest, divergences_at_largest = self._divergence_function(
+            np.stack([smallest_refusal_growths, largest_refusal_growths])
         )
-        has_chord = (
-            is_limited_below_and_above.all(axis=1)
-            & np.isfinite(divergence_at_smallest)
-            & np.isfinite(divergence_at_largest)
+        corner_has_chord = (
+            is_corner_limited_below_and_above.all(axis=1)
+            & np.isfinite(divergences_at_smallest)
+            & np.isfinite(divergences_at_largest)
         )
-        chord_slope = np.where(
-            has_chord,
-            (divergence_at_largest - divergence_at_smallest) / (largest_ratio - smallest_ratio),
+        chord_slopes = np.where(
+            corner_has_chord,
+            (divergences_at_largest - divergences_at_smallest)
+            / (largest_refusal_growths - smallest_refusal_growths),
             0.0,
         )
         added_values = [
             self._values_at_growth(log_weight_growth, has_chord=is_bounded)
             for log_weight_growth, is_bounded in zip(
-                log_weight_growths.tolist(), has_chord.tolist(), strict=True
+                log_weight_growths.tolist(), corner_has_chord.tolist(), strict=True
             )
         ]
         term_weights = np.zeros((len(new_corners), 1 + _NUM_ROWS, _NUM_TERMS))
         term_weights[:, _VALUES, _FAILS] = np.where(
-            has_chord, divergence_at_smallest - chord_slope * smallest_ratio, 0.0
+            corner_has_chord, divergences_at_smallest - chord_slopes * smallest_refusal_growths, 0.0
         )
-        term_weights[:, _VALUES, _MOVED_FAILS] = chord_slope * moved_share
+        term_weights[:, _VALUES, _MOVED_FAILS] = chord_slopes * rescalings_of_moved_weights
         # The moved weights, times the share, sum to 1, and the limits of the types hold.
-        term_weights[:, _SUM, _MOVED] = moved_share
+        term_weights[:, _SUM, _MOVED] = rescalings_of_moved_weights
         term_weights[:, _SUM, _ONE] = -1
         term_weights[:, _SHARED_LIMITS, _LIMITS] = np.eye(3)
-        # smallest_ratio * refusals <= moved refusals * moved_share <= largest_ratio * refusals
-        is_limited_below, is_limited_above = is_limited_below_and_above.T
+        # The moved refusals, rescaled, are at least smallest_refusal_growths * refusals, and at most
+        # largest_refusal_growths * refusals.
+        is_corner_limited_below, is_corner_limited_above = is_corner_limited_below_and_above.T
         term_weights[:, _SMALLEST_REFUSALS, _FAILS] = np.where(
-            is_limited_below, smallest_ratio, 0.0
+            is_corner_limited_below, smallest_refusal_growths, 0.0
         )
         term_weights[:, _SMALLEST_REFUSALS, _MOVED_FAILS] = np.where(
-            is_limited_below, -moved_share, 0.0
+            is_corner_limited_below, -rescalings_of_moved_weights, 0.0
         )
-        term_weights[:, _LARGEST_REFUSALS, _FAILS] = np.where(is_limited_above, -largest_ratio, 0.0)
+        term_weights[:, _LARGEST_REFUSALS, _FAILS] = np.where(
+            is_corner_limited_above, -largest_refusal_growths, 0.0
+        )
         term_weights[:, _LARGEST_REFUSALS, _MOVED_FAILS] = np.where(
-            is_limited_above, moved_share, 0.0
+            is_corner_limited_above, rescalings_of_moved_weights, 0.0
         )
         magnitude_bounds = np.abs(term_weights) @ np.abs(self._shared_terms_of_types).max(axis=1)
         largest_added_values = [np.abs(type_values).max() for type_values in added_values]
         magnitude_bounds[:, _VALUES] += (
-            np.where(has_chord, 2 * np.abs(chord_slope * smallest_ratio), 0.0)
+            np.where(corner_has_chord, 2 * np.abs(chord_slopes * smallest_refusal_growths), 0.0)
             + largest_added_values
         )
-        self._moved_shares = np.append(self._moved_shares, moved_share)
-        self._is_limited_below_and_above = np.append(
-            self._is_limited_below_and_above, is_limited_below_and_above, axis=0
+        self._rescalings_of_moved_weights = np.append(
+            self._rescalings_of_moved_weights, rescalings_of_moved_weights
+        )
+        self._is_corner_limited_below_and_above = np.append(
+            self._is_corner_limited_below_and_above, is_corner_limited_below_and_above, axis=0
         )
         self._term_weights = np.append(self._term_weights, term_weights, axis=0)
         self._magnitude_bounds = np.append(self._magnitude_bounds, magnitude_bounds, axis=0)
@@ -600,13 +627,15 @@ class _CornerPrograms:
                 chord of f; False for the contribution of both.
         """
         candidate_types = self._candidate_types
-        moved_share = math.exp(-self._candidate_types.largest_log_factor * log_weight_growth)
+        rescaling_of_moved_weights = math.exp(
+            -self._candidate_types.largest_log_factor * log_weight_growth
+        )
         if has_chord:
             likelihood_ratios = np.where(
                 candidate_types.pass_probs > 0,
                 candidate_types.moved_factors
                 * candidate_types.moved_pass_probs
-                * moved_share
+                * rescaling_of_moved_weights
                 / candidate_types.pass_probs,
                 1.0,
             )
@@ -618,7 +647,7 @@ class _CornerPrograms:
         likelihood_ratios = (
             candidate_types.moved_factors
             * candidate_types.moved_refusal_probs
-            * moved_share
+            * rescaling_of_moved_weights
             / candidate_types.refusal_probs
         )
         values_of_refusals = candidate_types.refusal_probs * self._divergence_function(

@@ -138,7 +138,12 @@ def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
         return moved_prob - np.exp(epsilons) * prob
 
     bound, smaller_bound = (
-        opposite_maxima(num_rising=4, num_falling=3, maximum_shift=maximum_shift, epsilons=epsilons)
+        opposite_maxima(
+            num_rising_normals=4,
+            num_falling_normals=3,
+            maximum_shift=maximum_shift,
+            epsilons=epsilons,
+        )
         for maximum_shift in (0.4, 0.3)
     )
     for _ in range(4):
@@ -157,7 +162,7 @@ def test_two_moving_normals_equal_one_that_moves_farther() -> None:
     mu = 0.5 * np.sqrt(2)
     exact = ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons) * ndtr(-mu / 2 - epsilons / mu)
     priced_release = opposite_maxima(
-        num_rising=1, num_falling=1, maximum_shift=0.5, epsilons=epsilons
+        num_rising_normals=1, num_falling_normals=1, maximum_shift=0.5, epsilons=epsilons
     )
     assert (priced_release >= exact).all()
     assert priced_release == pytest.approx(exact, abs=1e-4)

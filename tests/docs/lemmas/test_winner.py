@@ -103,7 +103,7 @@ def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(
     Negative control: for the smallest shift, some pair exceeds 97% of the price at one of the five smallest Renyi
     orders.
     """
-    price = winner_rdp(noise_multiplier=1 / mean_shift, num_moving=num_moving, orders=ORDERS)
+    price = winner_rdp(noise_multiplier=1 / mean_shift, num_moving_counts=num_moving, orders=ORDERS)
     pairs = pairs_of_winner_laws(mean_shift, num_moving=num_moving)
     largest_divergence = np.max(
         [renyi_divergence(first_law, second_law) for first_law, second_law in pairs], axis=0
