@@ -32,7 +32,7 @@ _LARGEST_NUM_EPSILONS = 64
 _NUM_GRID_POINTS = 4096
 # The grid reaches so many standard deviations of the loss. By Hoeffding's inequality the loss lies beyond with a
 # probability of at most exp(-72).
-_DEVIATIONS = 12.0
+_REACH_IN_DEVIATIONS = 12.0
 # The relative rounding error of terms that cancel in a logarithm.
 _TERM_ROUNDING = 2.0**-50
 # A smaller mass may be denormal, and has lost digits.
@@ -89,8 +89,10 @@ class PureDpAccountant(AccountantBesideRenyi):
         epsilon_bound = min(self._rdp.get_epsilon(remaining_delta), self._sum_of_epsilons())
         if not self._has_tails():
             return epsilon_bound
-        log_tails = _log_tails_of_product(tuple(self._count_of_epsilon.items()))
-        return min(epsilon_bound, _epsilon_of_tails(log_tails, target_delta=remaining_delta))
+        log_tails_of_pair = _log_tails_of_product(tuple(self._count_of_epsilon.items()))
+        return min(
+            epsilon_bound, _epsilon_of_tails(log_tails_of_pair, target_delta=remaining_delta)
+        )
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the delta at `target_epsilon` of the optimal composition of all events, failures included."""
@@ -134,8 +136,8 @@ def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: flo
         target_delta: the delta of the returned epsilon, in (0, 1).
     """
     require_probability("target_delta", target_delta)
-    log_tails = _log_tails(epsilon, num_releases=count)
-    return min(count * epsilon, _epsilon_of_tails(log_tails, target_delta=target_delta))
+    log_tails_of_pair = _log_tails(epsilon, num_releases=count)
+    return min(count * epsilon, _epsilon_of_tails(log_tails_of_pair, target_delta=target_delta))
 
 
 class _LogTails(NamedTuple):
@@ -148,17 +150,17 @@ class _LogTails(NamedTuple):
     q: FloatArray  # rounded down
 
 
-def _epsilon_of_tails(log_tails: _LogTails, target_delta: float) -> float:
+def _epsilon_of_tails(log_tails_of_pair: _LogTails, target_delta: float) -> float:
     """Returns the smallest x >= 0 for which P - e^x Q is at most `target_delta` at every threshold of the tails.
 
     Here P and Q are the probabilities of a loss of at least the threshold on two neighbors. For one threshold the
     result is x = log(P - delta) - log Q.
     """
     log_delta = math.log(target_delta)
-    is_above = log_tails.p > log_delta
-    log_p = log_tails.p[is_above]
+    is_above = log_tails_of_pair.p > log_delta
+    log_p = log_tails_of_pair.p[is_above]
     with np.errstate(divide="ignore"):
-        epsilons = log_p + np.log(-np.expm1(log_delta - log_p)) - log_tails.q[is_above]
+        epsilons = log_p + np.log(-np.expm1(log_delta - log_p)) - log_tails_of_pair.q[is_above]
     return float(np.max(epsilons, initial=0.0))
 
 
@@ -172,12 +174,16 @@ def _log_tails(epsilon: float, num_releases: int) -> _LogTails:
         num_releases: n, the number of releases.
     """
     require_non_negative("epsilon", epsilon)
-    n = require_count("count", num_releases, minimum=0)
-    k = np.arange(n, -1, -1, dtype=np.float64)
-    log_mass = log_binomials(n) + k * log_expit(epsilon) + (n - k) * log_expit(-epsilon)
+    num_releases = require_count("count", num_releases, minimum=0)
+    num_truths = np.arange(num_releases, -1, -1, dtype=np.float64)
+    log_mass = (
+        log_binomials(num_releases)
+        + num_truths * log_expit(epsilon)
+        + (num_releases - num_truths) * log_expit(-epsilon)
+    )
     log_p = np.logaddexp.accumulate(log_mass)
-    log_q = np.logaddexp.accumulate(log_mass - (2 * k - n) * epsilon)
-    rounding = _TERM_ROUNDING * (math.lgamma(n + 1) + n * (1 + epsilon))
+    log_q = np.logaddexp.accumulate(log_mass - (2 * num_truths - num_releases) * epsilon)
+    rounding = _TERM_ROUNDING * (math.lgamma(num_releases + 1) + num_releases * (1 + epsilon))
     return _LogTails(p=np.minimum(log_p + rounding, 0.0), q=np.asarray(log_q - rounding))
 
 
@@ -201,16 +207,16 @@ def _loss_on_grid(epsilon: float, num_releases: int, grid_spacing: float) -> _Gr
         num_releases: the number of releases.
         grid_spacing: the distance between two points of the grid.
     """
-    k = np.arange(num_releases + 1, dtype=np.float64)
+    num_truths = np.arange(num_releases + 1, dtype=np.float64)
     log_masses = (
         log_binomials(num_releases)
-        + k * log_expit(epsilon)
-        + (num_releases - k) * log_expit(-epsilon)
+        + num_truths * log_expit(epsilon)
+        + (num_releases - num_truths) * log_expit(-epsilon)
     )
     masses = np.exp(log_masses)
-    losses = (2 * k - num_releases) * epsilon
+    losses = (2 * num_truths - num_releases) * epsilon
     mean_loss = num_releases * epsilon * math.tanh(epsilon / 2)
-    loss_reach = _DEVIATIONS * math.sqrt(num_releases) * epsilon
+    loss_reach = _REACH_IN_DEVIATIONS * math.sqrt(num_releases) * epsilon
     first_multiple = math.floor((mean_loss - loss_reach) / grid_spacing)
     last_multiple = math.ceil((mean_loss + loss_reach) / grid_spacing)
     is_inside = losses <= last_multiple * grid_spacing
@@ -253,7 +259,7 @@ def _log_tails_of_product(counted_epsilons: tuple[tuple[float, int], ...]) -> _L
         [(epsilon, num_releases)] = counted_epsilons
         return _log_tails(epsilon, num_releases=num_releases)
     variance = math.fsum(num_releases * epsilon**2 for epsilon, num_releases in counted_epsilons)
-    grid_spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _NUM_GRID_POINTS
+    grid_spacing = 2 * _REACH_IN_DEVIATIONS * math.sqrt(variance) / _NUM_GRID_POINTS
     first_multiple = 0
     infinite_loss_prob = 0.0
     masses = np.ones(1)
@@ -265,11 +271,14 @@ def _log_tails_of_product(counted_epsilons: tuple[tuple[float, int], ...]) -> _L
     losses = (first_multiple + np.arange(len(masses))) * grid_spacing
     rounding = _ROUNDING * (1 + sum(num_releases for _, num_releases in counted_epsilons) / 100)
     infinite_loss_prob = max(infinite_loss_prob, float(np.finfo(float).tiny))
-    p = np.cumsum(masses[::-1]) * (1 + rounding) + infinite_loss_prob
+    tail_probs = np.cumsum(masses[::-1]) * (1 + rounding) + infinite_loss_prob
     # Smaller masses have lost their digits, and are left out of Q, which is rounded down.
     has_digits = masses > _SMALLEST_MASS
     log_masses = np.log(np.where(has_digits, masses, 1.0))
     masses_of_neighbor = np.exp(np.minimum(log_masses - losses, 0.0)) * has_digits
-    q = np.cumsum(masses_of_neighbor[::-1]) * (1 - rounding)
+    tail_probs_of_neighbor = np.cumsum(masses_of_neighbor[::-1]) * (1 - rounding)
     with np.errstate(divide="ignore"):
-        return _LogTails(p=np.log(np.append(infinite_loss_prob, p)), q=np.log(np.append(0.0, q)))
+        return _LogTails(
+            p=np.log(np.append(infinite_loss_prob, tail_probs)),
+            q=np.log(np.append(0.0, tail_probs_of_neighbor)),
+        )

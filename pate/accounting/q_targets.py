@@ -82,7 +82,7 @@ def revise(call_epsilon: float) -> QTarget:
         call_epsilon: the epsilon of the call whose outcome is stored, > 0.
     """
     doubled_epsilon = 2 * require_positive("call_epsilon", call_epsilon)
-    return not_prior(doubled_epsilon)
+    return not_prior(call_epsilon=doubled_epsilon)
 
 
 def boundary(call_epsilon: float) -> QTarget:
@@ -116,11 +116,17 @@ def tight_boundary(call_epsilon: float) -> QTarget:
     Args:
         call_epsilon: the epsilon of the call before it is wrapped, > 0.
     """
-    lost = -math.expm1(-require_positive("call_epsilon", call_epsilon))  # 1 - e^-epsilon
-    wrapped_epsilon = call_epsilon - math.log1p(-lost / 3)
-    lost_wrapped = -math.expm1(-wrapped_epsilon)  # 1 - e^-t
-    denominator = 3 * lost + lost_wrapped - 2 * lost * lost_wrapped
-    hit_prob = math.exp(-call_epsilon) * lost_wrapped / denominator
+    one_minus_shrink = -math.expm1(
+        -require_positive("call_epsilon", call_epsilon)
+    )  # 1 - e^-epsilon
+    wrapped_epsilon = call_epsilon - math.log1p(-one_minus_shrink / 3)
+    one_minus_wrapped_shrink = -math.expm1(-wrapped_epsilon)  # 1 - e^-t
+    denominator = (
+        3 * one_minus_shrink
+        + one_minus_wrapped_shrink
+        - 2 * one_minus_shrink * one_minus_wrapped_shrink
+    )
+    hit_prob = math.exp(-call_epsilon) * one_minus_wrapped_shrink / denominator
     return QTarget(epsilon=wrapped_epsilon, hit_prob=hit_prob)
 
 
@@ -193,12 +199,12 @@ def exact_hit_prob(
             _checked_distributions(argument_name="second", probabilities=second_law, num_axes=1),
         ]
     )
-    is_in_target = np.asarray(in_target, dtype=bool)
+    is_outcome_in_target = np.asarray(in_target, dtype=bool)
     expected_shape = both_laws.shape[1:]
     require(
-        is_in_target.shape == expected_shape,
+        is_outcome_in_target.shape == expected_shape,
         "in_target.shape",
-        is_in_target.shape,
+        is_outcome_in_target.shape,
         f"{expected_shape}",
     )
     smaller_probs = both_laws.min(axis=0)
@@ -211,9 +217,9 @@ def exact_hit_prob(
     # ratio of B_0 and B_1 is at most e^epsilon. For the largest q it contains that much of each outcome outside of the
     # target, and nothing of the target.
     common_probs = np.maximum(exp_epsilon * smaller_probs - larger_probs, 0) / (exp_epsilon - 1)
-    access_prob = 1 - common_probs[~is_in_target].sum()
-    rarest_hit = both_laws[:, is_in_target].sum(axis=1).min()
-    return float(min(1.0, rarest_hit / access_prob)) if access_prob > 0 else 1.0
+    access_prob = 1 - common_probs[~is_outcome_in_target].sum()
+    smallest_target_prob = both_laws[:, is_outcome_in_target].sum(axis=1).min()
+    return float(min(1.0, smallest_target_prob / access_prob)) if access_prob > 0 else 1.0
 
 
 def boundary_distribution(distributions: ArrayLike) -> FloatArray:
@@ -233,11 +239,14 @@ def boundary_distribution(distributions: ArrayLike) -> FloatArray:
         argument_name="distributions", probabilities=distributions
     )
     # pi is the sum of the other probabilities, so no digits cancel.
-    probs_without_largest = checked_distributions.copy()
+    probs_with_zeroed_largest = checked_distributions.copy()
     np.put_along_axis(
-        probs_without_largest, checked_distributions.argmax(axis=-1, keepdims=True), 0.0, axis=-1
+        probs_with_zeroed_largest,
+        checked_distributions.argmax(axis=-1, keepdims=True),
+        0.0,
+        axis=-1,
     )
-    pi = np.minimum(probs_without_largest.sum(axis=-1, keepdims=True), 0.5)
+    pi = np.minimum(probs_with_zeroed_largest.sum(axis=-1, keepdims=True), 0.5)
     return np.asarray(np.concatenate([checked_distributions, pi], axis=-1) / (1 + pi))
 
 

@@ -55,12 +55,12 @@ def bernoulli_rdp(
     log_lead_of_ones = log_term_of_ones - log_term_of_zeros
     size_of_ones = np.minimum(-log_p, -_SMALLEST_LOG) + np.minimum(-log_q, -_SMALLEST_LOG)
     size_of_zeros = np.minimum(-log_not_p, -_SMALLEST_LOG) + np.minimum(-log_not_q, -_SMALLEST_LOG)
-    rounding_terms = (
+    total_term_size = (
         1
         + np.exp(np.minimum(log_lead_of_ones, 0)) * size_of_ones
         + np.exp(np.minimum(-log_lead_of_ones, 0)) * size_of_zeros
     )
-    return np.asarray((log_moment + LOG_ROUNDING / 4 * orders * rounding_terms) / (orders - 1))
+    return np.asarray((log_moment + LOG_ROUNDING / 4 * orders * total_term_size) / (orders - 1))
 
 
 def pure_dp_rdp(epsilon: float, orders: FloatArray) -> FloatArray:
@@ -114,14 +114,14 @@ def bounded_range_rdp(loss_range: float, orders: FloatArray) -> FloatArray:
     log_moment = (
         (orders - 1) * t + log_one_minus_exp_at_a - np.log(orders) - log_one_minus_exp_at_one
     )
-    rounding_terms = orders * (
+    total_term_size = orders * (
         1
         + loss_range
         - np.minimum(log_one_minus_exp_at_a, 0)
         - np.minimum(log_one_minus_exp_at_a_less_one, 0)
     )
-    rounding_terms = rounding_terms - log_one_minus_exp_at_one
-    rdp_by_closed_form = (log_moment + LOG_ROUNDING * rounding_terms) / (orders - 1)
+    total_term_size = total_term_size - log_one_minus_exp_at_one
+    rdp_by_closed_form = (log_moment + LOG_ROUNDING * total_term_size) / (orders - 1)
     closed_form_cancels = orders - 1 < _SMALL_PRODUCT / orders / loss_range / loss_range
     return np.where(
         closed_form_cancels,
@@ -206,10 +206,12 @@ def _log_moments_by_trapezoids(
     The integrands vanish at both ends of the grid.
     """
     # the ends of the range of each order, [num_orders], and its points, [num_points, num_orders]
-    lower_ends = -_TAIL - orders * maximum_shift
-    upper_ends = _TAIL + orders * maximum_shift
-    grid_points = lower_ends + np.linspace(0, 1, num_points)[:, None] * (upper_ends - lower_ends)
-    grid_steps = (upper_ends - lower_ends) / (num_points - 1)
+    lower_ends_of_orders = -_TAIL - orders * maximum_shift
+    upper_ends_of_orders = _TAIL + orders * maximum_shift
+    grid_points = lower_ends_of_orders + np.linspace(0, 1, num_points)[:, None] * (
+        upper_ends_of_orders - lower_ends_of_orders
+    )
+    grid_steps = (upper_ends_of_orders - lower_ends_of_orders) / (num_points - 1)
 
     def log_density(x: FloatArray) -> FloatArray:
         """Returns the log density of the largest of n = num_normals standard normals, n phi(x) Phi(x)^(n - 1)."""
@@ -248,24 +250,28 @@ def smooth_sensitivity_rdp(event: events.SmoothSensitivityEvent, orders: FloatAr
     and false there.
     """
     noise_multiplier = event.noise_multiplier
-    beta = event.beta
+    log_scale_ratio = event.beta
     rdp = np.full_like(orders, np.inf)
     # The divergence of two normals is finite where a s'^2 + (1 - a) s^2 > 0.
     # With the smallest s' that sum is s^2 (1 - lost). Here 1 - lost is rounded down.
-    lost = -orders * math.expm1(-2 * beta)
-    remainder = 1 - lost - LOG_ROUNDING * (1 + lost)
-    is_finite = remainder > 0
+    lost = -orders * math.expm1(-2 * log_scale_ratio)
+    relative_variance = 1 - lost - LOG_ROUNDING * (1 + lost)
+    is_finite = relative_variance > 0
     if noise_multiplier == 0 or not is_finite.any():
         return rdp
     a = orders[is_finite]
-    remainder = remainder[is_finite]
+    relative_variance = relative_variance[is_finite]
     with np.errstate(over="ignore", divide="ignore"):
-        by_shift = a * math.exp(-2 * beta) / (2 * noise_multiplier * noise_multiplier * remainder)
-    log_moment_if_narrower = -a * beta - np.log(remainder) / 2
-    log_moment_if_wider = a * beta - np.log1p(a * math.expm1(2 * beta)) / 2
-    rounding_terms = 1 + a * beta - np.log(remainder)
+        by_shift = (
+            a
+            * math.exp(-2 * log_scale_ratio)
+            / (2 * noise_multiplier * noise_multiplier * relative_variance)
+        )
+    log_moment_if_narrower = -a * log_scale_ratio - np.log(relative_variance) / 2
+    log_moment_if_wider = a * log_scale_ratio - np.log1p(a * math.expm1(2 * log_scale_ratio)) / 2
+    total_term_size = 1 + a * log_scale_ratio - np.log(relative_variance)
     by_scale = (
-        np.maximum(log_moment_if_narrower, log_moment_if_wider) + LOG_ROUNDING * rounding_terms
+        np.maximum(log_moment_if_narrower, log_moment_if_wider) + LOG_ROUNDING * total_term_size
     )
     rdp[is_finite] = by_shift * (1 + LOG_ROUNDING) + by_scale / (a - 1)
     return rdp

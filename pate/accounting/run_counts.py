@@ -92,12 +92,14 @@ class TruncatedNegativeBinomial(RunCount):
         require(1 < mean <= _LARGEST_MEAN, "mean", mean, f"a number in (1, {_LARGEST_MEAN:g}]")
         low_log_gamma = math.log(_SMALLEST_GAMMA)
         high_log_gamma = math.log1p(-1e-12)
-        if cls(eta=eta, gamma=_SMALLEST_GAMMA).mean < mean:
+        distribution_of_most_runs = cls(eta=eta, gamma=_SMALLEST_GAMMA)
+        if distribution_of_most_runs.mean < mean:
             rule = f"fewer runs, or a larger eta: gamma would be below {_SMALLEST_GAMMA:g}"
             raise InvalidValue("mean", mean, rule=rule)
         for _ in range(100):  # the mean falls as gamma rises
             middle_log_gamma = (low_log_gamma + high_log_gamma) / 2
-            if cls(eta=eta, gamma=math.exp(middle_log_gamma)).mean > mean:
+            middle_distribution = cls(eta=eta, gamma=math.exp(middle_log_gamma))
+            if middle_distribution.mean > mean:
                 low_log_gamma = middle_log_gamma
             else:
                 high_log_gamma = middle_log_gamma

@@ -33,7 +33,7 @@ _ULP = 2.0**-49
 # The closed form has four digits where (order - 1) C^2 / 2 is so much above the log odds of being sampled.
 _FAR = 25.0
 # Above this s, asinh(e^s / 2) is s in double precision.
-_LARGEST_LOG_SIDE = 300.0
+_LARGEST_LOG_RIGHT_SIDE = 300.0
 
 
 def sampled_gaussian_profiles(
@@ -94,15 +94,15 @@ def _profile_of_replaced(event: SampledGaussianEvent, epsilons: FloatArray) -> F
     abs_epsilons = np.abs(epsilons)
     with np.errstate(divide="ignore"):
         # the logarithm of the right side over sqrt(gamma)
-        log_side = (
+        log_right_side = (
             np.log(-np.expm1(-abs_epsilons))
             + np.log1p(-q)
             - np.log(q)
             + shift * shift / 2
             + abs_epsilons / 2
         )
-        asinh_of_half = np.arcsinh(np.exp(np.minimum(log_side, _LARGEST_LOG_SIDE)) / 2)
-        asinh_of_half = asinh_of_half + np.maximum(log_side - _LARGEST_LOG_SIDE, 0.0)
+        asinh_of_half = np.arcsinh(np.exp(np.minimum(log_right_side, _LARGEST_LOG_RIGHT_SIDE)) / 2)
+        asinh_of_half = asinh_of_half + np.maximum(log_right_side - _LARGEST_LOG_RIGHT_SIDE, 0.0)
         x = (abs_epsilons / 2 + asinh_of_half) / shift
         deltas_at_abs_epsilons = mixture_tail(x=-x, mean_shift=shift, sampling_prob=q) - np.exp(
             abs_epsilons + np.log(mixture_tail(x=-x, mean_shift=-shift, sampling_prob=q))
@@ -120,22 +120,22 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: FloatArray) -> Flo
     """
     if event.noise_multiplier == 0:
         return np.full_like(orders, np.inf)
-    q = event.sampling_prob
+    sampling_prob = event.sampling_prob
     shift = event.shift
     with np.errstate(over="ignore"):
         rdp_without_sampling = orders * (np.square(1 / np.float64(event.noise_multiplier)) / 2)
-    if q == 1:
+    if sampling_prob == 1:
         return np.asarray(rdp_without_sampling)
-    log_odds = np.log(q) - np.log1p(-q)
+    log_odds = np.log(sampling_prob) - np.log1p(-sampling_prob)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         exponent = (orders - 1) * (shift * shift / 2)
         # Minkowski: the norm of order a of 1 - q + q e^(C x - C^2 / 2) is at most 1 - q + q e^((a - 1) C^2 / 2).
-        log_small_norm = np.log1p(q * np.expm1(np.minimum(exponent, 1.0)))
-        log_large_norm = exponent + np.log(q + (1 - q) * np.exp(-exponent))
+        log_small_norm = np.log1p(sampling_prob * np.expm1(np.minimum(exponent, 1.0)))
+        log_large_norm = exponent + np.log(sampling_prob + (1 - sampling_prob) * np.exp(-exponent))
         log_norm = np.where(exponent < 1, log_small_norm, log_large_norm)
         rdp_by_norm = log_norm * (orders / (orders - 1)) * (1 + 4 * _ULP)
         # For a replaced unit the second density is at least 1 - q times that of N(0, 1).
-        rdp_by_norm = rdp_by_norm - (np.log1p(-q) if event.is_replaced else 0.0)
+        rdp_by_norm = rdp_by_norm - (np.log1p(-sampling_prob) if event.is_replaced else 0.0)
         rdp = np.fmin(rdp_without_sampling, rdp_by_norm)
         summed_indices = np.flatnonzero(exponent < _FAR + abs(log_odds))
         num_steps = _sum_plan(event, orders[summed_indices]).num_steps
@@ -189,24 +189,29 @@ def _sum_plan(event: SampledGaussianEvent, orders: FloatArray) -> _SumPlan:
     shift = event.shift
     # about the log of the moment - 1, which is a (a - 1) q^2 C^2 / 2 where it is small
     log_moment = np.log(orders * (orders - 1)) + 2 * np.log(q) + 2 * np.log(shift)
-    digits = np.log(4 * (1 + orders) / _SUM_ERROR) - np.clip(log_moment, _SMALLEST_LOG_MOMENT, 0.0)
-    strip_height = np.sqrt(2 * digits)  # y
+    log_inverse_error = np.log(4 * (1 + orders) / _SUM_ERROR) - np.clip(
+        log_moment, _SMALLEST_LOG_MOMENT, 0.0
+    )
+    strip_height = np.sqrt(2 * log_inverse_error)  # y
     growth = strip_height * strip_height / 2
     if event.is_replaced:
         strip_height = np.minimum(
-            np.sqrt(digits / (0.5 + (orders - 1) * (shift * shift / 8))), 2 / shift
+            np.sqrt(log_inverse_error / (0.5 + (orders - 1) * (shift * shift / 8))), 2 / shift
         )
         growth = strip_height * strip_height / 2 - (orders - 1) * np.log(
             np.cos(shift * strip_height / 2)
         )
-    relative_error = 2 * np.exp(-digits) / -np.expm1(-digits - growth)
-    margin = np.sqrt(2 * digits) + 1
+    relative_error = 2 * np.exp(-log_inverse_error) / -np.expm1(-log_inverse_error - growth)
+    margin = np.sqrt(2 * log_inverse_error) + 1
     # Right of (a + (a - 1) q) C + margin and left of -C - margin, log E falls outward with a slope >= margin:
     # the slope of log w is at most C, that of -log v at most q C where x > 0.
     first_points = -shift - margin
     last_points = (orders + (orders - 1) * (q if event.is_replaced else 0.0)) * shift + margin
     num_steps = (
-        np.ceil((last_points - first_points) * (digits + growth) / (2 * np.pi * strip_height)) + 1
+        np.ceil(
+            (last_points - first_points) * (log_inverse_error + growth) / (2 * np.pi * strip_height)
+        )
+        + 1
     )
     return _SumPlan(
         first_point=first_points,
@@ -252,10 +257,10 @@ def _rdp_by_sum(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
     integrand_terms = np.where(is_near, near_terms, e - a * phi_w + (a - 1) * phi_v)
     # the sizes of the terms of the exponents, and the sizes that cancel
     exponent_size = 1 + np.abs(log_density) + a * np.abs(log_w) + (a - 1) * np.abs(log_v)
-    canceled = np.where(is_near, phi_v * a * np.abs(loss), e + a * (phi_w + phi_v))
+    size_of_canceling_terms = np.where(is_near, phi_v * a * np.abs(loss), e + a * (phi_w + phi_v))
     rounded_terms = (
         np.maximum(integrand_terms, 0.0) * (1 + _ULP * exponent_size)
-        + _ULP * exponent_size * canceled
+        + _ULP * exponent_size * size_of_canceling_terms
     )
     sums = rounded_terms.sum(axis=1) * step
     log_scale = log_scale[:, 0]

@@ -309,20 +309,20 @@ def _best_split(q_target: QTarget, target_hits: int, target_delta: float) -> _Sp
         target_delta: the delta of one counter of hits, less the sum of the deltas of all calls.
     """
 
-    def accesses_with_overrun(share: float) -> int:
+    def accesses_with_overrun(share_of_delta: float) -> int:
         """Returns `min_accesses` for an overrun probability of this share of delta."""
         return min_accesses(
             target_hits=target_hits,
             hit_prob=q_target.hit_prob,
-            overrun_prob=share * target_delta,
+            overrun_prob=share_of_delta * target_delta,
         )
 
-    smallest_num = accesses_with_overrun(_LARGEST_OVERRUN_SHARE)
-    largest_num = accesses_with_overrun(_SMALLEST_OVERRUN_SHARE)
+    smallest_num = accesses_with_overrun(share_of_delta=_LARGEST_OVERRUN_SHARE)
+    largest_num = accesses_with_overrun(share_of_delta=_SMALLEST_OVERRUN_SHARE)
     num_splits = min(max(_WORK_OF_SPLITS // largest_num, _SMALLEST_NUM_SPLITS), _LARGEST_NUM_SPLITS)
-    access_counts = np.linspace(smallest_num, largest_num, num_splits).astype(np.int64)
+    tried_access_counts = np.linspace(smallest_num, largest_num, num_splits).astype(np.int64)
     splits = []
-    for num_accesses in np.unique(access_counts).tolist():
+    for num_accesses in np.unique(tried_access_counts).tolist():
         overrun_prob = overrun_probability(
             num_accesses, target_hits=target_hits, hit_prob=q_target.hit_prob
         )

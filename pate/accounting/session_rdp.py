@@ -100,10 +100,10 @@ def hit_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
         hit_costs = excess_moment * np.exp((orders - 1) * event.epsilon) / q * (1 + _COST_ROUNDING)
         if isinstance(event, events.BoundarySessionEvent):
             if event.bounded_range:
-                cost_of_boundary = _bounded_range_hit_cost(event.call_epsilon, orders)
+                hit_costs_of_wrapper = _bounded_range_hit_cost(event.call_epsilon, orders)
             else:
-                cost_of_boundary = _pure_dp_hit_cost(event.call_epsilon, orders)
-            hit_costs = np.fmin(hit_costs, cost_of_boundary)
+                hit_costs_of_wrapper = _pure_dp_hit_cost(event.call_epsilon, orders)
+            hit_costs = np.fmin(hit_costs, hit_costs_of_wrapper)
     return np.asarray(np.where(np.isnan(hit_costs), np.inf, hit_costs))
 
 
@@ -119,9 +119,12 @@ def call_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
             # A wrapped call of a bounded range: the cost of the call, or that of near ties if it is larger.
             loss_range = event.call_epsilon
             bare_call_cost = _excess_moment(bounded_range_rdp(loss_range, orders), orders)
-            b = 1 / (math.exp(loss_range) + 1)
+            smallest_rest_prob = 1 / (math.exp(loss_range) + 1)
             near_tie_cost = _largest_corner(
-                excess_moment=bare_call_cost, b=b, orders=orders, denominator_offset=1
+                excess_moment=bare_call_cost,
+                smallest_rest_prob=smallest_rest_prob,
+                orders=orders,
+                denominator_offset=1,
             )
             call_costs = np.fmin(call_costs, np.maximum(bare_call_cost, near_tie_cost))
         elif isinstance(event, events.BoundarySessionEvent):
@@ -150,7 +153,8 @@ def _bounded_range_hit_cost(loss_range: float, orders: FloatArray) -> FloatArray
     rare_costs = rare_costs * (1 + _COST_ROUNDING) + _RARE_ROUNDING * (exponent + decrease)
     excess_moment = _excess_moment(bounded_range_rdp(loss_range, orders), orders)
     return np.maximum(
-        rare_costs, _tie_cost(excess_moment, b=1 / (math.exp(loss_range) + 1), orders=orders)
+        rare_costs,
+        _tie_cost(excess_moment, smallest_rest_prob=1 / (math.exp(loss_range) + 1), orders=orders),
     )
 
 
@@ -164,46 +168,57 @@ def _pure_dp_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
         epsilon: the epsilon of one call before it is wrapped.
         orders: a > 1, `[num_orders]`.
     """
-    b = math.exp(-epsilon) / 2
-    inside = _weighted_power(p=0.5, q=1 - b, orders=orders)
-    outside = _weighted_power(p=1.5, q=1 + b, orders=orders)
+    smallest_rest_prob = math.exp(-epsilon) / 2
+    inside = _product_of_powers(p=0.5, q=1 - smallest_rest_prob, orders=orders)
+    outside = _product_of_powers(p=1.5, q=1 + smallest_rest_prob, orders=orders)
     rise = 2 - (
-        _weighted_power(p=1 + b, q=1.5, orders=orders)
-        - _weighted_power(p=1 - b, q=0.5, orders=orders)
-    ) / _weighted_power(p=b, q=0.5, orders=orders)
-    fall = 2 - (outside - inside) / _weighted_power(p=0.5, q=b, orders=orders)
+        _product_of_powers(p=1 + smallest_rest_prob, q=1.5, orders=orders)
+        - _product_of_powers(p=1 - smallest_rest_prob, q=0.5, orders=orders)
+    ) / _product_of_powers(p=smallest_rest_prob, q=0.5, orders=orders)
+    fall = 2 - (outside - inside) / _product_of_powers(p=0.5, q=smallest_rest_prob, orders=orders)
     excess_moment = _excess_moment(pure_dp_rdp(epsilon, orders), orders=orders)
-    tie_costs = _tie_cost(excess_moment, b=b, orders=orders)
+    tie_costs = _tie_cost(excess_moment, smallest_rest_prob=smallest_rest_prob, orders=orders)
     rounding = _POWER_ROUNDING * orders
     hit_costs = np.maximum(tie_costs, np.maximum(rise, fall) + rounding)
     # The two conditions of the proof: D is concave, and F is convex.
-    is_concave = (orders - 2) * math.atanh(0.5) <= (orders + 1) * math.atanh(b) * (
+    is_concave = (orders - 2) * math.atanh(0.5) <= (orders + 1) * math.atanh(smallest_rest_prob) * (
         1 - _COST_ROUNDING
     )
-    is_convex = outside / (1 + b) ** 2 * (1 + _COST_ROUNDING + rounding) <= inside / (
-        1 - b
-    ) ** 2 + 2 * (1 - hit_costs)
+    is_convex = outside / (1 + smallest_rest_prob) ** 2 * (
+        1 + _COST_ROUNDING + rounding
+    ) <= inside / (1 - smallest_rest_prob) ** 2 + 2 * (1 - hit_costs)
     return np.where(is_concave & is_convex & (hit_costs < 1), hit_costs, np.inf)
 
 
-def _tie_cost(excess_moment: FloatArray, b: float, orders: FloatArray) -> FloatArray:
+def _tie_cost(
+    excess_moment: FloatArray, smallest_rest_prob: float, orders: FloatArray
+) -> FloatArray:
     """Returns the number `tie` of docs/proofs/hits.md, `[num_orders]`.
 
     It is the hit cost of wrapped calls in which no outcome has a probability above 1/2 under both P and Q.
 
     Args:
         excess_moment: the largest moment E_Q[(P/Q)^a] of the call before it is wrapped, less 1, `[num_orders]`.
-        b: the number b of that proof.
+        smallest_rest_prob: the number b of that proof, the least probability of all outcomes but the likeliest.
         orders: a > 1, `[num_orders]`.
     """
     corner_costs = _largest_corner(
-        excess_moment=excess_moment, b=b, orders=orders, denominator_offset=0
+        excess_moment=excess_moment,
+        smallest_rest_prob=smallest_rest_prob,
+        orders=orders,
+        denominator_offset=0,
     )
-    return np.asarray(np.maximum(excess_moment / b * (1 + _COST_ROUNDING), corner_costs))
+    return np.asarray(
+        np.maximum(excess_moment / smallest_rest_prob * (1 + _COST_ROUNDING), corner_costs)
+    )
 
 
 def _largest_corner(
-    excess_moment: FloatArray, b: float, orders: FloatArray, *, denominator_offset: int
+    excess_moment: FloatArray,
+    smallest_rest_prob: float,
+    orders: FloatArray,
+    *,
+    denominator_offset: int,
 ) -> FloatArray:
     """Returns the larger of k(1/2, b) and k(b, 1/2), rounded up, `[num_orders]`.
 
@@ -212,7 +227,7 @@ def _largest_corner(
 
     Args:
         excess_moment: the largest moment E_Q[(P/Q)^a] of the call before it is wrapped, less 1, `[num_orders]`.
-        b: the number b of docs/proofs/hits.md.
+        smallest_rest_prob: the number b of docs/proofs/hits.md, as in `_tie_cost`.
         orders: a > 1, `[num_orders]`.
         denominator_offset: 0 for the hit cost, 1 for the call cost, as docs/proofs/hits.md derives them.
     """
@@ -220,16 +235,16 @@ def _largest_corner(
         (
             1
             + excess_moment
-            + _weighted_power(p=x, q=y, orders=orders)
-            - _weighted_power(p=1 + x, q=1 + y, orders=orders)
+            + _product_of_powers(p=x, q=y, orders=orders)
+            - _product_of_powers(p=1 + x, q=1 + y, orders=orders)
         )
-        / _weighted_power(p=denominator_offset + x, q=denominator_offset + y, orders=orders)
-        for x, y in ((0.5, b), (b, 0.5))
+        / _product_of_powers(p=denominator_offset + x, q=denominator_offset + y, orders=orders)
+        for x, y in ((0.5, smallest_rest_prob), (smallest_rest_prob, 0.5))
     ]
     return np.asarray(np.maximum(corner_costs[0], corner_costs[1]) + _POWER_ROUNDING * orders)
 
 
-def _weighted_power(p: float, q: float, orders: FloatArray) -> FloatArray:
+def _product_of_powers(p: float, q: float, orders: FloatArray) -> FloatArray:
     """Returns w(p, q) = p^a q^(1 - a) for each order a, `[num_orders]`."""
     return np.asarray(np.exp(orders * math.log(p) + (1 - orders) * math.log(q)))
 

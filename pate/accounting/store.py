@@ -171,7 +171,8 @@ class Store:
     @property
     def identity(self) -> str:
         """The identifier of this ledger; a moved or copied file keeps its identifier."""
-        return hashlib.sha256(self.settings["name"].encode()).hexdigest()
+        random_name = self.settings["name"]
+        return hashlib.sha256(random_name.encode()).hexdigest()
 
     def read(self) -> None:
         """Reads the lines that were added to the file since the last reading, checks them and adds them to `lines`."""
@@ -510,14 +511,21 @@ class Store:
 
 def _ledger_line(line_row: tuple[Any, ...]) -> LedgerLine:
     """Returns a row of the table `line`, with the columns `_COLUMNS`, as a `LedgerLine`."""
-    line_number, data_digest, key, charge_key, event_json, charge_details_json, sha256, digest = (
-        line_row
-    )
+    (
+        line_number,
+        data_digest,
+        key,
+        paying_charge_key,
+        event_json,
+        charge_details_json,
+        sha256,
+        digest,
+    ) = line_row
     return LedgerLine(
         number=line_number,
         data_digest=data_digest,
         key=key,
-        charge_key=charge_key,
+        charge_key=paying_charge_key,
         event_json=event_json,
         charge_details_json=charge_details_json,
         sha256=sha256,
@@ -543,12 +551,12 @@ def _num_shared_owners(
     if db.execute("SELECT 1 FROM owner LIMIT 1").fetchone() is None:
         return Counter()
     query = "SELECT data FROM owner WHERE kind = ? AND name = ?"
-    accounts_with_owners = (
+    account_of_each_shared_owner = (
         account
         for kind_and_digest in owner_digests
         for (account,) in db.execute(query, kind_and_digest)
     )
-    return Counter(accounts_with_owners)
+    return Counter(account_of_each_shared_owner)
 
 
 def damaged_ledger(path: Path | None, rule: str) -> DamagedLedger:

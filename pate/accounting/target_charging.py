@@ -228,10 +228,10 @@ class TargetCharging(HeldBudget):
             failure_prob: the delta of the call, which must fit into the session's `failure_prob`.
         """
         self._require_own_process()
-        fewest_hits = min(self.hits)
+        fewest_hits_of_counters = min(self.hits)
         if self.halted:
             rule = f"fewer than target_hits={self.target_hits} for a call"
-            raise InvalidValue("hits", fewest_hits, rule=rule)
+            raise InvalidValue("hits", fewest_hits_of_counters, rule=rule)
         if target is not None and not self.target.covers(target):
             rule = f"no larger epsilon and no smaller hit_prob than {self.target}"
             raise InvalidValue("target", target, rule=rule)
@@ -399,9 +399,12 @@ class TargetCharging(HeldBudget):
         Raises `InvalidValue` where `resume` does, and where the file does not hold the state of a session.
         """
         rule = "the state of a session as JSON"
-        state = read_json(
+        session_state = read_json(
             Path(path), rule=rule, remedy="restore it from a backup, or charge for a new session"
         )
-        if not isinstance(state, dict) or state.get("target_charging") != _STATE_VERSION:
+        if (
+            not isinstance(session_state, dict)
+            or session_state.get("target_charging") != _STATE_VERSION
+        ):
             raise InvalidValue("path", path, rule=rule)
-        self.resume(state)
+        self.resume(session_state)

@@ -77,15 +77,16 @@ def total_price(
         deltas: the delta of each release, in (0, 1), above its failure probability.
         accountant: makes an empty accountant, as in `total_epsilon`.
     """
+    make_accountant = accountant
     delta = max(deltas)
     try:
-        epsilon = total_epsilon(events, target_delta=delta, accountant=accountant)
+        epsilon = total_epsilon(events, target_delta=delta, accountant=make_accountant)
     except InvalidValue:
         # The failure probabilities use up the largest delta.
         delta = math.fsum(deltas)
         if delta >= 1:
             return TotalPrice(epsilon=math.inf, delta=1.0)
-        epsilon = total_epsilon(events, target_delta=delta, accountant=accountant)
+        epsilon = total_epsilon(events, target_delta=delta, accountant=make_accountant)
     return TotalPrice(epsilon=epsilon, delta=delta)
 
 

@@ -111,11 +111,13 @@ def max_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
         largest_epsilon: the epsilon where the search ends, >= 0 and finite.
     """
 
-    def crossing_alpha_at(epsilon: float) -> float:
+    def compute_crossing_false_alarm(epsilon: float) -> float:
         return (1 - delta_at(epsilon)) / (1 + math.exp(epsilon))
 
-    crossing_alpha = _golden_section_max(crossing_alpha_at, largest_x=largest_epsilon)
-    return min(1 - 2 * crossing_alpha + _ABSOLUTE_ROUNDING, 1.0)
+    crossing_false_alarm = _golden_section_max(
+        compute_crossing_false_alarm, largest_x=largest_epsilon
+    )
+    return min(1 - 2 * crossing_false_alarm + _ABSOLUTE_ROUNDING, 1.0)
 
 
 @dataclass(frozen=True)
@@ -255,16 +257,16 @@ def _bounds_of_leaf(leaf: events.LeafEvent) -> GaussianBounds:
         case events.BoundedRangeEvent():
             # The worst pair has the losses epsilon / 2 and -epsilon / 2 (docs/proofs/trade_off.md, claim 6), so mu is
             # that of (epsilon / 2)-DP. And rho is epsilon^2 / 8 (Dong, Durfee & Rogers 2020).
-            bounds = _pure_dp_bounds(leaf.epsilon, num_releases=1)
+            gaussian_bounds = _pure_dp_bounds(leaf.epsilon, num_releases=1)
             mu = _mu_of_pure_dp(leaf.epsilon / 2)
-            return replace(bounds, mu=mu, rho=leaf.epsilon * leaf.epsilon / 8)
+            return replace(gaussian_bounds, mu=mu, rho=leaf.epsilon * leaf.epsilon / 8)
         case events.ThresholdEvent():
             # The bit is a function of the noisy integer.
             return replace(_gaussian_bounds(leaf.noise_std), epsilon=pure_epsilon(leaf))
         case events.OneBitEvent():
-            bounds = _pure_dp_bounds(pure_epsilon(leaf), num_releases=1)
-            mu = min(bounds.mu, _mu_of_bit(leaf))
-            return replace(bounds, mu=mu, rho=min(bounds.rho, mu * mu / 2))
+            gaussian_bounds = _pure_dp_bounds(pure_epsilon(leaf), num_releases=1)
+            mu = min(gaussian_bounds.mu, _mu_of_bit(leaf))
+            return replace(gaussian_bounds, mu=mu, rho=min(gaussian_bounds.rho, mu * mu / 2))
         case events.PureDpEvent():
             return _pure_dp_bounds(leaf.epsilon, num_releases=1)
         case events.SessionEvent():
@@ -313,14 +315,14 @@ def _mu_of_pure_dp(epsilon: float) -> float:
     return -2 * float(ndtri(math.exp(log_alpha)))
 
 
-def _mu_of_bit(bit: events.OneBitEvent) -> float:
+def _mu_of_bit(bit_event: events.OneBitEvent) -> float:
     """Returns the least mu for which a bit is mu-GDP, the largest Phi^-1(p) - Phi^-1(q) of neighbors, rounded up.
 
     The trade-off curve of two neighbors with the probabilities p > q of a 1 is a polygon with one corner, at alpha = q
     and beta = 1 - p. The Gaussian curve is convex, so it is below the polygon if it is not above the corner
     (docs/proofs/trade_off.md, claim 6).
     """
-    logit_pairs = bit_pairs(bit)
+    logit_pairs = bit_pairs(bit_event)
     # Phi^-1 of each probability, computed from the smaller one of p and 1 - p, which keeps its digits
     quantiles = ndtri(expit(-np.abs(logit_pairs))) * -np.sign(logit_pairs)
     with np.errstate(invalid="ignore"):

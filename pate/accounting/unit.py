@@ -39,8 +39,8 @@ class PrivacyUnit:
             column: the name of the column.
             records: the plural noun for records in the unit's words.
         """
-        words = f"one value of the column {printable(column)}, with all its {records}"
-        return cls(words=words, columns=(column,))
+        unit_in_words = f"one value of the column {printable(column)}, with all its {records}"
+        return cls(words=unit_in_words, columns=(column,))
 
     @classmethod
     def of_owners(cls, columns: tuple[str, ...]) -> Self:
@@ -50,10 +50,10 @@ class PrivacyUnit:
             columns: the names of the columns with the owners, one column for each kind of owner.
         """
         owners = ", or one of the column ".join(map(printable, columns))
-        words = (
+        unit_in_words = (
             f"one value of the column {owners}, with all its rows (who belongs with whom is public)"
         )
-        return cls(words=words, columns=columns)
+        return cls(words=unit_in_words, columns=columns)
 
     @classmethod
     def of_teacher(cls) -> Self:
