@@ -331,7 +331,7 @@ class Aggregator(Parameters, ABC):
                 vote_shape,
                 target_epsilon=target_epsilon,
                 target_delta=target_delta,
-                accountant=accountant,
+                make_accountant=accountant,
             )
         rule = "a number > 0, or a ledger= beside it"
         if target_epsilon is None:

@@ -355,11 +355,17 @@ class BoundaryTopK(BoundaryAggregator):
         stability_test = self.stability_test(num_teachers=num_teachers)
         vote_ranking = VoteRanking.from_counts(counts)
         gaps = vote_ranking.gaps(padded=self.padded, num_teachers=num_teachers)
-        is_constant = (selection.candidates == 0) | (selection.candidates == selection.num_labels)
+        candidate_is_constant = (selection.candidates == 0) | (
+            selection.candidates == selection.num_labels
+        )
         # The probability that the set of each candidate passes the test, [num_queries, num_candidates].
-        pass_probs = np.where(is_constant, 1.0, stability_test.pass_probabilities(gaps))
+        pass_probs_of_candidates = np.where(
+            candidate_is_constant, 1.0, stability_test.pass_probabilities(gaps)
+        )
         selection_probs = softmax(gaps / self.selection_scale, axis=1)
-        refusal_probs = (selection_probs * (1 - pass_probs)).sum(axis=1, keepdims=True)
+        refusal_probs = (selection_probs * (1 - pass_probs_of_candidates)).sum(
+            axis=1, keepdims=True
+        )
 
         def make_encloser(query_index: int) -> WeightEncloser:
             gap_deficits = (gaps[query_index].max() - gaps[query_index]).astype(np.float64)
@@ -367,7 +373,7 @@ class BoundaryTopK(BoundaryAggregator):
                 gap_deficits, noise_scale=self.selection_scale
             )
             # Pass probabilities as whole multiples of 1 / _GRID.
-            pass_units = (pass_probs[query_index] * _GRID).astype(np.int64).tolist()
+            pass_units = (pass_probs_of_candidates[query_index] * _GRID).astype(np.int64).tolist()
 
             def enclose_weights(digits: int) -> list[Interval]:
                 released_intervals = []
@@ -392,7 +398,9 @@ class BoundaryTopK(BoundaryAggregator):
             return Answers(labels=vote_ranking.top(selected_k), answered=answered)
 
         return Calls(
-            distributions=np.concatenate([selection_probs * pass_probs, refusal_probs], axis=1),
+            distributions=np.concatenate(
+                [selection_probs * pass_probs_of_candidates, refusal_probs], axis=1
+            ),
             make_encloser=make_encloser,
             answers_to=answers_to,
         )

@@ -76,7 +76,7 @@ def fitted_to_ledger(
     *,
     target_epsilon: float | None,
     target_delta: float | None,
-    accountant: Callable[[], Accountant],
+    make_accountant: Callable[[], Accountant],
 ) -> A:
     """Returns a copy of the aggregator with the least noise that meets a target and fits into a ledger.
 
@@ -86,7 +86,7 @@ def fitted_to_ledger(
         vote_shape: the number of queries, labels and teachers of the release.
         target_epsilon: the largest epsilon of the release; None stands for the cap of the ledger.
         target_delta: the delta of the ledger; None stands for the same.
-        accountant: a function without arguments that returns an empty accountant, which computes epsilon.
+        make_accountant: a function without arguments that returns an empty accountant, which computes epsilon.
 
     Raises:
         InvalidValue: no noise reaches the target, or the ledger has another adjacency or delta.
@@ -109,7 +109,7 @@ def fitted_to_ledger(
     planned_aggregator = with_failure_prob_left(
         aggregator, ledger, num_queries=vote_shape.num_queries
     )
-    budget = Budget(epsilon=largest_epsilon, delta=ledger.target_delta, accountant=accountant)
+    budget = Budget(epsilon=largest_epsilon, delta=ledger.target_delta, accountant=make_accountant)
     fitted_aggregator = planned_aggregator.fitted(budget, vote_shape)
     if ledger.has_room(fitted_aggregator.event(vote_shape)):
         return fitted_aggregator

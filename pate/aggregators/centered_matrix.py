@@ -48,7 +48,7 @@ class CenteredMatrix:
             that of bits drawn with the center as probabilities.
         clip_factor: multiplies the usual length, > 0; read only if `clip` is None.
         span: an orthonormal basis `[num_queries, rank]` in which all votes lie; None if there is none.
-        weights: `[num_teachers]` in [0, 1], the weight of each teacher's votes; None for 1.
+        teacher_weights: `[num_teachers]` in [0, 1], the weight of each teacher's votes; None for 1.
         adjacency: the adjacency of the aggregator.
         recipe: the tuned constants.
     """
@@ -58,7 +58,7 @@ class CenteredMatrix:
     clip: float | None
     clip_factor: float
     span: FloatArray | None
-    weights: FloatArray | None
+    teacher_weights: FloatArray | None
     adjacency: Adjacency
     recipe: Recipe
 
@@ -98,7 +98,7 @@ class CenteredMatrix:
             blocks,
             center=self._broadcast_center(matrix_shape),
             num_teachers=centerable_votes.num_teachers,
-            teacher_weights=self.weights,
+            teacher_weights=self.teacher_weights,
         )
 
     def cached_summary(self, centerable_votes: CenterableVotes) -> IntArray:
@@ -161,16 +161,19 @@ class CenteredMatrix:
             event: the price of the whole release, which the release states.
             num_teachers: the declared number of teachers.
         """
-        total_weight = num_teachers if self.weights is None else float(self.weights.sum())
-        value_of_step = self.clipped_sum(noisy_sum.shape).step / total_weight
-        center = self._broadcast_center(noisy_sum.shape)
+        matrix_shape = noisy_sum.shape
+        total_weight = (
+            num_teachers if self.teacher_weights is None else float(self.teacher_weights.sum())
+        )
+        value_of_step = self.clipped_sum(matrix_shape).step / total_weight
+        center = self._broadcast_center(matrix_shape)
         residual = np.asarray(noisy_sum * value_of_step, dtype=np.float64)
         low_rank_residual = self._low_rank_part(residual, noise_std=std_in_steps * value_of_step)
         denoised_scores = low_rank_residual + center
         # A label goes to as many queries as the center expects: those with the largest denoised scores.
         num_expected_queries = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
         labels = _highest_scores(
-            denoised_scores, num_chosen=num_expected_queries, tie_breakers=residual
+            denoised_scores, num_chosen_by_label=num_expected_queries, tie_breakers=residual
         )
         return CenteredRelease(
             labels=labels,
@@ -228,17 +231,17 @@ class CenteredMatrix:
 
 
 def _highest_scores(
-    scores: FloatArray, *, num_chosen: IntArray, tie_breakers: FloatArray
+    scores: FloatArray, *, num_chosen_by_label: IntArray, tie_breakers: FloatArray
 ) -> BoolArray:
     """Returns which queries have the highest scores of each label, bool `[num_queries, num_labels]`.
 
     Args:
         scores: `[num_queries, num_labels]`.
-        num_chosen: how many queries to choose for each label, `[num_labels]`.
+        num_chosen_by_label: how many queries to choose for each label, `[num_labels]`.
         tie_breakers: `[num_queries, num_labels]`; among equal scores the larger one is chosen.
     """
     queries_from_highest = np.lexsort((-tie_breakers, -scores), axis=0)
-    is_chosen_place = np.arange(len(scores))[:, None] < num_chosen
+    is_chosen_place = np.arange(len(scores))[:, None] < num_chosen_by_label
     is_chosen_query = np.zeros(scores.shape, dtype=np.bool_)
     np.put_along_axis(is_chosen_query, queries_from_highest, is_chosen_place, axis=0)
     return is_chosen_query

@@ -269,12 +269,14 @@ class CenteredRounds:
         rounds_outcome = self.ask_rounds(
             round_votes, prevalence_with_variance, rng=rng, record=record, public_start=public_start
         )
-        earlier_moments = None if public_start is None else public_start.feature_label_moments
+        earlier_release_moments = (
+            None if public_start is None else public_start.feature_label_moments
+        )
         return self._student_from(
             rounds_outcome,
             round_votes=round_votes,
-            released_variance=prevalence_with_variance.variance,
-            earlier_moments=earlier_moments,
+            prevalence_variance=prevalence_with_variance.variance,
+            earlier_release_moments=earlier_release_moments,
         )
 
     def ask_rounds(
@@ -402,24 +404,25 @@ class CenteredRounds:
         rounds_outcome: RoundsOutcome,
         *,
         round_votes: RoundVotes,
-        released_variance: FloatArray | float,
-        earlier_moments: NoisyMoments | None,
+        prevalence_variance: FloatArray | float,
+        earlier_release_moments: NoisyMoments | None,
     ) -> RoundsStudent:
         """Returns the student that all rounds teach, computed from public and released values alone.
 
         Its weights are an average of two: those after the descent, and those of a student that learns from the mean
-        moments of all rounds. With `earlier_moments`, it is only a student that learns from moments: from the average
-        of these and the moments of the rounds.
+        moments of all rounds. With `earlier_release_moments`, it is only a student that learns from moments: from the
+        average of these and the moments of the rounds.
 
         Args:
             rounds_outcome: what the rounds released.
             round_votes: the votes in rounds. Only their public features and numbers are used, and no vote.
-            released_variance: variance of the noise in the prevalence at which the student began.
-            earlier_moments: the moments of the release at which the student began; None for another start or none.
+            prevalence_variance: variance of the noise in the prevalence at which the student began.
+            earlier_release_moments: the moments of the release at which the student began; None for another start or
+                none.
         """
         descent_rules = rounds_outcome.descent_rules
         prevalence = descent_rules.average_prevalence(
-            released_variance=released_variance,
+            released_variance=prevalence_variance,
             suggested_prevalence=rounds_outcome.suggested_prevalence,
             label_noise_rates=rounds_outcome.label_noise_rates,
         )
@@ -434,9 +437,9 @@ class CenteredRounds:
             noise_variance=rounds_outcome.label_noise_rates / descent_rules.unclipped_share**2,
             num_records=round_votes.total_weight * max(round_votes.records_per_teacher, 1.0),
         )
-        if earlier_moments is not None:
+        if earlier_release_moments is not None:
             noisy_moments = noisy_moments.average_with(
-                earlier_moments,
+                earlier_release_moments,
                 expected_squared_moments=moment_student.expected_squared_moments(prevalence),
             )
             weights = moment_student.fit(noisy_moments, prevalence=prevalence)

@@ -483,7 +483,7 @@ class CenteredVotes(Aggregator):
             clip=self.clip,
             clip_factor=self.clip_factor,
             span=self.span,
-            weights=self.weights,
+            teacher_weights=self.weights,
             adjacency=self.adjacency,
             recipe=self.recipe,
         )
@@ -506,7 +506,7 @@ class CenteredVotes(Aggregator):
             matrix_mechanism,
             center=np.asarray(center, dtype=np.float64),
             span=self.span if span is None else span,
-            weights=centerable_votes.weights,
+            teacher_weights=centerable_votes.weights,
         )
 
     # Votes in rounds.

@@ -107,7 +107,8 @@ class ClippedVotes(Aggregator):
             counts = np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in clipped_blocks))
         else:
             counts = np.asarray(sum(self._weighted_sum(bits_of(block)) for block in blocks))
-        return counts + threshold_votes(teacher_votes.num_without_label(), self.threshold_share)
+        num_teachers_without_label = teacher_votes.num_without_label()
+        return counts + threshold_votes(num_teachers_without_label, self.threshold_share)
 
     def _weighted_sum(self, vote_bits: BoolArray) -> FloatArray:
         """Returns the sum over teachers of their weighted bits, `[num_queries, num_labels]`.

@@ -198,8 +198,9 @@ class NotPriorTopK(TargetChargedAggregator):
         num_checks = shape.num_queries - min(shape.num_queries, self.first_queries)
         shape_of_releases = replace(shape, num_queries=self.num_tests(shape.num_queries))
         releases_event = self.release_step.event(shape_of_releases)
+        check_probs_by_margin = self.check_probabilities(num_teachers=shape.num_teachers)
         check_epsilon = bit_epsilon(
-            probabilities=self.check_probabilities(num_teachers=shape.num_teachers),
+            probabilities=check_probs_by_margin,
             sensitivity=self.adjacency.gap_sensitivity,
         )
         checks_event = session_event(
@@ -402,11 +403,11 @@ def _table_of_check_probabilities(
     tails = np.exp(-np.abs(excess_in_scales)) / 2
     # Probabilities above 1/2 are 1 - tail, computed by expm1, which loses no digits.
     complements = 0.5 - np.expm1(-np.abs(excess_in_scales)) / 2
-    probabilities = np.where(excess_in_scales < 0, tails, complements)
-    clipped_probabilities = np.clip(probabilities, _SMALLEST_PROB, 1 - _SMALLEST_PROB)
-    rounded_probabilities = np.floor(clipped_probabilities * float(_GRID)) / float(_GRID)
-    rounded_probabilities.setflags(write=False)  # all callers share the array in the cache
-    return np.asarray(rounded_probabilities)
+    pass_probs = np.where(excess_in_scales < 0, tails, complements)
+    clipped_pass_probs = np.clip(pass_probs, _SMALLEST_PROB, 1 - _SMALLEST_PROB)
+    rounded_pass_probs = np.floor(clipped_pass_probs * float(_GRID)) / float(_GRID)
+    rounded_pass_probs.setflags(write=False)  # all callers share the array in the cache
+    return np.asarray(rounded_pass_probs)
 
 
 @expected_from_votes.register(NotPriorTopK)

@@ -114,12 +114,12 @@ class PowersetGNMax(Aggregator):
                 num_all_sets=sum(num_sets_by_size),
                 rng=rng,
             )
-            is_unseen = winner_columns == num_seen_sets[query_range]
+            winner_is_unseen = winner_columns == num_seen_sets[query_range]
             winner_rows = first_row_of_query[query_range] + np.minimum(
                 winner_columns, num_seen_sets[query_range] - 1
             )
             labels[query_range] = summary["labels"][winner_rows]
-            for query in (start + np.flatnonzero(is_unseen)).tolist():
+            for query in (start + np.flatnonzero(winner_is_unseen)).tolist():
                 first_row = first_row_of_query[query]
                 seen_sets = summary["labels"][first_row : first_row + num_seen_sets[query]]
                 labels[query] = _draw_unseen_set(
@@ -159,13 +159,13 @@ class PowersetGNMax(Aggregator):
         num_unseen_sets: list[int] = [num_all_sets - number for number in num_seen_sets.tolist()]
         log_num_unseen_sets = np.array([[math.log(max(number, 1))] for number in num_unseen_sets])
 
-        def num_unseen_sets_at(row: int, column: int) -> int:
+        def count_unseen_sets_at(row: int, column: int) -> int:
             return num_unseen_sets[row]
 
         largest_noise_of_unseen = draw_largest(
             noise_kind="gaussian",
             log_num_noises=log_num_unseen_sets,
-            count_noises=num_unseen_sets_at,
+            count_noises=count_unseen_sets_at,
             rng=rng,
         )
         noise_of_seen_sets = draw_noise(noise_kind="gaussian", shape=set_counts.shape, rng=rng)
@@ -186,11 +186,12 @@ def _rows_of_votes(vote_bits: BoolArray) -> Summary:
     Args:
         vote_bits: bool `[num_teachers_in_block, num_queries, num_labels]`.
     """
+    num_teachers, num_queries, num_labels = vote_bits.shape
     row_dtype = np.dtype(
-        [("query", np.int64), ("labels", np.bool_, (vote_bits.shape[2],)), ("count", np.int64)]
+        [("query", np.int64), ("labels", np.bool_, (num_labels,)), ("count", np.int64)]
     )
-    rows = np.empty(vote_bits.shape[:2], dtype=row_dtype)
-    rows["query"] = np.arange(vote_bits.shape[1])
+    rows = np.empty((num_teachers, num_queries), dtype=row_dtype)
+    rows["query"] = np.arange(num_queries)
     rows["labels"] = vote_bits
     rows["count"] = 1
     return rows.reshape(-1)

@@ -195,8 +195,8 @@ class Prevalence(Parameters):
         """
         require_generator(rng)
         require_positive("records_per_teacher", records_per_teacher)
-        is_whole_record = records_per_teacher >= 1
-        require(is_whole_record, "records_per_teacher", records_per_teacher, "a number >= 1")
+        is_at_least_one = records_per_teacher >= 1
+        require(is_at_least_one, "records_per_teacher", records_per_teacher, "a number >= 1")
         share_sums = (
             label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
         )
@@ -251,9 +251,9 @@ class Prevalence(Parameters):
         """
         # A clip has less than twice as many steps of its grid as the clip 1.
         clipped_sum = ClippedSum(clip=1.0, sum_shape=(1, num_entries), adjacency=self.adjacency)
-        max_steps = 2 * clipped_sum.l2_sensitivity
+        max_sensitivity_in_steps = 2 * clipped_sum.l2_sensitivity
         largest_multiplier = (
-            LARGEST_STD / max_steps / max(self._multipliers) * self.noise_multiplier
+            LARGEST_STD / max_sensitivity_in_steps / max(self._multipliers) * self.noise_multiplier
         )
         if self.noise_multiplier > largest_multiplier:
             rule = f"at most {floor_to_digits(largest_multiplier, num_digits=3)}"
@@ -291,27 +291,29 @@ class _Steps:
         The three steps are a length and two means; each is stored in the record.
         """
         usual_length = self._release_length()
-        half_shares, half_length = self._half()
-        is_around_half = half_length < usual_length
-        first_center = half_shares if is_around_half else np.zeros_like(half_shares)
+        middle_shares, length_around_middle = self._middle()
+        is_around_middle = length_around_middle < usual_length
+        first_center = middle_shares if is_around_middle else np.zeros_like(middle_shares)
         first_noisy_mean = self._release_mean(
-            step_number=1, center=first_center, clip=min(usual_length, half_length)
+            step_number=1, center=first_center, clip=min(usual_length, length_around_middle)
         )
         second_step = self._second_step(first_noisy_mean)
         second_noisy_mean = self._release_mean(
             step_number=2, center=second_step.center, clip=second_step.clip
         )
-        mean_shares = second_noisy_mean.shares
-        if is_around_half:
+        mean_share_vector = second_noisy_mean.shares
+        if is_around_middle:
             # The average of both means, weighted by the inverse of their squared errors.
             both_errors = second_step.squared_error + first_noisy_mean.noise_std**2
-            mean_shares += (
-                (first_noisy_mean.shares - mean_shares) * second_step.squared_error / both_errors
+            mean_share_vector += (
+                (first_noisy_mean.shares - mean_share_vector)
+                * second_step.squared_error
+                / both_errors
             )
         floor = self.recipe.prevalence_floor
         if not self.share_sums.have_gaps:
-            return ReleasedShares(prevalence=mean_shares.clip(floor, 1 - floor))
-        label_shares, weighted_known_shares = np.split(mean_shares, 2)
+            return ReleasedShares(prevalence=mean_share_vector.clip(floor, 1 - floor))
+        label_shares, weighted_known_shares = np.split(mean_share_vector, 2)
         known_shares = _shrink_known_shares(
             weighted_known_shares / KNOWN_WEIGHT,
             noise_std=second_noisy_mean.noise_std / KNOWN_WEIGHT,
@@ -319,13 +321,13 @@ class _Steps:
         prevalence = (label_shares / known_shares).clip(floor, 1 - floor)
         return ReleasedShares(prevalence=prevalence, known_shares=known_shares)
 
-    def _half(self) -> tuple[FloatArray, float]:
+    def _middle(self) -> tuple[FloatArray, float]:
         """Returns the middle of the range of each share, `[num_entries]`, and the largest distance of shares from it.
 
         The range of an entry is from 0 to its largest value, `ShareSums.largest_shares`.
         """
-        half_shares = 0.5 * self.share_sums.largest_shares
-        return half_shares, float(np.linalg.norm(half_shares))
+        middle_shares = 0.5 * self.share_sums.largest_shares
+        return middle_shares, float(np.linalg.norm(middle_shares))
 
     def _release_length(self) -> float:
         """Releases the most common length of a teacher's vector of shares, by the largest of the noisy counts.
@@ -375,8 +377,8 @@ class _Steps:
 
         noisy_total = self.record.part(f"mean-{step_number}", draw_part)["noisy"]
         value_of_step = clipped_sum.step / self.total_weight
-        mean_shares = np.asarray(center + noisy_total[0] * value_of_step)
-        return _NoisyMean(shares=mean_shares, noise_std=std_in_steps * value_of_step)
+        mean_share_vector = np.asarray(center + noisy_total[0] * value_of_step)
+        return _NoisyMean(shares=mean_share_vector, noise_std=std_in_steps * value_of_step)
 
     def _second_step(self, first_noisy_mean: _NoisyMean) -> _SecondStep:
         """Returns the center and the clip of the second mean: those with the least error on simulated teachers.
@@ -387,27 +389,32 @@ class _Steps:
         """
         center = first_noisy_mean.shares.clip(0, self.share_sums.largest_shares)
         # Differences of simulated teachers, by the two signs s of the error of the center, teacher t and entry l.
-        differences = self._simulated_differences(
+        differences_by_sign_and_teacher = self._simulated_differences(
             center, noise_std=first_noisy_mean.noise_std
         )  # [2, T, L]
         lengths_of_differences = np.maximum(
-            np.linalg.norm(differences, axis=2), np.finfo(np.float64).tiny
+            np.linalg.norm(differences_by_sign_and_teacher, axis=2), np.finfo(np.float64).tiny
         )
-        clips = lengths_of_differences.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
+        candidate_clips = lengths_of_differences.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
         # The part of a difference that a clip cuts off, whose mean over the teachers is the bias of the clip.
-        cut_parts = 1 - np.minimum(1, clips[:, None, None] / lengths_of_differences)
+        cut_parts = 1 - np.minimum(1, candidate_clips[:, None, None] / lengths_of_differences)
         biases_of_clips = (
-            np.einsum("cst,stl->csl", cut_parts, differences) / lengths_of_differences.shape[1]
+            np.einsum("cst,stl->csl", cut_parts, differences_by_sign_and_teacher)
+            / lengths_of_differences.shape[1]
         )
         noise_per_clip = self.adjacency.num_moved * self.multipliers[2] / self.total_weight
         squared_errors_of_clips = (biases_of_clips**2).mean(axis=(1, 2)) + (
-            noise_per_clip * clips
+            noise_per_clip * candidate_clips
         ) ** 2
-        half_shares, half_length = self._half()
-        unbiased_error = (noise_per_clip * half_length) ** 2
-        if unbiased_error < self.recipe.unbiased_error * squared_errors_of_clips.min():
-            return _SecondStep(center=half_shares, clip=half_length, squared_error=unbiased_error)
-        best_clip = float(clips[np.argmin(squared_errors_of_clips)])
+        middle_shares, length_around_middle = self._middle()
+        squared_error_around_middle = (noise_per_clip * length_around_middle) ** 2
+        if squared_error_around_middle < self.recipe.unbiased_error * squared_errors_of_clips.min():
+            return _SecondStep(
+                center=middle_shares,
+                clip=length_around_middle,
+                squared_error=squared_error_around_middle,
+            )
+        best_clip = float(candidate_clips[np.argmin(squared_errors_of_clips)])
         return _SecondStep(
             center=center, clip=best_clip, squared_error=float(squared_errors_of_clips.min())
         )

@@ -158,20 +158,22 @@ class StableFixedTopK(StableAggregator):
         self, votes: NDArray[np.integer], *, num_teachers: int
     ) -> dict[tuple[int, ...], float]:
         """Returns the probability of each set of k labels, for one query with counts `[num_labels]` of few labels."""
-        counts = np.asarray(votes, dtype=np.int64)
+        counts_of_query = np.asarray(votes, dtype=np.int64)
         num_labels = len(votes)
         self._require_labels(num_labels)
         if self.k == num_labels:
             return {tuple(range(num_labels)): 1.0}
         distribution: dict[tuple[int, ...], float] = {}
-        set_distribution = self.stable_top_k.distribution(counts, num_teachers=num_teachers)
+        set_distribution = self.stable_top_k.distribution(
+            counts_of_query, num_teachers=num_teachers
+        )
         for stable_set, set_probability in set_distribution.items():
             is_in_stable_set = np.isin(np.arange(num_labels), stable_set or ())
             peel = Peel.from_stable(stable_sets=is_in_stable_set[None], k=self.k)
             unpeeled_labels = np.flatnonzero(peel.unpeeled[0]).tolist()
             num_picks = int(peel.num_picks[0])
             pick_distribution = self.peeling.distribution_of(
-                counts, candidate_mask=peel.candidates[0], num_picks=num_picks
+                counts_of_query, candidate_mask=peel.candidates[0], num_picks=num_picks
             )
             for picked_labels, pick_probability in pick_distribution.items():
                 released_labels = tuple(sorted({*picked_labels, *unpeeled_labels}))
