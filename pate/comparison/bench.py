@@ -112,30 +112,30 @@ class Bench:
         return float(is_correct.mean()) if is_correct.size > 0 else None
 
     def student_of_labels(
-        self, query_labels: BoolArray, seed: int, known: BoolArray | None = None
+        self, labels_without_privacy: BoolArray, seed: int, is_known: BoolArray | None = None
     ) -> Trained:
         """Trains the student of the comparison on labels of all queries, without privacy.
 
         Args:
-            query_labels: the labels of the queries, `[Q, L]`.
+            labels_without_privacy: the labels of the queries, `[Q, L]`.
             seed: the seed of the training.
-            known: which of the labels are known, `[Q, L]`; None where all are.
+            is_known: whether each label is known, `[Q, L]`; None where all are.
         """
         model = self.student_recipe.learn(
-            TrainingSet(self.queries.inputs, query_labels, known=known),
+            TrainingSet(self.queries.inputs, labels_without_privacy, known=is_known),
             pool=self.pool,
             seed=RandomStreams(seed).seed("student"),
         )
-        is_answered = np.ones(len(query_labels), dtype=np.bool_)
+        is_answered = np.ones(len(labels_without_privacy), dtype=np.bool_)
         return Trained(
             model,
-            num_answered=len(query_labels),
-            label_accuracy=self.label_accuracy(query_labels, is_answered=is_answered),
+            num_answered=len(labels_without_privacy),
+            label_accuracy=self.label_accuracy(labels_without_privacy, is_answered=is_answered),
         )
 
     def true_label_student(self, seed: int) -> Trained:
         """Trains the student of the comparison on the known true labels of the queries, without privacy."""
-        return self.student_of_labels(self.queries.labels, seed=seed, known=self.queries.known)
+        return self.student_of_labels(self.queries.labels, seed=seed, is_known=self.queries.known)
 
     def ceiling(self, reference_name: str) -> Reference:
         """Returns, as a reference, the best of a few models that are trained on all private records without privacy.
@@ -144,11 +144,12 @@ class Bench:
             reference_name: the name of the reference in tables.
         """
         student_recipes = ceiling_recipes(self.student_recipe)
+        cell_by_column = {"student": " or ".join(map(recipe_kind, student_recipes))}
         return Reference(
             name=reference_name,
             train=self.all_records_model,
             identity=[full_text(student_recipe) for student_recipe in student_recipes],
-            columns={"student": " or ".join(map(recipe_kind, student_recipes))},
+            columns=cell_by_column,
         )
 
     def all_records_model(self, seed: int) -> Trained:

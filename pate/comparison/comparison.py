@@ -92,10 +92,11 @@ def compare(
             *constant_runs(bench),
             *run_trials(plan, trials=[*trials_without_privacy, *private_trials], monitor=monitor),
         ]
+        shares_of_the_way_to_ceiling = plan.shares
         frontier = Frontier(
             runs=tuple(comparison_runs),
             metric=plan.metric,
-            shares=plan.shares,
+            shares=shares_of_the_way_to_ceiling,
             dataset=dataset.name,
             real=dataset.real,
             num_test=len(dataset.test),

@@ -72,9 +72,9 @@ class ComparisonPlan:
             require_positive("epsilons", epsilon)
         for seed in self.seeds:
             require_count("seeds", seed, minimum=0)
-        for share in self.shares:
-            require_positive("shares", share)
-            require(share <= 1, "shares", share, "numbers in (0, 1]")
+        for share_of_the_way in self.shares:
+            require_positive("shares", share_of_the_way)
+            require(share_of_the_way <= 1, "shares", share_of_the_way, "numbers in (0, 1]")
         if self.num_workers is not None:
             require_count("num_workers", self.num_workers)
         _require_distinct(

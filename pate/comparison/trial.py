@@ -69,7 +69,8 @@ class Trial:
         stored_run = read_value(
             Run, result_file, name="run", rule="a result of this comparison", remedy=_REMEDY
         )
-        return replace(stored_run, aggregator=self.unscored_run.aggregator)
+        method_title = self.unscored_run.aggregator
+        return replace(stored_run, aggregator=method_title)
 
     def write(self, seed: int, comparison_run: Run) -> Run:
         """Writes the result of a seed to its file, and returns the result."""
@@ -229,8 +230,8 @@ def private_trial(
         unscored_run=Run(
             aggregator=method_title,
             num_queries=comparison_plan.num_queries,
-            epsilon=epsilon,
-            delta=comparison_plan.target_delta,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
             accountant=accountant_name,
             **cell_by_column,
         ),
@@ -261,11 +262,12 @@ def baseline_trials(comparison_plan: ComparisonPlan, bench: Bench) -> list[Trial
     """
     references = []
     if bench.dataset.public_labeled:
+        cell_by_column = {"student": recipe_kind(bench.student_recipe)}
         true_label_student = Reference(
             name="true_label_student",
             train=bench.true_label_student,
             identity=[bench.num_queries, full_text(bench.student_recipe)],
-            columns={"student": recipe_kind(bench.student_recipe)},
+            columns=cell_by_column,
         )
         references.append(true_label_student)
     if comparison_plan.all_records:

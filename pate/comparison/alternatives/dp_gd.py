@@ -59,9 +59,11 @@ class DpGradientDescent(FullBatch):
         )
         clip = self.gradient_clip(released_shares)
         bias = scipy.special.logit(released_shares.prevalence)
+        # The values 1 / multiplier^2 of all steps add up to that of the steps together.
+        multiplier_of_one_step = noise_multipliers.steps * math.sqrt(schedule.num_steps)
         noisy_gradient = NoisyGradient(
             clip=clip,
-            noise_multiplier=noise_multipliers.steps * math.sqrt(schedule.num_steps),
+            noise_multiplier=multiplier_of_one_step,
             max_units=num_groups,
         )
         model_weights = np.zeros((private_features.shape[1], len(bias)))

@@ -120,7 +120,9 @@ class DpSgd(Alternative):
         `_prevalence_multiplier`.
         """
         step_event = SampledGaussianEvent(noise_multiplier, self.sampling_prob(num_groups))
-        prevalence_multiplier = self._prevalence_multiplier(noise_multiplier, num_groups=num_groups)
+        prevalence_multiplier = self._prevalence_multiplier(
+            step_multiplier=noise_multiplier, num_groups=num_groups
+        )
         prevalence_mechanism = Prevalence(noise_multiplier=prevalence_multiplier)
         event_of_all_steps = SelfComposedEvent(step_event, count=self.num_steps)
         return ComposedEvent(events=(prevalence_mechanism.event, event_of_all_steps))
@@ -153,7 +155,7 @@ class DpSgd(Alternative):
         prevalence_rng, rng_after_prevalence = RandomStreams(seed).generator("noise").spawn(2)
         private_split = training_data.bench.dataset.private
         prevalence_multiplier = self._prevalence_multiplier(
-            noise_multiplier, num_groups=training_data.num_groups
+            step_multiplier=noise_multiplier, num_groups=training_data.num_groups
         )
         released_shares = training_data.release_shares(prevalence_multiplier, rng=prevalence_rng)
         schedule = self.schedule(training_data, noise_multiplier, released_shares=released_shares)
@@ -205,10 +207,11 @@ class DpSgd(Alternative):
                 rng=rng_after_prevalence,
             )
         if self.network == "linear":
+            (trained_parameter,) = network.parameters()
             return linear_model(
                 training_data,
                 schedule,
-                model_weights=next(network.parameters()).detach().numpy().T.copy(),
+                model_weights=trained_parameter.detach().numpy().T.copy(),
                 bias=bias,
             )
         network.eval()
@@ -308,20 +311,20 @@ class DpSgd(Alternative):
             bias,
         )
 
-    def _prevalence_multiplier(self, noise_multiplier: float, num_groups: int) -> float:
+    def _prevalence_multiplier(self, step_multiplier: float, num_groups: int) -> float:
         """Returns the noise multiplier for the release of the prevalence.
 
         The prevalence gets about a tenth of 1 / multiplier**2 of the whole training.
 
         Args:
-            noise_multiplier: the noise multiplier of each step.
+            step_multiplier: the noise multiplier of each step.
             num_groups: the number of private groups.
         """
-        # T steps that sample with probability q cost about one Gaussian of 1 / m^2 = T q^2 / noise_multiplier^2.
-        steps_multiplier = noise_multiplier / (
+        # T steps that sample with probability q cost about one Gaussian of 1 / m^2 = T q^2 / step_multiplier^2.
+        multiplier_of_all_steps = step_multiplier / (
             self.sampling_prob(num_groups) * math.sqrt(self.num_steps)
         )
-        return steps_multiplier * math.sqrt((1 - PREVALENCE_SHARE) / PREVALENCE_SHARE)
+        return multiplier_of_all_steps * math.sqrt((1 - PREVALENCE_SHARE) / PREVALENCE_SHARE)
 
 
 class _Biased(nn.Module):

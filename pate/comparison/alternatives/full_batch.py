@@ -58,5 +58,5 @@ class FullBatch(Alternative, ABC):
         The mean is over all groups.
         """
         # The sensitivity of a sum is two clips, and the mean is over all groups.
-        steps_multiplier = Multipliers.of_training(noise_multiplier).steps
-        return (2 * clip * steps_multiplier / num_groups) ** 2
+        multiplier_of_all_steps = Multipliers.of_training(noise_multiplier).steps
+        return (2 * clip * multiplier_of_all_steps / num_groups) ** 2

@@ -155,18 +155,20 @@ class GroupGradients:
             first_group_index, end_group_index = np.searchsorted(
                 self.group_sizes, [group_size, group_size + 1]
             ).tolist()
-            for block_start in range(first_group_index, end_group_index, ROWS_AT_ONCE):
-                num_groups = min(ROWS_AT_ONCE, end_group_index - block_start)
-                first_row_of_block = int(self._first_rows[block_start])
+            for first_group_of_block in range(first_group_index, end_group_index, ROWS_AT_ONCE):
+                num_groups = min(ROWS_AT_ONCE, end_group_index - first_group_of_block)
+                first_row_of_block = int(self._first_rows[first_group_of_block])
                 row_slice = slice(first_row_of_block, first_row_of_block + num_groups * group_size)
-                x = self.features[row_slice].reshape(num_groups, group_size, -1)
-                r = residuals[row_slice].reshape(num_groups, group_size, -1)
-                # |sum_i x_i r_i^T|^2 = sum_ij (x_i . x_j) (r_i . r_j)
-                inner_products = (x @ x.transpose(0, 2, 1)) * (r @ r.transpose(0, 2, 1))
-                uncanceled_lengths = np.sqrt(np.diagonal(inner_products, axis1=1, axis2=2)).sum(
-                    axis=1
-                )
-                gradient_lengths = np.sqrt(np.maximum(inner_products.sum(axis=(1, 2)), 0))
+                features_of_groups = self.features[row_slice].reshape(num_groups, group_size, -1)
+                residuals_of_groups = residuals[row_slice].reshape(num_groups, group_size, -1)
+                # |sum_i x_i r_i^T|^2 = sum_ij (x_i . x_j) (r_i . r_j), for features x_i and residuals r_i of record i
+                inner_products_of_groups = (
+                    features_of_groups @ features_of_groups.transpose(0, 2, 1)
+                ) * (residuals_of_groups @ residuals_of_groups.transpose(0, 2, 1))
+                uncanceled_lengths = np.sqrt(
+                    np.diagonal(inner_products_of_groups, axis1=1, axis2=2)
+                ).sum(axis=1)
+                gradient_lengths = np.sqrt(np.maximum(inner_products_of_groups.sum(axis=(1, 2)), 0))
                 gradient_lengths = (
                     np.maximum(gradient_lengths, uncanceled_lengths / MAX_CANCELLATION) / group_size
                 )

@@ -56,9 +56,9 @@ class PublicDirections:
         # eigenvalues, and its eigenvectors are mapped to directions of inputs below.
         is_wide = input_rows.shape[1] > len(input_rows)
         inner_products = input_rows @ input_rows.T if is_wide else input_rows.T @ input_rows
-        direction_variances, direction_vectors = np.linalg.eigh(inner_products / len(input_rows))
+        direction_variances, direction_columns = np.linalg.eigh(inner_products / len(input_rows))
         direction_variances = direction_variances[::-1]
-        direction_vectors = direction_vectors[:, ::-1]
+        direction_columns = direction_columns[:, ::-1]
         num_varying = int(
             np.sum(direction_variances > _SMALLEST_VARIANCE * max(direction_variances[0], 1e-30))
         )
@@ -66,14 +66,14 @@ class PublicDirections:
             raise InvalidValue("public_inputs", "all alike", rule="at least two different inputs")
         num_directions = min(num_varying, _MAX_DIRECTIONS)
         direction_variances = direction_variances[:num_directions]
-        direction_vectors = direction_vectors[:, :num_directions]
+        direction_columns = direction_columns[:, :num_directions]
         if is_wide:
-            direction_vectors = (
-                input_rows.T @ direction_vectors / np.sqrt(len(input_rows) * direction_variances)
+            direction_columns = (
+                input_rows.T @ direction_columns / np.sqrt(len(input_rows) * direction_variances)
             )
         return cls(
             center=center,
-            directions=direction_vectors,
+            directions=direction_columns,
             variances=direction_variances,
             has_height=num_directions == num_varying,
         )
@@ -87,7 +87,8 @@ class PublicDirections:
         """
         variances = self.variances
         if self.has_height:
-            variances = np.append(variances, variances.mean())
+            height_variance = variances.mean()
+            variances = np.append(variances, height_variance)
         return np.asarray(np.sqrt(variances))
 
     def features(self, inputs: Any, *, ridge: float) -> FloatArray:

@@ -65,8 +65,8 @@ class SampledGroups:
         """
         # One uniform number decides whether a group is sampled. The other one, times the size of the group, picks its
         # record, and rounding may not lift it to the size.
-        sampling_coins, record_positions = rng.random((2, len(self.first_rows)))
+        coin_of_groups, record_positions = rng.random((2, len(self.group_sizes)))
         indices_in_group = np.minimum(
             (record_positions * self.group_sizes).astype(np.int64), self.group_sizes - 1
         )
-        return np.asarray((self.first_rows + indices_in_group)[sampling_coins < sampling_prob])
+        return np.asarray((self.first_rows + indices_in_group)[coin_of_groups < sampling_prob])

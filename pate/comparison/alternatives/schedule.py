@@ -67,16 +67,18 @@ class Schedule:
 
         Source: docs/when-to-take-what.md.
         """
-        signal_variances = public_feature_map.standard_deviations
+        relative_signal_variances = public_feature_map.standard_deviations
         if signal_is_concentrated:
-            signal_variances[1:] = 0
-        signal_variances = signal_variance * signal_variances / signal_variances.sum()
+            relative_signal_variances[1:] = 0
+        signal_variance_of_features = (
+            signal_variance * relative_signal_variances / relative_signal_variances.sum()
+        )
         schedules = []
         for ridge in _RIDGES:
             features = public_feature_map.features(public_inputs, ridge=ridge)[:, :-1]
             learning = LearningTimes.best(
                 feature_mean_squares=np.square(features).mean(axis=0),
-                signal_variances=signal_variances,
+                signal_variances=signal_variance_of_features,
                 prevalence=prevalence,
                 noise_rate=noise_rate,
                 clip_factor=clip_factor,

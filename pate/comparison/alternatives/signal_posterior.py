@@ -41,8 +41,12 @@ class SignalPosterior:
             prior_variances: the variance of a weight along each axis, up to a scale, `[D]`.
             num_labels: the number of labels L.
         """
-        zeros = np.zeros((len(prior_variances), num_labels))
-        return cls(prior_variances=prior_variances, precision=zeros, weighted_sum=zeros)
+        zero_of_each_weight = np.zeros((len(prior_variances), num_labels))
+        return cls(
+            prior_variances=prior_variances,
+            precision=zero_of_each_weight,
+            weighted_sum=zero_of_each_weight,
+        )
 
     def with_observation(
         self, observed_weights: FloatArray, observation_variances: FloatArray
@@ -63,11 +67,14 @@ class SignalPosterior:
     def scale(self) -> float:
         """The scale of the prior variances with the largest likelihood, one of thirteen from 1/64 to 64."""
         log_likelihoods = []
+        # The weighted mean of all observations of a weight is a sufficient statistic. It is normal with mean 0.
+        observed_mean_of_weights = self.weighted_sum / self.precision
+        squared_mean_of_weights = np.square(observed_mean_of_weights)
         for scale in _SCALES:
-            # The weighted mean of all observations of a weight is a sufficient statistic. It is normal with mean 0.
-            mean_variances = scale * self.prior_variances[:, None] + 1 / self.precision
-            squared_means = np.square(self.weighted_sum / self.precision)
-            log_likelihoods.append(-np.sum(np.log(mean_variances) + squared_means / mean_variances))
+            variance_of_means = scale * self.prior_variances[:, None] + 1 / self.precision
+            log_likelihoods.append(
+                -np.sum(np.log(variance_of_means) + squared_mean_of_weights / variance_of_means)
+            )
         return float(_SCALES[int(np.argmax(log_likelihoods))])
 
     @property
