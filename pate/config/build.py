@@ -128,10 +128,11 @@ def part_maker(config: DictConfig, *, takes_public_labels: bool = False) -> Call
             left_out_keys = (PUBLIC_LABELS,)
         if group == "aggregator":
             further_arguments["adjacency"] = Adjacency.parse(config.adjacency)
+        allowed_modules = list(config.allowed_targets)
         return build(
             part_node,
             slot=group,
-            allowed_targets=list(config.allowed_targets),
+            allowed_targets=allowed_modules,
             left_out_keys=left_out_keys,
             **further_arguments,
         )

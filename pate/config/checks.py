@@ -73,7 +73,7 @@ def require_sound(config: DictConfig, *, schema: type, command: str) -> None:
     """
     field_by_name = {schema_field.name: schema_field for schema_field in dataclasses.fields(schema)}
     field_names = tuple(field_by_name)
-    for config_key in map(str, config):
+    for config_key in map(str, config.keys()):
         if config_key not in field_by_name:
             nearest_hint = papers_words.hint(
                 word=config_key, known_settings=field_names, part_name=""

@@ -203,10 +203,12 @@ def kind_of_group(group: str) -> Kind:
         return Kind(rule="a class with a method load() that needs no argument", accepts=_has_load)
 
     def is_subclass(cls: type) -> bool:
-        split_base_paths = [base_path.rpartition(".") for base_path in _BASES[group].split(" or ")]
+        split_class_paths = [
+            class_path.rpartition(".") for class_path in _BASES[group].split(" or ")
+        ]
         base_classes = tuple(
             getattr(import_module(module_name), base_name)
-            for module_name, _, base_name in split_base_paths
+            for module_name, _, base_name in split_class_paths
         )
         return issubclass(cls, base_classes)
 
@@ -247,12 +249,12 @@ def kind_of_argument(cls: type | None, argument_name: str) -> Kind:
         if annotated_class.__module__ != "builtins"
     )
 
-    def accepts(inner_class: type) -> bool:
+    def accepts(passed_class: type) -> bool:
         is_part = any(
-            kind_of_group(group=group).accepts(inner_class) for group in GROUPS_OF_CLASSES
+            kind_of_group(group=group).accepts(passed_class) for group in GROUPS_OF_CLASSES
         )
-        is_callable = _has_method(inner_class, method_name="__call__", num_arguments=1)
-        return is_part or is_callable or issubclass(inner_class, annotated_classes)
+        is_callable = _has_method(passed_class, method_name="__call__", num_arguments=1)
+        return is_part or is_callable or issubclass(passed_class, annotated_classes)
 
     group_names = ", ".join(GROUPS_OF_CLASSES)
     rule = (
@@ -265,8 +267,8 @@ def _classes_in(annotation: Any) -> Iterator[type]:
     """Yields the classes in an annotation, including those in its arguments: `int` and `str` for `list[int | str]`."""
     if isinstance(annotation, type) and not get_args(annotation):
         yield annotation
-    for inner_class in get_args(annotation):
-        yield from _classes_in(inner_class)
+    for inner_annotation in get_args(annotation):
+        yield from _classes_in(inner_annotation)
 
 
 def _has_method(cls: type, method_name: str, *, num_arguments: int) -> bool:
@@ -274,9 +276,9 @@ def _has_method(cls: type, method_name: str, *, num_arguments: int) -> bool:
     method_function = inspect.getattr_static(cls, method_name, default=None)
     if not isinstance(method_function, FunctionType):
         return False
-    arguments = [None] * (1 + num_arguments)  # one more for self
+    placeholder_arguments = [None] * (1 + num_arguments)  # one more for self
     try:
-        inspect.signature(method_function).bind(*arguments)
+        inspect.signature(method_function).bind(*placeholder_arguments)
     except TypeError:
         return False
     return True

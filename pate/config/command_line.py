@@ -20,7 +20,7 @@ from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import fields_marked
 from pate.config.classes import find_class
 from pate.config.plain import plain_values
-from pate.config.schema import PATHS
+from pate.config.schema import PATH_SETTINGS
 from pate.validation import InvalidValue
 
 _MULTIRUN = "--multirun"
@@ -73,7 +73,7 @@ def expand_home(config: DictConfig) -> None:
     `features.weights` stay as they are, since the code that reads them expands them.
     """
     plain_config = plain_values(config, resolve=False)
-    for setting_name in sorted(PATHS):
+    for setting_name in sorted(PATH_SETTINGS):
         value: object = plain_config
         for key in setting_name.split("."):
             value = value.get(key) if isinstance(value, dict) else None

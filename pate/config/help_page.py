@@ -131,9 +131,9 @@ def _attributes(cls: type) -> dict[str, str]:
     """Returns the texts in the section `Attributes:` of a class's own docstring, by the name of the attribute."""
     docstring = inspect.getdoc(cls) if "__doc__" in vars(cls) else None
     _, _, behind_heading = (docstring or "").partition("\nAttributes:\n")
-    attributes_section = re.split(r"\n(?=\S)", behind_heading, maxsplit=1)[0]
+    docstring_section = re.split(r"\n(?=\S)", behind_heading, maxsplit=1)[0]
     description_by_attribute: dict[str, str] = {}
-    for attribute_match in _ATTRIBUTE.finditer(attributes_section):
+    for attribute_match in _ATTRIBUTE.finditer(docstring_section):
         description = " ".join(attribute_match["text"].split())
         description_by_attribute |= dict.fromkeys(attribute_match["names"].split(", "), description)
     return description_by_attribute
@@ -200,24 +200,24 @@ def fold_page(help_text: str, line_width: int) -> str:
     return "\n".join(folded_lines) + configuration + settings + gap + folded_footer
 
 
-def _paragraph_length(page_lines: list[str]) -> int:
-    """Returns the number of lines at the beginning of `page_lines` that are one paragraph or one entry.
+def _paragraph_length(remaining_lines: list[str]) -> int:
+    """Returns the number of lines at the beginning of `remaining_lines` that are one paragraph or one entry.
 
     An entry is a name, blanks and a text, which may continue in further lines below the text.
     """
-    entry_match = _ENTRY.fullmatch(page_lines[0])
-    text_column = entry_match.start("text") if entry_match else _indent(line=page_lines[0])
-    is_name = entry_match is None and " " not in page_lines[0].strip()
-    if is_name and len(page_lines) > 1 and _indent(line=page_lines[1]) > text_column:
+    entry_match = _ENTRY.fullmatch(remaining_lines[0])
+    text_column = entry_match.start("text") if entry_match else _indent(line=remaining_lines[0])
+    is_name = entry_match is None and " " not in remaining_lines[0].strip()
+    if is_name and len(remaining_lines) > 1 and _indent(line=remaining_lines[1]) > text_column:
         return 1  # a name that is alone in its line, with its text in the next ones
     num_lines = 1
     while (
-        num_lines < len(page_lines)
-        and page_lines[num_lines].strip()
-        and _indent(line=page_lines[num_lines]) == text_column
+        num_lines < len(remaining_lines)
+        and remaining_lines[num_lines].strip()
+        and _indent(line=remaining_lines[num_lines]) == text_column
     ):
-        begins_entry = _ENTRY.fullmatch(page_lines[num_lines]) is not None
-        begins_block = entry_match is None and _begins_block(page_lines[num_lines:])
+        begins_entry = _ENTRY.fullmatch(remaining_lines[num_lines]) is not None
+        begins_block = entry_match is None and _begins_block(remaining_lines[num_lines:])
         if begins_entry or begins_block:
             break
         num_lines += 1
@@ -229,12 +229,12 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _begins_block(page_lines: list[str]) -> bool:
+def _begins_block(remaining_lines: list[str]) -> bool:
     """Returns True if the first of some lines is a heading: the second line is not empty and has more indentation."""
     return (
-        len(page_lines) > 1
-        and bool(page_lines[1].strip())
-        and _indent(line=page_lines[1]) > _indent(line=page_lines[0])
+        len(remaining_lines) > 1
+        and bool(remaining_lines[1].strip())
+        and _indent(line=remaining_lines[1]) > _indent(line=remaining_lines[0])
     )
 
 

@@ -130,15 +130,15 @@ def release_settings(
     return _yaml_text(published_settings)
 
 
-def with_student(release_yaml: str, student_settings: Mapping[str, Any]) -> str:
+def with_student(release_yaml_text: str, student_settings: Mapping[str, Any]) -> str:
     """Returns the YAML of `release_settings` with the settings of the student that was trained on the release.
 
     Args:
-        release_yaml: the YAML.
+        release_yaml_text: the YAML.
         student_settings: the settings of the student.
     """
     published_settings = read_yaml(
-        release_yaml, name="config.yaml", rule="YAML as pate-release writes it"
+        release_yaml_text, name="config.yaml", rule="YAML as pate-release writes it"
     )
     if not isinstance(published_settings, dict):
         raise InvalidValue("config.yaml", rule="settings as pate-release writes them")

@@ -12,7 +12,7 @@ import shlex
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
-from pate.config.schema import PATHS
+from pate.config.schema import PATH_SETTINGS
 from pate.settings import names_with
 from pate.validation import as_setting
 
@@ -34,7 +34,7 @@ NAME_SETTINGS = re.compile(
     + "|".join(sorted(names_with("is_name")))
 )
 # The settings whose values are taken literally.
-_LITERAL_SETTINGS = PATHS | names_with("is_text")
+_LITERAL_SETTINGS = PATH_SETTINGS | names_with("is_text")
 # Names that Hydra reads as numbers, truth values or null.
 _READ_AS_VALUE = re.compile(r"[+-]?\.?\d[\w.+-]*|true|false|null|[+-]?(?:nan|inf)", re.IGNORECASE)
 

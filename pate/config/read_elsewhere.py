@@ -27,7 +27,7 @@ def paths_read_elsewhere(config: DictConfig) -> list[tuple[Any, ...]]:
         text_path
         for text_path, setting_text in _texts_with_paths(plain_values)
         if not _is_pure(
-            plain_values=plain_values,
+            nested_values=plain_values,
             text_path=text_path,
             setting_text=setting_text,
             visited_paths=frozenset(),
@@ -55,7 +55,7 @@ def _texts_with_paths(
 
 
 def _is_pure(
-    plain_values: Any, text_path: tuple[Any, ...], setting_text: str, visited_paths: frozenset[Any]
+    nested_values: Any, text_path: tuple[Any, ...], setting_text: str, visited_paths: frozenset[Any]
 ) -> bool:
     """Returns True if a text depends on nothing but the configuration.
 
@@ -63,7 +63,7 @@ def _is_pure(
     References that lead in a circle, or to nothing, give False.
 
     Args:
-        plain_values: the configuration as plain values, with unresolved interpolations.
+        nested_values: the configuration as plain values, with unresolved interpolations.
         text_path: the path of the text.
         setting_text: the text with its interpolations.
         visited_paths: the paths of the texts from which the references lead here.
@@ -80,12 +80,12 @@ def _is_pure(
         referenced_path = (
             (*text_path[: len(text_path) - num_dots], *key_names) if num_dots else key_names
         )
-        referenced_value = _value_at(plain_values, value_path=referenced_path)
+        referenced_value = _value_at(nested_values, value_path=referenced_path)
         if referenced_value is _NO_VALUE:
             return False
         if not all(
             _is_pure(
-                plain_values,
+                nested_values,
                 text_path=inner_path,
                 setting_text=inner_text,
                 visited_paths=visited_paths | {text_path},
@@ -98,9 +98,9 @@ def _is_pure(
     return True
 
 
-def _value_at(plain_values: Any, value_path: tuple[Any, ...]) -> Any:
+def _value_at(nested_values: Any, value_path: tuple[Any, ...]) -> Any:
     """Returns the value at a path (keys and indices) of nested plain values; the constant `_NO_VALUE` if none."""
-    inner_value = plain_values
+    inner_value = nested_values
     for key in value_path:
         if isinstance(inner_value, dict) and key in inner_value:
             inner_value = inner_value[key]

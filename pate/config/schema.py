@@ -34,7 +34,7 @@ _CHECKED_TYPES: tuple[Any, ...] = (
     bool | None,
 )
 # The settings of parts that name a file or folder.
-_PATHS_OF_PARTS = (
+_PATH_SETTINGS_OF_PARTS = (
     "aggregator.table",
     "data.cache",
     "data.path",
@@ -49,7 +49,11 @@ _PATHS_OF_PARTS = (
     "student.weights",
     "teacher.weights",
 )
-PATHS = names_with("is_path") | {*_PATHS_OF_PARTS, "hydra.run.dir", "hydra.sweep.dir"}
+PATH_SETTINGS = names_with("is_path") | {
+    *_PATH_SETTINGS_OF_PARTS,
+    "hydra.run.dir",
+    "hydra.sweep.dir",
+}
 """Settings that name a file or folder; `votes` may be a list or a pattern."""
 
 # The fields of classes that no key of their group sets, by group.

@@ -78,11 +78,13 @@ class PartSource(ConfigSource):
 
     def is_group(self, config_path: str) -> bool:
         """Returns True if installed packages have parts for the group that the path names."""
-        return bool(installed_parts(config_path))
+        return bool(installed_parts(group=config_path))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """Returns the names of installed packages' parts for a group; none if Hydra asks for groups alone."""
-        return [] if results_filter == ObjectType.GROUP else sorted(installed_parts(config_path))
+        return (
+            [] if results_filter == ObjectType.GROUP else sorted(installed_parts(group=config_path))
+        )
 
     def load_config(self, config_path: str) -> ConfigResult:
         """Returns the schema of a command or member, or the `_target_` of a part of an installed package.

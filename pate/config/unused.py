@@ -62,16 +62,16 @@ def unused_lines(
         build_part: builds a part. Only parts whose settings are on the command line are built.
         known_cost_predicate: returns whether the data-dependent cost of an aggregator can be computed.
     """
-    reason_by_setting = _reasons(
+    why_unused_by_setting = _reasons(
         config,
         command_line_settings=command_line_settings,
         command=command,
         build_part=build_part,
         known_cost_predicate=known_cost_predicate,
     )
-    for setting_name, reason in reason_by_setting.items():
+    for setting_name, why_unused in why_unused_by_setting.items():
         if setting_name in command_line_settings:
-            yield f"{setting_name}={command_line_settings[setting_name]}: changes nothing: {reason}"
+            yield f"{setting_name}={command_line_settings[setting_name]}: changes nothing: {why_unused}"
 
 
 def _reasons(
@@ -90,18 +90,18 @@ def _reasons(
     aggregator: Aggregator | None = None
     if config.get("aggregator") is not None and set_groups & _GROUPS_THAT_ASK_THE_AGGREGATOR:
         aggregator = build_part("aggregator")
-    reason_by_setting = _command_reasons(config, command=command)
+    why_unused_by_setting = _command_reasons(config, command=command)
     if aggregator is not None and any(
         setting_name.startswith("aggregator.") for setting_name in command_line_settings
     ):
-        reason_by_setting |= _aggregator_settings(config, aggregator=aggregator)
+        why_unused_by_setting |= _aggregator_settings(config, aggregator=aggregator)
     if "data_dependent" in command_line_settings and command == "train" and config.data_dependent:
-        reason_by_setting |= _cost_settings(
+        why_unused_by_setting |= _cost_settings(
             build_part("aggregator"), known_cost_predicate=known_cost_predicate
         )
     trains_teachers = config.get("teacher") is not None and command in ("train", "vote")
     if trains_teachers and set_groups & {"engine", "teacher"}:
-        reason_by_setting |= _teacher_settings(
+        why_unused_by_setting |= _teacher_settings(
             config,
             teacher_recipe=build_part("teacher"),
             aggregator=aggregator,
@@ -110,19 +110,21 @@ def _reasons(
     if "scratch" in set_groups and not _keeps_features(
         aggregator, num_teachers=_num_teachers_of(config)
     ):
-        reason_by_setting["scratch"] = "no features are kept, as these votes are not cast in rounds"
+        why_unused_by_setting["scratch"] = (
+            "no features are kept, as these votes are not cast in rounds"
+        )
     if config.get("student") is not None and "student" in set_groups:
-        reason_by_setting |= _student_settings(
+        why_unused_by_setting |= _student_settings(
             command=command,
             aggregator=aggregator,
             command_line_settings=command_line_settings,
             build_part=build_part,
         )
     if config.get("method") is not None and "method" in set_groups:
-        reason_by_setting |= _prefixed(
-            group_name="method", reason_by_field=method_reasons(config.method)
+        why_unused_by_setting |= _prefixed(
+            group_name="method", why_unused_by_field=method_reasons(config.method)
         )
-    return reason_by_setting
+    return why_unused_by_setting
 
 
 def _aggregator_settings(config: DictConfig, *, aggregator: Aggregator) -> Reasons:
@@ -131,16 +133,16 @@ def _aggregator_settings(config: DictConfig, *, aggregator: Aggregator) -> Reaso
         config.get(setting_name) is not None
         for setting_name in ("target_epsilon", "target_mu", "budgets")
     )
-    is_solved = has_budget and config.get("noise") != "given"
-    reason_by_field = aggregator_reasons(aggregator, is_solved=is_solved)
+    is_noise_solved = has_budget and config.get("noise") != "given"
+    why_unused_by_field = aggregator_reasons(aggregator, is_noise_solved=is_noise_solved)
     noise_fields = fields_marked(type(aggregator), mark="noise")
     # With several noises their ratio has an effect.
-    if is_solved and len(noise_fields) == 1:
-        reason = "the noise follows from the budget"
+    if is_noise_solved and len(noise_fields) == 1:
+        why_unused = "the noise follows from the budget"
         if "noise" in config:
-            reason += "; noise=given takes it as it is"
-        reason_by_field |= dict.fromkeys(noise_fields, reason)
-    return _prefixed(group_name="aggregator", reason_by_field=reason_by_field)
+            why_unused += "; noise=given takes it as it is"
+        why_unused_by_field |= dict.fromkeys(noise_fields, why_unused)
+    return _prefixed(group_name="aggregator", why_unused_by_field=why_unused_by_field)
 
 
 def _cost_settings(
@@ -173,10 +175,12 @@ def _teacher_settings(
         command_line_settings: the settings on the command line as text, by name.
     """
     num_teachers = _num_teachers_of(config)
-    reason_by_field = teacher_reasons(
+    why_unused_by_field = teacher_reasons(
         teacher_recipe, aggregator=aggregator, num_teachers=num_teachers
     )
-    return _prefixed(group_name="teacher", reason_by_field=reason_by_field) | engine_reasons(
+    return _prefixed(
+        group_name="teacher", why_unused_by_field=why_unused_by_field
+    ) | engine_reasons(
         teacher_recipe,
         aggregator=aggregator,
         num_teachers=num_teachers,
@@ -193,9 +197,11 @@ def _student_settings(
 ) -> Reasons:
     """Returns the reasons why settings of the student have no effect, by their full names."""
     if command == "release" and aggregator is not None and not aggregator.expects_prior:
-        reason = "this aggregator does not ask what a student predicts; pate-student trains on the release"
-        return dict.fromkeys(_settings_of("student", command_line_settings), reason)
-    return _prefixed(group_name="student", reason_by_field=student_reasons(build_part("student")))
+        why_unused = "this aggregator does not ask what a student predicts; pate-student trains on the release"
+        return dict.fromkeys(_settings_of("student", command_line_settings), why_unused)
+    return _prefixed(
+        group_name="student", why_unused_by_field=student_reasons(build_part("student"))
+    )
 
 
 def _settings_of(group_name: str, command_line_settings: Mapping[str, str]) -> list[str]:
@@ -219,69 +225,72 @@ def _num_teachers_of(config: DictConfig) -> int | None:
     return num_teachers
 
 
-def _prefixed(*, group_name: str, reason_by_field: Mapping[str, str]) -> Reasons:
+def _prefixed(*, group_name: str, why_unused_by_field: Mapping[str, str]) -> Reasons:
     """Returns reasons by the full names of settings, such as `teacher.epochs` for `epochs` of the group `teacher`."""
-    return {f"{group_name}.{field_name}": reason for field_name, reason in reason_by_field.items()}
+    return {
+        f"{group_name}.{field_name}": why_unused
+        for field_name, why_unused in why_unused_by_field.items()
+    }
 
 
-def aggregator_reasons(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
+def aggregator_reasons(aggregator: Aggregator, *, is_noise_solved: bool) -> Reasons:
     """Returns the reasons why fields of an aggregator affect neither its price nor its answers, by field.
 
     Args:
         aggregator: the aggregator, as configured.
-        is_solved: whether its noise is solved for a target. Only then do shares of a budget have an effect.
+        is_noise_solved: whether its noise is solved for a target. Only then do shares of a budget have an effect.
     """
     # imported here, as a page of help and a price need neither
     from pate.aggregators import CenteredVotes, NotPriorTopK
     from pate.aggregators.stable_aggregator import StableAggregator
 
-    reason_by_field: Reasons = {}
+    why_unused_by_field: Reasons = {}
     if isinstance(aggregator, StableAggregator):
-        reason_by_field |= _stable_top_k_reasons(aggregator, is_solved=is_solved)
-    if isinstance(aggregator, NotPriorTopK) and not is_solved:
-        reason_by_field["release_share"] = "it shares a target_epsilon, and the noise is given"
+        why_unused_by_field |= _stable_top_k_reasons(aggregator, is_noise_solved=is_noise_solved)
+    if isinstance(aggregator, NotPriorTopK) and not is_noise_solved:
+        why_unused_by_field["release_share"] = "it shares a target_epsilon, and the noise is given"
     if isinstance(aggregator, CenteredVotes):
         if aggregator.prevalence_share > 0:
-            reason_by_field["center"] = (
+            why_unused_by_field["center"] = (
                 "the center is released, with prevalence_share; aggregator.prevalence_share=0 reads it"
             )
         if aggregator.clip is not None:
-            reason_by_field["clip_factor"] = "clip is given"
-    return reason_by_field
+            why_unused_by_field["clip_factor"] = "clip is given"
+    return why_unused_by_field
 
 
-def _stable_top_k_reasons(aggregator: StableAggregator, *, is_solved: bool) -> Reasons:
+def _stable_top_k_reasons(aggregator: StableAggregator, *, is_noise_solved: bool) -> Reasons:
     """Returns the reasons why fields of a stable top-k aggregator have no effect, by field.
 
     Args:
         aggregator: the aggregator, as configured.
-        is_solved: whether its noise is solved for a target.
+        is_noise_solved: whether its noise is solved for a target.
     """
     from pate.aggregators import StableFixedTopK, StableTopK
 
-    reason_by_field: Reasons = {}
+    why_unused_by_field: Reasons = {}
     if aggregator.table is not None:
-        reason = "the ready table brings its own"
-        reason_by_field |= dict.fromkeys((*_TABLE_FIELDS, "failure_prob"), reason)
+        why_unused = "the ready table brings its own"
+        why_unused_by_field |= dict.fromkeys((*_TABLE_FIELDS, "failure_prob"), why_unused)
     if aggregator.test == "table":
-        reason_by_field["test_std"] = "test=table has no such noise"
+        why_unused_by_field["test_std"] = "test=table has no such noise"
     else:
-        reason_by_field |= dict.fromkeys(_TABLE_FIELDS, f"test={aggregator.test} has no table")
+        why_unused_by_field |= dict.fromkeys(_TABLE_FIELDS, f"test={aggregator.test} has no table")
     share_fields = ["selection_share"]
     if isinstance(aggregator, StableFixedTopK):
         share_fields.append("peel_share")
-    if not is_solved:
-        reason_by_field |= dict.fromkeys(
+    if not is_noise_solved:
+        why_unused_by_field |= dict.fromkeys(
             share_fields, "it shares a target_epsilon, and the noise is given"
         )
     elif aggregator.table is not None:
-        reason_by_field |= dict.fromkeys(share_fields, "a ready table has a price of its own")
+        why_unused_by_field |= dict.fromkeys(share_fields, "a ready table has a price of its own")
     elif aggregator.test != "table":
         is_open = isinstance(aggregator, StableTopK) and aggregator.selection_share is None
         if not is_open:
-            reason = f"beside test={aggregator.test} the ratio of the noises says it"
-            reason_by_field |= dict.fromkeys(share_fields, reason)
-    return reason_by_field
+            why_unused = f"beside test={aggregator.test} the ratio of the noises says it"
+            why_unused_by_field |= dict.fromkeys(share_fields, why_unused)
+    return why_unused_by_field
 
 
 def teacher_reasons(
@@ -309,8 +318,8 @@ def teacher_reasons(
     if not isinstance(teacher_recipe, ResNet50Teacher):
         return {}
     if teacher_recipe.frozen:
-        reason = "with frozen=true a head is solved for, and nothing is trained"
-        return dict.fromkeys(_TRAINING_FIELDS, reason)
+        why_unused = "with frozen=true a head is solved for, and nothing is trained"
+        return dict.fromkeys(_TRAINING_FIELDS, why_unused)
     return {"penalty": "it is that of the head of frozen features"}
 
 
@@ -364,11 +373,11 @@ def engine_reasons(
 
     is_in_rounds = _may_vote_in_rounds(aggregator, num_teachers=num_teachers)
     if is_in_rounds and isinstance(teacher_recipe, KernelTeacher):
-        reason = "no engine trains the teachers of KernelTeacher, engines sum their votes"
-        return {f"engine.{field_name}": reason for field_name in _ENGINE_TRAINING_FIELDS}
+        why_unused = "no engine trains the teachers of KernelTeacher, engines sum their votes"
+        return {f"engine.{field_name}": why_unused for field_name in _ENGINE_TRAINING_FIELDS}
     if not isinstance(teacher_recipe, Teacher):
-        reason = f"no engine trains the teachers of {type(teacher_recipe).__name__}"
-        return dict.fromkeys(_settings_of("engine", command_line_settings), reason)
+        why_unused = f"no engine trains the teachers of {type(teacher_recipe).__name__}"
+        return dict.fromkeys(_settings_of("engine", command_line_settings), why_unused)
     if teacher_recipe.is_isolated:
         return {"engine.chunk_size": "each of these teachers is trained by itself"}
     return {}
@@ -379,16 +388,18 @@ def student_reasons(student_recipe: Any) -> Reasons:
     from pate.models import LinearStudent
     from pate.models.thresholds import ThresholdedStudent
 
-    reason_by_field: Reasons = {}
+    why_unused_by_field: Reasons = {}
     if isinstance(student_recipe, LinearStudent) and student_recipe.labels_per_sample is not None:
-        reason_by_field |= dict.fromkeys(
+        why_unused_by_field |= dict.fromkeys(
             ("threshold", "threshold_each_label"), "labels_per_sample places the threshold"
         )
     elif isinstance(student_recipe, ThresholdedStudent) and not isinstance(
         student_recipe.threshold, str
     ):
-        reason_by_field["threshold_each_label"] = "the threshold is a number, or one for each label"
-    return reason_by_field
+        why_unused_by_field["threshold_each_label"] = (
+            "the threshold is a number, or one for each label"
+        )
+    return why_unused_by_field
 
 
 def method_reasons(method_settings: Mapping[str, Any]) -> Reasons:
@@ -396,23 +407,23 @@ def method_reasons(method_settings: Mapping[str, Any]) -> Reasons:
     network = method_settings.get("network")
     if network is None:
         return {}
-    reason_by_setting: Reasons = {}
+    why_unused_by_setting: Reasons = {}
     if network != "mlp":
-        reason_by_setting["hidden"] = f"network={network} has no hidden layer"
+        why_unused_by_setting["hidden"] = f"network={network} has no hidden layer"
     if network == "linear":
-        reason_by_setting["learning_rate"] = "the steps of network=linear follow from the noise"
-    return reason_by_setting
+        why_unused_by_setting["learning_rate"] = "the steps of network=linear follow from the noise"
+    return why_unused_by_setting
 
 
 def _command_reasons(config: DictConfig, *, command: str) -> Reasons:
     """Returns the reasons why settings of the command `command` itself have no effect, by name."""
-    reason_by_setting: Reasons = {}
+    why_unused_by_setting: Reasons = {}
     if command == "account" and config.votes is None:
-        reason_by_setting["prior"] = "no votes= are given"
+        why_unused_by_setting["prior"] = "no votes= are given"
     if command == "attack" and str(config.aggregator.get("_target_", "")).endswith(
         ".CenteredVotes"
     ):
-        reason_by_setting["num_teachers"] = (
+        why_unused_by_setting["num_teachers"] = (
             "canaries are records beside centered votes, one teacher each"
         )
     if command == "compare":
@@ -426,6 +437,6 @@ def _command_reasons(config: DictConfig, *, command: str) -> Reasons:
             str(aggregator_name).partition("@")[0] for aggregator_name in aggregator_names
         }
         if names_without_teachers <= set(names_in_config_group("experiment")):
-            reason = "every name of aggregators= is an experiment, which brings its teachers"
-            reason_by_setting["teacher"] = reason
-    return reason_by_setting
+            why_unused = "every name of aggregators= is an experiment, which brings its teachers"
+            why_unused_by_setting["teacher"] = why_unused
+    return why_unused_by_setting

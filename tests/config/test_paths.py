@@ -18,7 +18,7 @@ from pate.accounting import Ledger
 from pate.config.command_line import expand_home, is_sweep
 from pate.config.mistakes import explain
 from pate.config.quoting import quote_argument
-from pate.config.schema import PATHS, command_schema
+from pate.config.schema import PATH_SETTINGS, command_schema
 from pate.data import Arrays, HuggingFace, ImageFolder, Table
 from pate.run.folder import RunFolder
 from pate.validation import InvalidValue, as_setting
@@ -64,7 +64,7 @@ def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True)
-@given(name=NAMES, setting=st.sampled_from(sorted(PATHS)))
+@given(name=NAMES, setting=st.sampled_from(sorted(PATH_SETTINGS)))
 def test_path_is_taken_literally(name: str, setting: str) -> None:
     """In an argument NAME=PATH, a random path is read unchanged, for every setting that is a path.
 
@@ -171,7 +171,7 @@ def test_free_text_is_taken_literally(text: str) -> None:
 
 
 def test_every_setting_of_a_command_that_names_a_file_is_a_path() -> None:
-    """A setting whose name ends in a word for files, such as `dir` or `ledger`, is in `PATHS`."""
+    """A setting whose name ends in a word for files, such as `dir` or `ledger`, is in `PATH_SETTINGS`."""
     no_paths = {"name", "holder", "format", "seed"}
     for command in (
         "train",
@@ -188,7 +188,7 @@ def test_every_setting_of_a_command_that_names_a_file_is_a_path() -> None:
             for field in fields
             if field.split("_")[-1] in ("dir", "file", "ledger", "output", "queries")
         }
-        assert files - no_paths <= PATHS | {"num_queries", "fewer_queries"}
+        assert files - no_paths <= PATH_SETTINGS | {"num_queries", "fewer_queries"}
 
 
 def test_ledgers_expand_the_home_folder_in_paths(

@@ -149,8 +149,8 @@ def test_aggregator_fields_reported_as_unused_change_nothing(
     aggregator = part_maker(composed(arguments=[f"aggregator={name}"]))("aggregator")
     if aggregator.expects_prior or aggregator.reads is TeacherVotes:
         pytest.skip("made-up votes have no student and no confidences")
-    of_given = aggregator_reasons(aggregator, is_solved=False)
-    of_solved = aggregator_reasons(aggregator, is_solved=True)
+    of_given = aggregator_reasons(aggregator, is_noise_solved=False)
+    of_solved = aggregator_reasons(aggregator, is_noise_solved=True)
     try:
         usual = price_and_answers(aggregator)
     except InvalidValue:
@@ -158,7 +158,7 @@ def test_aggregator_fields_reported_as_unused_change_nothing(
     for field, changed_aggregator in copies_with_one_change(aggregator):
         if field in FIELDS_OF_RUNS:
             continue
-        unused = aggregator_reasons(changed_aggregator, is_solved=False)
+        unused = aggregator_reasons(changed_aggregator, is_noise_solved=False)
         try:
             changes = price_and_answers(changed_aggregator) != usual
         except InvalidValue:

@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.help_page import settings_of_parts
-from pate.config.schema import PATHS, command_schema, names_in_config_group, settings_page
+from pate.config.schema import PATH_SETTINGS, command_schema, names_in_config_group, settings_page
 from pate.package_commands import package_commands
 from pate_federated import DistributedVotes
 from pate_federated.commands import VOTE
@@ -57,14 +57,14 @@ def test_each_setting_is_explained(command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_setting_that_names_a_file_is_a_path(command: str) -> None:
-    """A setting whose name ends in a word for files, such as `dir` or `ledger`, is in `PATHS`, except `num_queries`.
+    """A setting whose name ends in a word for files, such as `dir` or `ledger`, is in `PATH_SETTINGS`.
 
-    For settings in `PATHS`, a leading `~` is the home folder.
+    Only `num_queries` is not. For settings in `PATH_SETTINGS`, a leading `~` is the home folder.
     """
     fields = set(command_schema(command).__dataclass_fields__)
     endings = ("dir", "file", "ledger", "output", "queries", "question", "mailbox", "sum")
     files = {field for field in fields if field.split("_")[-1] in endings}
-    assert files - {"num_queries"} <= PATHS
+    assert files - {"num_queries"} <= PATH_SETTINGS
 
 
 @pytest.mark.slow
