@@ -306,14 +306,16 @@ def _split(setting_name: str, split_number: int, arrays: Mapping[str, NDArray[An
             group_ids=groups,
             known=known,
         )
-    numbers = inputs.astype(np.float32, copy=False)
-    if not all(np.isfinite(block).all() for block in row_blocks(array=numbers)):
-        has_other_numbers = (~np.isfinite(numbers)).reshape(len(numbers), -1).any(axis=1)
-        num_wrong = int(has_other_numbers.sum())
-        finite_rule = f"finite numbers, {num_wrong} of {len(numbers)} rows have others"
+    float_inputs = inputs.astype(np.float32, copy=False)
+    if not all(np.isfinite(block).all() for block in row_blocks(array=float_inputs)):
+        has_nonfinite_numbers = (
+            (~np.isfinite(float_inputs)).reshape(len(float_inputs), -1).any(axis=1)
+        )
+        num_wrong = int(has_nonfinite_numbers.sum())
+        finite_rule = f"finite numbers, {num_wrong} of {len(float_inputs)} rows have others"
         raise InvalidValue(f"{setting_name}.inputs", rule=finite_rule)
     return Split(
-        inputs=numbers,
+        inputs=float_inputs,
         labels=labels.astype(np.bool_, copy=False),
         record_ids=ids,
         group_ids=groups,

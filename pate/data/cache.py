@@ -132,11 +132,13 @@ class StampedFile:
                 open_stage(stage_name, int(num_rows_of_missing_blocks.sum()))
             )
             num_blocks_done = 0
-            for blocks in compute_blocks(missing_block_numbers):
+            for computed_blocks in compute_blocks(missing_block_numbers):
                 self._write(
-                    blocks, values_descriptor=values_descriptor, stamps_descriptor=stamps_descriptor
+                    computed_blocks,
+                    values_descriptor=values_descriptor,
+                    stamps_descriptor=stamps_descriptor,
                 )
-                num_blocks_done += len(blocks.numbers)
+                num_blocks_done += len(computed_blocks.numbers)
                 advance(int(num_rows_of_missing_blocks[:num_blocks_done].sum()))
 
     def _write(self, blocks: Blocks, *, values_descriptor: int, stamps_descriptor: int) -> None:

@@ -164,10 +164,10 @@ class CelebA:
         """
         attributes = read_attributes(folder)
         num_listed = len(attributes.file_names)
-        if attributes.num_announced != num_listed:
+        if attributes.num_announced_photographs != num_listed:
             rule = f"{num_listed}, the rows that follow"
             self._refuse_or_warn(
-                f"{ATTRIBUTE_LIST} line 1", value=attributes.num_announced, rule=rule
+                f"{ATTRIBUTE_LIST} line 1", value=attributes.num_announced_photographs, rule=rule
             )
         split_codes = self._split_codes(folder, file_names=attributes.file_names)
         identities = self._identities(folder, file_names=attributes.file_names)
@@ -209,7 +209,7 @@ class CelebA:
             folder=self._cache_folder(celeba_lists.folder, file_names=file_names),
             shape=(len(file_names), 3, self.image_size, self.image_size),
             image_numbers=np.sort(np.concatenate([*celeba_lists.rows_of_split.values()])),
-            stamps=celeba_lists.photographs.stamps,
+            stamps=celeba_lists.photographs.file_stamps,
             decode=decode,
             stage_name="decoding photographs",
             open_stage=open_stage,

@@ -31,13 +31,14 @@ class Attributes(NamedTuple):
     Attributes:
         label_names: the names of the attributes.
         file_names: the file name of each photograph.
-        num_announced: the number of photographs that line 1 announces. In a CSV list, which announces none, it is n.
+        num_announced_photographs: the number of photographs that line 1 announces. In a CSV list, which announces none,
+            it is n.
         labels: whether each photograph has each attribute, bool `[n, num_attributes]`.
     """
 
     label_names: tuple[str, ...]
     file_names: tuple[str, ...]
-    num_announced: int
+    num_announced_photographs: int
     labels: BoolArray
 
 
@@ -59,12 +60,12 @@ def read_attributes(folder: Path) -> Attributes:
     if path.suffix == ".csv":
         attribute_names = lines[0][1:]
         rows = lines[1:]
-        num_announced = str(len(rows))
+        num_announced_photographs = str(len(rows))
     else:
         attribute_names = lines[1] if len(lines) > 1 else []
         rows = lines[2:]
-        num_announced = first_line
-    if not num_announced.isdecimal() or not attribute_names or not rows:
+        num_announced_photographs = first_line
+    if not num_announced_photographs.isdecimal() or not attribute_names or not rows:
         rule = "the number of images, names in line 2 and a row for each image; of a .csv names and rows"
         raise InvalidValue(f"{path.name} line 1", first_line, rule=rule)
     # A list that has both 0 and -1 is ambiguous.
@@ -87,7 +88,7 @@ def read_attributes(folder: Path) -> Attributes:
     return Attributes(
         label_names=tuple(attribute_names),
         file_names=file_names,
-        num_announced=int(num_announced),
+        num_announced_photographs=int(num_announced_photographs),
         labels=labels,
     )
 

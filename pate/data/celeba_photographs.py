@@ -34,13 +34,13 @@ class PhotographFiles:
     Attributes:
         folder: the folder of the files.
         file_names: the name of each photograph's file.
-        stamps: the stamp of each file, int64 `[num_photographs]`. A stamp changes when the file does, and is 0 if the
-            file is missing.
+        file_stamps: the stamp of each file, int64 `[num_photographs]`. A stamp changes when the file does, and is 0 if
+            the file is missing.
     """
 
     folder: Path
     file_names: tuple[str, ...]
-    stamps: IntArray
+    file_stamps: IntArray
 
     @classmethod
     def find(cls, celeba_folder: Path, listed_names: Sequence[str]) -> Self:
@@ -55,28 +55,35 @@ class PhotographFiles:
                 public.
         """
         folder = _photograph_folder(celeba_folder)
-        version_of_file = _file_versions(folder)
+        version_by_file_name = _file_versions(folder)
         file_names = tuple(listed_names)
-        if not version_of_file.keys() >= set(listed_names):
-            name_of_stem = {_stem(name): name for name in sorted(version_of_file, reverse=True)}
+        if not version_by_file_name.keys() >= set(listed_names):
+            name_of_stem = {
+                _stem(name): name for name in sorted(version_by_file_name, reverse=True)
+            }
             file_names = tuple(
-                name if name in version_of_file else name_of_stem.get(_stem(name), name)
+                name if name in version_by_file_name else name_of_stem.get(_stem(name), name)
                 for name in listed_names
             )
-        identities = [
-            version_of_file[name].identity for name in file_names if name in version_of_file
+        identities_of_files = [
+            version_by_file_name[name].identity_of_file
+            for name in file_names
+            if name in version_by_file_name
         ]
-        if len(set(identities)) < len(identities):
-            _refuse_repeated_file(file_names, version_of_file=version_of_file)
+        if len(set(identities_of_files)) < len(identities_of_files):
+            _refuse_repeated_file(file_names, version_by_file_name=version_by_file_name)
         stamps = [
-            version_of_file[name].stamp if name in version_of_file else 0 for name in file_names
+            version_by_file_name[name].stamp if name in version_by_file_name else 0
+            for name in file_names
         ]
-        return cls(folder=folder, file_names=file_names, stamps=np.array(stamps, dtype=np.int64))
+        return cls(
+            folder=folder, file_names=file_names, file_stamps=np.array(stamps, dtype=np.int64)
+        )
 
     @property
     def file_exists(self) -> BoolArray:
         """Whether the file of each photograph exists, bool `[num_photographs]`."""
-        return np.asarray(self.stamps > 0)
+        return np.asarray(self.file_stamps > 0)
 
     def paths(self, row_numbers: IntArray) -> list[Path]:
         """Returns the paths of the photographs with the given row numbers in the attribute list, from 0."""
@@ -87,11 +94,11 @@ class _FileVersion(NamedTuple):
     """The state of a file.
 
     Attributes:
-        identity: equal for two names of one file.
+        identity_of_file: equal for two names of one file.
         stamp: a whole number above 0 that changes when the file does.
     """
 
-    identity: tuple[int, int] | str
+    identity_of_file: tuple[int, int] | str
     stamp: int
 
 
@@ -111,9 +118,9 @@ def _photograph_folder(celeba_folder: Path) -> Path:
 
 def _file_versions(folder: Path) -> dict[str, _FileVersion]:
     """Returns the identity and the stamp of each file in a folder, by name; empty if there is no such folder."""
-    version_of_file: dict[str, _FileVersion] = {}
+    version_by_file_name: dict[str, _FileVersion] = {}
     if not folder.is_dir():
-        return version_of_file
+        return version_by_file_name
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_file():
@@ -121,37 +128,37 @@ def _file_versions(folder: Path) -> dict[str, _FileVersion]:
             status = entry.stat()
             device_and_inode = (status.st_dev, status.st_ino)
             time_and_size = status.st_mtime_ns * 1_000_003 + status.st_size
-            version_of_file[entry.name] = _FileVersion(
-                identity=device_and_inode if status.st_ino else file_identity(entry.path),
+            version_by_file_name[entry.name] = _FileVersion(
+                identity_of_file=device_and_inode if status.st_ino else file_identity(entry.path),
                 stamp=time_and_size % 2**62 + 1,
             )
-    return version_of_file
+    return version_by_file_name
 
 
 def _refuse_repeated_file(
-    file_names: Sequence[str], version_of_file: Mapping[str, _FileVersion]
+    file_names: Sequence[str], version_by_file_name: Mapping[str, _FileVersion]
 ) -> None:
     """Raises `InvalidValue` for the first file that occurs twice, under one name or under two.
 
     Args:
         file_names: the names of the files.
-        version_of_file: the state of each file that exists, by name.
+        version_by_file_name: the state of each file that exists, by name.
     """
-    earlier_identities: set[tuple[int, int] | str] = set()
+    identities_of_earlier_files: set[tuple[int, int] | str] = set()
     for name in file_names:
-        if name not in version_of_file:
+        if name not in version_by_file_name:
             continue
-        identity = version_of_file[name].identity
-        if identity in earlier_identities:
+        identity_of_file = version_by_file_name[name].identity_of_file
+        if identity_of_file in identities_of_earlier_files:
             rule = "one row for each photograph, two names of the list mean it"
             raise InvalidValue(f"{IMAGES}/{name}", rule=rule)
-        earlier_identities.add(identity)
+        identities_of_earlier_files.add(identity_of_file)
 
 
-def _stem(name: str) -> str:
+def _stem(photograph_name: str) -> str:
     """Returns a photograph's name without `.jpg`, `.jpeg` or `.png`."""
-    path = PurePath(name)
-    return path.stem if path.suffix.lower() in _ENDINGS else name
+    path = PurePath(photograph_name)
+    return path.stem if path.suffix.lower() in _ENDINGS else photograph_name
 
 
 def decode_images(

@@ -90,9 +90,9 @@ class Inputs:
         estimate is positive in a small split.
         """
         num_added = 0 if self.are_pictures else 1
-        share_of_repeated = (self.num_repeated + num_added) / (len(self) + num_added)
+        share_of_repeated_records = (self.num_repeated + num_added) / (len(self) + num_added)
         size_ratio = max(1.0, num_records / len(self))
-        return min(1.0, max(share_of_repeated, _MIN_CHANCE) * size_ratio)
+        return min(1.0, max(share_of_repeated_records, _MIN_CHANCE) * size_ratio)
 
 
 def remarks_on_copies(
@@ -115,17 +115,19 @@ def remarks_on_copies(
     splits = {"private": private_split, "public": public_split}
     if test_split is not None:
         splits["test"] = test_split
-    hashed_inputs = {split_name: Inputs.from_split(split) for split_name, split in splits.items()}
-    remarks = list(_remarks_on_equal_inputs(hashed_inputs))
+    hashed_inputs_by_split = {
+        split_name: Inputs.from_split(split) for split_name, split in splits.items()
+    }
+    remarks = list(_remarks_on_equal_inputs(hashed_inputs_by_split))
     if remarks and compute_fingerprints is not None:
-        hashed_cells = {
+        hashed_cells_by_split = {
             split_name: Inputs(
                 hashes=compute_fingerprints(split_name),
                 group_of_record=split_inputs.group_of_record,
             )
-            for split_name, split_inputs in hashed_inputs.items()
+            for split_name, split_inputs in hashed_inputs_by_split.items()
         }
-        remarks = list(_remarks_on_equal_inputs(inputs_of_splits=hashed_cells))
+        remarks = list(_remarks_on_equal_inputs(inputs_of_splits=hashed_cells_by_split))
     yield from remarks
 
 
@@ -178,8 +180,9 @@ def _hash_rows(input_rows: NDArray[Any]) -> NDArray[np.uint64]:
     """
     rounded_rows = input_rows if input_rows.dtype == np.uint8 else rounded(numbers=input_rows)
     rows = np.ascontiguousarray(rounded_rows).reshape(len(input_rows), -1)
-    bytes_of_row = np.dtype((np.void, rows.shape[1] * rows.itemsize))
-    bytes_of_rows = rows.view(bytes_of_row).ravel().tolist()
+    bytes_per_row = rows.shape[1] * rows.itemsize
+    dtype_of_a_row = np.dtype((np.void, bytes_per_row))
+    bytes_of_rows = rows.view(dtype_of_a_row).ravel().tolist()
     return np.fromiter(map(hash, bytes_of_rows), np.int64, count=len(rows)).view(np.uint64)
 
 

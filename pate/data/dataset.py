@@ -124,7 +124,7 @@ class Dataset:
             normalize_field(self, "public_labeled", value=False)
         self._require_disjoint_splits()
         if self.budgets is not None:
-            self._require_budgets(self.budgets)
+            self._require_budgets(budget_classes=self.budgets)
         if self.public_ids is not None:
             self._require_public_ids(self.public_ids)
 
@@ -277,24 +277,26 @@ class Dataset:
             rule = "whole numbers or texts, one for each public record"
             raise InvalidValue("public_ids", public_ids.dtype, rule=rule)
 
-    def _require_budgets(self, budgets: NDArray[np.str_]) -> None:
-        """Raises `InvalidValue` unless `budgets` are texts, one for each private record, and equal within each group.
+    def _require_budgets(self, budget_classes: NDArray[np.str_]) -> None:
+        """Raises `InvalidValue` unless budget classes are texts, one for each private record, equal within each group.
 
         Budgets are also refused if records have weights.
         """
         if self.weights is not None:
             rule = "one for all records, because these have several owners and different weights"
             raise InvalidValue("budgets", "several", rule=rule)
-        if budgets.dtype.kind != "U" or budgets.shape != (len(self.private),):
+        if budget_classes.dtype.kind != "U" or budget_classes.shape != (len(self.private),):
             rule = "texts, one for each private record"
-            raise InvalidValue("budgets", f"{budgets.dtype} {budgets.shape}", rule=rule)
+            raise InvalidValue(
+                "budgets", f"{budget_classes.dtype} {budget_classes.shape}", rule=rule
+            )
         order = np.argsort(self.private.group_ids, kind="stable")
         group_ids = self.private.group_ids[order]
-        ordered_budgets = budgets[order]
+        ordered_classes = budget_classes[order]
         # Each record is compared with the record before it, in the order of the groups.
         is_same_group = group_ids[1:] == group_ids[:-1]
-        is_other_budget = ordered_budgets[1:] != ordered_budgets[:-1]
-        num_mixed = len(distinct(group_ids[1:][is_same_group & is_other_budget]))
+        is_other_class = ordered_classes[1:] != ordered_classes[:-1]
+        num_mixed = len(distinct(group_ids[1:][is_same_group & is_other_class]))
         if num_mixed > 0:
             rule = f"one class in all records of a group, {num_mixed} groups have several"
             raise InvalidValue("data.budget", rule=rule)
@@ -322,18 +324,18 @@ def require_dataset(loaded_object: Any, *, allow_weights: bool = False) -> Datas
     return loaded_object
 
 
-def load_dataset(reader: Any, stage: StageOpener = unwatched) -> Dataset:
+def load_dataset(reader: Any, open_stage: StageOpener = unwatched) -> Dataset:
     """Calls a reader's `load` and returns the data set.
 
     Args:
         reader: an object with a method `load()`. A reader that reports progress has `load(stage)`.
-        stage: opens the stages in which the reader reports progress.
+        open_stage: opens the stages in which the reader reports progress.
 
     Raises:
         InvalidValue: `load` returned no `Dataset`.
     """
     takes_stage = "stage" in signature(reader.load).parameters
-    loaded_object = reader.load(stage) if takes_stage else reader.load()
+    loaded_object = reader.load(open_stage) if takes_stage else reader.load()
     return require_dataset(loaded_object, allow_weights=True)
 
 

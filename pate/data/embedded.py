@@ -129,11 +129,11 @@ class DigitsGrid:
         first, and their sizes differ by at most one. Then come the public pool and the test pool.
         """
         split_ends = (_NUM_PRIVATE_DIGITS, _NUM_PRIVATE_DIGITS + _NUM_PUBLIC_DIGITS)
-        private_digits, public_digits, test_digits = np.split(
+        private_digit_indices, public_digit_indices, test_digit_indices = np.split(
             rng.permutation(num_digits), split_ends
         )
-        private_pools = np.array_split(private_digits, self.num_pools)
-        return [*private_pools, public_digits, test_digits]
+        private_pools = np.array_split(private_digit_indices, self.num_pools)
+        return [*private_pools, public_digit_indices, test_digit_indices]
 
     def _draw_pool_of_image(self, rng: np.random.Generator) -> IntArray:
         """Returns the number of each image's pool, `[num_images]`, in the order of pools that `_draw_pools` has.
@@ -142,8 +142,10 @@ class DigitsGrid:
         test images.
         """
         pool_of_private_image = rng.permutation(np.arange(self.num_private) % self.num_pools)
-        pool_of_public_image = np.full(self.num_public, self.num_pools)
-        pool_of_test_image = np.full(self.num_test, self.num_pools + 1)
+        public_pool_number = self.num_pools
+        test_pool_number = public_pool_number + 1
+        pool_of_public_image = np.full(self.num_public, public_pool_number)
+        pool_of_test_image = np.full(self.num_test, test_pool_number)
         return np.concatenate([pool_of_private_image, pool_of_public_image, pool_of_test_image])
 
 
@@ -177,11 +179,13 @@ def _compose_one_channel_images(tiles: Float32Array, tile_of_cell: IntArray) -> 
             the upper left, upper right, lower left and lower right one.
     """
     is_filled = tile_of_cell >= 0
-    cells = tiles[tile_of_cell] * is_filled[:, :, None, None]
+    cells_of_images = tiles[tile_of_cell] * is_filled[:, :, None, None]
     rows_and_columns = (_CELLS_PER_SIDE, _CELLS_PER_SIDE)
     # [num_images, row of cells, column of cells, row of pixels, column of pixels]
-    grid = cells.reshape((len(cells), *rows_and_columns, _DIGIT_SIDE, _DIGIT_SIDE))
-    images = grid.swapaxes(2, 3).reshape((len(cells), 1, _IMAGE_SIDE, _IMAGE_SIDE))
+    grid = cells_of_images.reshape(
+        (len(cells_of_images), *rows_and_columns, _DIGIT_SIDE, _DIGIT_SIDE)
+    )
+    images = grid.swapaxes(2, 3).reshape((len(cells_of_images), 1, _IMAGE_SIDE, _IMAGE_SIDE))
     return np.ascontiguousarray(images, dtype=np.float32)
 
 

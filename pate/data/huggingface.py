@@ -126,7 +126,8 @@ class HuggingFace(TextReader):
         for name in ("group", "id"):
             normalize_field(self, name, as_name(getattr(self, name)))
         are_different = len({self.private, self.public, self.test}) == len(SPLITS)
-        require(are_different, "data.public", self.public, "three different splits")
+        public_split_name = self.public
+        require(are_different, "data.public", public_split_name, "three different splits")
 
     def require_settings(self) -> None:
         """Raises `InvalidValue` if the settings name no data set, no input or no label."""

@@ -128,13 +128,15 @@ class ImageFolder:
         picture_paths = [(root / name).resolve() for name in picture_names.tolist()]
         self._require_different_pictures(picture_names=picture_names, picture_paths=picture_paths)
         remarks: list[str] = []
-        person_words = None
+        owner_word_of_pictures = None
         _, group_of_picture = np.unique(picture_names, return_inverse=True)
         if self.group is not None:
             people = self._people(encoded_rows_of_splits)
             remarks += people.remarks(setting=f"data.group={self.group}")
-            person_words = _canonical_owners(encoded_rows_of_splits)
-            group_of_picture = _groups_of_people(people, person_words=person_words)
+            owner_word_of_pictures = _canonical_owners(encoded_rows_of_splits)
+            group_of_picture = _groups_of_people(
+                people, owner_word_of_pictures=owner_word_of_pictures
+            )
         split_ends = np.cumsum([len(rows.row_numbers) for rows in encoded_rows_of_splits.values()])[
             :-1
         ]
@@ -162,14 +164,15 @@ class ImageFolder:
             )
             for name in _names_of_picture(listed_name=listed_name, path=path, root=root)
         ]
-        if person_words is None:
+        has_public_labels = encoded_rows_of_splits["public"].labeled
+        if owner_word_of_pictures is None:
             notes = [UNGROUPED, *remarks]
             group_unit = PrivacyUnit("one picture")
             owner_words = None
         else:
             notes = remarks
             group_unit = PrivacyUnit.of_column(column=str(self.group), records="pictures")
-            owner_words = _names_of_owners(person_words[:num_private].tolist())
+            owner_words = _names_of_owners(owner_word_of_pictures[:num_private].tolist())
         return Dataset(
             name=self.name,
             real=True,
@@ -180,7 +183,7 @@ class ImageFolder:
             test=splits["test"],
             preprocessing=picture_column.form,
             public_ids=picture_names[num_private:num_private_and_public][public_order],
-            public_labeled=encoded_rows_of_splits["public"].labeled,
+            public_labeled=has_public_labels,
             owners=owner_names(
                 names_of_records=np.array(private_names), names_of_owners=owner_words
             ),
@@ -347,7 +350,7 @@ def _canonical_owners(encoded_rows_of_splits: Mapping[str, Rows]) -> NDArray[np.
     return np.array([canonical_word(word) for word in words])
 
 
-def _groups_of_people(people: People, person_words: NDArray[np.str_]) -> IntArray:
+def _groups_of_people(people: People, owner_word_of_pictures: NDArray[np.str_]) -> IntArray:
     """Returns the group of each picture, `[num_pictures]`; a group is all pictures of one person.
 
     A person may be written in several ways. The number of a group is the smallest position of these words in the
@@ -355,9 +358,9 @@ def _groups_of_people(people: People, person_words: NDArray[np.str_]) -> IntArra
 
     Args:
         people: the owners of the pictures.
-        person_words: the name of each picture's owner, as `_canonical_owners` returns it.
+        owner_word_of_pictures: the name of each picture's owner, as `_canonical_owners` returns it.
     """
-    _, position_of_word = np.unique(person_words, return_inverse=True)
+    _, position_of_word = np.unique(owner_word_of_pictures, return_inverse=True)
     return smallest_of_group(
         group_of_row=np.concatenate(people.groups()),
         value_of_row=position_of_word.astype(np.int64),

@@ -38,12 +38,12 @@ class LabelListColumn:
 
     @classmethod
     def from_feature(
-        cls, name: str, feature: Any, *, other_columns: Collection[str | None]
+        cls, column_name: str, feature: Any, *, other_columns: Collection[str | None]
     ) -> Self | None:
         """Returns the column that a feature of a Hugging Face data set describes; None if its cells are no lists.
 
         Args:
-            name: the name of the column.
+            column_name: the name of the column.
             feature: the feature of the column.
             other_columns: the names of the columns that settings name for another purpose.
 
@@ -52,28 +52,28 @@ class LabelListColumn:
                 labels is unknown.
         """
         # A `datasets.List` has a `feature`, that of its items, and a `length`. A `ClassLabel` has `names`.
-        item = getattr(feature, "feature", None)
-        if item is None:
+        item_feature = getattr(feature, "feature", None)
+        if item_feature is None:
             return None
-        if name in other_columns:
-            raise InvalidValue("data.labels", name, rule="a list that is no input")
-        class_names = getattr(item, "names", None)
+        if column_name in other_columns:
+            raise InvalidValue("data.labels", column_name, rule="a list that is no input")
+        class_names = getattr(item_feature, "names", None)
         if class_names is not None:
             label_names = tuple(map(str, class_names))
-            clash = next((label for label in label_names if label in other_columns), None)
-            if clash is not None:
+            clashing_name = next((label for label in label_names if label in other_columns), None)
+            if clashing_name is not None:
                 rule = "classes called otherwise than the columns that are read"
-                raise InvalidValue("data.labels", clash, rule=rule)
-            return cls(name=name, label_names=label_names, holds_classes=True)
+                raise InvalidValue("data.labels", clashing_name, rule=rule)
+            return cls(name=column_name, label_names=label_names, holds_classes=True)
         length = getattr(feature, "length", -1)
         if length <= 0:
             rule = (
                 "columns of 0 and 1, lists of classes (ClassLabel with names), "
                 "or lists of a length that the data state"
             )
-            raise InvalidValue("data.labels", name, rule=rule)
-        label_names = tuple(f"{name}_{position}" for position in range(length))
-        return cls(name=name, label_names=label_names, holds_classes=False)
+            raise InvalidValue("data.labels", column_name, rule=rule)
+        label_names = tuple(f"{column_name}_{position}" for position in range(length))
+        return cls(name=column_name, label_names=label_names, holds_classes=False)
 
     def with_bits(self, table: Any) -> Any:
         """Returns a pyarrow table in which a column of bits for each label replaces this column.

@@ -33,11 +33,11 @@ class ListColumn(Column):
         A cell is marked as wrong if it is no list of `length` finite numbers. `spelling` is ignored.
         """
         features = np.full((len(cells), self.length), np.nan, np.float32)
-        for row, cell in enumerate(cells.to_pylist()):
+        for row, number_list in enumerate(cells.to_pylist()):
             # An error means that the cell is no list, or that a number is missing. The row stays NaN.
             with suppress(TypeError, ValueError):
-                if len(cell) == self.length and np.isfinite(cell).all():
-                    features[row] = cell
+                if len(number_list) == self.length and np.isfinite(number_list).all():
+                    features[row] = number_list
         is_list = np.isfinite(features).all(axis=1) & np.array(self.length > 0)
         return Encoded(
             features=features, wrong=~is_list, num_unknown_and_missing=np.zeros(2, np.int64)

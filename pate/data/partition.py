@@ -107,8 +107,8 @@ class Partition:
         if num_records != len(split):
             rule = f"{len(split)}, one teacher a record"
             raise InvalidValue("len(teacher_of)", num_records, rule=rule)
-        self._require_one_teacher(id_kind="record", ids=split.record_ids)
-        self._require_one_teacher(id_kind="group", ids=split.group_ids)
+        self._require_one_teacher(id_kind="record", ids_of_rows=split.record_ids)
+        self._require_one_teacher(id_kind="group", ids_of_rows=split.group_ids)
         sizes = self.sizes()
         if not sizes.all():
             empty_teacher = int(sizes.argmin())
@@ -159,17 +159,19 @@ class Partition:
             content = json.loads(text)
             if not all(type(value) is int for name in _COLUMNS for value in content[name]):
                 raise TypeError("not whole numbers")
-            columns = [np.array(content[name], np.int64) for name in _COLUMNS]
+            manifest_columns = [np.array(content[name], np.int64) for name in _COLUMNS]
             num_teachers = int(content["num_teachers"])
             digest = content["sha256"]
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InvalidValue(
                 "manifest", type(error).__name__, rule="the JSON that to_json writes"
             ) from error
-        have_one_length = len({len(column) for column in columns}) == 1
-        is_whole = have_one_length and digest == _digest(num_teachers, integer_columns=columns)
+        have_one_length = len({len(column) for column in manifest_columns}) == 1
+        is_whole = have_one_length and digest == _digest(
+            num_teachers, integer_columns=manifest_columns
+        )
         require(is_whole, "manifest.sha256", "another", "the digest of its content")
-        record_ids, group_ids, teachers = columns
+        record_ids, group_ids, teachers = manifest_columns
         order = np.argsort(record_ids, kind="stable")
         split_order = np.argsort(split.record_ids, kind="stable")
         has_same_records = np.array_equal(record_ids[order], split.record_ids[split_order])
@@ -196,15 +198,15 @@ class Partition:
         """
         return np.append(0, np.cumsum(self.sizes()))
 
-    def _require_one_teacher(self, id_kind: str, ids: IntArray) -> None:
+    def _require_one_teacher(self, id_kind: str, ids_of_rows: IntArray) -> None:
         """Raises `InvalidValue` if two rows with the same id have different teachers.
 
         Args:
             id_kind: "record" or "group": what the ids stand for.
-            ids: the id of each row, int64 `[num_private]`.
+            ids_of_rows: the id of each row, int64 `[num_private]`.
         """
-        order = np.argsort(ids, kind="stable")
-        is_same_id = np.diff(ids[order]) == 0
+        order = np.argsort(ids_of_rows, kind="stable")
+        is_same_id = np.diff(ids_of_rows[order]) == 0
         is_same_teacher = np.diff(self.teacher_of[order]) == 0
         conflicts = np.flatnonzero(is_same_id & ~is_same_teacher)
         if len(conflicts) > 0:

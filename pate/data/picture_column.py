@@ -72,7 +72,8 @@ class PictureColumn(Column):
 
     def pixels(self, features: NDArray[np.uint8]) -> Pixels:
         """Returns the rows that `encode` made, `[n, channels * height * width]`, as `Pixels` of n pictures."""
+        channels, height, width = self.form.input_shape
         return Pixels(
-            levels=features.reshape((len(features), *self.form.input_shape)),
+            levels=features.reshape((len(features), channels, height, width)),
             rows=np.arange(len(features), dtype=np.int64),
         )

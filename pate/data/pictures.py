@@ -50,7 +50,7 @@ _DAMAGE_ERRORS = (OSError, ValueError, SyntaxError, TypeError, EOFError, Overflo
 
 
 def read_picture(
-    picture: Any,
+    picture_or_file: Any,
     name: str,
     *,
     channels: int,
@@ -60,7 +60,7 @@ def read_picture(
     """Returns a picture as a PIL image of 8 bits: rotated as its EXIF tag demands, on a white background.
 
     Args:
-        picture: the path of a file, its bytes as `BytesIO`, or a PIL image.
+        picture_or_file: the path of a file, its bytes as `BytesIO`, or a PIL image.
         name: the name of the picture, for messages.
         channels: 1 for gray (PIL's mode `L`), 3 for color (`RGB`).
         white_level: the level that means white in a gray picture of more than 8 bits, whose file does not state it:
@@ -79,8 +79,8 @@ def read_picture(
     from PIL import Image  # optional
 
     try:
-        if isinstance(picture, (str, PathLike, BytesIO)):
-            with Image.open(at_home(picture)) as opened:
+        if isinstance(picture_or_file, (str, PathLike, BytesIO)):
+            with Image.open(at_home(picture_or_file)) as opened:
                 return _converted(
                     image=opened,
                     name=name,
@@ -88,9 +88,9 @@ def read_picture(
                     white_level=white_level,
                     refuses_unknown_white=refuses_unknown_white,
                 )
-        if isinstance(picture, Image.Image):
+        if isinstance(picture_or_file, Image.Image):
             return _converted(
-                image=picture,
+                image=picture_or_file,
                 name=name,
                 channels=channels,
                 white_level=white_level,
@@ -100,7 +100,9 @@ def read_picture(
         raise
     except (*_DAMAGE_ERRORS, Image.DecompressionBombError) as error:
         raise InvalidValue(name, rule=UNREADABLE) from error
-    raise InvalidValue(name, type(picture).__name__, rule="the file of a picture, or a PIL image")
+    raise InvalidValue(
+        name, type(picture_or_file).__name__, rule="the file of a picture, or a PIL image"
+    )
 
 
 def _converted(

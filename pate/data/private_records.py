@@ -58,6 +58,7 @@ class PrivateRecords:
             rule = f"{private_shape} as in data.private"
             raise InvalidValue("queries.inputs.shape[1:]", query_shape, rule=rule)
         largest_id = max(int(self.records.record_ids.max()), int(self.records.group_ids.max()))
+        private_cell_digest = self.private_cells
         return Dataset(
             name=self.name,
             real=self.real,
@@ -68,7 +69,7 @@ class PrivateRecords:
             test=self._unlabeled_split(inputs=np.zeros_like(inputs[:1]), first_id=largest_id + 1),
             preprocessing=self.preprocessing,
             public_ids=record_ids,
-            private_cells=self.private_cells,
+            private_cells=private_cell_digest,
             public_labeled=False,
             notes=self.notes,
             group_unit=self.group_unit,

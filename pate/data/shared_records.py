@@ -60,17 +60,17 @@ class SharedRecords:
             owner_kinds: the kinds of owners, such as `("patient", "doctor")`.
             owner_numbers_of_kinds: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
         """
-        group_sizes = np.bincount(linked_groups(owner_numbers_of_kinds))
+        records_per_group = np.bincount(linked_groups(owner_numbers_of_kinds))
         weights = _weights(owner_numbers_of_kinds)
         # A group of n records is worth about as much as the square root of n groups of one record each. Records with
         # weights are worth the sum of their weights.
-        worth_of_groups = np.sqrt(group_sizes).sum()
+        worth_of_groups = np.sqrt(records_per_group).sum()
         worth_of_weights = weights.sum()
         return cls(
             owner_kinds=owner_kinds,
             weights=None if worth_of_groups >= worth_of_weights else weights,
-            num_groups=len(group_sizes),
-            largest=int(group_sizes.max()),
+            num_groups=len(records_per_group),
+            largest=int(records_per_group.max()),
         )
 
     @property
@@ -125,8 +125,10 @@ def linked_groups(owner_numbers_of_kinds: Sequence[IntArray]) -> IntArray:
     """
     num_records = len(owner_numbers_of_kinds[0])
     # The nodes of a graph are the records, then the owners of each kind; an edge leads from a record to its owner.
-    sizes = [num_records, *(int(owner.max()) + 1 for owner in owner_numbers_of_kinds)]
-    first_nodes = np.cumsum(sizes)  # of each kind of owners; the last is the number of nodes
+    nums_of_owners = [int(owner_of_record.max()) + 1 for owner_of_record in owner_numbers_of_kinds]
+    num_records_and_owners = [num_records, *nums_of_owners]
+    # Those of each kind of owners; the last is the number of nodes.
+    first_nodes = np.cumsum(num_records_and_owners)
     record_nodes = np.tile(np.arange(num_records), len(owner_numbers_of_kinds))
     owner_nodes = np.concatenate(
         [

@@ -65,7 +65,7 @@ class FeaturedData:
             InvalidValue: the data have no images, the images have a size that the recipe cannot process, or the
                 cache cannot be written. All three are checked before anything is fitted.
         """
-        dataset = load_dataset(reader=self.data, stage=stage)
+        dataset = load_dataset(reader=self.data, open_stage=stage)
         recipe_kind = type(self.features).__name__.lower()
         if dataset.kind != "images":
             rule = f"none: {dataset.name} has no pictures, but {dataset.input_shape[0]} features already"

@@ -29,7 +29,7 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 _MICROSECONDS_IN_A_SECOND = 1e6
 
 
-def column_cells(column: Any) -> Any:
+def column_cells(pandas_column: Any) -> Any:
     """Returns a column of pandas as a pyarrow array `[num_cells]`: float64 if all cells are numbers, otherwise strings.
 
     Whole numbers of at least 2**53 are rounded to floats, as pandas does if a cell of their column is missing. Truth
@@ -39,15 +39,17 @@ def column_cells(column: Any) -> Any:
     pa = import_pyarrow()
     from pandas import CategoricalDtype
 
-    if isinstance(column.dtype, CategoricalDtype):
-        categories = column_cells(column.cat.categories.to_series())
-        codes = column.cat.codes.to_numpy()
+    if isinstance(pandas_column.dtype, CategoricalDtype):
+        categories = column_cells(pandas_column.cat.categories.to_series())
+        codes = pandas_column.cat.codes.to_numpy()
         return categories.take(pa.array(codes, mask=codes < 0))
-    numbers_or_words = _typed_cells(column)
-    return _cells_one_by_one(column.tolist()) if numbers_or_words is None else numbers_or_words
+    numbers_or_words = _typed_cells(pandas_column)
+    return (
+        _cells_one_by_one(pandas_column.tolist()) if numbers_or_words is None else numbers_or_words
+    )
 
 
-def _typed_cells(column: Any) -> Any:
+def _typed_cells(pandas_column: Any) -> Any:
     """Returns a column of pandas as `_cells_one_by_one` does, but much faster; None for types where this is impossible.
 
     It converts numbers, bits, times in UTC and texts as a whole, without a Python object for each cell.
@@ -56,30 +58,30 @@ def _typed_cells(column: Any) -> Any:
     from pandas import StringDtype
     from pandas.api.types import infer_dtype
 
-    dtype = column.dtype
+    dtype = pandas_column.dtype
     is_numpy_like = isinstance(dtype, np.dtype) or hasattr(dtype, "numpy_dtype")
     if is_numpy_like and getattr(dtype, "kind", "O") in "iufb":
-        values = column.to_numpy(np.float64, na_value=np.nan)
+        values = pandas_column.to_numpy(np.float64, na_value=np.nan)
         return pa.array(values + 0.0, pa.float64(), from_pandas=True)  # -0 becomes 0
     if isinstance(dtype, np.dtype) and dtype.kind == "M":
-        return _moment_words(column.to_numpy())
+        return _moment_words(pandas_column.to_numpy())
     is_object = isinstance(dtype, np.dtype) and dtype.kind == "O"
-    are_words = is_object and infer_dtype(column, skipna=True) == "string"
+    are_words = is_object and infer_dtype(pandas_column, skipna=True) == "string"
     if are_words or isinstance(dtype, StringDtype):
         try:
-            return pa.array(column, pa.string(), from_pandas=True)
+            return pa.array(pandas_column, pa.string(), from_pandas=True)
         except (UnicodeEncodeError, pa.ArrowException):  # half of a character
             return None
     return None
 
 
-def _cells_one_by_one(cells: Iterable[Any]) -> Any:
+def _cells_one_by_one(cell_objects: Iterable[Any]) -> Any:
     """Returns Python objects as a pyarrow array, each read by `_reading`.
 
     The array has floats if all cells that are not missing are numbers, and otherwise words.
     """
     pa = import_pyarrow()
-    readings = [_reading(cell) for cell in cells]
+    readings = [_reading(cell_object) for cell_object in cell_objects]
     is_number = np.array([isinstance(reading, float) for reading in readings], np.bool_)
     is_moment = np.array([isinstance(reading, np.datetime64) for reading in readings], np.bool_)
     numbers = [reading for reading in readings if isinstance(reading, float)]
@@ -120,21 +122,21 @@ def _reading(cell: Any) -> float | str | np.datetime64 | None:
     return None if np.isnan(number) else number + 0.0  # -0 becomes 0
 
 
-def _number(cell: Any) -> float | None:
+def _number(cell_object: Any) -> float | None:
     """Returns the float that is nearest to a number; None for an object that is no number.
 
     A number beyond the range of floats becomes infinite, with its sign. A NaN that Python cannot convert becomes NaN.
     """
-    if isinstance(cell, complex | np.complexfloating) and cell.imag == 0:
-        cell = cell.real
-    if isinstance(cell, np.bool_):
-        return float(cell)
-    if not isinstance(cell, Real | Decimal):
+    if isinstance(cell_object, complex | np.complexfloating) and cell_object.imag == 0:
+        cell_object = cell_object.real
+    if isinstance(cell_object, np.bool_):
+        return float(cell_object)
+    if not isinstance(cell_object, Real | Decimal):
         return None
     try:
-        return float(cell)
+        return float(cell_object)
     except OverflowError:
-        return -np.inf if cell < 0 else np.inf
+        return -np.inf if cell_object < 0 else np.inf
     except ValueError:  # a signaling NaN of decimal
         return np.nan
 
@@ -157,11 +159,11 @@ def _text(cell: Any) -> str:
     return str(cell).encode("utf-8", "replace").decode()
 
 
-def _word_of_part(part: Any) -> str:
+def _word_of_part(item_or_bound: Any) -> str:
     """Returns an item of a list, or a bound of an interval, as text, with quotation marks if it is a text itself."""
-    if isinstance(part, str | bytes):
-        return repr(_reading(part))
-    return str(_cells_one_by_one([part]).cast(import_pyarrow().string())[0].as_py())
+    if isinstance(item_or_bound, str | bytes):
+        return repr(_reading(item_or_bound))
+    return str(_cells_one_by_one([item_or_bound]).cast(import_pyarrow().string())[0].as_py())
 
 
 def _moment(cell: datetime.datetime) -> np.datetime64:
@@ -178,9 +180,9 @@ def _moment(cell: datetime.datetime) -> np.datetime64:
 def _moment_words(moments: NDArray[np.datetime64]) -> Any:
     """Returns points in time `[num_cells]` as pyarrow words such as 2020-01-31 12:00:00.5; null for NaT."""
     pa = import_pyarrow()
-    words = pa.array(moments.astype("datetime64[us]")).cast(pa.string())
-    without_zeros = pa.compute.replace_substring_regex(words, r"(\.\d*?)0+$", r"\1")
-    return pa.compute.replace_substring_regex(without_zeros, r"\.$", "")
+    moment_words = pa.array(moments.astype("datetime64[us]")).cast(pa.string())
+    moments_without_zeros = pa.compute.replace_substring_regex(moment_words, r"(\.\d*?)0+$", r"\1")
+    return pa.compute.replace_substring_regex(moments_without_zeros, r"\.$", "")
 
 
 def _seconds(duration: datetime.timedelta | int) -> float:

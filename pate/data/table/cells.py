@@ -145,7 +145,7 @@ def as_dates(
 
     is_number = pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type)
     if cells.type == pa.string() or is_number:  # 20250131 is a date in a column of words, too
-        return _parse(words=as_texts(cells), parse_all=_cast_days, parse_word=days_of_word)
+        return _parse(cell_words=as_texts(cells), parse_all=_cast_days, parse_word=days_of_word)
     if not (pa.types.is_date(cells.type) or pa.types.is_timestamp(cells.type)):
         return np.where(is_missing(cells), np.nan, np.inf)
     return np.asarray(_cast_days(cells, refuse_rounding=False).to_numpy(zero_copy_only=False))
@@ -258,25 +258,25 @@ def _cast_days(cells: Any, *, refuse_rounding: bool = True) -> Any:
 
 
 def _parse(
-    words: Any, parse_all: Callable[[Any], Any], parse_word: Callable[[str], float]
+    cell_words: Any, parse_all: Callable[[Any], Any], parse_word: Callable[[str], float]
 ) -> FloatArray:
     """Returns the numbers `[num_words]` that words denote: NaN for a null, +inf for a word that denotes none.
 
     Args:
-        words: a pyarrow array of words.
+        cell_words: a pyarrow array of words.
         parse_all: converts all words at once, and raises `ArrowInvalid` if a word denotes no number.
         parse_word: converts a single word, or raises `ValueError`. It is called for each distinct word if `parse_all`
             fails.
     """
     pa = import_pyarrow()
     try:
-        parsed = parse_all(words)
+        parsed = parse_all(cell_words)
     except pa.ArrowInvalid:
-        coded = words.dictionary_encode()
+        coded = cell_words.dictionary_encode()
         numbers = np.full(len(coded.dictionary), np.inf)
         for code, word in enumerate(coded.dictionary.to_pylist()):
             with suppress(ValueError, OverflowError):
                 numbers[code] = parse_word(word)
         parsed = pa.array(numbers).take(coded.indices)
     values = parsed.to_numpy(zero_copy_only=False)
-    return np.where(is_missing(cells=words) | np.isfinite(values), values, np.inf)
+    return np.where(is_missing(cells=cell_words) | np.isfinite(values), values, np.inf)

@@ -34,15 +34,15 @@ def visible(text: str) -> str:
     )
 
 
-def column_name(text: str) -> str:
+def column_name(written_name: str) -> str:
     r"""Returns the normalized name of a column, on one line and with composed letters.
 
     >>> column_name("age\n(years)")
     'age (years)'
     """
-    text = visible(text)
-    has_other_blanks = re.search(r"[^\S ]", text) is not None
-    return normalize("NFC", " ".join(text.split()) if has_other_blanks else text)
+    visible_name = visible(written_name)
+    has_other_blanks = re.search(r"[^\S ]", visible_name) is not None
+    return normalize("NFC", " ".join(visible_name.split()) if has_other_blanks else visible_name)
 
 
 def require_columns(

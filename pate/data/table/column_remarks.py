@@ -427,13 +427,14 @@ def _by_frequency(
         counts_per_word: the number of cells with each word, `[num_words]`.
         is_shown: whether each word may be returned, `[num_words]`.
     """
-    shown = [
+    negative_counts_and_words = [
         (-count, word)
         for word, count, may_be_shown in zip(words, counts_per_word, is_shown, strict=True)
         if may_be_shown
     ]
     return [
-        word if len(word) <= _MAX_SHOWN else f"{word[:_MAX_SHOWN]}…" for _, word in sorted(shown)
+        word if len(word) <= _MAX_SHOWN else f"{word[:_MAX_SHOWN]}…"
+        for _, word in sorted(negative_counts_and_words)
     ]
 
 
