@@ -37,13 +37,13 @@ def row_fingerprints(batches: Iterable[NumberedBatch], schema: TableSchema) -> N
     """
     row_hashes = []
     for _, table in batches:
-        value_columns = [
+        word_columns = [
             _values_of(
                 cells=table.column(column.name), schema_column=column, spelling=schema.spelling
             )
             for column in schema.columns
         ]
-        row_hashes.append(_hash_rows(cell_columns=value_columns))
+        row_hashes.append(_hash_rows(cell_columns=word_columns))
     return np.concatenate(row_hashes)
 
 

@@ -49,8 +49,10 @@ def labels_with_columns(
     yes = label_word(word_for_yes)
     words_of: dict[str, set[str]] = {name: set() for name in label_names}
     for table_file in table_files:
-        for name, words in _words_in(table_file, column_names=label_names).items():
-            words_of[name] |= set(map(label_word, words)) - reading_of_uncertain_cells.codes.keys()
+        for name, column_words in _words_in(table_file, column_names=label_names).items():
+            words_of[name] |= (
+                set(map(label_word, column_words)) - reading_of_uncertain_cells.codes.keys()
+            )
     no_and_yes_words = {}
     for name, words in words_of.items():
         if yes in words:

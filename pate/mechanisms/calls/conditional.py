@@ -125,12 +125,12 @@ class ConditionalRelease(HeldBudget):
             self.session.require_open(q_target_of_this_question)
             del self._unpublished[key]
 
-            def stored_outcome() -> Any:
+            def return_stored_outcome() -> Any:
                 return outcome
 
             return self._ask(
                 outcome_key=key,
-                read_outcome=stored_outcome,
+                read_outcome=return_stored_outcome,
                 accept=accept,
                 q_target_of_this_question=q_target_of_this_question,
                 q_target_of_next_question=q_target_of_this_question,
