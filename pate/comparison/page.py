@@ -121,7 +121,8 @@ def frontier_picture(
         axes.figure.legend(loc="outside lower left", borderaxespad=0, handlelength=2.2)
 
     return Picture(
-        paint, height=_AXES_HEIGHT + _ENTRY_HEIGHT * (len(score_of_levels) + len(method_lines))
+        paint,
+        height_in_points=_AXES_HEIGHT + _ENTRY_HEIGHT * (len(score_of_levels) + len(method_lines)),
     )
 
 

@@ -58,12 +58,12 @@ def prevalence_bands(
             model_name: mean_of_defined(precision_of_labels[label_indices])
             for model_name, precision_of_labels in precisions_by_model.items()
         }
-        band = PrevalenceBand(
+        prevalence_band = PrevalenceBand(
             name=band_name,
             num_labels=len(label_indices),
             highest=float(prevalence_of_labels[label_indices[0]]),
             lowest=float(prevalence_of_labels[label_indices[-1]]),
             mean_average_precision=mean_precision_by_model,
         )
-        bands.append(band)
+        bands.append(prevalence_band)
     return tuple(bands)

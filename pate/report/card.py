@@ -133,6 +133,10 @@ class PrivacyStatement:
 
         The arguments have the meaning of the arguments of `privacy_card`; `data_name` is its `dataset`.
         """
+        public_answers_digest = public_answers
+        attack_bounds = privacy.attacks
+        earlier_price = privacy.start
+        released_scores = privacy.scores
         return cls(
             adjacency=privacy.adjacency,
             unit=privacy.unit,
@@ -153,11 +157,11 @@ class PrivacyStatement:
             num_labels=num_labels,
             num_teachers=num_teachers,
             stated_public=tuple(stated_public),
-            attacks=privacy.attacks,
+            attacks=attack_bounds,
             known_shares=known_shares or {},
-            public_answers=public_answers,
-            scores=privacy.scores,
-            start=privacy.start,
+            public_answers=public_answers_digest,
+            scores=released_scores,
+            start=earlier_price,
             tuning=privacy.tuning,
         )
 
@@ -305,7 +309,7 @@ def privacy_card(
         reading=_epsilon_explanation(privacy),
         num_queries=privacy.num_queries,
         paper=_paper_line(privacy),
-        places=_places_section(place_sentences=places),
+        coverage_section=_coverage_section(coverage_sentences=places),
         classes=_classes_line(privacy),
         start=_start_line(privacy),
         scores=_scores_line(privacy),
@@ -364,15 +368,15 @@ def _paper_line(privacy: Privacy) -> str:
     return f"\n- The accounting of the paper that the mechanism comes from gives epsilon {epsilon_text}: {PAPER_LABEL}."
 
 
-def _places_section(place_sentences: Sequence[str]) -> str:
+def _coverage_section(coverage_sentences: Sequence[str]) -> str:
     """Returns a section of the card on whom the price covers if votes come from several holders; empty without holders.
 
     Args:
-        place_sentences: the sentences of the section, of which each is on a line (`Places.promises`).
+        coverage_sentences: the sentences of the section, of which each is on a line (`Places.promises`).
     """
-    if not place_sentences:
+    if not coverage_sentences:
         return ""
-    lines = "".join(f"\n- {sentence}" for sentence in place_sentences)
+    lines = "".join(f"\n- {sentence}" for sentence in coverage_sentences)
     return f"\n## Whom it covers, as votes come from several places\n{lines}\n"
 
 

@@ -32,6 +32,9 @@ _UNLIMITED_WIDTH = 10_000
 _CELL_SEPARATOR = "\N{BROKEN BAR}"
 # A line break within a cell of a template. No printed value contains it.
 _LINE_BREAK = "\v"
+# The beginnings of a line of a template that is the heading of a table, and of one whose table is wrapped.
+_HEADING_MARK = "="
+_WRAPPED_HEADING_MARK = "=="
 
 
 class PlainConsole(Console):
@@ -101,11 +104,12 @@ def _is_table_row(line: str) -> bool:
 def _print_table(console: Console, cell_rows: list[list[str]]) -> None:
     """Prints rows of cells as a table; the first row may be a heading, as `print_page` describes."""
     console_width = console.width
-    is_wrapped = cell_rows[0][0].startswith("==")
-    if cell_rows[0][0].startswith("="):
+    first_cell = cell_rows[0][0]
+    is_wrapped = first_cell.startswith(_WRAPPED_HEADING_MARK)
+    if first_cell.startswith(_HEADING_MARK):
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
         for column_index, cell in enumerate(cell_rows.pop(0)):
-            heading_text = _styled_text(cell.lstrip("=").removeprefix(">"))
+            heading_text = _styled_text(cell.lstrip(_HEADING_MARK).removeprefix(">"))
             table.add_column(
                 heading_text,
                 no_wrap=column_index == 0,
@@ -129,7 +133,7 @@ def _styled_text(cell: str) -> Text:
     return Text.from_markup(cell.replace(_LINE_BREAK, "\n"), emoji=False)
 
 
-def _escaped(value: Any) -> str:
+def _escaped_for_terminal(value: Any) -> str:
     """Returns a value as text in which markup, control codes and cell separators have no effect."""
     return escape(printable(str(value)).replace(_CELL_SEPARATOR, "|"))
 
@@ -161,17 +165,19 @@ def _finalize(value: Any) -> str:
 
     `Markup`, which filters return, is printed as it is. In any other value, markup has no effect.
     """
-    return value if isinstance(value, Markup) else _escaped(value)
+    return value if isinstance(value, Markup) else _escaped_for_terminal(value)
 
 
 def _broken_at_spaces(heading: str) -> Markup:
     """Returns a heading with each word on a line of its own."""
-    return Markup(_escaped(heading).replace(" ", _LINE_BREAK))
+    return Markup(_escaped_for_terminal(heading).replace(" ", _LINE_BREAK))
 
 
 def _cells(values: Iterable[Any], prefix: str = "") -> Markup:
     """Returns values as cells of a table row, each with the separator of cells and then the text `prefix` before it."""
-    return Markup("".join(f"{_CELL_SEPARATOR}{prefix}{_escaped(value)}" for value in values))
+    return Markup(
+        "".join(f"{_CELL_SEPARATOR}{prefix}{_escaped_for_terminal(value)}" for value in values)
+    )
 
 
 def _small(probability: float) -> str:

@@ -296,9 +296,9 @@ class Dossier:
             mu=math.inf if attack_bounds is None else attack_bounds.gdp_mu,
         )
         if attack_bounds is not None:
-            for stated_rate, stated_max_share in attack_bounds.found.items():
-                if float(stated_rate) == false_alarm_rate:
-                    max_share = min(max_share, stated_max_share)
+            for rate_in_statement, max_share_in_statement in attack_bounds.found.items():
+                if float(rate_in_statement) == false_alarm_rate:
+                    max_share = min(max_share, max_share_in_statement)
         return max_share
 
     def max_share_found_in_scores(self, false_alarm_rate: float) -> float:

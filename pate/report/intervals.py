@@ -105,11 +105,11 @@ def metric_intervals(
     low_percentile = 50 * (1 - confidence_level)
     intervals: dict[str, Interval] = {}
     for metric_name, values_of_resamples in metrics_of_resamples.items():
-        interval_low, interval_high = np.percentile(
+        lower_end, upper_end = np.percentile(
             values_of_resamples, [low_percentile, 100 - low_percentile]
         )
-        if np.isfinite(interval_low):
-            intervals[metric_name] = (float(interval_low), float(interval_high))
+        if np.isfinite(lower_end):
+            intervals[metric_name] = (float(lower_end), float(upper_end))
     return intervals
 
 
@@ -198,7 +198,7 @@ def _metrics_of_resamples(
     ]
     if known is not None:
         predicted_labels = predicted_labels & known
-    metrics_by_block = [
+    resample_metrics_by_block = [
         _metrics_of_block(
             resample_weights,
             predicted_labels=predicted_labels,
@@ -210,9 +210,12 @@ def _metrics_of_resamples(
     ]
     return {
         metric_name: np.concatenate(
-            [metrics_of_block[metric_name] for metrics_of_block in metrics_by_block]
+            [
+                metrics_of_resamples[metric_name]
+                for metrics_of_resamples in resample_metrics_by_block
+            ]
         )
-        for metric_name in metrics_by_block[0]
+        for metric_name in resample_metrics_by_block[0]
     }
 
 
@@ -361,9 +364,10 @@ def _precision_function(
         num_hits_between_cuts = positives_between_cuts @ resample_weights
         num_hits_up_to_cut = np.cumsum(num_hits_between_cuts, axis=0)
         if have_equal_scores:
-            positive_share = num_hits_up_to_cut[0] / len(resample_weights)
+            num_hits_of_resamples = num_hits_up_to_cut[0]
+            positive_share = num_hits_of_resamples / len(resample_weights)
             return np.asarray(
-                np.where(num_hits_up_to_cut[0] > 0, positive_share, np.nan), dtype=np.float64
+                np.where(num_hits_of_resamples > 0, positive_share, np.nan), dtype=np.float64
             )
         samples_up_to_cut = np.cumsum(samples_between_cuts @ resample_weights, axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -53,49 +53,53 @@ class Membership:
         private_losses: FloatArray,
         test_losses: FloatArray,
         *,
-        private_deviations: FloatArray | None = None,
-        test_deviations: FloatArray | None = None,
+        private_log_odds_deviations: FloatArray | None = None,
+        test_log_odds_deviations: FloatArray | None = None,
     ) -> Self | None:
         """Returns the success of both attacks; None without a private record, or with fewer than two test records.
 
         Args:
             private_losses: the student's losses on private records, `[num_private]`.
             test_losses: the student's losses on independent test records, `[num_test]`.
-            private_deviations: the result of `deviations_from_references` on private records, `[num_private]`; None
+            private_log_odds_deviations: the result of `deviations_from_references` on private records, `[num_private]`;
+                None without reference models.
+            test_log_odds_deviations: the result of `deviations_from_references` on test records, `[num_test]`; None
                 without reference models.
-            test_deviations: the result of `deviations_from_references` on test records, `[num_test]`; None without
-                reference models.
         """
-        num_private = len(private_losses)
-        num_test = len(test_losses)
-        if num_private == 0 or num_test < 2:
+        num_private_records = len(private_losses)
+        num_test_records = len(test_losses)
+        if num_private_records == 0 or num_test_records < 2:
             return None
         # The numbers of false positives at the rates of the curve, and at the stated rates.
-        spaced_counts = np.geomspace(1, num_test - 1, _NUM_SPACED_RATES)
-        stated_counts = np.multiply(_STATED_FALSE_POSITIVE_RATES, num_test)
+        spaced_false_positive_counts = np.geomspace(1, num_test_records - 1, _NUM_SPACED_RATES)
+        stated_false_positive_counts = np.multiply(_STATED_FALSE_POSITIVE_RATES, num_test_records)
         # The margin covers rounding errors just below a whole number.
-        rounded_counts = np.append(spaced_counts, stated_counts) + 1e-9
-        false_positive_counts = np.unique(np.clip(rounded_counts, 1, num_test - 1).astype(np.int64))
-        chance_low, chance_high = _chance_interval(
-            false_positive_counts, num_private=num_private, num_test=num_test
+        rounded_counts = (
+            np.append(spaced_false_positive_counts, stated_false_positive_counts) + 1e-9
         )
-        tpr_by_reference: tuple[float, ...] = ()
-        if private_deviations is not None and test_deviations is not None:
-            tpr_by_reference = _true_positive_rates(
-                private_losses=private_deviations,
-                test_losses=test_deviations,
+        false_positive_counts = np.unique(
+            np.clip(rounded_counts, 1, num_test_records - 1).astype(np.int64)
+        )
+        chance_low, chance_high = _chance_interval(
+            false_positive_counts, num_private=num_private_records, num_test=num_test_records
+        )
+        reference_attack_rates: tuple[float, ...] = ()
+        if private_log_odds_deviations is not None and test_log_odds_deviations is not None:
+            reference_attack_rates = _true_positive_rates(
+                private_losses=private_log_odds_deviations,
+                test_losses=test_log_odds_deviations,
                 num_false_positives=false_positive_counts,
             )
         return cls(
-            fpr=tuple((false_positive_counts / num_test).tolist()),
+            fpr=tuple((false_positive_counts / num_test_records).tolist()),
             tpr=_true_positive_rates(
                 private_losses, test_losses, num_false_positives=false_positive_counts
             ),
             low=tuple(chance_low.tolist()),
             high=tuple(chance_high.tolist()),
-            num_private=num_private,
-            num_test=num_test,
-            tpr_by_reference=tpr_by_reference,
+            num_private=num_private_records,
+            num_test=num_test_records,
+            tpr_by_reference=reference_attack_rates,
         )
 
     @property
@@ -221,9 +225,9 @@ def deviations_from_references(
         reference_log_odds: the log-odds of models that have never used a private record, `[num_models, num_samples]`.
     """
     variance_over_models = reference_log_odds.var(axis=0)
-    std_of_samples = np.sqrt((variance_over_models + variance_over_models.mean()) / 2)
+    std_over_models = np.sqrt((variance_over_models + variance_over_models.mean()) / 2)
     deviations = reference_log_odds.mean(axis=0) - sample_log_odds
-    return np.asarray(deviations / np.where(std_of_samples > 0, std_of_samples, 1))
+    return np.asarray(deviations / np.where(std_over_models > 0, std_over_models, 1))
 
 
 def _chance_interval(
@@ -249,9 +253,11 @@ def _chance_interval(
     i = np.arange(n)
     log_ratios = np.log((n - i) * (i + k + 1.0) / ((i + 1.0) * (m - k + n - 1 - i)))
     # [num_counts, n + 1], up to a constant summand of each row
-    log_probs = np.cumsum(np.pad(log_ratios, ((0, 0), (1, 0))), axis=1)
-    cumulative_probs = np.cumsum(np.exp(log_probs - log_probs.max(axis=1, keepdims=True)), axis=1)
-    cumulative_probs /= cumulative_probs[:, -1:]
-    low = (cumulative_probs < 0.025).sum(axis=1) / n
-    high = (cumulative_probs < 0.975).sum(axis=1) / n
+    log_probs_by_num_hits = np.cumsum(np.pad(log_ratios, ((0, 0), (1, 0))), axis=1)
+    cumulative_probs_by_num_hits = np.cumsum(
+        np.exp(log_probs_by_num_hits - log_probs_by_num_hits.max(axis=1, keepdims=True)), axis=1
+    )
+    cumulative_probs_by_num_hits /= cumulative_probs_by_num_hits[:, -1:]
+    low = (cumulative_probs_by_num_hits < 0.025).sum(axis=1) / n
+    high = (cumulative_probs_by_num_hits < 0.975).sum(axis=1) / n
     return low, high

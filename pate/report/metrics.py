@@ -138,13 +138,13 @@ def per_label_metrics(
         float64 `[num_labels]`. An undefined metric is NaN, but `precision` without a prediction, and `f1` without a
         predicted or true positive, are 0.
     """
-    predicted_bits, valid_scores, true_bits = require_predictions(
+    predicted_bits, checked_scores, true_bits = require_predictions(
         predicted_labels, scores, true_labels
     )
     metrics_of_labels = _metrics_of_labels(
-        predicted_labels=predicted_bits, scores=valid_scores, true_labels=true_bits, known=known
+        predicted_labels=predicted_bits, scores=checked_scores, true_labels=true_bits, known=known
     )
-    return metrics_of_labels | {"auroc": areas_under_roc(valid_scores, true_bits, known=known)}
+    return metrics_of_labels | {"auroc": areas_under_roc(checked_scores, true_bits, known=known)}
 
 
 def _metrics_of_labels(

@@ -49,13 +49,13 @@ class Picture:
 
     Attributes:
         paint: a function that draws the picture on given axes.
-        height: the height in points.
+        height_in_points: the height in points.
         alt: the alternative text for screen readers; empty if the template of the page has one.
         caption: an explanation of the picture; empty if the template of the page has one.
     """
 
     paint: Callable[[Axes], None]
-    height: float = 190.0
+    height_in_points: float = 190.0
     alt: str = ""
     caption: str = ""
 
@@ -109,7 +109,7 @@ class Picture:
         """
         with mpl.rc_context(matplotlib_style), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing from (current )?font")
-            size_in_inches = (_WIDTH / _POINTS_PER_INCH, self.height / _POINTS_PER_INCH)
+            size_in_inches = (_WIDTH / _POINTS_PER_INCH, self.height_in_points / _POINTS_PER_INCH)
             figure = Figure(figsize=size_in_inches, layout="constrained")
             self.paint(figure.add_subplot())
             yield figure

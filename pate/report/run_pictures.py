@@ -160,7 +160,7 @@ def score_bars(report: Report) -> Picture | None:
         # There is room for the number behind a full bar.
         _finish_rows(axes, xlim=(0, 1.24))
 
-    return Picture(paint, height=84 + _PITCH * len(METRIC_NAMES) * rows_per_metric)
+    return Picture(paint, height_in_points=84 + _PITCH * len(METRIC_NAMES) * rows_per_metric)
 
 
 def student_curve(picture_arrays: PictureArrays) -> Picture | None:
@@ -288,7 +288,10 @@ def label_dots(picture_arrays: PictureArrays) -> Picture | None:
         f"{num_near_chance} of {len(sorted_label_indices)} labels are within twice of it.{omission}"
     )
     return Picture(
-        paint, height=84 + _PITCH * len(shown_label_indices), alt=alt_text, caption=caption
+        paint,
+        height_in_points=84 + _PITCH * len(shown_label_indices),
+        alt=alt_text,
+        caption=caption,
     )
 
 
@@ -346,7 +349,7 @@ def precision_recall(picture_arrays: PictureArrays) -> Picture | None:
         )
         _finish(axes, xlim=(0, 1.02), ylim=(0, 1.02), xlabel="recall", ylabel="precision")
 
-    return Picture(paint, height=270)
+    return Picture(paint, height_in_points=270)
 
 
 def membership_curve(report: Report) -> Picture | None:
@@ -432,7 +435,8 @@ def answer_bars(picture_arrays: PictureArrays) -> Picture | None:
     if num_queries == 0:
         return None
     # The number of answered queries with each number of released labels.
-    num_released_labels = np.count_nonzero(picture_arrays.labels[picture_arrays.answered], axis=1)
+    labels_of_answered_queries = picture_arrays.labels[picture_arrays.answered]
+    num_released_labels = np.count_nonzero(labels_of_answered_queries, axis=1)
     num_queries_by_num_labels = np.bincount(num_released_labels, minlength=1)
     num_answered = int(num_queries_by_num_labels.sum())
     num_refused = num_queries - num_answered
@@ -547,16 +551,16 @@ def gap_histogram(picture_arrays: PictureArrays) -> Picture | None:
 
     def paint(axes: Axes) -> None:
         """Paints the numbers of gaps as stacked bars on the left scale, and the probability on the right scale."""
-        gap_of_queries = np.asarray(picture_arrays.gaps)
+        noiseless_gap_of_queries = np.asarray(picture_arrays.gaps)
         is_answered = picture_arrays.answered
         # Each bin has the same number of whole votes. The first bin begins at 0, or at a smaller gap.
-        lowest_gap = min(0, int(np.floor(gap_of_queries.min())))
-        num_votes = int(np.ceil(gap_of_queries.max())) + 1 - lowest_gap
+        lowest_gap = min(0, int(np.floor(noiseless_gap_of_queries.min())))
+        num_votes = int(np.ceil(noiseless_gap_of_queries.max())) + 1 - lowest_gap
         bin_width = math.ceil(num_votes / _MAX_BINS)
         num_bins = math.ceil(num_votes / bin_width)
         bin_edges = lowest_gap - 0.5 + bin_width * np.arange(num_bins + 1, dtype=np.float64)
         axes.hist(
-            [gap_of_queries[is_answered], gap_of_queries[~is_answered]],
+            [noiseless_gap_of_queries[is_answered], noiseless_gap_of_queries[~is_answered]],
             bins=bin_edges.tolist(),
             stacked=True,
             color=[ACCENT_COLOR, FAINT_COLOR],
@@ -579,7 +583,7 @@ def gap_histogram(picture_arrays: PictureArrays) -> Picture | None:
             axes, grid=None, xlim=(bin_edges[0], bin_edges[-1]), xlabel=axis_name, ylabel="queries"
         )
 
-    return Picture(paint, height=210, alt=f"{alt_text}.", caption=f"{caption}.")
+    return Picture(paint, height_in_points=210, alt=f"{alt_text}.", caption=f"{caption}.")
 
 
 def votes_by_rank(picture_arrays: PictureArrays) -> Picture | None:
@@ -633,7 +637,7 @@ def votes_by_rank(picture_arrays: PictureArrays) -> Picture | None:
     alt_text = f"Votes by rank of the label, median over {num_queries} queries: {first_median:.0f} for the first"
     if num_ranks > 1:
         alt_text += f", {median_votes_of_ranks[-1]:.0f} for the last of {num_ranks}"
-    return Picture(paint, height=200, alt=f"{alt_text}.")
+    return Picture(paint, height_in_points=200, alt=f"{alt_text}.")
 
 
 def _finish_rows(

@@ -52,17 +52,19 @@ def attack_membership(
     has_records = all(len(split) > 0 for split in sampled_splits)
     if not (has_records and dataset.kind == "features" and _has_references(public_records)):
         return Membership.from_losses(private_losses, test_losses=test_losses)
-    deviations = _deviations(
+    log_odds_deviations = _log_odds_deviations(
         student_probabilities=np.concatenate(probabilities_of_splits),
         sampled_splits=sampled_splits,
         reference_models=_reference_models(public_records, seed=seed),
     )
-    private_deviations, test_deviations = np.split(deviations, [len(private_losses)])
+    private_log_odds_deviations, test_log_odds_deviations = np.split(
+        log_odds_deviations, [len(private_losses)]
+    )
     return Membership.from_losses(
         private_losses,
         test_losses=test_losses,
-        private_deviations=private_deviations,
-        test_deviations=test_deviations,
+        private_log_odds_deviations=private_log_odds_deviations,
+        test_log_odds_deviations=test_log_odds_deviations,
     )
 
 
@@ -133,7 +135,7 @@ def _reference_models(public_records: TrainingSet, *, seed: int) -> list[Student
     ]
 
 
-def _deviations(
+def _log_odds_deviations(
     student_probabilities: NDArray[np.floating],
     *,
     sampled_splits: Sequence[Split],

@@ -231,12 +231,12 @@ def test_reference_models_find_members_that_losses_alone_do_not() -> None:
         deviations = deviations_from_references(
             sample_log_odds=student_odds, reference_log_odds=reference_odds
         )
-        private_deviations, test_deviations = np.split(deviations, [1000])
+        private_log_odds_deviations, test_log_odds_deviations = np.split(deviations, [1000])
         attack = Membership.from_losses(
             private_losses=-student_odds[:1000],
             test_losses=-student_odds[1000:],
-            private_deviations=private_deviations,
-            test_deviations=test_deviations,
+            private_log_odds_deviations=private_log_odds_deviations,
+            test_log_odds_deviations=test_log_odds_deviations,
         )
         assert attack is not None
         index = attack.fpr.index(0.01)
