@@ -213,7 +213,11 @@ def drawn(
         num_queries=NUM_QUERIES,
     )
     counts = RecordCounts.of_records(
-        probabilities, predicted, labels, known=None, influences=score_design.influences
+        probabilities,
+        predicted,
+        labels,
+        known=None,
+        influences_of_labels=score_design.influences_of_labels,
     )
     steps = score_design.clipped_steps(score_design.group_vectors(counts, np.arange(len(labels))))
     of_all = true_scores(probabilities, predicted, labels, weights=np.ones(len(labels)))

@@ -39,7 +39,8 @@ def pate_replay() -> Callable[..., Replay[Any]]:
         hidden: Callable[[str], bool] | None = None,
     ) -> Replay[Any]:
         """Returns the result of `replay`, with the same arguments; raises `Leaked` if the two runs have leaks."""
-        result = replay(run, data, neighbor, hidden=hidden)
+        is_hidden = hidden
+        result = replay(run, data, neighbor, hidden=is_hidden)
         result.require_sound()
         return result
 

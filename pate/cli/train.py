@@ -139,7 +139,7 @@ def _configured_run(
         centered_votes=_centered_votes_remedy(
             hydra.overrides.task, target_epsilon=train_settings.solved_epsilon
         ),
-        compute_epsilon_on_votes=_epsilon_on_votes(train_settings),
+        epsilon_on_votes_function=_epsilon_on_votes(train_settings),
         target_epsilon=train_settings.solved_epsilon,
         # The settings of `RunSettings` (`pate/settings.py`), such as `seed`, are fields of a plan under the same names.
         # `target_epsilon` is left out: the plan has the epsilon above, which is None where the noise is given.

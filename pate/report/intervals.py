@@ -78,21 +78,20 @@ def metric_intervals(
         num_resamples = int(np.clip(num_affordable_resamples, _MIN_RESAMPLES, _MAX_RESAMPLES))
     require_count("resamples", num_resamples, minimum=2)
     # Sums of weights in float32 are exact below 2**24.
-    require(len(true_bits) < 2**24, "num_test", len(true_bits), "fewer than 2**24")
-    if len(true_bits) <= _MAX_SAMPLES:
+    num_samples = len(true_bits)
+    require(num_samples < 2**24, "num_test", num_samples, "fewer than 2**24")
+    if num_samples <= _MAX_SAMPLES:
         metrics_of_resamples = _metrics_of_resamples(
             predicted_labels=predicted_bits,
             scores=float_scores,
             true_labels=true_bits,
             known=known,
             weight_blocks=_resample_weights(
-                num_samples=len(true_bits), num_resamples=num_resamples, seed=seed
+                num_samples=num_samples, num_resamples=num_resamples, seed=seed
             ),
         )
     else:
-        sample_indices_of_part = np.random.default_rng(seed).permutation(len(true_bits))[
-            :_PART_SIZE
-        ]
+        sample_indices_of_part = np.random.default_rng(seed).permutation(num_samples)[:_PART_SIZE]
         metrics_of_resamples = _extrapolated_metrics(
             predicted_labels=predicted_bits,
             scores=float_scores,

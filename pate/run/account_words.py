@@ -18,7 +18,7 @@ from pate.run.random_streams import seed_name
 
 
 def other_ledger_lines(
-    ledger_file: Path, *, counted_terms: CountedTerms, other_ledgers: Iterable[OtherLedger]
+    ledger_file: Path, *, adjacency_and_delta: CountedTerms, other_ledgers: Iterable[OtherLedger]
 ) -> Iterator[str]:
     """Yields a warning for each ledger in the same folder that counts for another adjacency or another delta.
 
@@ -27,14 +27,14 @@ def other_ledger_lines(
 
     Args:
         ledger_file: the file of the run's ledger.
-        counted_terms: the adjacency and the delta of the run.
+        adjacency_and_delta: the adjacency and the delta of the run.
         other_ledgers: the ledgers in the same folder that count for other terms.
     """
     for other in other_ledgers:
         if other.num_charges or ledger_file.name != LEDGER_NAME:
             yield (
-                f"ledger={ledger_file} counts for {counted_terms.words}, and {other.ledger_file} "
-                f"for {other.counted_terms.words}: the two cannot be added up"
+                f"ledger={ledger_file} counts for {adjacency_and_delta.words}, and {other.ledger_file} "
+                f"for {other.adjacency_and_delta.words}: the two cannot be added up"
             )
 
 
@@ -100,13 +100,13 @@ def shared_owner_lines(
         delta: the delta of the total.
     """
     own_account_name = account.data
-    num_known_by_account = shared_ledger.store.num_shared_owners(
+    num_shared_owners_by_account = shared_ledger.store.num_shared_owners(
         owners_by_kind, except_account=own_account_name
     )
-    if not num_known_by_account:
+    if not num_shared_owners_by_account:
         return
     charge_entries = [*account.entries]
-    for data_digest in num_known_by_account:
+    for data_digest in num_shared_owners_by_account:
         charge_entries += shared_ledger.account(data_digest).entries
     charged_events = [entry.event for entry in charge_entries]
     if not account.charges_of(run_key):
@@ -115,9 +115,9 @@ def shared_owner_lines(
     for charged_event in charged_events:
         accountant.compose(charged_event)
     epsilon = accountant.get_epsilon(delta)
-    account_names = ", ".join(data_digest[:12] for data_digest in num_known_by_account)
+    account_names = ", ".join(data_digest[:12] for data_digest in num_shared_owners_by_account)
     yield (
-        f"ledger={ledger_file}: {max(num_known_by_account.values())} or more ids and groups are in account "
+        f"ledger={ledger_file}: {max(num_shared_owners_by_account.values())} or more ids and groups are in account "
         f"{account_names} too; whoever is in all of them has paid epsilon {format_epsilon(epsilon)} with this release"
     )
 

@@ -69,9 +69,9 @@ def train_baselines(
     queries: Split,
     majority_labels: MajorityLabels,
     start_training_set: TrainingSet | None,
-    all_records: bool | None,
+    wants_all_records: bool | None,
     all_records_folder: Path,
-    reference_models: ReferenceModels,
+    shared_model_store: ReferenceModels,
     seed: int | None,
 ) -> BaselineModels:
     """Trains the models that the student is compared with; a model that was trained before is read from its file.
@@ -87,10 +87,10 @@ def train_baselines(
         majority_labels: the queries, labeled by the majority of the votes without noise.
         start_training_set: a training set of the queries with the weights of the public model from which the student of
             a release in rounds started; None if it had no such start.
-        all_records: true trains a model of all private records, and false does not. None trains it if that is quick; if
-            the records are many, it learns from a sample.
+        wants_all_records: true trains a model of all private records, and false does not. None trains it if that is
+            quick; if the records are many, it learns from a sample.
         all_records_folder: the folder in which the run keeps its copy of the model of all private records.
-        reference_models: the models that runs in the same folder of outputs share.
+        shared_model_store: the models that runs in the same folder of outputs share.
         seed: the seed of the run; None if it has none.
     """
     model_by_name: dict[str, StudentModel] = {}
@@ -110,20 +110,24 @@ def train_baselines(
             model_name=_START_ALONE, training_set=start_training_set
         ).model
     if dataset.public_labeled:
-        labeled_queries = TrainingSet(queries.inputs, labels=queries.labels, known=queries.known)
+        true_labels = queries.labels
+        is_label_known = queries.known
+        truly_labeled_queries = TrainingSet(
+            queries.inputs, labels=true_labels, known=is_label_known
+        )
         student_seed = _REFERENCE_SEED if seed is None else student_training.seed
         model_by_name[_TRUE_LABEL_STUDENT] = _true_label_student(
             student_training,
-            labeled_queries=labeled_queries,
-            reference_models=reference_models,
+            truly_labeled_queries=truly_labeled_queries,
+            shared_model_store=shared_model_store,
             seed=student_seed,
         )
     else:
         reasons_left_out[_TRUE_LABEL_STUDENT] = "the public samples have no labels"
-    reason = reason_without_all_records(all_records, dataset=dataset)
+    reason = reason_without_all_records(wants_all_records, dataset=dataset)
     if reason is None:
         private_records = dataset.private
-        if is_sampled(private_records, all_records=all_records):
+        if is_sampled(private_records, wants_all_records=wants_all_records):
             private_records = private_records.take(baseline_rows(private_records))
             samples_in_words[_ALL_RECORDS_MODEL] = sample_in_words(
                 num_taken=len(private_records), num_records=len(dataset.private)
@@ -132,7 +136,7 @@ def train_baselines(
             student_training,
             records=private_records,
             model_folder=all_records_folder,
-            reference_models=reference_models,
+            shared_model_store=shared_model_store,
         )
     else:
         reasons_left_out[_ALL_RECORDS_MODEL] = reason
@@ -143,16 +147,16 @@ def train_baselines(
     )
 
 
-def reason_without_all_records(all_records: bool | None, *, dataset: Dataset) -> str | None:
+def reason_without_all_records(wants_all_records: bool | None, *, dataset: Dataset) -> str | None:
     """Returns the reason why no model of all private records is trained, or None if the model is trained.
 
     Args:
-        all_records: the setting; None trains the model only if the private inputs, or their sample, hold few enough
-            numbers.
+        wants_all_records: the setting; None trains the model only if the private inputs, or their sample, hold few
+            enough numbers.
         dataset: the data set with the private records.
     """
-    if all_records is not None:
-        return None if all_records else "all_records=false"
+    if wants_all_records is not None:
+        return None if wants_all_records else "all_records=false"
     num_values = min(len(dataset.private), MAX_ROWS) * math.prod(dataset.input_shape)
     if num_values <= _MAX_DEFAULT_INPUT_SIZE[dataset.kind]:
         return None
@@ -167,8 +171,8 @@ def has_all_records_model(model_folder: Path) -> bool:
 def _true_label_student(
     student_training: StudentTraining,
     *,
-    labeled_queries: TrainingSet,
-    reference_models: ReferenceModels,
+    truly_labeled_queries: TrainingSet,
+    shared_model_store: ReferenceModels,
     seed: int,
 ) -> StudentModel:
     """Returns the student that learned from the true labels of the queries.
@@ -177,13 +181,13 @@ def _true_label_student(
 
     Args:
         student_training: the training of the run's students, with their recipe.
-        labeled_queries: the queries with their true labels.
-        reference_models: the models that runs in the same folder of outputs share.
+        truly_labeled_queries: the queries with their true labels.
+        shared_model_store: the models that runs in the same folder of outputs share.
         seed: the seed of the training.
     """
     pool_hasher = hashlib.sha256()
     add_array(pool_hasher, array=student_training.pool)
-    digest_of_labeled_queries = digest_of_training(labeled_queries, seed=seed)
+    digest_of_labeled_queries = digest_of_training(truly_labeled_queries, seed=seed)
     dependencies_digest = reference_key(
         model_name=_TRUE_LABEL_STUDENT,
         student_recipes=[student_training.student_recipe],
@@ -192,15 +196,15 @@ def _true_label_student(
     )
     if dependencies_digest is None:
         return student_training.train(
-            model_name=_TRUE_LABEL_STUDENT, training_set=labeled_queries
+            model_name=_TRUE_LABEL_STUDENT, training_set=truly_labeled_queries
         ).model
 
     def train_student() -> TrainedStudent:
         return student_training.fit(
-            model_name=_TRUE_LABEL_STUDENT, training_set=labeled_queries, seed=seed
+            model_name=_TRUE_LABEL_STUDENT, training_set=truly_labeled_queries, seed=seed
         )
 
-    trained_student = reference_models.model(
+    trained_student = shared_model_store.model(
         model_name=_TRUE_LABEL_STUDENT,
         model_words="true label student",
         dependencies_digest=dependencies_digest,
@@ -215,7 +219,7 @@ def _all_records_model(
     *,
     records: Split,
     model_folder: Path,
-    reference_models: ReferenceModels,
+    shared_model_store: ReferenceModels,
 ) -> StudentModel:
     """Returns the model that learned from private records without privacy, and keeps a copy in the run's own folder.
 
@@ -225,7 +229,7 @@ def _all_records_model(
         student_training: the training of the run's students, from whose recipe the model's recipe derives.
         records: the private records that the model learns from: all of them, or a sample.
         model_folder: the folder of the run's own copy.
-        reference_models: the models that runs in the same folder of outputs share.
+        shared_model_store: the models that runs in the same folder of outputs share.
     """
     if has_all_records_model(model_folder):
         return StudentModel.load(model_folder)
@@ -246,7 +250,7 @@ def _all_records_model(
         seed=_REFERENCE_SEED,
         record_digests=(records.digest(),),
     )
-    model = reference_models.model(
+    model = shared_model_store.model(
         model_name=_ALL_RECORDS_MODEL,
         model_words="all-records model",
         dependencies_digest=dependencies_digest,

@@ -469,10 +469,10 @@ class RunCharge:
         They are warnings of other ledgers and of shared noise, the total of people who are in several accounts, the
         cost of earlier releases, and the room under a cap.
         """
-        counted_terms = CountedTerms.of_release(self._release_terms)
+        adjacency_and_delta = CountedTerms.of_release(self._release_terms)
         yield from other_ledger_lines(
             ledger_file=self._ledger_file,
-            counted_terms=counted_terms,
+            adjacency_and_delta=adjacency_and_delta,
             other_ledgers=self._other_ledgers,
         )
         yield from shared_noise_lines(
@@ -531,7 +531,7 @@ class RunCharge:
                 continue
             charges = f"{other.num_charges} charge{'s' if other.num_charges > 1 else ''}"
             rule = (
-                f"no cap, which would not count {charges} for these records under {other.counted_terms.words}"
+                f"no cap, which would not count {charges} for these records under {other.adjacency_and_delta.words}"
                 f" in {other.ledger_file}; ledger=PATH names another ledger"
             )
             raise InvalidValue("max_epsilon", self.account.max_epsilon, rule=rule, owner="ledger")
@@ -645,10 +645,11 @@ def _open_ledger(
     else:
         store_or_path = ledger_file
         brings_accountant = release_terms.ledger is not None
+    make_accountant = release_terms.accountant if brings_accountant else None
     return SharedLedger(
         store_or_path,
         adjacency=priced_release.aggregator.adjacency,
         target_delta=release_terms.target_delta,
-        accountant=release_terms.accountant if brings_accountant else None,
+        accountant=make_accountant,
         max_epsilon=release_terms.max_total_epsilon,
     )

@@ -118,11 +118,12 @@ class ChargeTransfer:
         Any other ledger names its accountant itself.
         """
         is_own = earlier_ledger_file == self.run_folder.own_ledger
+        make_accountant = self.release_terms.accountant if is_own else None
         earlier_ledger = SharedLedger(
             earlier_ledger_file,
             adjacency=self.priced_release.aggregator.adjacency,
             target_delta=self.release_terms.target_delta,
-            accountant=self.release_terms.accountant if is_own else None,
+            accountant=make_accountant,
         )
         return earlier_ledger.account(self.account.data)
 

@@ -133,7 +133,7 @@ class Ensemble:
                 calls nothing.
         """
         private_records = self.dataset.private
-        checkpoint_store = self._checkpoints
+        checkpoint_store = self._checkpoint_store
         num_missing = len(checkpoint_store.missing(self.num_teachers))
         if num_missing == 0:
             return
@@ -166,7 +166,7 @@ class Ensemble:
         return self.partition.num_teachers
 
     @property
-    def storage(self) -> FeatureStorage:
+    def feature_storage(self) -> FeatureStorage:
         """The storage of the features of private records between rounds: memory, or a file in the ensemble's folder.
 
         If `keeps_features` is false, nothing is kept, and each round makes the features anew.
@@ -204,7 +204,7 @@ class Ensemble:
                 vote_source.weights[self.partition.teacher_of] = self.weight_of_record
             if isinstance(vote_source, VotesInRounds):
                 vote_source.make_round_sums = self.engine.round_sums
-                vote_source.storage = self.storage
+                vote_source.storage = self.feature_storage
             return vote_source
         votes_file = self.ensemble_folder.votes
         num_labels = self.dataset.num_labels
@@ -219,10 +219,10 @@ class Ensemble:
                     "num_labels", vote_store.num_labels, rule=f"{num_labels} {remedy}"
                 )
         else:
-            vote_bits = (block >= 0.5 for block in self.confidences())
+            vote_bit_blocks = (block >= 0.5 for block in self.confidences())
             vote_store = VoteStore.write(
                 votes_file,
-                vote_bits,
+                vote_bit_blocks,
                 num_teachers=self.num_teachers,
                 num_queries=self.num_queries,
                 num_labels=num_labels,
@@ -275,7 +275,7 @@ class Ensemble:
         with self.monitor.stage("casting votes", self.num_teachers) as advance:
             for first_teacher, confidence_block in cast_votes(
                 teacher_recipe,
-                self._checkpoints,
+                self._checkpoint_store,
                 num_teachers=self.num_teachers,
                 inputs=self.queries.inputs,
                 scratch=scratch_folder,
@@ -300,7 +300,7 @@ class Ensemble:
             public_inputs: the inputs of the public samples that are asked about, `[num_rows, num_features]`.
         """
         teacher_recipe = self._trained_teacher()
-        checkpoint_store = self._checkpoints
+        checkpoint_store = self._checkpoint_store
         private_records = self.dataset.private
         public_features = public_pca.with_constant(public_inputs).astype(np.float32)
         excess_shape = (self.num_teachers, public_features.shape[1], self.dataset.num_labels)
@@ -367,7 +367,7 @@ class Ensemble:
             ask=ask_teachers,
             num_teachers=self.num_teachers,
             records_per_teacher=records_per_teacher,
-            storage=self.storage,
+            storage=self.feature_storage,
         )
 
     def label_shares(self) -> FloatArray:
@@ -390,7 +390,7 @@ class Ensemble:
         )
 
     @property
-    def _checkpoints(self) -> CheckpointStore:
+    def _checkpoint_store(self) -> CheckpointStore:
         """The store of the files of trained teachers; it reads only files of teachers of this partition."""
         return CheckpointStore(self.ensemble_folder.teachers, records_digest=self.partition.digest)
 
@@ -407,7 +407,7 @@ class Ensemble:
             raise InvalidValue("teacher", type(teacher).__name__, rule=rule)
         votes_file = self.ensemble_folder.votes
         has_votes = os.path.lexists(votes_file)
-        if has_votes and self._checkpoints.missing(self.num_teachers):
+        if has_votes and self._checkpoint_store.missing(self.num_teachers):
             rule = f"the teachers that voted; remove {votes_file}, and the same command trains them again"
             raise InvalidValue("teachers", self.ensemble_folder.teachers, rule=rule)
         return teacher

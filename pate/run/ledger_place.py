@@ -129,13 +129,13 @@ class OtherLedger:
 
     Attributes:
         ledger_file: the file of the ledger.
-        counted_terms: the adjacency and delta of the ledger.
+        adjacency_and_delta: the adjacency and delta of the ledger.
         num_charges: the number of charges for the records of the run; a charge that names no records counts for all.
         seed_names: the names of the seeds that releases in the ledger drew their noise from.
     """
 
     ledger_file: Path
-    counted_terms: CountedTerms
+    adjacency_and_delta: CountedTerms
     num_charges: int
     seed_names: frozenset[str]
 
@@ -153,7 +153,7 @@ class OtherLedger:
         charge_notes = [json.loads(line.charge_details_json) for line in charge_lines]
         return cls(
             ledger_file=ledger_file,
-            counted_terms=CountedTerms.read(ledger_file),
+            adjacency_and_delta=CountedTerms.read(ledger_file),
             num_charges=num_charges,
             seed_names=frozenset(note.get("noise", "") for note in charge_notes),
         )

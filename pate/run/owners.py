@@ -66,27 +66,30 @@ class OwnersOfRun:
         own_account_name = account.data
         if not (shared_ledger.store.has_owners_of(own_account_name) or self.allow_shared):
             for other in other_ledgers:
-                num_known_by_account = other.num_shared_owners(
+                num_shared_owners_by_account = other.num_shared_owners(
                     self.owners_by_kind, except_account=own_account_name
                 )
                 self._report(
-                    num_known_by_account,
+                    num_shared_owners_by_account,
                     ledger_file=other.ledger_file,
                     account=account,
                     monitor=monitor,
                 )
-        num_known_by_account = account.register_owners(
+        num_shared_owners_by_account = account.register_owners(
             self.owners_by_kind, allow_shared=self.allow_shared
         )
-        if num_known_by_account:
+        if num_shared_owners_by_account:
             self._report(
-                num_known_by_account, ledger_file=account.path, account=account, monitor=monitor
+                num_shared_owners_by_account,
+                ledger_file=account.path,
+                account=account,
+                monitor=monitor,
             )
             account.register_owners(self.owners_by_kind, allow_shared=True)
 
     def _report(
         self,
-        num_known_by_account: Mapping[str, int],
+        num_shared_owners_by_account: Mapping[str, int],
         *,
         ledger_file: Path | None,
         account: Ledger,
@@ -97,14 +100,14 @@ class OwnersOfRun:
         It warns if `may_be_known` is true and the run's account has no cap, and raises otherwise.
 
         Args:
-            num_known_by_account: the number of the run's owners that an account lists, by the digest that names the
-                account.
+            num_shared_owners_by_account: the number of the run's owners that an account lists, by the digest that names
+                the account.
             ledger_file: the file of the ledger; None for a ledger in memory.
             account: the account of the run's own records.
             monitor: receives the warnings.
         """
         num_owners = sum(map(len, self.owners_by_kind.values()))
-        for data_digest, count in num_known_by_account.items():
+        for data_digest, count in num_shared_owners_by_account.items():
             knows = f"which knows {count} of these {num_owners} ids and groups"
             if self.may_be_known and account.max_epsilon is None:
                 monitor.say(

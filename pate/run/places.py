@@ -47,7 +47,7 @@ def group_epsilon(event: Event, group_size: int, budget: Budget) -> float:
     """
     if require_count("group_size", group_size) == 1:
         return budget.epsilon_of(event)
-    group_event = _group_event(record_event=event, group_size=group_size)
+    group_event = _group_event(event_of_one_unit=event, num_units=group_size)
     if group_event is not None:
         return budget.epsilon_of(group_event)
     # Every accountant gives a bound, and the Renyi accountant is quick.
@@ -65,28 +65,30 @@ def group_epsilon(event: Event, group_size: int, budget: Budget) -> float:
     return least_epsilon
 
 
-def _group_event(record_event: Event, *, group_size: int) -> Event | None:
-    """Returns the price of an event of Gaussian noise for data sets that differ in `group_size` units, as an event.
+def _group_event(event_of_one_unit: Event, *, num_units: int) -> Event | None:
+    """Returns the price of an event of Gaussian noise for data sets that differ in `num_units` units, as an event.
 
-    Every noise multiplier is divided by `group_size`. The result is None if the event has a part that is not Gaussian.
+    Every noise multiplier is divided by `num_units`. The result is None if the event has a part that is not Gaussian.
     """
-    if type(record_event) is GaussianEvent:
-        return GaussianEvent(noise_multiplier=record_event.noise_multiplier / group_size)
-    if type(record_event) is SelfComposedEvent:
-        event_of_one = _group_event(record_event=record_event.event, group_size=group_size)
+    if type(event_of_one_unit) is GaussianEvent:
+        return GaussianEvent(noise_multiplier=event_of_one_unit.noise_multiplier / num_units)
+    if type(event_of_one_unit) is SelfComposedEvent:
+        repeated_group_event = _group_event(
+            event_of_one_unit=event_of_one_unit.event, num_units=num_units
+        )
         return (
             None
-            if event_of_one is None
-            else SelfComposedEvent(event_of_one, count=record_event.count)
+            if repeated_group_event is None
+            else SelfComposedEvent(repeated_group_event, count=event_of_one_unit.count)
         )
-    if type(record_event) is ComposedEvent:
-        group_parts = []
-        for record_part in record_event.events:
-            group_part = _group_event(record_event=record_part, group_size=group_size)
-            if group_part is None:
+    if type(event_of_one_unit) is ComposedEvent:
+        group_events = []
+        for part_of_one_unit in event_of_one_unit.events:
+            group_event = _group_event(event_of_one_unit=part_of_one_unit, num_units=num_units)
+            if group_event is None:
                 return None
-            group_parts.append(group_part)
-        return ComposedEvent(tuple(group_parts))
+            group_events.append(group_event)
+        return ComposedEvent(tuple(group_events))
     return None
 
 
@@ -141,38 +143,41 @@ class Places:
         event = release.event
         if num_draws > 1:
             event = SelfComposedEvent(event, count=num_draws)
-        num_at_holder = self.teachers_per_holder
-        price_of_holder = _price_of_group(group_size=num_at_holder, event=event, budget=budget)
+        num_teachers_at_holder = self.teachers_per_holder
+        price_of_holder = _price_of_group(
+            num_units=num_teachers_at_holder, event=event, budget=budget
+        )
         is_replaced = release.adjacency is Adjacency.REPLACE_ONE
         unit = "one teacher added or removed"
         if is_replaced:
             unit = "one teacher's votes replaced by any others"
-        spread = f"each of which has up to {num_at_holder} teachers"
-        if num_at_holder == 1:
+        spread = f"each of which has up to {num_teachers_at_holder} teachers"
+        if num_teachers_at_holder == 1:
             spread = "each of which is one teacher"
         lines = [
             f"The votes come from {self.num_holders} holders of records, {spread}. The epsilon is for {unit}."
         ]
-        if num_at_holder == 1 and is_replaced:
+        if num_teachers_at_holder == 1 and is_replaced:
             lines.append(
                 "A record of a holder, any number of its records, and the holder itself are covered by it."
             )
-        elif num_at_holder == 1:
+        elif num_teachers_at_holder == 1:
             lines.append(
                 "A holder that comes or goes is covered by it; a record of a holder is at group size 2."
             )
         elif is_replaced:
             lines.append(
                 "One record of a holder, or one group of records that the holder keeps together, is covered by it. "
-                f"The holder itself, all of its records, is covered at group size {num_at_holder}: {price_of_holder}."
+                f"The holder itself, all of its records, is covered at group size {num_teachers_at_holder}: "
+                f"{price_of_holder}."
             )
         else:
             lines.append(
-                f"A holder that comes or goes is covered at group size {num_at_holder}: {price_of_holder}."
+                f"A holder that comes or goes is covered at group size {num_teachers_at_holder}: {price_of_holder}."
             )
         num_changed_teachers = _NUM_HOLDERS_OF_PERSON if is_replaced else 2 * _NUM_HOLDERS_OF_PERSON
         price_of_person = _price_of_group(
-            group_size=num_changed_teachers, event=event, budget=budget
+            num_units=num_changed_teachers, event=event, budget=budget
         )
         lines.append(
             "Whoever has records at m holders changes a teacher at each of them. For m = 2 that is "
@@ -182,15 +187,15 @@ class Places:
         return tuple(lines)
 
 
-def _price_of_group(group_size: int, *, event: Event, budget: Budget) -> str:
-    """Returns, as a phrase, the bound on epsilon for data sets that differ in up to `group_size` units.
+def _price_of_group(num_units: int, *, event: Event, budget: Budget) -> str:
+    """Returns, as a phrase, the bound on epsilon for data sets that differ in up to `num_units` units.
 
     Args:
-        group_size: the number of units, such as teachers.
+        num_units: the number of units, such as teachers.
         event: the price of the release for one unit.
         budget: the budget of the release, with its delta and its accountant.
     """
-    epsilon = group_epsilon(event, group_size=group_size, budget=budget)
+    epsilon = group_epsilon(event, group_size=num_units, budget=budget)
     if math.isinf(epsilon):
         return "no finite epsilon at this delta"
     return f"epsilon {format_epsilon(epsilon)}"

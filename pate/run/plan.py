@@ -94,8 +94,8 @@ class Plan(ReleaseTerms, RunSettings):
             starts; True for all rows, None or 0 for none.
         make_public_config: returns the text of `release/config.yaml`. It is called with the aggregator after its noise
             was solved for, and with the changed settings by name.
-        compute_epsilon_on_votes: computes the cost of the release on its own votes, which the report shows; None leaves
-            it out.
+        epsilon_on_votes_function: computes the cost of the release on its own votes, which the report shows; None
+            leaves it out.
         tensorboard: true writes curves into the run's folder.
         heading: the name of the run in its report.
         centered_votes: settings that release centered votes of all private groups in place of this plan, for the same
@@ -112,7 +112,7 @@ class Plan(ReleaseTerms, RunSettings):
     student: Student
     num_public_labels: bool | int | None = None
     make_public_config: Callable[..., str] = lambda aggregator, **changed: repr(aggregator)
-    compute_epsilon_on_votes: EpsilonOnVotes | None = None
+    epsilon_on_votes_function: EpsilonOnVotes | None = None
     tensorboard: bool = True
     heading: Heading = field(default_factory=Heading)
     centered_votes: Remedy | None = None
@@ -136,16 +136,17 @@ class Plan(ReleaseTerms, RunSettings):
     @property
     def budget(self) -> Budget:
         """The budget of the release, with one epsilon for all private groups or an epsilon for each budget class."""
+        make_accountant = self.accountant
         if self.epsilon_of_class is not None:
             return PersonBudgets.from_classes(
-                self.epsilon_of_class, delta=self.target_delta, accountant=self.accountant
+                self.epsilon_of_class, delta=self.target_delta, accountant=make_accountant
             )
         return budget_from_settings(
             target_delta=self.target_delta,
             target_epsilon=self.target_epsilon,
             target_mu=self.target_mu,
             max_epsilon=self.max_epsilon,
-            accountant=self.accountant,
+            accountant=make_accountant,
         )
 
     def for_dataset(self, dataset: Dataset, monitor: Monitor) -> Plan:
@@ -329,14 +330,14 @@ def price_release(
         allow_useless=plan.allow_useless,
         search=search_with_progress(monitor, spelling=TRAIN),
         # If the plan has no number of teachers, that number follows from the data, and only epsilon can be changed.
-        refused_setting=_epsilon_setting(plan) if plan.num_teachers is None else None,
+        refused_setting=_epsilon_setting_with_value(plan) if plan.num_teachers is None else None,
         other_method=_working_centered_votes(plan, dataset=dataset, vote_shape=vote_shape),
         voters=noun_for_voters,
     )
     return replace(priced_release, doubts=doubts)
 
 
-def _epsilon_setting(plan: Plan) -> tuple[str, object] | None:
+def _epsilon_setting_with_value(plan: Plan) -> tuple[str, object] | None:
     """Returns the name and the value of the setting that limits a plan's epsilon.
 
     It is the first of `max_epsilon`, `target_mu` and `target_epsilon` that is set; None if none of them is.

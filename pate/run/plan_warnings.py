@@ -126,8 +126,11 @@ def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
     fifth of the private records or more, if there are at least 6 groups.
     """
     for name, split in (("private", dataset.private), ("test", dataset.test)):
-        for share, whose, effect in ((0.0, "no", "no positive"), (1.0, "every", "nothing else")):
-            label_columns = np.flatnonzero(split.label_shares == share)
+        for share_of_records, whose, effect in (
+            (0.0, "no", "no positive"),
+            (1.0, "every", "nothing else"),
+        ):
+            label_columns = np.flatnonzero(split.label_shares == share_of_records)
             label_names = [dataset.label_names[column] for column in label_columns]
             if label_names:
                 listed = ", ".join(label_names[:_MAX_NAMES])

@@ -79,9 +79,9 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
     stability_test = aggregator.stability_test(num_teachers=num_teachers)
     published = published_fields(type(aggregator), values=vars(aggregator))
     # The price of a session is shown beside that of the same queries under plain composition.
-    plain_event = None
+    plain_composition_event = None
     if session is not None:
-        plain_event = aggregator.plain_event(
+        plain_composition_event = aggregator.plain_event(
             replace(priced_release.shape, num_queries=session.num_asked)
         )
     paper_epsilon = aggregator.paper_epsilon(
@@ -111,7 +111,9 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
         gap_at_50=None if stability_test is None else stability_test.gap_to_pass(probability=0.5),
         gap_at_95=None if stability_test is None else stability_test.gap_to_pass(probability=0.95),
         target_hits=None if session is None else session.target_hits,
-        plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
+        plain_epsilon=None
+        if plain_composition_event is None
+        else budget.epsilon_of(plain_composition_event),
         parameters=parameters,
         classes={
             budget_class.name: budget_class.epsilon for budget_class in priced_release.classes

@@ -68,7 +68,8 @@ class RandomStreams:
             InvalidValue: another user can read the secret's file, or the file holds something else.
         """
         if seed is not None:
-            return cls(entropy=require_count("seed", seed, minimum=0))
+            valid_seed = require_count("seed", seed, minimum=0)
+            return cls(entropy=valid_seed)
         if not os.path.lexists(secret_file):
             write_text(secret_file, text=f"{secrets.token_hex(nbytes=_NUM_SECRET_BYTES)}\n")
         remedy = "put it back as it was, or begin in a new output_dir"

@@ -47,16 +47,16 @@ def sampled_rows(group_ids: IntArray, *, most_rows: int) -> IntArray:
     return np.flatnonzero(is_taken[group_of])
 
 
-def is_sampled(private_records: Split, *, all_records: bool | None) -> bool:
+def is_sampled(private_records: Split, *, wants_all_records: bool | None) -> bool:
     """Returns True if baselines read only a sample of the private records.
 
     That is so if there are too many of them, and `all_records` is not true.
 
     Args:
         private_records: the private records.
-        all_records: the setting `all_records`.
+        wants_all_records: the setting `all_records`.
     """
-    return not all_records and len(private_records) > MAX_ROWS
+    return not wants_all_records and len(private_records) > MAX_ROWS
 
 
 def sample_in_words(*, num_taken: int, num_records: int) -> str:

@@ -39,8 +39,9 @@ class ReleaseTerms(ReleaseSettings):
     @property
     def budget(self) -> Budget:
         """Returns the budget of the release: its epsilon, its delta and the accountant that computes the price."""
+        make_accountant = self.accountant
         return Budget(
             delta=self.target_delta,
             epsilon=self.target_epsilon,
-            accountant=self.accountant,
+            accountant=make_accountant,
         )

@@ -85,7 +85,7 @@ def _results_of(
         membership=membership,
         teacher_recipe=priced_run.plan.teacher,
         heading=priced_run.plan.heading,
-        compute_epsilon_on_votes=priced_run.plan.compute_epsilon_on_votes,
+        epsilon_on_votes_function=priced_run.plan.epsilon_on_votes_function,
         reasons_left_out=baseline_models.reasons_left_out,
         samples_in_words=baseline_models.samples_in_words,
     )
@@ -157,8 +157,9 @@ def _write_curves(
         picture_arrays: the arrays that are drawn on the page of the report.
         results: the results of the run, with the accuracy of each teacher.
     """
-    if picture_arrays.gaps is not None:
-        run_writer.write_histogram("gap", values=picture_arrays.gaps)
+    gap_of_queries = picture_arrays.gaps
+    if gap_of_queries is not None:
+        run_writer.write_histogram("gap", values=gap_of_queries)
     if len(results.accuracies):
         run_writer.write_histogram("teacher_accuracy", values=results.accuracies)
     run_writer.write_queries(

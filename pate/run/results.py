@@ -41,7 +41,7 @@ _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
 # The price so far is computed after at most this many queries, for the curve of epsilon.
 _MAX_PRICED_POINTS = 24
 # The accountants that may stand behind the figure of the automatic accountant, by name.
-_ACCOUNTANTS = {
+_ACCOUNTANT_CLASSES = {
     accountant.name: accountant
     for accountant in (RdpAccountant, PldAccountant, ExactAccountant, JointLawAccountant)
 }
@@ -81,7 +81,7 @@ class Results:
         membership: the result of the membership inference attack on the student; None if it could not be measured.
         teacher_recipe: the recipe of the teachers.
         heading: the name of the run.
-        compute_epsilon_on_votes: computes the cost of the release on its own votes; None leaves it out of the report.
+        epsilon_on_votes_function: computes the cost of the release on its own votes; None leaves it out of the report.
         reasons_left_out: for each baseline that was not trained, the reason, by the baseline's name.
         released_scores: the student's scores on the test records that were released; None where none were.
         samples_in_words: for each baseline that learned from a sample of the private records, the sample in words.
@@ -98,7 +98,7 @@ class Results:
     membership: Membership | None
     teacher_recipe: Voter
     heading: Heading = field(default_factory=Heading)
-    compute_epsilon_on_votes: EpsilonOnVotes | None = None
+    epsilon_on_votes_function: EpsilonOnVotes | None = None
     reasons_left_out: Mapping[str, str] = field(default_factory=dict)
     released_scores: ReleasedScores | None = None
     samples_in_words: Mapping[str, str] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Results:
                 true_labels=test_split.labels,
                 known=test_split.known,
             )
-        baselines = Baselines(
+        baseline_scores = Baselines(
             prior=scores_of_model.get("prior"),
             best_constant=scores_of_model.get("best_constant"),
             majority_vote_student=scores_of_model.get("majority_vote_student"),
@@ -132,9 +132,11 @@ class Results:
         )
         data_dependent_epsilon = None
         reasons_left_out = dict(self.reasons_left_out)
-        if self.compute_epsilon_on_votes is not None:
+        if self.epsilon_on_votes_function is not None:
             try:
-                data_dependent_epsilon = self._data_dependent_epsilon(self.compute_epsilon_on_votes)
+                data_dependent_epsilon = self._data_dependent_epsilon(
+                    self.epsilon_on_votes_function
+                )
             except UnknownCost as error:
                 reasons_left_out["data_dependent"] = str(error)
         privacy = privacy_of(drawn_release=self.release, release_charge=self.run_charge)
@@ -149,11 +151,11 @@ class Results:
             ),
             teachers=self._teacher_summary(),
             student=scores_of_model["student"],
-            baselines=baselines,
-            not_covered=not_covered_in(baselines),
+            baselines=baseline_scores,
+            not_covered=not_covered_in(baseline_scores),
             verdict=StudentVerdict.from_scores(
                 scores_of_model["student"],
-                baseline_scores=baselines,
+                baseline_scores=baseline_scores,
                 num_answered=self.release.num_answered,
                 remedy_of_cause=remedies_of(
                     self.priced_release.aggregator,
@@ -248,7 +250,7 @@ class Results:
         )
 
     def _data_dependent_epsilon(
-        self, compute_epsilon_on_votes: EpsilonOnVotes
+        self, epsilon_on_votes_function: EpsilonOnVotes
     ) -> DataDependentEpsilon:
         """Returns the privacy cost of the release on the votes that it was drawn from, which is no guarantee.
 
@@ -262,7 +264,7 @@ class Results:
         vote_counts = self.vote_source.counts()
         if self.priced_release.aggregator.counts_abstention_as_half:
             vote_counts = vote_counts + self.vote_source.num_abstaining() // 2
-        return compute_epsilon_on_votes(
+        return epsilon_on_votes_function(
             aggregator=self.priced_release.aggregator,
             vote_counts=vote_counts,
             vote_shape=self.priced_release.shape,
@@ -346,10 +348,10 @@ class Results:
             return np.full(num_queries, total_epsilon)
         num_points = min(_MAX_PRICED_POINTS, num_queries)
         query_counts = np.unique(np.linspace(1, num_queries, num_points).round().astype(int))
-        accountant = _ACCOUNTANTS.get(
+        make_accountant = _ACCOUNTANT_CLASSES.get(
             self.priced_release.won_by or "", self.run_charge.budget.accountant
         )
-        budget = replace(self.run_charge.budget, accountant=accountant)
+        budget = replace(self.run_charge.budget, accountant=make_accountant)
         vote_shapes = [
             replace(self.priced_release.shape, num_queries=num_priced)
             for num_priced in query_counts.tolist()
@@ -405,9 +407,11 @@ def _largest_gaps(vote_counts: NDArray[np.integer], num_teachers: int) -> IntArr
         num_teachers: the number of teachers.
     """
     # Sorting is several times as fast in the smallest type that holds the counts.
-    sorted_counts = np.sort(vote_counts.astype(np.min_scalar_type(num_teachers)), axis=1).astype(
-        np.int32
+    sorted_label_counts = np.sort(
+        vote_counts.astype(np.min_scalar_type(num_teachers)), axis=1
+    ).astype(np.int32)
+    zeros_column = np.zeros((len(sorted_label_counts), 1), np.int32)
+    gaps = np.diff(
+        sorted_label_counts, axis=1, prepend=zeros_column, append=zeros_column + num_teachers
     )
-    zeros_column = np.zeros((len(sorted_counts), 1), np.int32)
-    gaps = np.diff(sorted_counts, axis=1, prepend=zeros_column, append=zeros_column + num_teachers)
     return np.asarray(gaps.max(axis=1).astype(np.int64))

@@ -62,7 +62,7 @@ class ScoreEstimates:
         macro_f1, mean_average_precision = map(self._influenced_score, INFLUENCE_BLOCKS)
         return {
             "micro_f1": self._micro_f1(
-                self._hits_and_errors, covariance=self._hits_and_errors_covariance
+                self._total_hits_and_errors, covariance=self._hits_and_errors_covariance
             ),
             "accuracy": self._accuracy(),
             "macro_f1": macro_f1,
@@ -82,7 +82,7 @@ class ScoreEstimates:
             shares_of_column = sums_of_column.sum(axis=1) / max(sums_of_column.sum(), 1.0)
             scores.append(
                 [
-                    self._subgroup_score(hits_and_errors, share_of_column=share)
+                    self._subgroup_score(hits_and_errors, share_of_column_sums=share)
                     for hits_and_errors, share in zip(sums_of_column, shares_of_column, strict=True)
                 ]
             )
@@ -141,7 +141,7 @@ class ScoreEstimates:
         return self._num_test_records * self.score_design.num_labels
 
     @cached_property
-    def _hits_and_errors(self) -> FloatArray:
+    def _total_hits_and_errors(self) -> FloatArray:
         """The noisy numbers of hits and of errors over all test records and labels, at least 0, `[2]`."""
         return np.maximum(self._noisy_block(block_name="totals"), 0.0)
 
@@ -171,7 +171,7 @@ class ScoreEstimates:
         gradient = self._micro_f1_gradient
         variance = gradient @ self._sampling_covariance @ gradient
         variance_if_independent = (
-            gradient @ _independent_covariance(self._hits_and_errors) @ gradient
+            gradient @ _independent_covariance(self._total_hits_and_errors) @ gradient
         )
         if variance_if_independent <= 0:
             return 1.0
@@ -180,7 +180,7 @@ class ScoreEstimates:
     @property
     def _micro_f1_gradient(self) -> FloatArray:
         """The gradient of micro-F1 by the numbers of hits and errors, up to a positive factor, `[2]`."""
-        hits, errors = self._hits_and_errors
+        hits, errors = self._total_hits_and_errors
         return np.array([errors, -hits])
 
     @property
@@ -191,7 +191,7 @@ class ScoreEstimates:
         """
         noise_covariance = np.eye(2) * self._variance_of_hits_and_errors
         covariance_if_independent = (
-            _independent_covariance(self._hits_and_errors) * self._variance_inflation
+            _independent_covariance(self._total_hits_and_errors) * self._variance_inflation
         )
         gradient = self._micro_f1_gradient
         sampling_covariance = self._sampling_covariance
@@ -231,33 +231,35 @@ class ScoreEstimates:
         logits has a slope that is a standard deviation lower or higher.
         """
         return self.score_design.model_of_records.corrected(
-            calibration_differences=self._calibration_differences / self._num_test_records,
+            label_probability_differences=self._calibration_differences / self._num_test_records,
             difference_variances=self._calibration_variances / self._num_test_records**2,
         )
 
     # A method for each score
 
-    def _micro_f1(self, hits_and_errors: FloatArray, covariance: FloatArray) -> ReleasedScore:
+    def _micro_f1(self, num_hits_and_errors: FloatArray, covariance: FloatArray) -> ReleasedScore:
         """Returns micro-F1 with its 95% interval.
 
         Args:
-            hits_and_errors: the noisy numbers of hits and errors, `[2]`.
+            num_hits_and_errors: the noisy numbers of hits and errors, `[2]`.
             covariance: the covariance of these two numbers, `[2, 2]`.
         """
         normal_errors = _interval_rng().multivariate_normal(
             np.zeros(2), covariance, size=_NUM_DRAWS
         )
-        drawn_hits_and_errors = np.maximum(hits_and_errors + normal_errors, 0.0)
+        drawn_hits_and_errors = np.maximum(num_hits_and_errors + normal_errors, 0.0)
         interval_ends = np.percentile(
-            _f1(hits=drawn_hits_and_errors[:, 0], errors=drawn_hits_and_errors[:, 1]), _TWO_SIDED
+            _f1(num_hits=drawn_hits_and_errors[:, 0], num_errors=drawn_hits_and_errors[:, 1]),
+            _TWO_SIDED,
         )
         return _released_score(
-            _f1(hits=hits_and_errors[0], errors=hits_and_errors[1]), interval_ends=interval_ends
+            _f1(num_hits=num_hits_and_errors[0], num_errors=num_hits_and_errors[1]),
+            interval_ends=interval_ends,
         )
 
     def _accuracy(self) -> ReleasedScore:
         """Returns the share of known labels of test records that are predicted rightly, with its 95% interval."""
-        num_errors = self._hits_and_errors[1]
+        num_errors = self._total_hits_and_errors[1]
         num_labels = self._num_known_labels
         # the variance of a sum over groups; noise may make it too small, so it is at least that of independent labels
         sampling_variance = max(
@@ -278,8 +280,8 @@ class ScoreEstimates:
             drawn_num_labels = np.maximum(
                 num_labels + standard_normal_draws * noise_std_of_num_labels, num_labels / 10
             )
-        interval_ends = np.percentile(1 - drawn_num_errors / drawn_num_labels, _TWO_SIDED)
-        return _released_score(1 - num_errors / num_labels, interval_ends=interval_ends)
+        ends_of_accuracy = np.percentile(1 - drawn_num_errors / drawn_num_labels, _TWO_SIDED)
+        return _released_score(1 - num_errors / num_labels, interval_ends=ends_of_accuracy)
 
     def _influenced_score(self, block_name: str) -> ReleasedScore:
         """Returns macro-F1 or the mean average precision, with its 95% interval.
@@ -291,20 +293,24 @@ class ScoreEstimates:
             block_name: "macro_f1" or "average_precision", the block of the sums of influences on the score.
         """
         score_index = INFLUENCE_BLOCKS.index(block_name)
-        influences = self.score_design.influences
+        influences_of_labels = self.score_design.influences_of_labels
         sums_of_influences = self._noisy_block(block_name=block_name)
         public_value = self.score_design.model_of_records.scores[score_index]
         mean_influence = (sums_of_influences[0] - sums_of_influences[1]) / self._num_test_records
         # What influences, which are of first order, leave out of each model's score.
         second_order_term, *terms_of_other_slopes = [
-            model.scores[score_index] - public_value - model.expected(influences)[score_index]
+            model.scores[score_index]
+            - public_value
+            - model.expected(influences_of_labels)[score_index]
             for model in self._models
         ]
         model_error = max(
             abs(other_term - second_order_term) for other_term in terms_of_other_slopes
         )
         noise_std = math.sqrt(2) * self._noise_std(block_name=block_name) / self._num_test_records
-        mean_squared_influence = self._models[0].expected(influences, power=2)[score_index]
+        mean_squared_influence = self._models[0].expected(influences_of_labels, power=2)[
+            score_index
+        ]
         sampling_std = math.sqrt(
             mean_squared_influence * self._variance_inflation / self._num_test_records
         )
@@ -333,8 +339,8 @@ class ScoreEstimates:
         num_labels = self._num_known_labels
         noisy_sum = float(np.abs(calibration_differences).sum())
         standard_normal_draws = _interval_rng().standard_normal((_NUM_DRAWS, CALIBRATION_BINS))
-        drawn_errors = standard_normal_draws * np.sqrt(difference_variances)
-        too_high = np.percentile(np.abs(drawn_errors).sum(axis=1), _TWO_SIDED[1])
+        drawn_errors_by_bin = standard_normal_draws * np.sqrt(difference_variances)
+        too_high = np.percentile(np.abs(drawn_errors_by_bin).sum(axis=1), _TWO_SIDED[1])
         too_low = _NORMAL_QUANTILE * math.sqrt(difference_variances.sum())
         sum_of_squares = float(np.square(calibration_differences).sum())
         # 1e-300 keeps all differences of 0 from dividing by 0
@@ -344,19 +350,21 @@ class ScoreEstimates:
         return _released_score(calibration_error, interval_ends=interval_ends)
 
     def _subgroup_score(
-        self, hits_and_errors: FloatArray, *, share_of_column: float
+        self, subgroup_hits_and_errors: FloatArray, *, share_of_column_sums: float
     ) -> ReleasedScore:
         """Returns micro-F1 of a subgroup, with its 95% interval.
 
         Args:
-            hits_and_errors: the noisy numbers of hits and errors of the subgroup, `[2]`.
-            share_of_column: the subgroup's share of the hits and errors of all values of its column together.
+            subgroup_hits_and_errors: the noisy numbers of hits and errors of the subgroup, `[2]`.
+            share_of_column_sums: the subgroup's share of the hits and errors of all values of its column together.
         """
-        clipping_bias = self._clipping_bias(block_name="subgroups") * share_of_column
+        clipping_bias = self._clipping_bias(block_name="subgroups") * share_of_column_sums
         noise_variance = self._noise_std(block_name="subgroups") ** 2 + clipping_bias**2
-        sampling_covariance = _independent_covariance(hits_and_errors) * self._variance_inflation
+        sampling_covariance = (
+            _independent_covariance(subgroup_hits_and_errors) * self._variance_inflation
+        )
         return self._micro_f1(
-            hits_and_errors, covariance=np.eye(2) * noise_variance + sampling_covariance
+            subgroup_hits_and_errors, covariance=np.eye(2) * noise_variance + sampling_covariance
         )
 
 
@@ -368,21 +376,21 @@ def _interval_rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def _independent_covariance(hits_and_errors: FloatArray) -> FloatArray:
+def _independent_covariance(num_hits_and_errors: FloatArray) -> FloatArray:
     """Returns the covariance of the numbers of hits and errors if all labels were independent, `[2, 2]`.
 
     It is diagonal: the variance of each number is the number itself.
     """
-    return np.diag(np.maximum(hits_and_errors, 0.0))
+    return np.diag(np.maximum(num_hits_and_errors, 0.0))
 
 
-def _f1(*, hits: FloatArray | float, errors: FloatArray | float) -> FloatArray:
+def _f1(*, num_hits: FloatArray | float, num_errors: FloatArray | float) -> FloatArray:
     """Returns F1 = 2 hits / (2 hits + errors), in the shape of the arguments; 0 without hits and errors."""
-    f1_denominators = 2 * np.asarray(hits) + np.asarray(errors)
+    f1_denominators = 2 * np.asarray(num_hits) + np.asarray(num_errors)
     return np.asarray(
         np.where(
             f1_denominators > 0,
-            2 * np.asarray(hits) / np.maximum(f1_denominators, 1e-12),
+            2 * np.asarray(num_hits) / np.maximum(f1_denominators, 1e-12),
             0.0,
         )
     )

@@ -101,15 +101,16 @@ class ScoreModel:
     labels.
 
     Attributes:
-        cell_masses: the share of all records that lie in each cell, for each label. Index 0 is for records for which
-            the label is not predicted, index 1 for the others; for each label all shares add up to 1, `[2, C, L]`.
+        masses_by_predicted_cell_label: the share of all records that lie in each cell, for each label. Index 0 is for
+            records for which the label is not predicted, index 1 for the others; for each label all shares add up to 1,
+            `[2, C, L]`.
         positive_share_by_cell: the share of the records in a cell that have the label, in (0, 1), the same for all
             labels, `[C]`.
         least_positive_share: a share of records. The influences of a label that fewer records have are made smaller in
             proportion, as the influences of rare labels grow without bound.
     """
 
-    cell_masses: FloatArray
+    masses_by_predicted_cell_label: FloatArray
     positive_share_by_cell: FloatArray
     least_positive_share: float
 
@@ -130,7 +131,7 @@ class ScoreModel:
         )
         cell_counts = np.bincount(flat_indices.ravel(), minlength=int(np.prod(cell_counts_shape)))
         return cls(
-            cell_masses=cell_counts.reshape(cell_counts_shape) / num_records,
+            masses_by_predicted_cell_label=cell_counts.reshape(cell_counts_shape) / num_records,
             positive_share_by_cell=expit(_MIDDLE_LOGITS),
             least_positive_share=1 / num_records,
         )
@@ -148,7 +149,7 @@ class ScoreModel:
         Args:
             num_bins: B, the number of bins, which have equal widths.
         """
-        labels_per_record_by_cell = self.cell_masses.sum(axis=(0, 2))
+        labels_per_record_by_cell = self.masses_by_predicted_cell_label.sum(axis=(0, 2))
         cell_variances = (
             labels_per_record_by_cell
             * self.positive_share_by_cell
@@ -159,7 +160,7 @@ class ScoreModel:
         ).astype(np.float64)
 
     def corrected(
-        self, *, calibration_differences: FloatArray, difference_variances: FloatArray
+        self, *, label_probability_differences: FloatArray, difference_variances: FloatArray
     ) -> list[ScoreModel]:
         """Returns three recalibrations of this model (`recalibrated`).
 
@@ -167,15 +168,17 @@ class ScoreModel:
         third a standard deviation higher.
 
         Args:
-            calibration_differences: labels - probabilities, summed in each of B bins of probability, per record, `[B]`.
+            label_probability_differences: labels - probabilities, summed in each of B bins of probability, per record,
+                `[B]`.
             difference_variances: the variance of each difference, `[B]`.
         """
         intercept_and_slope, covariance = self._fit_line(
-            calibration_differences=calibration_differences,
+            label_probability_differences=label_probability_differences,
             difference_variances=difference_variances,
         )
         # One standard deviation of the slope, with the change of the intercept that goes with it on average.
-        change = covariance[:, 1] / math.sqrt(covariance[1, 1])
+        slope_variance = covariance[1, 1]
+        change = covariance[:, 1] / math.sqrt(slope_variance)
         return [
             self.recalibrated(float(intercept), slope=max(float(slope), _MIN_SLOPE))
             for intercept, slope in (
@@ -186,7 +189,7 @@ class ScoreModel:
         ]
 
     def _fit_line(
-        self, *, calibration_differences: FloatArray, difference_variances: FloatArray
+        self, *, label_probability_differences: FloatArray, difference_variances: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Returns the most probable intercept and slope of a recalibration, `[2]`, and their covariance, `[2, 2]`.
 
@@ -194,12 +197,13 @@ class ScoreModel:
         be normal. The prior is normal, too, around intercept 0 and slope 1, which change nothing.
 
         Args:
-            calibration_differences: labels - probabilities, summed in each of B bins of probability, per record, `[B]`.
+            label_probability_differences: labels - probabilities, summed in each of B bins of probability, per record,
+                `[B]`.
             difference_variances: the variance of each difference, `[B]`.
         """
-        labels_per_record_by_cell = self.cell_masses.sum(axis=(0, 2))
+        labels_per_record_by_cell = self.masses_by_predicted_cell_label.sum(axis=(0, 2))
         own_positive_share_by_cell = expit(_MIDDLE_LOGITS)
-        num_bins = len(calibration_differences)
+        num_bins = len(label_probability_differences)
         bin_index_of_cells = _bin_index_of_cells(num_bins)
         intercept_and_slope = np.array(_OWN_LINE)
         prior_precision = np.eye(2) / _LINE_STD**2
@@ -226,7 +230,7 @@ class ScoreModel:
             )
             weighted_jacobian = jacobian.T / difference_variances
             information = weighted_jacobian @ jacobian + prior_precision
-            gradient = weighted_jacobian @ (calibration_differences - explained_differences)
+            gradient = weighted_jacobian @ (label_probability_differences - explained_differences)
             gradient = gradient - prior_precision @ (intercept_and_slope - _OWN_LINE)
             newton_step = np.linalg.solve(information, gradient)
             intercept_and_slope = intercept_and_slope + np.clip(
@@ -239,11 +243,12 @@ class ScoreModel:
     def rates(self) -> FloatArray:
         """The expected numbers per record of hits, false alarms and misses of each label, in this order, `[L, 3]`."""
         positive_share_by_cell = self.positive_share_by_cell[:, None]
+        masses_if_not_predicted, masses_if_predicted = self.masses_by_predicted_cell_label
         return np.stack(
             [
-                (self.cell_masses[1] * positive_share_by_cell).sum(axis=0),
-                (self.cell_masses[1] * (1 - positive_share_by_cell)).sum(axis=0),
-                (self.cell_masses[0] * positive_share_by_cell).sum(axis=0),
+                (masses_if_predicted * positive_share_by_cell).sum(axis=0),
+                (masses_if_predicted * (1 - positive_share_by_cell)).sum(axis=0),
+                (masses_if_not_predicted * positive_share_by_cell).sum(axis=0),
             ],
             axis=1,
         )
@@ -259,11 +264,12 @@ class ScoreModel:
     def _ranks(self) -> _Ranks:
         """The ranks of the records of each label by cell, those for which it is predicted and the others together."""
         return _Ranks.of_cells(
-            self.cell_masses.sum(axis=0), positive_share_by_cell=self.positive_share_by_cell
+            self.masses_by_predicted_cell_label.sum(axis=0),
+            positive_share_by_cell=self.positive_share_by_cell,
         )
 
     @property
-    def influences(self) -> Influences:
+    def influences_of_labels(self) -> Influences:
         """How much a record moves macro-F1 and the mean average precision, to first order around this model."""
         hits, false_alarms, misses = self.rates.T
         errors = false_alarms + misses
@@ -284,27 +290,27 @@ class ScoreModel:
             influence_of_absent=ranks.influences_of_absent * rank_weights,
         )
 
-    def expected(self, influences: Influences, *, power: int = 1) -> tuple[float, float]:
+    def expected(self, influences_of_labels: Influences, *, power: int = 1) -> tuple[float, float]:
         """Returns two expectations under this model: a record's influence on macro-F1, and on mean average precision.
 
         Each of the two is summed over the labels of the record.
 
         Args:
-            influences: the influences of labels; they may be those around another model.
+            influences_of_labels: the influences of labels; they may be those around another model.
             power: 1 sums the influences of the labels, 2 the squares of these influences.
         """
         hits, false_alarms, misses = self.rates.T
-        cell_masses = self.cell_masses.sum(axis=0)
+        cell_masses = self.masses_by_predicted_cell_label.sum(axis=0)
         positive_share_by_cell = self.positive_share_by_cell[:, None]
-        influence_on_f1 = (
-            hits * influences.influence_of_hit**power
-            + (false_alarms + misses) * influences.influence_of_error**power
+        influence_on_f1_by_label = (
+            hits * influences_of_labels.influence_of_hit**power
+            + (false_alarms + misses) * influences_of_labels.influence_of_error**power
         )
-        influence_on_precision = cell_masses * (
-            positive_share_by_cell * influences.influence_of_present**power
-            + (1 - positive_share_by_cell) * influences.influence_of_absent**power
+        influence_on_precision_by_cell = cell_masses * (
+            positive_share_by_cell * influences_of_labels.influence_of_present**power
+            + (1 - positive_share_by_cell) * influences_of_labels.influence_of_absent**power
         )
-        return float(influence_on_f1.sum()), float(influence_on_precision.sum())
+        return float(influence_on_f1_by_label.sum()), float(influence_on_precision_by_cell.sum())
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
@@ -317,13 +323,13 @@ class _Ranks:
         positive_masses: the number of records with the label in each cell, `[C, L]`.
         precisions: the share of records with the label among those from the first cell to the middle of this one,
             `[C, L]`.
-        mass_before: the number of records from the first cell to the middle of this one, `[C, L]`; 1 where there are
-            none.
+        record_mass_before: the number of records from the first cell to the middle of this one, `[C, L]`; 1 where there
+            are none.
     """
 
     positive_masses: FloatArray
     precisions: FloatArray
-    mass_before: FloatArray
+    record_mass_before: FloatArray
 
     @classmethod
     def of_cells(cls, cell_masses: FloatArray, positive_share_by_cell: FloatArray) -> _Ranks:
@@ -334,15 +340,15 @@ class _Ranks:
             positive_share_by_cell: the share of the records of a cell that have the label, `[C]`.
         """
         positive_masses = cell_masses * positive_share_by_cell[:, None]
-        mass_before = np.cumsum(cell_masses, axis=0) - cell_masses / 2
+        record_mass_before = np.cumsum(cell_masses, axis=0) - cell_masses / 2
         # No record is in such a cell or above. A record there would be the first, with the precision of its cell alone.
-        is_top = mass_before <= 0
-        mass_before = np.where(is_top, 1.0, mass_before)
-        precisions = (np.cumsum(positive_masses, axis=0) - positive_masses / 2) / mass_before
+        has_no_record_before = record_mass_before <= 0
+        record_mass_before = np.where(has_no_record_before, 1.0, record_mass_before)
+        precisions = (np.cumsum(positive_masses, axis=0) - positive_masses / 2) / record_mass_before
         return cls(
             positive_masses=positive_masses,
-            precisions=np.where(is_top, positive_share_by_cell[:, None], precisions),
-            mass_before=mass_before,
+            precisions=np.where(has_no_record_before, positive_share_by_cell[:, None], precisions),
+            record_mass_before=record_mass_before,
         )
 
     @property
@@ -355,15 +361,19 @@ class _Ranks:
     @property
     def influences_of_present(self) -> FloatArray:
         """The derivative of the average precision by the number of records with the label in each cell, `[C, L]`."""
-        gains = _sums_below(self.positive_masses * (1 - self.precisions) / self.mass_before)
-        changes = self.precisions + gains - self.average_precisions
-        return np.asarray(changes / self.positive_masses.sum(axis=0))
+        gains_by_cell = _sums_below(
+            self.positive_masses * (1 - self.precisions) / self.record_mass_before
+        )
+        changes_by_cell = self.precisions + gains_by_cell - self.average_precisions
+        return np.asarray(changes_by_cell / self.positive_masses.sum(axis=0))
 
     @property
     def influences_of_absent(self) -> FloatArray:
         """The derivative of the average precision by the number of records without the label in each cell, `[C, L]`."""
-        losses = _sums_below(self.positive_masses * self.precisions / self.mass_before)
-        return np.asarray(-losses / self.positive_masses.sum(axis=0))
+        losses_by_cell = _sums_below(
+            self.positive_masses * self.precisions / self.record_mass_before
+        )
+        return np.asarray(-losses_by_cell / self.positive_masses.sum(axis=0))
 
 
 def _sums_below(cell_values: FloatArray) -> FloatArray:

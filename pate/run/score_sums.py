@@ -91,20 +91,21 @@ class RecordCounts:
         hits: true where a label is predicted and present, `[n, L]`.
         false_alarms: true where a label is predicted and absent, `[n, L]`.
         misses: true where a label is present and not predicted, `[n, L]`.
-        calibration: the sum of label (0 or 1) - probability over the labels of a record in each bin of probability. The
-            positive parts of the sums come first, then the negative parts, `[n, 2 * CALIBRATION_BINS]`.
-        macro_f1: the sum of the positive influences of a record's labels on macro-F1, and that of the negative ones
-            without the sign, `[n, 2]`.
-        average_precision: the same two sums of influences on the mean average precision, `[n, 2]`.
+        residual_sums_by_bin: the sum of label (0 or 1) - probability over the labels of a record in each bin of
+            probability. The positive parts of the sums come first, then the negative parts, `[n, 2 *
+            CALIBRATION_BINS]`.
+        influence_sums_on_f1: the sum of the positive influences of a record's labels on macro-F1, and that of the
+            negative ones without the sign, `[n, 2]`.
+        influence_sums_on_precision: the same two sums of influences on the mean average precision, `[n, 2]`.
         known_share_of_records: the share of a record's labels that are known, `[n]`.
     """
 
     hits: BoolArray
     false_alarms: BoolArray
     misses: BoolArray
-    calibration: FloatArray
-    macro_f1: FloatArray
-    average_precision: FloatArray
+    residual_sums_by_bin: FloatArray
+    influence_sums_on_f1: FloatArray
+    influence_sums_on_precision: FloatArray
     known_share_of_records: FloatArray
 
     @classmethod
@@ -115,7 +116,7 @@ class RecordCounts:
         labels: BoolArray,
         *,
         known: BoolArray | None,
-        influences: Influences,
+        influences_of_labels: Influences,
     ) -> RecordCounts:
         """Returns the counts of records; labels that are not known count nowhere.
 
@@ -124,7 +125,7 @@ class RecordCounts:
             predicted: the student's prediction of each label, `[n, L]`.
             labels: the true labels, `[n, L]`.
             known: which labels are known, `[n, L]`; None where all are.
-            influences: how much each label of a record moves macro-F1 and the mean average precision.
+            influences_of_labels: how much each label of a record moves macro-F1 and the mean average precision.
         """
         known_label_mask = np.ones(labels.shape, np.bool_) if known is None else known
         bin_indices = bins_of(probabilities)
@@ -140,12 +141,14 @@ class RecordCounts:
             hits=predicted & labels & known_label_mask,
             false_alarms=predicted & ~labels & known_label_mask,
             misses=~predicted & labels & known_label_mask,
-            calibration=np.concatenate(
+            residual_sums_by_bin=np.concatenate(
                 [np.maximum(residual_sums, 0), np.maximum(-residual_sums, 0)], axis=1
             ),
-            macro_f1=_signed_sums(influences.of_f1(predicted, labels) * known_label_mask),
-            average_precision=_signed_sums(
-                influences.of_precision(probabilities, labels) * known_label_mask
+            influence_sums_on_f1=_signed_sums(
+                influences_of_labels.of_f1(predicted, labels) * known_label_mask
+            ),
+            influence_sums_on_precision=_signed_sums(
+                influences_of_labels.of_precision(probabilities, labels) * known_label_mask
             ),
             known_share_of_records=known_label_mask.mean(axis=1),
         )
@@ -180,9 +183,9 @@ class ScoreDesign:
     clip_losses: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
-    def influences(self) -> Influences:
+    def influences_of_labels(self) -> Influences:
         """How much each label of a record moves macro-F1 and the mean average precision."""
-        return self.model_of_records.influences
+        return self.model_of_records.influences_of_labels
 
     @property
     def blocks(self) -> dict[str, int]:
@@ -229,21 +232,21 @@ class ScoreDesign:
 
     def group_vectors(
         self,
-        record_counts: RecordCounts,
+        counts_per_record: RecordCounts,
         group_of: IntArray,
         value_indices_by_column: Sequence[IntArray] = (),
     ) -> dict[str, FloatArray]:
         """Returns the counts of G groups by block, `[G, size of the block]`, before any clip; all are >= 0.
 
         Args:
-            record_counts: the counts of n records.
+            counts_per_record: the counts of n records.
             group_of: the group of each record, 0 to G - 1 in rising order, `[n]`.
             value_indices_by_column: for each column of subgroups the index of each record's value, `[n]`; -1 for none.
         """
-        hits_per_record = record_counts.hits.sum(axis=1)
-        errors_per_record = record_counts.false_alarms.sum(axis=1) + record_counts.misses.sum(
+        hits_per_record = counts_per_record.hits.sum(axis=1)
+        errors_per_record = counts_per_record.false_alarms.sum(
             axis=1
-        )
+        ) + counts_per_record.misses.sum(axis=1)
         hits_and_errors_per_record = np.stack([hits_per_record, errors_per_record], axis=1).astype(
             np.float64
         )
@@ -252,7 +255,7 @@ class ScoreDesign:
         clipped_hits_and_errors = (
             hits_and_errors_per_group * _clip_factors(hits_and_errors_per_group, clip=clip)[:, None]
         )
-        vectors_by_block = {
+        group_vectors_by_block = {
             "totals": hits_and_errors_per_group,
             # squares of what is clipped in `totals`
             "squares": np.stack(
@@ -263,20 +266,22 @@ class ScoreDesign:
                 ],
                 axis=1,
             ),
-            "calibration": self._group_sums(record_counts.calibration, group_of=group_of),
-            "macro_f1": self._group_sums(record_counts.macro_f1, group_of=group_of),
+            "calibration": self._group_sums(
+                counts_per_record.residual_sums_by_bin, group_of=group_of
+            ),
+            "macro_f1": self._group_sums(counts_per_record.influence_sums_on_f1, group_of=group_of),
             "average_precision": self._group_sums(
-                record_counts.average_precision, group_of=group_of
+                counts_per_record.influence_sums_on_precision, group_of=group_of
             ),
         }
         if "sizes" in self.blocks:
-            record_ones = np.ones(len(record_counts.known_share_of_records))
-            vectors_by_block["sizes"] = self._group_sums(
-                np.stack([record_ones, record_counts.known_share_of_records], axis=1),
+            record_ones = np.ones(len(counts_per_record.known_share_of_records))
+            group_vectors_by_block["sizes"] = self._group_sums(
+                np.stack([record_ones, counts_per_record.known_share_of_records], axis=1),
                 group_of=group_of,
             )
         if self.num_values:
-            counts_by_value = [
+            hits_and_errors_by_value = [
                 np.where(
                     (value_index_of_record == value_index)[:, None], hits_and_errors_per_record, 0.0
                 )
@@ -285,10 +290,10 @@ class ScoreDesign:
                 )
                 for value_index in range(num_values)
             ]
-            vectors_by_block["subgroups"] = self._group_sums(
-                np.concatenate(counts_by_value, axis=1), group_of=group_of
+            group_vectors_by_block["subgroups"] = self._group_sums(
+                np.concatenate(hits_and_errors_by_value, axis=1), group_of=group_of
             )
-        return vectors_by_block
+        return group_vectors_by_block
 
     def _group_sums(self, count_columns: FloatArray, group_of: IntArray) -> FloatArray:
         """Returns the sum of each column over the records of each of G groups, `[G, k]`.
@@ -306,7 +311,9 @@ class ScoreDesign:
         first_row_of_groups = np.searchsorted(group_of, np.arange(len(group_sizes)))
         return np.asarray(np.add.reduceat(weighted_counts, first_row_of_groups, axis=0))
 
-    def clipped_steps(self, vectors_by_block: Mapping[str, FloatArray]) -> dict[str, IntArray]:
+    def clipped_steps(
+        self, group_vectors_by_block: Mapping[str, FloatArray]
+    ) -> dict[str, IntArray]:
         """Returns the clipped counts of each of G groups as whole steps, int64 `[G, size of the block]` by block.
 
         A step is the block's clip / `STEPS_PER_CLIP`. Every count is at least 0. The squares of a group's counts in a
@@ -314,10 +321,10 @@ class ScoreDesign:
         the group's counts in the block are set to 0.
 
         Args:
-            vectors_by_block: the counts of each group by block, as `group_vectors` returns them.
+            group_vectors_by_block: the counts of each group by block, as `group_vectors` returns them.
         """
         clipped = {}
-        for block_name, group_vectors in vectors_by_block.items():
+        for block_name, group_vectors in group_vectors_by_block.items():
             steps_per_count = STEPS_PER_CLIP / self.clips[block_name]
             steps = np.floor(
                 group_vectors
@@ -364,46 +371,50 @@ class ScoreDesign:
         first_row = num_queries if len(public_split) - num_queries >= _MIN_POOL else 0
         row_indices = np.arange(first_row, min(len(public_split), first_row + _MAX_PUBLIC))
         row_indices = row_indices[np.argsort(public_split.group_ids[row_indices], kind="stable")]
-        probabilities, predicted = _predictions(model, split=public_split, row_indices=row_indices)
+        student_probabilities, predicted_labels = _predictions(
+            model, split=public_split, row_indices=row_indices
+        )
         _, group_of = np.unique(public_split.group_ids[row_indices], return_inverse=True)
         most_records = int(np.quantile(np.bincount(group_of), _SIZE_QUANTILE, method="higher"))
         open_design = cls(
-            num_labels=probabilities.shape[1],
+            num_labels=student_probabilities.shape[1],
             most_records=most_records,
             has_gaps=has_gaps,
-            model_of_records=ScoreModel.of_public(probabilities, predicted=predicted),
+            model_of_records=ScoreModel.of_public(
+                student_probabilities, predicted=predicted_labels
+            ),
             num_values=tuple(len(division.value_names) for division in subgroups),
         )
-        record_counts = RecordCounts.of_records(
-            probabilities,
-            predicted=predicted,
-            labels=_drawn_labels(probabilities),
+        counts_per_record = RecordCounts.of_records(
+            student_probabilities,
+            predicted=predicted_labels,
+            labels=_drawn_labels(student_probabilities),
             known=None,
-            influences=open_design.influences,
+            influences_of_labels=open_design.influences_of_labels,
         )
         value_indices_by_column = [
             division.value_index_of_public_records[row_indices] for division in subgroups
         ]
-        vectors_by_block = open_design.group_vectors(
-            record_counts, group_of=group_of, value_indices_by_column=value_indices_by_column
+        group_vectors_by_block = open_design.group_vectors(
+            counts_per_record, group_of=group_of, value_indices_by_column=value_indices_by_column
         )
         norms_by_block = {
-            block_name: np.linalg.norm(block, axis=1)
-            for block_name, block in vectors_by_block.items()
+            block_name: np.linalg.norm(group_vectors, axis=1)
+            for block_name, group_vectors in group_vectors_by_block.items()
         }
-        clips = {}
-        clip_losses = {}
-        for block_name, group_norms in norms_by_block.items():
+        clip_by_block = {}
+        clip_loss_by_block = {}
+        for block_name, count_lengths_of_groups in norms_by_block.items():
             noise_length_per_clip = noise_multiplier * math.sqrt(
                 2 * open_design.blocks[block_name] / open_design.price_shares[block_name]
             )
-            clips[block_name], clip_losses[block_name] = _balanced_clip(
-                group_norms, noise_per_clip_and_group=noise_length_per_clip / num_groups
+            clip_by_block[block_name], clip_loss_by_block[block_name] = _balanced_clip(
+                count_lengths_of_groups, noise_per_clip_and_group=noise_length_per_clip / num_groups
             )
-        clips["squares"] = clips["totals"] ** 2
-        if "sizes" in clips:
-            clips["sizes"] = math.sqrt(2) * most_records
-        return replace(open_design, clips=clips, clip_losses=clip_losses)
+        clip_by_block["squares"] = clip_by_block["totals"] ** 2
+        if "sizes" in clip_by_block:
+            clip_by_block["sizes"] = math.sqrt(2) * most_records
+        return replace(open_design, clips=clip_by_block, clip_losses=clip_loss_by_block)
 
 
 def bins_of(probabilities: FloatArray) -> IntArray:
@@ -427,20 +438,22 @@ def _drawn_labels(probabilities: FloatArray) -> BoolArray:
 
 
 def _balanced_clip(
-    group_norms: FloatArray, *, noise_per_clip_and_group: float
+    count_lengths_of_groups: FloatArray, *, noise_per_clip_and_group: float
 ) -> tuple[float, float]:
     """Returns the clip with the smallest error, and the mean length that it cuts off a group.
 
     The error is the root of the sum of two squares: the length of the noise, and the mean length that is cut off.
 
     Args:
-        group_norms: the l2 lengths of the counts of G public groups, `[G]`.
+        count_lengths_of_groups: the l2 lengths of the counts of G public groups, `[G]`.
         noise_per_clip_and_group: the length of the noise for a clip of 1, divided by the number of groups of test
             records.
     """
-    candidate_clips = np.quantile(group_norms, np.linspace(_MIN_CLIP_QUANTILE, 1, _NUM_CLIPS))
+    candidate_clips = np.quantile(
+        count_lengths_of_groups, np.linspace(_MIN_CLIP_QUANTILE, 1, _NUM_CLIPS)
+    )
     mean_lengths_cut_off = np.array(
-        [np.maximum(group_norms - clip, 0).mean() for clip in candidate_clips]
+        [np.maximum(count_lengths_of_groups - clip, 0).mean() for clip in candidate_clips]
     )
     best_index = int(
         np.argmin(np.hypot(noise_per_clip_and_group * candidate_clips, mean_lengths_cut_off))
@@ -472,21 +485,23 @@ def exact_sums(
         for block_name, block_size in score_design.blocks.items()
     }
     for row_indices, group_of in _whole_groups(test_split.group_ids):
-        probabilities, predicted = _predictions(model, split=test_split, row_indices=row_indices)
-        record_counts = RecordCounts.of_records(
-            probabilities,
-            predicted=predicted,
+        student_probabilities, predicted_labels = _predictions(
+            model, split=test_split, row_indices=row_indices
+        )
+        counts_per_record = RecordCounts.of_records(
+            student_probabilities,
+            predicted=predicted_labels,
             labels=test_split.labels[row_indices],
             known=None if test_split.known is None else test_split.known[row_indices],
-            influences=score_design.influences,
+            influences_of_labels=score_design.influences_of_labels,
         )
         value_indices_by_column = [
             division.value_index_of_test_records[row_indices] for division in subgroups
         ]
-        vectors_by_block = score_design.group_vectors(
-            record_counts, group_of=group_of, value_indices_by_column=value_indices_by_column
+        group_vectors_by_block = score_design.group_vectors(
+            counts_per_record, group_of=group_of, value_indices_by_column=value_indices_by_column
         )
-        steps_by_block = score_design.clipped_steps(vectors_by_block)
+        steps_by_block = score_design.clipped_steps(group_vectors_by_block)
         for block_name, group_steps in steps_by_block.items():
             sums_by_block[block_name] += group_steps.sum(axis=0)
     return sums_by_block
@@ -529,9 +544,11 @@ def _signed_sums(entries: FloatArray) -> FloatArray:
 
 def _clip_factors(group_vectors: FloatArray, *, clip: float) -> FloatArray:
     """Returns for each of G rows a factor below 1 that makes its Euclidean length at most the clip, `[G]`."""
-    group_norms = np.linalg.norm(group_vectors, axis=1)
+    count_lengths_of_groups = np.linalg.norm(group_vectors, axis=1)
     # a little shorter than the clip, so that no rounding error exceeds it
-    return np.asarray(np.minimum(1.0, clip / np.maximum(group_norms, 1e-300)) * (1 - 2.0**-40))
+    return np.asarray(
+        np.minimum(1.0, clip / np.maximum(count_lengths_of_groups, 1e-300)) * (1 - 2.0**-40)
+    )
 
 
 def _predictions(

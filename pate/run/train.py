@@ -441,9 +441,9 @@ def _measure(
         queries=queries,
         majority_labels=majority_labels,
         start_training_set=_public_start(priced_run, released_run=released_run),
-        all_records=priced_run.plan.all_records,
+        wants_all_records=priced_run.plan.all_records,
         all_records_folder=priced_run.run_folder.all_records_model,
-        reference_models=ReferenceModels(
+        shared_model_store=ReferenceModels(
             priced_run.run_folder.real_parent, monitor=priced_run.monitor
         ),
         seed=priced_run.plan.seed,
@@ -479,7 +479,9 @@ def _majority_labels(priced_run: PricedRun, *, released_run: ReleasedRun) -> Maj
     all_records = priced_run.plan.all_records
     vote_source = released_run.vote_source
     sample_description = ""
-    if ensemble.reads_records_to_vote and is_sampled(private_records, all_records=all_records):
+    if ensemble.reads_records_to_vote and is_sampled(
+        private_records, wants_all_records=all_records
+    ):
         if all_records is False:
             num_records = len(private_records)
             reason = f"all_records=false, and a release without noise of {num_records:,} private records takes long"

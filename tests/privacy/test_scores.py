@@ -91,7 +91,7 @@ def steps_of_all_groups(
         PREDICTED[predictions],
         labels=labels == 1,
         known=labels >= 0,
-        influences=score_design.influences,
+        influences_of_labels=score_design.influences_of_labels,
     )
     subgroups = np.array([record.subgroup for record in records])
     vectors_by_block = score_design.group_vectors(

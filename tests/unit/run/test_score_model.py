@@ -67,7 +67,7 @@ def test_model_expects_the_scores_of_labels_drawn_from_it() -> None:
 def test_influences_vanish_for_records_as_expected() -> None:
     """The mean influence on both scores is 0 for records whose labels are distributed as the student expects."""
     model = score_model_of(probabilities=drawn_probabilities())
-    assert model.expected(model.influences) == pytest.approx((0.0, 0.0), abs=1e-12)
+    assert model.expected(model.influences_of_labels) == pytest.approx((0.0, 0.0), abs=1e-12)
 
 
 @pytest.mark.parametrize(("intercept", "slope"), [(0.3, 1.0), (0.0, 0.7), (-0.4, 1.2)])
@@ -78,7 +78,7 @@ def test_influences_are_the_first_order_of_scores(intercept: float, slope: float
         intercept=STEP * intercept,
         slope=1 + STEP * (slope - 1),
     )
-    mean_influences = changed_model.expected(model.influences)
+    mean_influences = changed_model.expected(model.influences_of_labels)
     score_changes = np.subtract(changed_model.scores, model.scores)
     assert mean_influences == pytest.approx(score_changes, rel=0.02)
 
@@ -89,7 +89,7 @@ def test_influences_tell_scores_of_true_labels() -> None:
     shares = expit(0.85 * np.log(probabilities / (1 - probabilities)))
     labels = np.random.default_rng(2).random(shares.shape) < shares
     model = score_model_of(probabilities=probabilities)
-    influences = model.influences
+    influences = model.influences_of_labels
     mean_influences = (
         influences.of_f1(predicted=probabilities >= 0.4, labels=labels).sum(axis=1).mean(),
         influences.of_precision(probabilities, labels=labels).sum(axis=1).mean(),
@@ -105,7 +105,7 @@ def test_labels_that_nobody_expects_move_scores_little() -> None:
     """The influence of a label with probability 1e-6 is at most twice the number of public records, over 3 labels."""
     probabilities = drawn_probabilities(num_records=100)
     probabilities[:, 0] = 1e-6
-    influences = score_model_of(probabilities=probabilities).influences
+    influences = score_model_of(probabilities=probabilities).influences_of_labels
     assert 0 < influences.influence_of_hit[0] <= 2 * 100 / 3
     assert np.abs(influences.influence_of_present[:, 0]).max() <= 2 * 100 / 3
 
@@ -118,17 +118,19 @@ def test_line_is_found_from_calibration_sums() -> None:
     model = score_model_of(probabilities=drawn_probabilities())
     true_model = model.recalibrated(intercept=-0.2, slope=0.8)
     bins = (model.positive_share_by_cell * 10).astype(int)
-    sizes = model.cell_masses.sum(axis=(0, 2))
+    sizes = model.masses_by_predicted_cell_label.sum(axis=(0, 2))
     share_changes = sizes * (true_model.positive_share_by_cell - model.positive_share_by_cell)
-    calibration_differences = np.bincount(bins, weights=share_changes, minlength=10)
+    label_probability_differences = np.bincount(bins, weights=share_changes, minlength=10)
     likeliest, _, _ = model.corrected(
-        calibration_differences=calibration_differences, difference_variances=np.full(10, 1e-10)
+        label_probability_differences=label_probability_differences,
+        difference_variances=np.full(10, 1e-10),
     )
     assert likeliest.positive_share_by_cell == pytest.approx(
         true_model.positive_share_by_cell, abs=1e-3
     )
     likeliest, low, high = model.corrected(
-        calibration_differences=calibration_differences, difference_variances=np.full(10, 1e-3)
+        label_probability_differences=label_probability_differences,
+        difference_variances=np.full(10, 1e-3),
     )
     assert (
         low.positive_share_by_cell[0]

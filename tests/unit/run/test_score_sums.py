@@ -185,11 +185,11 @@ def test_calibration_sums_labels_less_probabilities_by_bin() -> None:
         predicted=np.array([[True, False]]),
         labels=np.array([[True, False]]),
         known=None,
-        influences=design_of(num_labels=2).influences,
+        influences_of_labels=design_of(num_labels=2).influences_of_labels,
     )
-    assert counts.calibration[0, 9] == pytest.approx(0.1)
-    assert counts.calibration[0, 12] == pytest.approx(0.25)
-    assert counts.calibration.sum() == pytest.approx(0.35)
+    assert counts.residual_sums_by_bin[0, 9] == pytest.approx(0.1)
+    assert counts.residual_sums_by_bin[0, 12] == pytest.approx(0.25)
+    assert counts.residual_sums_by_bin.sum() == pytest.approx(0.35)
 
 
 def test_influences_of_a_record_are_split_by_sign() -> None:
@@ -205,9 +205,9 @@ def test_influences_of_a_record_are_split_by_sign() -> None:
         predicted=np.ones((2, 3), bool),
         labels=np.array([[True, False, True], [True, True, False]]),
         known=np.array([[True, True, True], [True, True, False]]),
-        influences=influences,
+        influences_of_labels=influences,
     )
-    assert counts.macro_f1 == pytest.approx(np.array([[1.0, 0.25], [1.0, 0.0]]))
+    assert counts.influence_sums_on_f1 == pytest.approx(np.array([[1.0, 0.25], [1.0, 0.0]]))
 
 
 def test_design_depends_on_public_records_and_the_student_alone() -> None:
